@@ -14,9 +14,10 @@ use crate::head::{HeaderId, RequestHead, Version, printable};
 use std::fmt;
 
 /// The body of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BodyFraming {
     /// No body, and no header that says so.
+    #[default]
     None,
     /// `Content-Length`; may be 0.
     Length(u64),

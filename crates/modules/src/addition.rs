@@ -76,7 +76,7 @@ impl Filter for Conf {
     fn filter(&self, r: &mut Request) {
         let media = r.resp.content_type.as_deref().unwrap_or_default();
         // What is added gets no additions itself.
-        if r.resp.status != 200 || r.depth > 0 || !self.types.has(media) {
+        if r.resp.status != 200 || r.route.depth > 0 || !self.types.has(media) {
             return;
         }
         r.note(Declared::ANYTHING);

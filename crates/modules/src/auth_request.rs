@@ -112,7 +112,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
             if let Some(assign) = live.snap.vars.get(id).assign {
                 assign(r, &value);
             } else {
-                r.vars.set(id, Some(value.into()));
+                r.state.shared.vars.set(id, Some(value.into()));
             }
         }
     }

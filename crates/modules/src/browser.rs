@@ -196,7 +196,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn value(r: &Request, age: Age, out: &mut Vec<u8>) -> bool {
-    let Some(conf) = r.snap().location(r.loc).plan.data::<Conf>() else {
+    let Some(conf) = r.snap().location(r.route.loc).plan.data::<Conf>() else {
         // All browsers are ancient.
         out.extend((age == Age::Ancient).then_some(b'1'));
         return true;

@@ -48,7 +48,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn handle(r: &mut Request) -> Flow {
-    if !matches!(r.method, Method::Get | Method::Head) {
+    if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }
     r.resp.text(200, Text::Static(b"image/gif"), Text::Static(GIF));

@@ -44,11 +44,13 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn handle(r: &mut Request) -> Flow {
-    if !matches!(r.method, Method::Get | Method::Head) {
+    if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }
     // A whole file is one as any other.
-    let Some(start) = start(&r.args).filter(|_| !r.uri.ends_with(b"/")) else { return Flow::Next };
+    let Some(start) = start(&r.route.args).filter(|_| !r.route.uri.ends_with(b"/")) else {
+        return Flow::Next;
+    };
     let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
     let symlinks = path::symlinks(r, &mapped);
     let file = match r.open_file(mapped.path(), symlinks) {

@@ -77,7 +77,9 @@ impl Handler for Index {
 
     fn handle(&self, r: &mut Request) -> Flow {
         use brisk_http::Method;
-        if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head | Method::Post) {
+        if !r.route.uri.ends_with(b"/")
+            || !matches!(r.route.method, Method::Get | Method::Head | Method::Post)
+        {
             return Flow::Next;
         }
         let mut checked_directory = false;
@@ -131,7 +133,7 @@ impl Index {
                 }
             },
             _ => {
-                let mut uri = r.uri.clone();
+                let mut uri = r.route.uri.clone();
                 uri.extend_from_slice(name);
                 Some(Flow::Redirect { uri, args: None })
             }

@@ -57,7 +57,7 @@ const REFUSAL: [Row; 3] = refusal_rows!(
 static VARIABLES: &[Variable] = &[Variable {
     name: "limit_conn_status",
     get: VariableGet::Fixed(|r, out| {
-        let outcome = r.common_ref::<Counted>().and_then(|counted| counted.outcome.get());
+        let outcome = r.state.shared.values.get::<Counted>().and_then(|counted| counted.outcome.get());
         outcome.is_some_and(|outcome| {
             out.extend_from_slice(outcome.as_str().as_bytes());
             true
@@ -166,7 +166,7 @@ struct LimitConn {
 
 impl Handler for LimitConn {
     fn handle(&self, r: &mut Request) -> Flow {
-        let counted = r.common::<Counted>();
+        let counted = r.state.shared.values.get_or(Counted::default);
         if counted.outcome.get().is_some() {
             return Flow::Next;
         }

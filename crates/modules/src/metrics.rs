@@ -81,7 +81,7 @@ impl ModuleConf for Conf {
 }
 
 fn handle(r: &mut Request, form: Form) -> Flow {
-    if !matches!(r.method, Method::Get | Method::Head) {
+    if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }
     // With thousands of locations there is much to write: not in the event loop.

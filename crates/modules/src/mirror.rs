@@ -79,7 +79,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 
 impl Handler for Conf {
     fn handle(&self, r: &mut Request) -> Flow {
-        if r.depth > 0 {
+        if r.route.depth > 0 {
             return Flow::Next;
         }
         let uris = self.uris.clone();
@@ -97,7 +97,7 @@ impl Handler for Conf {
 fn send(uris: &[Arc<[u8]>], r: &Request, with_body: bool) {
     let parent = if with_body { Parent::of(r) } else { Parent::without_body(r) };
     for uri in uris {
-        if !parent.run_aside(r.method, uri, &r.args) {
+        if !parent.run_aside(r.route.method, uri, &r.route.args) {
             let uri = String::from_utf8_lossy(uri);
             brisk_server::rlog!(r, Error, "too many copies are on their way, none is sent to \"{uri}\"");
         }

@@ -118,7 +118,7 @@ impl Handler for Overload {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        let admitted = r.common::<Admitted>();
+        let admitted = r.state.shared.values.get_or(Admitted::default);
         if admitted.0.replace(true) {
             return Flow::Next;
         }

@@ -54,17 +54,17 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn handle(r: &mut Request, hidden: hide_files::Filter) -> Flow {
-    if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head | Method::Post) {
+    if !r.route.uri.ends_with(b"/") || !matches!(r.route.method, Method::Get | Method::Head | Method::Post) {
         return Flow::Next;
     }
     let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
     let path = directory::named_by(mapped.path());
-    let uri = r.uri.clone();
+    let uri = r.route.uri.clone();
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             match directory::on_pool(path, move |path| files(path, |name| hidden.hides(&uri, name))).await {
                 Ok(names) => pick(&names).map_or(Flow::Next, |name| {
-                    let uri = [&*r.uri, name].concat();
+                    let uri = [&*r.route.uri, name].concat();
                     Flow::Redirect { uri, args: None }
                 }),
                 Err(failure) => Flow::Status(failure.report(r)),

@@ -5,14 +5,13 @@ use brisk_conf::cidr::{Cidr, Parsed};
 use brisk_conf::{Context, Diag, Directive, Risk};
 use brisk_http::HeaderId;
 use brisk_http::range::write_number;
-use brisk_server::common::Client;
 use brisk_server::conf::Cx;
 use brisk_server::connection::Peer;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan};
-use brisk_server::request::Request;
+use brisk_server::request::{Request, Sender};
 use brisk_server::vars::{Variable, VariableGet};
 
 use std::cell::Cell;
@@ -167,12 +166,12 @@ struct Found(Cell<bool>);
 
 impl Handler for RealIp {
     fn handle(&self, r: &mut Request) -> Flow {
-        let found = r.common::<Found>();
+        let found = r.state.shared.values.get_or(Found::default);
         if !found.0.get()
             && let Some(addr) = self.client(r)
         {
             found.0.set(true);
-            r.set_client(Client::new(Peer::Ip(addr)));
+            r.set_sender(Sender::new(Peer::Ip(addr)));
         }
         Flow::Next
     }

@@ -230,7 +230,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn invalid_referer(r: &Request, out: &mut Vec<u8>) -> bool {
-    let valid = r.snap().location(r.loc).plan.data::<Referers>();
+    let valid = r.snap().location(r.route.loc).plan.data::<Referers>();
     match valid.map_or(Ok(true), |valid| valid.is_valid(r.header(HeaderId::Referer))) {
         Ok(true) => true,
         Ok(false) => {

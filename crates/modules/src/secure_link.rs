@@ -137,7 +137,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn secure_link(r: &Request, out: &mut Vec<u8>) -> bool {
-    match r.snap().location(r.loc).plan.data::<Check>() {
+    match r.snap().location(r.route.loc).plan.data::<Check>() {
         Some(Check::New { link, text }) => {
             let verdict = verify(&link.eval(r), || text.eval(r), r.now().unix_secs);
             out.extend(verdict);
@@ -154,7 +154,9 @@ fn secure_link(r: &Request, out: &mut Vec<u8>) -> bool {
 }
 
 fn secure_link_expires(r: &Request, out: &mut Vec<u8>) -> bool {
-    let Some(Check::New { link, .. }) = r.snap().location(r.loc).plan.data::<Check>() else { return false };
+    let Some(Check::New { link, .. }) = r.snap().location(r.route.loc).plan.data::<Check>() else {
+        return false;
+    };
     let link = link.eval(r);
     match split(&link) {
         Some((_, Some((text, _)))) => {

@@ -76,14 +76,14 @@ struct Slice {
 }
 
 fn slice_range(r: &Request, out: &mut Vec<u8>) -> bool {
-    let slice = match r.finding_ref::<Slice>() {
+    let slice = match r.state.own.get::<Slice>() {
         Some(slice) => slice,
         None => {
-            let Some(Size(size)) = r.snap().location(r.loc).plan.data::<Size>() else { return false };
-            if r.depth > 0 || r.resp.status != 0 {
+            let Some(Size(size)) = r.snap().location(r.route.loc).plan.data::<Size>() else { return false };
+            if r.route.depth > 0 || r.resp.status != 0 {
                 return false;
             }
-            r.finding(|| Slice { start: first_byte(r) / size * size, size: *size })
+            r.state.own.get_or(|| Slice { start: first_byte(r) / size * size, size: *size })
         }
     };
     out.extend_from_slice(format!("bytes={}-{}", slice.start, slice.start + slice.size - 1).as_bytes());
@@ -187,10 +187,10 @@ async fn begin(r: &mut Request, mut slices: Box<Slices>) -> Flow {
 
 /// Makes the whole of the first slice: a body that is to be begun, or what the request ends with otherwise.
 fn whole(r: &mut Request, flow: Flow) -> Result<Flow, Box<Slices>> {
-    if r.depth > 0 || !matches!(flow, Flow::Done) || r.resp.status != 206 {
+    if r.route.depth > 0 || !matches!(flow, Flow::Done) || r.resp.status != 206 {
         return Ok(flow);
     }
-    let Some(slice) = r.finding_ref::<Slice>() else { return Ok(flow) };
+    let Some(slice) = r.state.own.get::<Slice>() else { return Ok(flow) };
     let part = match check(r, &slice, None) {
         Ok(part) => part,
         Err(why) => {
@@ -294,7 +294,7 @@ impl Slices {
         let future = async move {
             let start = slice.start;
             let size = slice.size;
-            let mut copy = again.run(|copy| drop(copy.finding(|| slice))).await?;
+            let mut copy = again.run(|copy| drop(copy.state.own.get_or(|| slice))).await?;
             if let Err(why) = check(&copy, &Slice { start, size }, etag.as_deref()) {
                 rlog!(copy, Error, "{why}");
                 return None;

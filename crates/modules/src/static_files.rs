@@ -21,10 +21,10 @@ pub static MODULE: Module = Module {
 };
 
 fn handle(r: &mut Request) -> Flow {
-    if !matches!(r.method, Method::Get | Method::Head | Method::Post) {
+    if !matches!(r.route.method, Method::Get | Method::Head | Method::Post) {
         return Flow::Status(405);
     }
-    if r.uri.ends_with(b"/") {
+    if r.route.uri.ends_with(b"/") {
         return Flow::Next;
     }
     let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
@@ -63,19 +63,19 @@ fn missing(r: &Request, mapped: &path::Mapped, error: &io::Error) -> Flow {
 
 /// A directory without its slash: relative links in its index would lead elsewhere.
 fn add_slash(r: &mut Request) -> Flow {
-    let mut location = Vec::with_capacity(r.uri.len() + r.args.len() + 2);
-    brisk_http::uri::escape(brisk_http::uri::Escape::Uri, &r.uri, &mut location);
+    let mut location = Vec::with_capacity(r.route.uri.len() + r.route.args.len() + 2);
+    brisk_http::uri::escape(brisk_http::uri::Escape::Uri, &r.route.uri, &mut location);
     location.push(b'/');
-    if !r.args.is_empty() {
+    if !r.route.args.is_empty() {
         location.push(b'?');
-        location.extend_from_slice(&r.args);
+        location.extend_from_slice(&r.route.args);
     }
     r.resp.location = Some(location.into());
     Flow::Status(301)
 }
 
 fn serve(r: &mut Request, file: Rc<OpenFile>) -> Flow {
-    if r.method == Method::Post {
+    if r.route.method == Method::Post {
         return Flow::Status(405);
     }
     respond_with(r, file);

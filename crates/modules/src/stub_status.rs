@@ -56,7 +56,7 @@ impl ModuleConf for Conf {
 }
 
 fn handle(r: &mut Request) -> Flow {
-    if !matches!(r.method, Method::Get | Method::Head) {
+    if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }
     let totals = r.thread.shared.totals();

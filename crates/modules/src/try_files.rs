@@ -162,7 +162,7 @@ fn name(r: &Request, template: &Template) -> Vec<u8> {
 
 fn without_alias(r: &Request, template: &Template, mut name: Vec<u8>) -> Vec<u8> {
     if let (Some(AliasOf::Prefix(len)), false) = (&r.core().root.alias, template.is_literal())
-        && r.uri.get(..*len).is_some_and(|prefix| name.starts_with(prefix))
+        && r.route.uri.get(..*len).is_some_and(|prefix| name.starts_with(prefix))
     {
         name.drain(..*len);
     }
@@ -198,17 +198,17 @@ fn exists(r: &mut Request, mapped: &Mapped, kind: Want) -> Result<bool, Flow> {
 fn take(r: &mut Request, name: &[u8], kind: Want) {
     match r.core().root.alias {
         None => {
-            r.uri.clear();
-            r.uri.extend_from_slice(name);
+            r.route.uri.clear();
+            r.route.uri.extend_from_slice(name);
         }
         Some(AliasOf::Prefix(len)) => {
-            r.uri.truncate(len);
-            r.uri.extend_from_slice(name);
+            r.route.uri.truncate(len);
+            r.route.uri.extend_from_slice(name);
         }
         Some(AliasOf::Whole) if kind == Want::File => {
-            r.uri.clear();
-            r.uri.extend_from_slice(name);
-            r.add_uri_to_alias = true;
+            r.route.uri.clear();
+            r.route.uri.extend_from_slice(name);
+            r.route.add_uri_to_alias = true;
         }
         Some(AliasOf::Whole) => {}
     }

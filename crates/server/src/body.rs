@@ -96,11 +96,11 @@ impl RequestBody {
 /// Reads the whole body and goes on with `then`; at once if the body is there already, or if there is none.
 pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'static) -> Flow {
     // A body that the head announces may have to be in a file even if it is empty.
-    let is_there = r.framing == BodyFraming::None
+    let is_there = r.head.framing == BodyFraming::None
         || (r.has_no_body() && r.core().client_body_in_file_only == BodyFile::Off);
     if is_there && matches!(r.body, RequestBody::Unread) {
         let content =
-            if r.framing == BodyFraming::None { Content::None } else { Content::Memory(Vec::new()) };
+            if r.head.framing == BodyFraming::None { Content::None } else { Content::Memory(Vec::new()) };
         r.body = RequestBody::whole(content);
     }
     match r.body {
@@ -119,17 +119,17 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
 impl Request {
     /// True if no bytes of a body are to come by the request's head.
     pub fn has_no_body(&self) -> bool {
-        match self.framing {
+        match self.head.framing {
             BodyFraming::None => true,
             // RFC 9113 §8.1: a stream's request is over when the client says so.
-            BodyFraming::Length(0) => !self.awaits_end,
+            BodyFraming::Length(0) => !self.head.awaits_end,
             BodyFraming::Length(_) | BodyFraming::Chunked => false,
         }
     }
 
     /// How long the body is, as far as that is known; `None` too if handlers are not to see it.
     pub fn body_len(&self) -> Option<u64> {
-        match (&self.body, self.framing) {
+        match (&self.body, self.head.framing) {
             (RequestBody::Whole { content, .. }, _) => match **content {
                 Content::None => None,
                 _ => Some(content.len()),
@@ -175,7 +175,7 @@ impl Request {
         match &mut self.body {
             RequestBody::Partial(reader) => {
                 let more = reader.read(out, pause).await;
-                self.body_received.set(reader.received());
+                self.progress.body_received.set(reader.received());
                 if more.is_err() {
                     self.body = RequestBody::Refused(Some(self.take_body_reader()));
                 }
@@ -218,7 +218,7 @@ impl Request {
                 Poll::Ready(Ok(true)) if (out.len() as u64) < room => {}
                 Poll::Ready(Ok(true)) | Poll::Pending => break,
                 Poll::Ready(Ok(false)) => {
-                    self.body_received.set(reader.received());
+                    self.progress.body_received.set(reader.received());
                     self.body = RequestBody::whole(Content::Memory(std::mem::take(out)));
                     return Ok(true);
                 }
@@ -228,7 +228,7 @@ impl Request {
                 }
             }
         }
-        self.body_received.set(reader.received());
+        self.progress.body_received.set(reader.received());
         self.body = RequestBody::Partial(reader);
         Ok(false)
     }
@@ -282,7 +282,7 @@ impl Request {
         if let RequestBody::Lent(home) = &self.body
             && let Some(reader) = home.take()
         {
-            self.body_received.set(reader.received());
+            self.progress.body_received.set(reader.received());
             self.body = RequestBody::Partial(reader);
         }
     }
@@ -348,24 +348,24 @@ impl Drop for BodySource {
 
 /// Reads everything, into memory as long as it is little.
 async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, Failure> {
-    if r.framing == BodyFraming::None {
+    if r.head.framing == BodyFraming::None {
         return Ok(Content::None);
     }
     let live = r.live.clone();
-    let core = &live.snap.location(r.loc).core;
-    let room = memory_bytes_max(core, r.framing, r.link.is_some());
+    let core = &live.snap.location(r.route.loc).core;
+    let room = memory_bytes_max(core, r.head.framing, r.client.stream().is_some());
     let mut memory = Vec::new();
     let mut file = None;
     loop {
         let more = reader.read(&mut memory, core.client_body_timeout).await;
-        r.holds_body(memory.capacity());
-        r.body_received.set(reader.received());
+        r.client.holds_body(memory.capacity());
+        r.progress.body_received.set(reader.received());
         if !more? {
             break;
         }
         if memory.len() as u64 >= room {
             memory = spool(r, core, &mut file, memory).await.map_err(failure::body::file)?;
-            r.holds_body(memory.capacity());
+            r.client.holds_body(memory.capacity());
         }
     }
     if file.is_none() && core.client_body_in_file_only == BodyFile::Off {
@@ -452,7 +452,7 @@ mod tests {
 
     fn request(head: &str, framing: BodyFraming) -> Request {
         let (mut r, _) = crate::vars::tests::request(head, &[]);
-        r.framing = framing;
+        r.head.framing = framing;
         r
     }
 
@@ -503,7 +503,7 @@ mod tests {
     fn too_large_by_its_length() {
         let mut r = request(HEAD, BodyFraming::Length(1 << 20));
         assert!(check_length(&mut r).is_ok());
-        r.framing = BodyFraming::Length((1 << 20) + 1);
+        r.head.framing = BodyFraming::Length((1 << 20) + 1);
         assert!(matches!(check_length(&mut r), Err(Flow::Status(413))));
         assert!(check_length(&mut r).is_ok(), "an error page is not refused again");
         assert!(r.has_unread_body(), "it is still to be dropped");

@@ -68,11 +68,11 @@ pub fn names_h2c(value: &[u8]) -> bool {
 
 /// The last word about a response's status, before its filters.
 pub(crate) fn settle(r: &mut Request) {
-    if r.version() < Version::Http2 || r.depth > 0 {
+    if r.version() < Version::Http2 || r.route.depth > 0 {
         return;
     }
     let status = r.resp.status;
-    if r.extended.is_none() {
+    if r.head.extended.is_none() {
         // RFC 9113 §8.6: there is no 101, and RFC 9110 §15.2: no 1xx is final.
         if status < 200 {
             crate::rlog!(
@@ -109,9 +109,9 @@ pub(crate) fn is_tunnel(r: &Request) -> bool {
 pub(crate) fn wire_status(r: &Request) -> u16 {
     match r.resp.status {
         // RFC 8441 §5: what a 101 is to HTTP/1.1.
-        101 if is_tunnel(r) && r.extended.is_some() => 200,
+        101 if is_tunnel(r) && r.head.extended.is_some() => 200,
         status if status < 200 => 500,
-        status if r.extended.is_some() && status < 300 => 502,
+        status if r.head.extended.is_some() && status < 300 => 502,
         status => status,
     }
 }

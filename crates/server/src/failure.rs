@@ -48,7 +48,7 @@ pub fn flow(failure: &Failure, r: &mut Request) -> Flow {
         (Scope::Connection, _, Cause::Decided(_)) => Flow::Close,
         (Scope::Connection, Origin::Client, _) => {
             // For the log: nothing is sent.
-            (r.resp.status, r.err_status) = (status, status);
+            (r.resp.status, r.reply.err_status) = (status, status);
             Flow::Close
         }
         _ => Flow::Status(status),

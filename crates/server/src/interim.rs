@@ -10,17 +10,10 @@ pub use learned::Learned;
 
 use crate::connection::Connection;
 use crate::limits::{HINT_LINKS_MAX, INTERIM_UNSENT_BYTES_MAX};
-use crate::phases::Phase;
-use crate::request::Request;
+use crate::request::{Interim, Phase, Request};
 use crate::text::Text;
 use brisk_http::field::write_field;
 use brisk_http::{Version, status};
-
-/// How a protocol sends an interim response.
-pub trait Interim {
-    /// Queues or writes it at once. It neither waits nor fails: what does not fit is dropped, for hints are only hints.
-    fn send(&self, status: u16, fields: &[(Text, Text)]);
-}
 
 /// HTTP/1.1. What the socket does not take is kept for whoever writes next: `100 Continue` or the final head.
 impl Interim for Connection {
@@ -43,15 +36,17 @@ impl Interim for Connection {
 impl Request {
     /// `early_hints`: whether the client is to have any. Not for subrequests and clients of old.
     fn wants_hints(&self) -> bool {
-        self.depth == 0
-            && self.interim.is_some()
+        self.route.depth == 0
+            && self.reply.interim.is_some()
             && self.version() >= Version::Http11
             && self.core().early_hints.iter().any(|condition| condition.holds(self))
     }
 
     /// Passes a back end's `103` on, where `early_hints` lets it. The fields must not be about a single connection.
     pub fn send_early_hints(&self, fields: &[(Text, Text)]) {
-        if let Some(interim) = self.interim.as_ref().filter(|_| !fields.is_empty() && self.wants_hints()) {
+        if let Some(interim) =
+            self.reply.interim.as_ref().filter(|_| !fields.is_empty() && self.wants_hints())
+        {
             interim.send(103, fields);
         }
     }
@@ -60,10 +55,10 @@ impl Request {
     pub(crate) fn hint_before_waiting(&mut self) {
         let core = self.core();
         let has_any = !core.early_hints_add.is_empty() || core.early_hints_learn;
-        if self.hinted || !has_any || self.cursor.phase < Phase::PreContent {
+        if self.reply.hinted || !has_any || self.route.cursor.phase < Phase::PreContent {
             return;
         }
-        self.hinted = true;
+        self.reply.hinted = true;
         if !self.wants_hints() {
             return;
         }
@@ -75,7 +70,7 @@ impl Request {
             self.thread.learned.borrow_mut().get(self, |value| fields.push(link(value.to_vec())));
         }
         fields.truncate(HINT_LINKS_MAX);
-        if let Some(interim) = self.interim.as_ref().filter(|_| !fields.is_empty()) {
+        if let Some(interim) = self.reply.interim.as_ref().filter(|_| !fields.is_empty()) {
             interim.send(103, &fields);
         }
     }

@@ -3,7 +3,6 @@
 
 mod adopt;
 pub mod body;
-pub mod common;
 pub mod conf;
 pub mod connection;
 pub mod core;

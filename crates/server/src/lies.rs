@@ -16,7 +16,9 @@ struct Lie(Look);
 /// What is lied about, by the name of the order.
 const LIES: &[(&str, Look)] = &[
     ("lie-header", |r| field(r, b"x-test")),
-    ("lie-cookie", |r| r.head.find(HeaderId::Cookie).map_or(Vec::new(), |h| h.value.of(&r.buf).to_vec())),
+    ("lie-cookie", |r| {
+        r.head.parsed.find(HeaderId::Cookie).map_or(Vec::new(), |h| h.value.of(&r.head.buf).to_vec())
+    }),
     ("lie-address", |r| r.conn().peer_text.to_vec()),
     ("lie-tls", |r| {
         let version = r.conn().io.tls().map(|tls| tls.session(brisk_tls::Session::version));
@@ -31,7 +33,7 @@ const LIES: &[(&str, Look)] = &[
 ];
 
 fn field(r: &Request, name: &[u8]) -> Vec<u8> {
-    r.head.named(&r.buf, name).next().map_or(Vec::new(), |h| h.value.of(&r.buf).to_vec())
+    r.head.parsed.named(&r.head.buf, name).next().map_or(Vec::new(), |h| h.value.of(&r.head.buf).to_vec())
 }
 
 /// Puts the lies that are ordered into a plan.

@@ -117,7 +117,7 @@ pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Result<Found, Mat
 fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool), MatchError> {
     let Some(tree) = &outer.tree else { return Ok((Found::Nothing, false)) };
     let (mut best, mut no_regex) = (Found::Nothing, false);
-    match tree.step(&r.uri) {
+    match tree.step(&r.route.uri) {
         Step::Exact(id) => {
             crate::dlog!(r, "test location: = \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
             return Ok((Found::Location(id), true));
@@ -135,10 +135,10 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool
         Step::None => {}
     }
     if !no_regex {
-        let candidates = tree.candidates(&r.uri);
+        let candidates = tree.candidates(&r.route.uri);
         for (index, (regex, id)) in tree.regexes.iter().enumerate() {
             crate::dlog!(r, "test location: ~ \"{}\"", regex.pattern());
-            if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.uri)? {
+            if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.route.uri)? {
                 let (inner, _) = search(snap, r, snap.location(*id))?;
                 return Ok((if inner == Found::Nothing { Found::Location(*id) } else { inner }, true));
             }

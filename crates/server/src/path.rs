@@ -25,14 +25,14 @@ impl Mapped {
 /// Maps the request's URI. `None` if the path would leave the location's folder or is empty: the caller answers 404 or
 /// 500; it has been logged. `reserve` bytes of capacity are added for a suffix.
 pub fn map(r: &Request, reserve: usize) -> Option<Mapped> {
-    map_uri(r, &r.uri, reserve)
+    map_uri(r, &r.route.uri, reserve)
 }
 
 /// Maps another URI by the present location's rules.
 pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
     let core = r.core();
     let root: &Root = &core.root;
-    if root.alias.is_some() && !r.location_valid {
+    if root.alias.is_some() && !r.route.location_valid {
         let name = String::from_utf8_lossy(&core.location_text);
         crate::rlog!(r, Alert, "\"alias\" cannot be used in location \"{name}\" where URI was rewritten");
         return None;
@@ -41,7 +41,7 @@ pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
     append_full(r, &root.path, &mut bytes);
     let tail = match &root.alias {
         None => uri,
-        Some(crate::core::AliasOf::Whole) if r.add_uri_to_alias => uri,
+        Some(crate::core::AliasOf::Whole) if r.route.add_uri_to_alias => uri,
         Some(crate::core::AliasOf::Whole) => &[],
         Some(crate::core::AliasOf::Prefix(len)) => {
             let tail = uri.get(*len..).unwrap_or_default();

@@ -10,46 +10,12 @@ use crate::flow::{Flow, Pending, Waiter};
 use crate::h1::intake;
 use crate::location::{self, Found};
 use crate::plan::{Declared, Dependencies, Handler};
-use crate::request::Request;
+use crate::request::{Cursor, Phase, Request};
 use crate::special;
 use crate::text::Text;
 use brisk_http::Method;
 use std::future::poll_fn;
 use std::sync::Arc;
-
-/// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Phase {
-    /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
-    #[default]
-    EarlyBody,
-    PostRead,
-    ServerRewrite,
-    FindConfig,
-    Rewrite,
-    PreAccess,
-    Access,
-    PreContent,
-    Content,
-    /// The response is there; a filter may have to wait.
-    Filters,
-}
-
-/// Where in the phases a request is; a handler that waited is asked again at the same place.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cursor {
-    pub phase: Phase,
-    /// Index of the handler within the phase.
-    pub handler: usize,
-    /// `satisfy any`: the worst refusal so far.
-    denied: u16,
-}
-
-impl Cursor {
-    pub fn at(phase: Phase) -> Cursor {
-        Cursor { phase, handler: 0, denied: 0 }
-    }
-}
 
 /// Why [`run`] came back.
 pub enum Run {
@@ -91,7 +57,7 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
             Run::Disk(wanted) => {
                 r.hint_before_waiting();
                 let found = files::fetch(wanted.clone()).await;
-                r.fetched.push((wanted, found));
+                r.evidence.fetched.push((wanted, found));
                 r.thread.files.must_confirm();
                 run = self::run(r);
             }
@@ -123,8 +89,8 @@ pub fn fail(r: &mut Request, status: u16) -> Run {
 
 /// Starts over at a URI or named location, after the response.
 pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
-    r.err_status = 0;
-    r.error_page = false;
+    r.reply.err_status = 0;
+    r.reply.error_page = false;
     let flow = if target.starts_with(b"@") {
         Flow::Named(target.to_vec())
     } else {
@@ -139,7 +105,7 @@ pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
 
 /// Runs the next handler.
 fn step(r: &mut Request) -> Flow {
-    match r.cursor.phase {
+    match r.route.cursor.phase {
         Phase::EarlyBody => early_body(r),
         Phase::PostRead => listed(r, |p| &p.post_read),
         Phase::ServerRewrite => rewrite(r),
@@ -156,18 +122,18 @@ fn step(r: &mut Request) -> Flow {
 
 /// Acts on a handler's decision; `None`: go on with [`step`].
 fn act(r: &mut Request, flow: Flow) -> Option<Run> {
-    if r.vars.take_failure() {
+    if r.state.shared.vars.take_failure() {
         // The decision hangs on a value that could not be found out: as in nginx, where a match fails.
         return if matches!(flow, Flow::Close) { Some(Run::Close) } else { refuse(r, 500) };
     }
     match flow {
-        Flow::Next | Flow::Done if r.cursor.phase == Phase::Filters => return Some(filters(r)),
+        Flow::Next | Flow::Done if r.route.cursor.phase == Phase::Filters => return Some(filters(r)),
         Flow::Next => advance(r),
         Flow::Allowed => {
             let any = r.core().satisfy == Satisfy::Any;
-            if r.cursor.phase == Phase::Access && any {
+            if r.route.cursor.phase == Phase::Access && any {
                 // Whoever refused before is overruled, his challenge included.
-                r.cursor.denied = 0;
+                r.route.cursor.denied = 0;
                 r.resp.remove("WWW-Authenticate");
                 enter(r, Phase::PreContent);
             } else {
@@ -202,9 +168,12 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
 
 fn refuse(r: &mut Request, status: u16) -> Option<Run> {
     dlog!(r, "http special response: {status}, \"{}\"", shown_uri(r));
-    if r.cursor.phase == Phase::Access && matches!(status, 401 | 403) && r.core().satisfy == Satisfy::Any {
-        if r.cursor.denied != 401 {
-            r.cursor.denied = status;
+    if r.route.cursor.phase == Phase::Access
+        && matches!(status, 401 | 403)
+        && r.core().satisfy == Satisfy::Any
+    {
+        if r.route.cursor.denied != 401 {
+            r.route.cursor.denied = status;
         }
         advance(r);
         return None;
@@ -217,19 +186,19 @@ fn refuse(r: &mut Request, status: u16) -> Option<Run> {
 }
 
 fn enter(r: &mut Request, phase: Phase) {
-    r.cursor = Cursor { phase, handler: 0, denied: r.cursor.denied };
+    r.route.cursor = Cursor { phase, handler: 0, denied: r.route.cursor.denied };
 }
 
 /// To the next handler; phases that have no more handlers are left in [`step`]'s functions.
 fn advance(r: &mut Request) {
-    r.cursor.handler += 1;
+    r.route.cursor.handler += 1;
 }
 
 fn early_body(r: &mut Request) -> Flow {
-    if r.cursor.handler == 0 && crate::log::may_debug() {
+    if r.route.cursor.handler == 0 && crate::log::may_debug() {
         show(r);
     }
-    if r.cursor.handler == 0 && body::is_wanted_early(r) {
+    if r.route.cursor.handler == 0 && body::is_wanted_early(r) {
         return body::read_early(r);
     }
     enter(r, Phase::PostRead);
@@ -239,52 +208,52 @@ fn early_body(r: &mut Request) -> Flow {
 /// What the client wants, for those who debug.
 fn show(r: &Request) {
     let text = String::from_utf8_lossy;
-    dlog!(r, "http request line: \"{}\"", text(r.head.request_line.of(&r.buf)));
-    dlog!(r, "http uri: \"{}\"", text(&r.uri));
-    dlog!(r, "http args: \"{}\"", text(&r.args));
-    for (name, value) in r.head.headers.iter().map(|header| (header.name, header.value)) {
-        dlog!(r, "http header: \"{}: {}\"", text(name.of(&r.buf)), text(value.of(&r.buf)));
+    dlog!(r, "http request line: \"{}\"", text(r.head.parsed.request_line.of(&r.head.buf)));
+    dlog!(r, "http uri: \"{}\"", text(&r.route.uri));
+    dlog!(r, "http args: \"{}\"", text(&r.route.args));
+    for (name, value) in r.head.parsed.headers.iter().map(|header| (header.name, header.value)) {
+        dlog!(r, "http header: \"{}: {}\"", text(name.of(&r.head.buf)), text(value.of(&r.head.buf)));
     }
     dlog!(r, "http header done");
 }
 
 /// The URI with its arguments, as messages show it.
 fn shown_uri(r: &Request) -> String {
-    let question = if r.args.is_empty() { "" } else { "?" };
-    format!("{}{question}{}", String::from_utf8_lossy(&r.uri), String::from_utf8_lossy(&r.args))
+    let question = if r.route.args.is_empty() { "" } else { "?" };
+    format!("{}{question}{}", String::from_utf8_lossy(&r.route.uri), String::from_utf8_lossy(&r.route.args))
 }
 
 /// The rewrite handler of the present location (the server's root in the server phase).
 fn rewrite(r: &mut Request) -> Flow {
-    let server_phase = r.cursor.phase == Phase::ServerRewrite;
-    dlog!(r, "rewrite phase: {}", r.cursor.handler);
+    let server_phase = r.route.cursor.phase == Phase::ServerRewrite;
+    dlog!(r, "rewrite phase: {}", r.route.cursor.handler);
     // Without a location the request stays in the server block, whose script has run already.
-    let has_run = !server_phase && r.loc == r.snap().server(r.server).root;
-    if r.cursor.handler == 0
+    let has_run = !server_phase && r.route.loc == r.snap().server(r.route.server).root;
+    if r.route.cursor.handler == 0
         && !has_run
-        && let Some(handler) = r.live.snap.clone().location(r.loc).plan.rewrite.as_deref()
+        && let Some(handler) = r.live.snap.clone().location(r.route.loc).plan.rewrite.as_deref()
     {
-        r.note(r.snap().location(r.loc).plan.of_rewrite());
+        r.note(r.snap().location(r.route.loc).plan.of_rewrite());
         let flow = handler.handle(r);
         if !matches!(flow, Flow::Next) {
             return flow;
         }
     }
     if server_phase {
-        r.uri_changed = false;
+        r.route.uri_changed = false;
         enter(r, Phase::FindConfig);
         return find_config(r);
     }
     // post_rewrite
-    if r.uri_changed {
-        dlog!(r, "post rewrite phase: uri changes: {}", r.uri_changes_left);
-        if !spend_change(r) {
+    if r.route.uri_changed {
+        dlog!(r, "post rewrite phase: uri changes: {}", r.route.uri_changes_left);
+        if !r.route.spend_change() {
             rlog_cycle(r);
             return Flow::Status(500);
         }
-        r.uri_changed = false;
-        let root = r.snap().server(r.server).root;
-        r.loc = root;
+        r.route.uri_changed = false;
+        let root = r.snap().server(r.route.server).root;
+        r.route.loc = root;
         enter(r, Phase::FindConfig);
         return find_config(r);
     }
@@ -297,20 +266,14 @@ fn rlog_cycle(r: &Request) {
         r,
         Error,
         "rewrite or internal redirection cycle while processing \"{}\"",
-        String::from_utf8_lossy(&r.uri)
+        String::from_utf8_lossy(&r.route.uri)
     );
-}
-
-/// Counts a change of the URI; false if there were too many.
-fn spend_change(r: &mut Request) -> bool {
-    r.uri_changes_left = r.uri_changes_left.saturating_sub(1);
-    r.uri_changes_left > 0
 }
 
 fn find_config(r: &mut Request) -> Flow {
     let live = r.live.clone();
     let snap = &live.snap;
-    let root = snap.server(r.server).root;
+    let root = snap.server(r.route.server).root;
     let found =
         if is_about_server(r) { Ok(Found::Nothing) } else { location::find(snap, r, snap.location(root)) };
     match found {
@@ -320,17 +283,17 @@ fn find_config(r: &mut Request) -> Flow {
         Ok(Found::Slash(id)) => {
             set_location(snap, r, id);
             let mut uri = escaped_uri(&snap.location(id).name);
-            if !r.args.is_empty() {
+            if !r.route.args.is_empty() {
                 uri.push(b'?');
-                uri.extend_from_slice(&r.args);
+                uri.extend_from_slice(&r.route.args);
             }
             r.resp.location = Some(uri.into());
             return Flow::Status(301);
         }
     }
-    dlog!(r, "using configuration \"{}\"", shown_name(snap, r.loc));
+    dlog!(r, "using configuration \"{}\"", shown_name(snap, r.route.loc));
     let core = r.core();
-    if core.internal && !r.internal {
+    if core.internal && !r.route.internal {
         return Flow::Status(404);
     }
     if let Err(flow) = body::check_length(r) {
@@ -353,27 +316,27 @@ fn escaped_uri(uri: &[u8]) -> Vec<u8> {
 
 /// Makes `id` the request's location; `limit_except` may put its block in its place.
 pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
-    r.loc = id;
+    r.route.loc = id;
     let location = snap.location(id);
     if let Some(limit) = &location.core.limit_except {
         let name = r.sent_method_name();
-        let name: &[u8] = if r.method == Method::Get && r.error_page { b"GET" } else { name };
+        let name: &[u8] = if r.route.method == Method::Get && r.reply.error_page { b"GET" } else { name };
         if !limit.methods.iter().any(|m| **m == *name) {
-            r.loc = limit.block;
+            r.route.loc = limit.block;
         }
     }
 }
 
 fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>>) -> Flow {
     let live = r.live.clone();
-    let plan = &live.snap.location(r.loc).plan;
-    r.note(if r.cursor.phase == Phase::PostRead { plan.of_post_read() } else { plan.of_rest() });
+    let plan = &live.snap.location(r.route.loc).plan;
+    r.note(if r.route.cursor.phase == Phase::PostRead { plan.of_post_read() } else { plan.of_rest() });
     let handlers = list(plan);
-    dlog!(r, "generic phase: {}", r.cursor.handler);
-    if let Some(handler) = handlers.get(r.cursor.handler) {
+    dlog!(r, "generic phase: {}", r.route.cursor.handler);
+    if let Some(handler) = handlers.get(usize::from(r.route.cursor.handler)) {
         return handler.handle(r);
     }
-    match r.cursor.phase {
+    match r.route.cursor.phase {
         Phase::PostRead => {
             enter(r, Phase::ServerRewrite);
             rewrite(r)
@@ -390,26 +353,26 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
 }
 
 fn access(r: &mut Request) -> Flow {
-    if r.depth > 0 {
+    if r.route.depth > 0 {
         // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
         enter(r, Phase::PreContent);
         return precontent(r);
     }
     let live = r.live.clone();
-    dlog!(r, "access phase: {}", r.cursor.handler);
-    let plan = &live.snap.location(r.loc).plan;
+    dlog!(r, "access phase: {}", r.route.cursor.handler);
+    let plan = &live.snap.location(r.route.loc).plan;
     r.note(plan.of_rest());
-    if let Some(handler) = plan.access.get(r.cursor.handler) {
+    if let Some(handler) = plan.access.get(usize::from(r.route.cursor.handler)) {
         return handler.handle(r);
     }
     // post_access
-    dlog!(r, "post access phase: {}", r.cursor.denied);
-    let denied = std::mem::take(&mut r.cursor.denied);
+    dlog!(r, "post access phase: {}", r.route.cursor.denied);
+    let denied = std::mem::take(&mut r.route.cursor.denied);
     if denied != 0 {
         if denied == 403 {
             crate::rlog!(r, Error, "access forbidden by rule");
         }
-        r.cursor.phase = Phase::PreContent;
+        r.route.cursor.phase = Phase::PreContent;
         return Flow::Status(denied);
     }
     enter(r, Phase::PreContent);
@@ -422,7 +385,7 @@ fn precontent(r: &mut Request) -> Flow {
 
 /// Whether the request is `OPTIONS *` and has not been led elsewhere: no location has such a path, nor has any file.
 fn is_about_server(r: &Request) -> bool {
-    r.target.asterisk && r.uri == b"*"
+    r.head.target.asterisk && r.route.uri == b"*"
 }
 
 /// Answers `OPTIONS *` (RFC 9110 §9.3.7), which is about the server and none of its resources.
@@ -434,17 +397,17 @@ fn server_options(r: &mut Request) -> Flow {
 }
 
 fn content(r: &mut Request) -> Flow {
-    dlog!(r, "content phase: {}", r.cursor.handler);
+    dlog!(r, "content phase: {}", r.route.cursor.handler);
     let live = r.live.clone();
-    let plan = &live.snap.location(r.loc).plan;
+    let plan = &live.snap.location(r.route.loc).plan;
     r.note(plan.of_rest());
     if let Some(handler) = &plan.content {
-        return if r.cursor.handler == 0 { handler.handle(r) } else { Flow::Status(404) };
+        return if r.route.cursor.handler == 0 { handler.handle(r) } else { Flow::Status(404) };
     }
-    if let Some((_, handler)) = plan.content_chain.get(r.cursor.handler) {
+    if let Some((_, handler)) = plan.content_chain.get(usize::from(r.route.cursor.handler)) {
         return handler.handle(r);
     }
-    if r.uri.ends_with(b"/") {
+    if r.route.uri.ends_with(b"/") {
         if let Some(path) = crate::path::map(r, 0) {
             crate::rlog!(
                 r,
@@ -461,7 +424,7 @@ fn content(r: &mut Request) -> Flow {
 
 /// An internal redirect; false if there were too many.
 fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
-    if !spend_change(r) {
+    if !r.route.spend_change() {
         crate::rlog!(
             r,
             Error,
@@ -470,19 +433,19 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
         );
         return false;
     }
-    r.has_decoded_delimiter |= intake::has_delimiter(&uri);
-    r.uri = uri;
+    r.route.has_decoded_delimiter |= intake::has_delimiter(&uri);
+    r.route.uri = uri;
     if let Some(args) = args {
-        r.args = args;
+        r.route.args = args;
     }
     dlog!(r, "internal redirect: \"{}\"", shown_uri(r));
-    r.internal = true;
-    r.add_uri_to_alias = false;
-    r.unparsed_uri_valid = false;
-    r.location_valid = true;
-    r.slots.clear();
-    let root = r.snap().server(r.server).root;
-    r.loc = root;
+    r.route.internal = true;
+    r.route.add_uri_to_alias = false;
+    r.route.unparsed_uri_valid = false;
+    r.route.location_valid = true;
+    r.state.visit.clear();
+    let root = r.snap().server(r.route.server).root;
+    r.route.loc = root;
     enter(r, Phase::ServerRewrite);
     true
 }
@@ -490,7 +453,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
 /// A jump to a named location; false if it cannot be done.
 fn named(r: &mut Request, name: &[u8]) -> bool {
     let live = r.live.clone();
-    if !spend_change(r) {
+    if !r.route.spend_change() {
         crate::rlog!(
             r,
             Error,
@@ -499,7 +462,7 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
         );
         return false;
     }
-    if r.uri.is_empty() {
+    if r.route.uri.is_empty() {
         crate::rlog!(
             r,
             Error,
@@ -508,24 +471,24 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
         );
         return false;
     }
-    let Some(&id) = live.snap.server(r.server).named.get(name) else {
+    let Some(&id) = live.snap.server(r.route.server).named.get(name) else {
         crate::rlog!(r, Error, "could not find named location \"{}\"", String::from_utf8_lossy(name));
         return false;
     };
     dlog!(r, "test location: \"{}\"", String::from_utf8_lossy(name));
     set_location(&live.snap, r, id);
-    dlog!(r, "using configuration \"{}\"", shown_name(&live.snap, r.loc));
-    r.internal = true;
-    r.uri_changed = false;
-    r.slots.clear();
+    dlog!(r, "using configuration \"{}\"", shown_name(&live.snap, r.route.loc));
+    r.route.internal = true;
+    r.route.uri_changed = false;
+    r.state.visit.clear();
     enter(r, Phase::Rewrite);
     true
 }
 
 /// The last step before a response is serialised: status, redirects made absolute, filters.
 fn finish(r: &mut Request) -> Run {
-    if r.err_status != 0 {
-        r.resp.status = r.err_status;
+    if r.reply.err_status != 0 {
+        r.resp.status = r.reply.err_status;
         // It was another status' reason.
         r.resp.reason = None;
     } else if r.resp.status == 0 {
@@ -546,10 +509,12 @@ pub fn refilter(r: &mut Request) -> Run {
 /// The filters that are left.
 fn filters(r: &mut Request) -> Run {
     let live = r.live.clone();
-    r.note(live.snap.location(r.loc).plan.of_rest());
-    while let Some((stage, filter)) = live.snap.location(r.loc).plan.filters.get(r.cursor.handler) {
+    r.note(live.snap.location(r.route.loc).plan.of_rest());
+    while let Some((stage, filter)) =
+        live.snap.location(r.route.loc).plan.filters.get(usize::from(r.route.cursor.handler))
+    {
         advance(r);
-        if r.depth > 0 && !stage.is_for_parts() {
+        if r.route.depth > 0 && !stage.is_for_parts() {
             continue;
         }
         if let Some(waiter) = filter.wait(r) {
@@ -558,9 +523,9 @@ fn filters(r: &mut Request) -> Run {
         }
         filter.filter(r);
     }
-    if r.vars.take_failure() && r.resp.status != 500 {
+    if r.state.shared.vars.take_failure() && r.resp.status != 500 {
         // A filter could not find out what to do. The page for that goes through the same filters, and then out.
-        r.cursor = Cursor::at(Phase::Content);
+        r.route.cursor = Cursor::at(Phase::Content);
         return fail(r, 500);
     }
     if !crate::response::tells_last_modified(r.resp.status) {
@@ -581,9 +546,9 @@ fn absolute_location(r: &mut Request) {
     out.extend_from_slice(r.scheme().as_bytes());
     out.extend_from_slice(b"://");
     if core.server_name_in_redirect {
-        out.extend_from_slice(&r.snap().server(r.server).name);
-    } else if !r.host.is_empty() {
-        out.extend_from_slice(&r.host);
+        out.extend_from_slice(&r.snap().server(r.route.server).name);
+    } else if !r.head.host.is_empty() {
+        out.extend_from_slice(&r.head.host);
     } else {
         match r.local_addr() {
             Some(std::net::SocketAddr::V6(addr)) => {

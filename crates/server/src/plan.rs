@@ -57,7 +57,7 @@ pub trait LogHandler: Send + Sync {
     fn log(&self, r: &Request);
 
     /// What it writes depends on beyond what a request with a prepared answer has: its own fields and facts, the
-    /// response's status and length, and [`Request::finding`].
+    /// response's status and length, and what is in [`State::own`](crate::request::State::own).
     fn declares(&self) -> Declared {
         Declared::default()
     }

@@ -12,13 +12,12 @@ use crate::limits::{
 };
 use crate::metrics::Ended;
 use crate::purity::Purity;
-use crate::request::{Persistence, Request};
+use crate::request::{Persistence, Request, Values};
 use crate::thread::{Live, Thread};
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method};
 use brisk_net::{clock, fault};
 use hashbrown::HashMap;
-use std::any::Any;
 use std::hash::BuildHasher as _;
 use std::rc::Rc;
 
@@ -77,12 +76,12 @@ impl Unusual {
 #[inline]
 pub fn is_usual(r: &Request) -> bool {
     let unusual = &r.live.snap.unusual;
-    r.head.method == Method::Get
-        && r.head.present & unusual.ids == 0
-        && r.head.repeated & HeaderId::Host.bit() == 0
-        && r.head.ignored.is_empty()
+    r.head.parsed.method == Method::Get
+        && r.head.parsed.present & unusual.ids == 0
+        && r.head.parsed.repeated & HeaderId::Host.bit() == 0
+        && r.head.parsed.ignored.is_empty()
         && !(crate::log::may_debug() && r.logs(crate::core::LogLevel::Debug))
-        && unusual.names.iter().all(|name| r.head.named(&r.buf, name.as_bytes()).next().is_none())
+        && unusual.names.iter().all(|name| r.head.parsed.named(&r.head.buf, name.as_bytes()).next().is_none())
 }
 
 /// A kept answer.
@@ -105,23 +104,23 @@ pub struct Answer {
     /// The last second in which it may be given.
     pub until: i64,
     pub has_log: bool,
-    /// [`Request::finding`](crate::request::Request::finding), for the log.
-    pub findings: Vec<Rc<dyn Any>>,
+    /// [`State::own`](crate::request::State::own), for the log.
+    pub own: Values,
 }
 
 impl Answer {
     /// What was answered, if a request for the same target would get it too. The first `head_len` bytes are the head, the
     /// date is at `date_at`.
     pub fn of(r: &Request, bytes: &[u8], head_len: usize, date_at: usize) -> Option<Answer> {
-        let plan = &r.snap().location(r.loc).plan;
+        let plan = &r.snap().location(r.route.loc).plan;
         let has_log = !plan.log.is_empty();
         // A log line may show variables that were set on the way; a prepared answer has not gone that way.
         let is_the_same = r.declared().and(plan.of_rest()).purity() != Purity::Impure
-            && (!has_log || r.vars.is_empty())
+            && (!has_log || r.state.shared.vars.is_empty())
             && (200..400).contains(&r.resp.status)
             && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
             && is_usual(r)
-            && r.deps.iter().all(Dep::is_up);
+            && r.evidence.deps.iter().all(Dep::is_up);
         // A test compares with a server that prepares nothing.
         if !is_the_same || fault::is_ordered("no-prepared") {
             return None;
@@ -131,17 +130,17 @@ impl Answer {
             date_at,
             head_len,
             status: r.resp.status,
-            server: r.server,
-            location: r.loc,
-            target: r.target.without_path(),
-            uri: r.uri[..].into(),
-            args: r.args[..].into(),
-            host: r.host[..].into(),
-            port: r.port,
-            deps: r.deps[..].into(),
-            until: r.same_until.get(),
+            server: r.route.server,
+            location: r.route.loc,
+            target: r.head.target.without_path(),
+            uri: r.route.uri[..].into(),
+            args: r.route.args[..].into(),
+            host: r.head.host[..].into(),
+            port: r.head.port,
+            deps: r.evidence.deps[..].into(),
+            until: r.evidence.same_until.get(),
             has_log,
-            findings: if has_log { r.findings.borrow().clone() } else { Vec::new() },
+            own: if has_log { r.state.own.clone() } else { Values::default() },
         })
     }
 
@@ -151,20 +150,20 @@ impl Answer {
         thread.counters().prepared.up();
         let body_bytes = (self.bytes.len() - self.head_len) as u64;
         if self.has_log {
-            r.server = self.server;
-            r.loc = self.location;
-            r.target.clone_from(&self.target);
-            r.uri.extend_from_slice(&self.uri);
-            r.args.extend_from_slice(&self.args);
-            r.host.extend_from_slice(&self.host);
-            r.port = self.port;
-            r.method = Method::Get;
-            r.persistence = Persistence::KeepAlive;
+            r.route.server = self.server;
+            r.route.loc = self.location;
+            r.head.target.clone_from(&self.target);
+            r.route.uri.extend_from_slice(&self.uri);
+            r.route.args.extend_from_slice(&self.args);
+            r.head.host.extend_from_slice(&self.host);
+            r.head.port = self.port;
+            r.route.method = Method::Get;
+            r.reply.persistence = Persistence::KeepAlive;
             r.resp.status = self.status;
-            r.findings.get_mut().extend(self.findings.iter().cloned());
-            r.sent.head_bytes = head_bytes;
-            r.sent.body_bytes = body_bytes;
-            r.completed = true;
+            r.state.own.extend(&self.own);
+            r.progress.sent.head_bytes = head_bytes;
+            r.progress.sent.body_bytes = body_bytes;
+            r.reply.completed = true;
             h1::finish(r);
         } else if let Some(places) = &live.places {
             let ended = Ended {
@@ -172,8 +171,8 @@ impl Answer {
                 location: self.location,
                 status: self.status,
                 sent_bytes: head_bytes + body_bytes,
-                received_bytes: r.head.len as u64,
-                started_us: r.started.mono_us,
+                received_bytes: r.head.parsed.len as u64,
+                started_us: r.progress.started.mono_us,
             };
             places.record(thread, live, ended);
         }
@@ -242,8 +241,8 @@ impl Prepared {
         if self.map.is_empty() {
             return None;
         }
-        let host = r.head.find(HeaderId::Host)?;
-        let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
+        let host = r.head.parsed.find(HeaderId::Host)?;
+        let (host, target) = (host.value.of(&r.head.buf), r.head.parsed.target.of(&r.head.buf));
         let files = &r.thread.files;
         let confirm = |answer: &Answer| {
             files.sync();
@@ -255,9 +254,9 @@ impl Prepared {
 
     /// Keeps the answer of a request for the next one of the same target.
     pub fn keep(&mut self, r: &Request, listen: ListenId, answer: Answer) {
-        let Some(host) = r.head.find(HeaderId::Host) else { return };
+        let Some(host) = r.head.parsed.find(HeaderId::Host) else { return };
         let class = (r.declared().purity() == Purity::ByEncoding).then(|| r.encoding_class());
-        let (host, target) = (host.value.of(&r.buf), r.head.target.of(&r.buf));
+        let (host, target) = (host.value.of(&r.head.buf), r.head.parsed.target.of(&r.head.buf));
         self.put(listen, host, target, class, answer, clock::now().unix_secs);
     }
 

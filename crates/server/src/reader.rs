@@ -27,7 +27,7 @@ macro_rules! each {
 impl BodyReader {
     /// The body of `r`, from its start.
     pub fn new(r: &Request) -> BodyReader {
-        match &r.link {
+        match r.client.stream() {
             Some(exchange) => BodyReader::Stream(stream::BodyReader::new(r, exchange)),
             None => BodyReader::H1(h1::BodyReader::new(r)),
         }
@@ -35,7 +35,7 @@ impl BodyReader {
 
     /// The reader of a body that was read already.
     pub fn spent(r: &Request) -> BodyReader {
-        match &r.link {
+        match r.client.stream() {
             Some(exchange) => BodyReader::Stream(stream::BodyReader::new(r, exchange)),
             None => BodyReader::H1(h1::BodyReader::spent(r)),
         }

@@ -10,7 +10,7 @@
 use crate::connection::{Connection, Peer};
 use crate::memory::Account;
 use crate::purity::{Declared, Dependencies, Effects};
-use crate::request::Request;
+use crate::request::{Request, Sender};
 use crate::tls::{Facts, Verdict};
 use brisk_http::head::Header;
 use brisk_http::negotiate::Preference;
@@ -25,7 +25,7 @@ impl Request {
     /// Notes what the answer depends on, and what is done on its way.
     #[inline]
     pub fn note(&self, declared: Declared) {
-        self.declared.set(self.declared.get().and(declared));
+        self.evidence.declared.set(self.evidence.declared.get().and(declared));
     }
 
     /// Notes what the answer depends on.
@@ -42,7 +42,7 @@ impl Request {
 
     /// All that was noted.
     pub fn declared(&self) -> Declared {
-        self.declared.get()
+        self.evidence.declared.get()
     }
 
     /// Notes that a field was looked at, unless answers are kept by it (`Host`), or requests with it get no prepared one.
@@ -55,19 +55,19 @@ impl Request {
     /// The value of a request header.
     pub fn header(&self, id: HeaderId) -> Option<&[u8]> {
         self.note_field(id);
-        self.head.find(id).map(|h| h.value.of(&self.buf))
+        self.head.parsed.find(id).map(|h| h.value.of(&self.head.buf))
     }
 
     /// Whether there is a header.
     pub fn has_header(&self, id: HeaderId) -> bool {
         self.note_field(id);
-        self.head.has(id)
+        self.head.parsed.has(id)
     }
 
     /// The values of all headers of one name, in their order.
     pub fn headers(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
         self.note_field(id);
-        self.head.all(id).map(|h| h.value.of(&self.buf))
+        self.head.parsed.all(id).map(|h| h.value.of(&self.head.buf))
     }
 
     /// The value of the first request header with this name.
@@ -76,44 +76,48 @@ impl Request {
         if is_usual {
             self.depends_on(Dependencies::FIELD);
         }
-        self.head.named(&self.buf, name).next().map(|h| h.value.of(&self.buf))
+        self.head.parsed.named(&self.head.buf, name).next().map(|h| h.value.of(&self.head.buf))
     }
 
     /// Names and values of all headers.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.depends_on(Dependencies::FIELD);
-        self.head.headers.iter().map(|h: &Header| (h.name.of(&self.buf), h.value.of(&self.buf)))
+        self.head
+            .parsed
+            .headers
+            .iter()
+            .map(|h: &Header| (h.name.of(&self.head.buf), h.value.of(&self.head.buf)))
     }
 
     /// The head as it was parsed, and the bytes that its spans are of.
     pub fn sent_head(&self) -> (&RequestHead, &[u8]) {
         self.depends_on(Dependencies::FIELD.or(Dependencies::MESSAGE));
-        (&self.head, &self.buf)
+        (&self.head.parsed, &self.head.buf)
     }
 
     /// The method as sent. Prepared answers are for GET alone, so this is not noted.
     pub fn sent_method(&self) -> Method {
-        self.head.method
+        self.head.parsed.method
     }
 
     /// Its name; not noted either.
     pub fn sent_method_name(&self) -> &[u8] {
-        self.head.method_name.of(&self.buf)
+        self.head.parsed.method_name.of(&self.head.buf)
     }
 
     /// Bytes of the head; for buffers, so not noted.
     pub fn head_len(&self) -> usize {
-        self.buf.len()
+        self.head.buf.len()
     }
 
     /// What the connection makes the process hold. No answer depends on it.
     pub fn account(&self) -> Option<&Rc<Account>> {
-        self.conn.as_ref().map(|conn| &conn.account)
+        self.client.connection().map(|conn| &conn.account)
     }
 
     /// The version of the protocol. Answers are kept for each version apart, so this is not noted.
     pub fn version(&self) -> Version {
-        self.head.version
+        self.head.parsed.version
     }
 
     /// Which content codings the client accepts. One answer is kept per [`Request::encoding_class`], which has it.
@@ -123,26 +127,26 @@ impl Request {
     }
 
     fn raw_codings(&self) -> Preference {
-        let value = self.head.find(HeaderId::AcceptEncoding).map(|h| h.value.of(&self.buf));
+        let value = self.head.parsed.find(HeaderId::AcceptEncoding).map(|h| h.value.of(&self.head.buf));
         value.map(Preference::parse).unwrap_or_default()
     }
 
     /// Whether the client is a proxy; part of [`Request::encoding_class`].
     pub fn is_proxied(&self) -> bool {
         self.depends_on(Dependencies::CODINGS);
-        self.head.has(HeaderId::Via)
+        self.head.parsed.has(HeaderId::Via)
     }
 
     /// Whether it is, and sends credentials; part of [`Request::encoding_class`].
     pub fn is_proxied_with_credentials(&self) -> bool {
-        self.is_proxied() && self.head.has(HeaderId::Authorization)
+        self.is_proxied() && self.head.parsed.has(HeaderId::Authorization)
     }
 
     /// What answers depend on that note [`Dependencies::CODINGS`]: the codings that the client accepts, whether it is a
     /// proxy, and whether that sends credentials.
     pub fn encoding_class(&self) -> u8 {
-        let via = self.head.has(HeaderId::Via);
-        let credentials = via && self.head.has(HeaderId::Authorization);
+        let via = self.head.parsed.has(HeaderId::Via);
+        let credentials = via && self.head.parsed.has(HeaderId::Authorization);
         self.raw_codings().number() | u8::from(via) << 6 | u8::from(credentials) << 7
     }
 
@@ -150,8 +154,25 @@ impl Request {
     ///
     /// # Panics
     /// If the request has none: only templates of tests do without.
-    pub(crate) fn conn(&self) -> &Connection {
-        self.conn.as_deref().expect("a request has a connection")
+    pub(crate) fn conn(&self) -> &Rc<Connection> {
+        self.client.connection().expect("a request has a connection")
+    }
+
+    /// The address of the client: of the connection's other side, or what `real_ip_header` found.
+    pub fn client_addr(&self) -> Peer {
+        self.depends_on(Dependencies::CLIENT);
+        self.state.shared.sender.get().map_or_else(|| self.conn().peer, |sender| sender.peer)
+    }
+
+    /// [`Request::client_addr`] as `$remote_addr` shows it.
+    pub fn client_text(&self) -> &[u8] {
+        self.depends_on(Dependencies::CLIENT);
+        self.state.shared.sender.get().map_or_else(|| &*self.conn().peer_text, |sender| &sender.text)
+    }
+
+    /// Believes that the request comes from there; only once.
+    pub fn set_sender(&self, sender: Sender) {
+        let _ = self.state.shared.sender.set(sender);
     }
 
     /// The connection's other side. A proxy that is trusted may have told of another client: [`Request::client_addr`].
@@ -203,7 +224,7 @@ impl Request {
 
     /// The scheme as clients see it. It is the socket's, and answers are kept for each socket apart.
     pub fn scheme(&self) -> &'static str {
-        if self.conn.as_ref().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
+        if self.client.connection().is_some_and(|conn| conn.io.tls().is_some()) { "https" } else { "http" }
     }
 
     /// The present second (since 1970), for what the answer says of it. The answer is kept for the rest of it, and no longer.
@@ -215,7 +236,7 @@ impl Request {
 
     /// The answer is the same up to the end of this second (since 1970): it is kept no longer.
     pub fn good_until(&self, second: i64) {
-        self.same_until.set(self.same_until.get().min(second));
+        self.evidence.same_until.set(self.evidence.same_until.get().min(second));
     }
 
     /// The present time, for what an answer says of it beyond that.

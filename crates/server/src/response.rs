@@ -3,6 +3,7 @@
 use crate::files::OpenFile;
 use crate::request::Request;
 use crate::text::Text;
+use brisk_host::vars::emptied;
 use brisk_net::Failure;
 use std::cell::RefCell;
 use std::fmt;
@@ -226,11 +227,14 @@ impl Response {
         }
     }
 
+    /// Another one in the memory of this one.
+    pub(crate) fn renewed(&mut self) -> Response {
+        Response { headers: emptied(std::mem::take(&mut self.headers)), ..Response::default() }
+    }
+
     /// Forgets everything but memory.
     pub fn clear(&mut self) {
-        let mut headers = std::mem::take(&mut self.headers);
-        headers.clear();
-        *self = Response { headers, ..Response::default() };
+        *self = self.renewed();
     }
 
     /// The first header with this name, of those that have no field of their own.

@@ -4,7 +4,7 @@ pub use brisk_host::service::{Service, Work};
 
 use crate::connection::{Connection, Peer};
 use crate::h1::intake;
-use crate::request::Request;
+use crate::request::{Carrier, Head, Request};
 use crate::thread::Thread;
 use brisk_http::uri::{UriOptions, parse_target};
 use brisk_http::{HeadOptions, parse_request};
@@ -32,17 +32,17 @@ pub fn request(uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
     let now = clock::now();
     let conn = Connection::new(Stream::from(Io::local(ours.into())), id, Peer::Unix, listener, now);
     let mut r = Box::new(Request::new(thread.clone(), thread.live()));
-    r.conn = Some(Rc::new(conn));
-    r.started = now;
-    r.buf = [b"GET ", uri.as_bytes(), b" HTTP/1.0\r\nHost: ", host, b"\r\n\r\n"].concat();
-    let Request { buf, head, target, .. } = &mut *r;
-    parse_request(buf, &HeadOptions::default(), head).map_err(invalid)?;
-    let sent = head.target.of(buf);
+    r.client.carrier = Some(Carrier::Connection(Rc::new(conn)));
+    r.progress.started = now;
+    r.head.buf = [b"GET ", uri.as_bytes(), b" HTTP/1.0\r\nHost: ", host, b"\r\n\r\n"].concat();
+    let Head { buf, parsed, target, .. } = &mut r.head;
+    parse_request(buf, &HeadOptions::default(), parsed).map_err(invalid)?;
+    let sent = parsed.target.of(buf);
     parse_target(sent, UriOptions::default(), target).map_err(|_| io::ErrorKind::InvalidInput)?;
     let args = target.args.of(sent).to_vec();
-    (r.args, r.uri) = (args, r.target.path.clone());
-    r.has_decoded_delimiter = intake::has_delimiter(&r.uri);
-    r.host.extend_from_slice(host);
-    r.loc = r.snap().server(r.server).root;
+    (r.route.args, r.route.uri) = (args, r.head.target.path.clone());
+    r.route.has_decoded_delimiter = intake::has_delimiter(&r.route.uri);
+    r.head.host.extend_from_slice(host);
+    r.route.loc = r.snap().server(r.route.server).root;
     Ok(r)
 }

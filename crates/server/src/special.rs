@@ -27,23 +27,23 @@ pub fn server_token(tokens: &ServerTokens) -> &'static str {
 pub fn status(r: &mut Request, status: u16) -> Flow {
     if status == 444 || status == 499 || status == 408 {
         r.resp.status = status;
-        r.err_status = status;
+        r.reply.err_status = status;
         return Flow::Close;
     }
     if matches!(status, 201 | 204) {
         clear(r);
         r.resp.status = status;
-        r.err_status = status;
+        r.reply.err_status = status;
         r.resp.content_length = (status == 201).then_some(0);
         return Flow::Done;
     }
-    r.err_status = status;
+    r.reply.err_status = status;
     if http_status::closes_connection(status) {
-        r.persistence = Persistence::Close;
+        r.reply.persistence = Persistence::Close;
     }
     // Without a change of the URI left, the page that failed would be asked for again and again.
-    if r.uri_changes_left > 0
-        && (!r.error_page || r.core().recursive_error_pages)
+    if r.route.uri_changes_left > 0
+        && (!r.reply.error_page || r.core().recursive_error_pages)
         && let Some(flow) = custom_page(r, status)
     {
         return flow;
@@ -74,21 +74,21 @@ fn clear(r: &mut Request) {
 /// The `error_page` for this status, if one is configured.
 fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     let live = r.live.clone();
-    let core = &live.snap.location(r.loc).core;
+    let core = &live.snap.location(r.route.loc).core;
     if core.error_pages.is_empty() {
         return None;
     }
-    let nested = r.error_page;
+    let nested = r.reply.error_page;
     if !core.recursive_error_pages {
-        r.error_page = true;
+        r.reply.error_page = true;
     }
     if nested && !core.recursive_error_pages {
         return None;
     }
     let page = core.error_pages.iter().find(|page| page.codes.contains(&status))?;
-    r.error_page = true;
+    r.reply.error_page = true;
     if let Some(code) = page.overwrite {
-        r.err_status = code.unwrap_or(0);
+        r.reply.err_status = code.unwrap_or(0);
     }
     let template = match &page.target {
         PageTarget::Named(name) => {
@@ -100,8 +100,8 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     let (path, args) = template.split_target(r);
     if path.starts_with(b"/") {
         clear(r);
-        if r.method != Method::Head {
-            r.method = Method::Get;
+        if r.route.method != Method::Head {
+            r.route.method = Method::Get;
         }
         return Some(Flow::Redirect { uri: path, args: Some(args.unwrap_or_default()) });
     }
@@ -111,7 +111,7 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
         Some(Some(code @ (301 | 302 | 303 | 307 | 308))) => code,
         _ => 302,
     };
-    r.err_status = code;
+    r.reply.err_status = code;
     r.resp.location = Some(uri.into());
     builtin(r, code);
     Some(Flow::Done)
@@ -126,7 +126,7 @@ fn builtin(r: &mut Request, status: u16) {
     clear(r);
     let wire = http_status::wire_status(status);
     r.resp.status = wire;
-    r.err_status = wire;
+    r.reply.err_status = wire;
     if http_status::is_bodiless(wire) {
         return;
     }
@@ -159,7 +159,7 @@ fn refresh(r: &mut Request) -> bool {
     let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
     escape(Escape::Refresh, &location, &mut page);
     page.extend_from_slice(b"\"></head><body></body></html>\r\n");
-    r.err_status = 200;
+    r.reply.err_status = 200;
     r.resp.text(200, Text::Static(b"text/html"), page);
     true
 }

@@ -5,23 +5,18 @@
 //! URI. Its response is not serialised: whoever asked takes its status and headers, and pulls its body.
 
 use crate::body::{Content, RequestBody};
-use crate::common::Common;
-use crate::conf::{LocationId, ServerId};
-use crate::connection::Connection;
+use crate::conf::ServerId;
 use crate::h1::{self, intake};
 use crate::limits::{ASIDE_HEADS_LEFT_MIN, ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
 use crate::memory::Charge;
-use crate::phases::{self, Cursor, Phase, Run};
+use crate::phases::{self, Run};
 use crate::purity::Declared;
 use crate::regex::Captures;
-use crate::request::Request;
+use crate::request::{Carrier, Cursor, Head, Phase, Request, Route, Shared};
 use crate::response::{Body, BodyStream, Chunk, Piece, Response};
-use crate::stream::Exchange;
 use crate::text::Text;
 use crate::thread::{Live, Thread};
-use crate::vars::Store;
-use brisk_http::uri::Target;
-use brisk_http::{Method, RequestHead};
+use brisk_http::Method;
 use brisk_net::clock::Now;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -34,18 +29,12 @@ use std::task::{Context, Poll, ready};
 
 /// What subrequests of one request start from. Body streams keep it to ask later.
 pub struct Parent {
-    buf: Rc<[u8]>,
-    head: RequestHead,
-    target: Target,
-    host: Vec<u8>,
-    port: Option<u16>,
-    conn: Option<Rc<Connection>>,
-    link: Option<Rc<Exchange>>,
+    head: Head,
+    carrier: Option<Carrier>,
     thread: Rc<Thread>,
     live: Rc<Live>,
     server: ServerId,
-    vars: Rc<Store>,
-    common: Rc<Common>,
+    shared: Rc<Shared>,
     /// The body, if the request has read it. A subrequest never reads: what comes is the request's.
     body: Rc<Content>,
     has_decoded_delimiter: bool,
@@ -69,24 +58,20 @@ impl Parent {
     fn with_body(r: &Request, body: Rc<Content>) -> Parent {
         // What subrequests read, and do, is not known of the request that they are for.
         r.note(Declared::ANYTHING);
+        let mut head = Head::default();
+        r.head.copy_to(&mut head);
         Parent {
-            buf: r.buf.as_slice().into(),
-            head: r.head.clone(),
-            target: r.target.clone(),
-            host: r.host.clone(),
-            port: r.port,
-            conn: r.conn.clone(),
-            link: r.link.clone(),
+            head,
+            carrier: r.client.carrier.clone(),
             thread: r.thread.clone(),
             live: r.live.clone(),
-            server: r.server,
-            vars: r.vars.clone(),
-            common: r.common.clone(),
+            server: r.route.server,
+            shared: r.state.shared.clone(),
             body,
-            has_decoded_delimiter: r.has_decoded_delimiter,
-            depth: r.depth,
-            started: r.started,
-            charge: r.conn.as_ref().map(|conn| conn.account.hold_head(r.head_bytes())),
+            has_decoded_delimiter: r.route.has_decoded_delimiter,
+            depth: r.route.depth,
+            started: r.progress.started,
+            charge: r.account().map(|account| account.hold_head(r.head_bytes())),
         }
     }
 
@@ -111,20 +96,20 @@ impl Parent {
     pub fn run_aside(self: &Rc<Self>, method: Method, uri: &[u8], args: &[u8]) -> bool {
         let running = self.thread.aside.get();
         let own_bytes = self.charge.as_ref().map_or(0, Charge::bytes);
-        let has_room =
-            self.conn.as_ref().is_none_or(|conn| conn.head_room() / ASIDE_HEADS_LEFT_MIN >= own_bytes);
+        let conn = self.carrier.as_ref().map(Carrier::conn);
+        let has_room = conn.is_none_or(|conn| conn.head_room() / ASIDE_HEADS_LEFT_MIN >= own_bytes);
         if running >= ASIDE_MAX || !has_room {
             return false;
         }
         self.thread.aside.set(running + 1);
         let (parent, uri, args) = (self.clone(), uri.to_vec(), args.to_vec());
-        if let Some(conn) = &self.conn {
+        if let Some(conn) = conn {
             conn.outlived.set(true);
         }
         self.thread.count();
         let thread = self.thread.clone();
         let work = Box::pin(async move { drop(parent.run(method, &uri, &args).await) });
-        let id = self.conn.as_ref().map_or(0, |conn| conn.id);
+        let id = conn.map_or(0, |conn| conn.id);
         brisk_net::spawn(Aside { thread, id, work: Some(work) });
         true
     }
@@ -132,41 +117,35 @@ impl Parent {
     /// A copy of `r`, the request that this was made of, without its body: what works on the body asks it for
     /// variables when the request itself is busy with being sent.
     pub fn shadow(&self, r: &Request) -> Box<Request> {
-        let mut copy = self.begin(r.method, &r.uri, &r.args);
-        copy.depth = r.depth;
-        copy.internal = r.internal;
-        copy.loc = r.loc;
-        copy.unparsed_uri_valid = r.unparsed_uri_valid;
+        let mut copy = self.begin(r.route.method, &r.route.uri, &r.route.args);
+        copy.route.depth = r.route.depth;
+        copy.route.internal = r.route.internal;
+        copy.route.loc = r.route.loc;
+        copy.route.unparsed_uri_valid = r.route.unparsed_uri_valid;
         copy.resp = r.resp.head();
-        copy.limit_rate = r.limit_rate;
-        copy.findings.get_mut().clone_from(&r.findings.borrow());
+        copy.reply.limit_rate = r.reply.limit_rate;
+        copy.state.own = r.state.own.clone();
         copy
     }
 
     fn begin(&self, method: Method, uri: &[u8], args: &[u8]) -> Box<Request> {
         let mut r = self.thread.take_request();
         r.live = self.live.clone();
-        r.buf.extend_from_slice(&self.buf);
-        r.head = self.head.clone();
-        r.target = self.target.clone();
-        r.host.extend_from_slice(&self.host);
-        r.port = self.port;
-        r.conn.clone_from(&self.conn);
-        r.link.clone_from(&self.link);
-        r.server = self.server;
-        r.loc = self.live.snap.server(self.server).root;
-        r.vars = self.vars.clone();
-        r.common = self.common.clone();
+        self.head.copy_to(&mut r.head);
+        r.client.carrier.clone_from(&self.carrier);
+        r.route.server = self.server;
+        r.route.loc = self.live.snap.server(self.server).root;
+        r.state.shared = self.shared.clone();
         r.body = RequestBody::Whole { content: self.body.clone(), given: 0 };
-        r.uri.extend_from_slice(uri);
-        r.has_decoded_delimiter = self.has_decoded_delimiter || intake::has_delimiter(uri);
-        r.args.extend_from_slice(args);
-        r.method = method;
-        r.cursor = Cursor::at(Phase::ServerRewrite);
-        r.depth = self.depth + 1;
-        r.internal = true;
-        r.unparsed_uri_valid = false;
-        r.started = self.started;
+        r.route.uri.extend_from_slice(uri);
+        r.route.has_decoded_delimiter = self.has_decoded_delimiter || intake::has_delimiter(uri);
+        r.route.args.extend_from_slice(args);
+        r.route.method = method;
+        r.route.cursor = Cursor::at(Phase::ServerRewrite);
+        r.route.depth = self.depth + 1;
+        r.route.internal = true;
+        r.route.unparsed_uri_valid = false;
+        r.progress.started = self.started;
         r.hold();
         r
     }
@@ -245,8 +224,8 @@ impl Part {
     /// subrequest's location.
     pub fn replace(&mut self, content_type: Option<Text>, body: Text) {
         let State::Open { mut r, .. } = std::mem::replace(&mut self.0, State::Over) else { return };
-        r.err_status = 0;
-        r.completed = false;
+        r.reply.err_status = 0;
+        r.reply.completed = false;
         r.resp = Response {
             status: 200,
             content_type,
@@ -274,9 +253,9 @@ impl BodyStream for Part {
             (None, None) => None,
         };
         match &chunk {
-            Some(Ok(Chunk::Piece(piece))) => r.sent.body_bytes += piece.len(),
+            Some(Ok(Chunk::Piece(piece))) => r.progress.sent.body_bytes += piece.len(),
             Some(_) => {}
-            None => r.completed = true,
+            None => r.reply.completed = true,
         }
         Poll::Ready(chunk)
     }
@@ -286,13 +265,7 @@ impl BodyStream for Part {
 /// have no body.
 pub struct Again {
     parent: Rc<Parent>,
-    loc: LocationId,
-    uri: Vec<u8>,
-    args: Vec<u8>,
-    method: Method,
-    internal: bool,
-    unparsed_uri_valid: bool,
-    location_valid: bool,
+    route: Route,
     captures: Captures,
 }
 
@@ -300,26 +273,21 @@ impl Again {
     pub fn of(r: &Request) -> Again {
         Again {
             parent: Parent::without_body(r),
-            loc: r.loc,
-            uri: r.uri.clone(),
-            args: r.args.clone(),
-            method: r.method,
-            internal: r.internal,
-            unparsed_uri_valid: r.unparsed_uri_valid,
-            location_valid: r.location_valid,
-            captures: r.captures.borrow().clone(),
+            route: r.route.clone(),
+            captures: r.state.captures.borrow().clone(),
         }
     }
 
     /// A copy, whose response nobody waits for.
     pub fn request(&self) -> Box<Request> {
-        let mut copy = self.parent.begin(self.method, &self.uri, &self.args);
-        copy.loc = self.loc;
-        copy.internal = self.internal;
-        copy.unparsed_uri_valid = self.unparsed_uri_valid;
-        copy.location_valid = self.location_valid;
-        copy.captures.replace(self.captures.clone());
-        copy.cursor = Cursor::at(Phase::Content);
+        let route = &self.route;
+        let mut copy = self.parent.begin(route.method, &route.uri, &route.args);
+        copy.route.loc = route.loc;
+        copy.route.internal = route.internal;
+        copy.route.unparsed_uri_valid = route.unparsed_uri_valid;
+        copy.route.location_valid = route.location_valid;
+        copy.state.captures.replace(self.captures.clone());
+        copy.route.cursor = Cursor::at(Phase::Content);
         copy
     }
 

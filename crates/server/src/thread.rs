@@ -277,7 +277,8 @@ impl Thread {
         let mut pool = self.requests.borrow_mut();
         // A pooled request must not keep an old configuration alive.
         let is_current = Rc::ptr_eq(&r.live, &self.live.borrow());
-        if is_current && pool.len() < crate::limits::POOLED_REQUESTS_MAX && r.buf.capacity() <= 64 << 10 {
+        if is_current && pool.len() < crate::limits::POOLED_REQUESTS_MAX && r.head.buf.capacity() <= 64 << 10
+        {
             pool.push(r);
         }
     }
@@ -289,8 +290,8 @@ impl Thread {
 
     /// Lets go of all of the configuration but what the end of a response needs.
     pub(crate) fn reduce(&self, r: &mut Request) {
-        r.live = Rc::new(r.live.reduced(r.server, r.loc));
-        (r.server, r.loc) = (ServerId(0), LocationId(0));
+        r.live = Rc::new(r.live.reduced(r.route.server, r.route.loc));
+        (r.route.server, r.route.loc) = (ServerId(0), LocationId(0));
     }
 
     pub(crate) fn find_listen(&self, address: &Address) -> Option<ListenId> {

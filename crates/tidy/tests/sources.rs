@@ -17,7 +17,7 @@ const RAW_READERS: &[(&str, &str)] = &[
     ("h1/", "framing, target, host, the end of the connection; the answer is written there, not made"),
     ("h2/", "the same"),
     ("reads.rs", "the accessors"),
-    ("request.rs", "owns them"),
+    ("request/", "owns them"),
     ("subrequest.rs", "copies them; what a subrequest reads makes its parent's answer one for nobody else"),
     ("prepared.rs", "the key, and the fields with which nothing is prepared"),
     ("tls/", "the handshake, before there is an answer; what is asked of a request is recorded"),
@@ -25,7 +25,6 @@ const RAW_READERS: &[(&str, &str)] = &[
     ("log/", "messages: a request that has one is never prepared"),
     ("metrics/", "numbers, when the answer has left"),
     ("phases.rs", "the debug log, which is one"),
-    ("common.rs", "accessors of the client's address"),
     ("interim/learned.rs", "what is learned is no part of the answer"),
     ("thread.rs", "the memory of a request"),
     ("service.rs", "requests of our own"),
@@ -150,7 +149,7 @@ fn strays(folder: &str, marks: &[&str], list: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn what_answers_depend_on_is_read_where_it_is_recorded() {
-    let raw = ["r.head.", "r.buf", ".conn()", "r.conn."];
+    let raw = ["head.parsed", "head.buf", ".conn()", "client.connection()"];
     let strays_of = strays("crates/server/src/", &raw, RAW_READERS);
     assert!(strays_of.is_empty(), "use the accessors of crates/server/src/reads.rs: {strays_of:#?}");
     let strays_of = strays("crates/modules/src/", &["clock::now", "getrandom"], CLOCK_READERS);

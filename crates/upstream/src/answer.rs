@@ -61,7 +61,7 @@ pub(crate) fn of<P: Protocol>(
         },
         ahead: !unbuffered,
         rate: Rate::new(settings.rate(r)),
-        client: request.watches_client().then(|| r.watch_client()),
+        client: request.watches_client().then(|| r.client.watch()),
         witness: Witness::of(r),
         charge: r.account().map(|account| account.hold(0)),
     });

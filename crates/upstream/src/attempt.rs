@@ -145,7 +145,7 @@ impl Attempt {
             Attempt::Dialing(peer, mut dialing, queued) => match dialing.poll(cx) {
                 Poll::Ready(Ok(link)) => send(request, r, peer, queued.join(link), cx),
                 Poll::Ready(Err(failure)) => Step::failed(Some(peer), failure),
-                Poll::Pending if request.watches_client() && r.poll_gone(cx).is_ready() => {
+                Poll::Pending if request.watches_client() && r.client.poll_gone(cx).is_ready() => {
                     Step::failed(Some(peer), client_gone(Activity::Connecting))
                 }
                 Poll::Pending => Step::Wait(Attempt::Dialing(peer, dialing, queued)),
@@ -281,7 +281,7 @@ fn poll_head<P: Protocol>(
     if let Poll::Ready(Err(failure)) = exchange.poll_send(cx) {
         return Poll::Ready(Err(failure));
     }
-    if request.watches_client() && !request.is_body_streamed() && r.poll_gone(cx).is_ready() {
+    if request.watches_client() && !request.is_body_streamed() && r.client.poll_gone(cx).is_ready() {
         return Poll::Ready(Err(client_gone(Activity::ReadingHead)));
     }
     if awaited.patience.as_mut().is_some_and(|patience| patience.poll_over(cx)) {
@@ -314,13 +314,13 @@ fn check_switch(r: &Request, exchange: &Exchange, head: &BackendHead) -> Result<
     if head.all(HeaderId::Upgrade).any(extended::names_h2c) {
         return Err(wrong("upstream switched to HTTP/2".into()));
     }
-    if let Some(asked) = &r.extended {
+    if let Some(asked) = &r.head.extended {
         asked
             .check(head.all(HeaderId::Upgrade), head.named(b"Sec-WebSocket-Accept"))
             .map_err(|field| wrong(format!("upstream sent invalid \"{field}\" with 101")))?;
     }
     // Neither an answer nor a tunnel: nothing that is said to the client would make sense of it.
-    if !exchange.codec.is_tunnel() || r.depth > 0 {
+    if !exchange.codec.is_tunnel() || r.route.depth > 0 {
         return Err(Failure::upstream(Activity::ReadingHead, Cause::UnaskedUpgrade));
     }
     Ok(())

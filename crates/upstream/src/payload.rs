@@ -58,7 +58,7 @@ impl Payload {
     /// Whether the client's body may be passed on as it comes; otherwise it is read as a whole first.
     pub fn can_stream<P: Protocol>(engine: &Engine<P>, r: &Request) -> bool {
         let settings = engine.protocol.settings();
-        let is_known = r.body_len().is_some() || r.framing == brisk_http::framing::BodyFraming::None;
+        let is_known = r.body_len().is_some() || r.head.framing == brisk_http::framing::BodyFraming::None;
         !engine.protocol.has_own_body()
             && settings.pass_request_body
             && !settings.request_buffering

@@ -117,5 +117,5 @@ pub trait Protocol: Send + Sync + 'static {
 /// Whether a back end may make the connection a tunnel: the client has asked for it (RFC 9110 §7.8), and the answer is for the
 /// client. A subrequest, and a refresh of the cache in the background, have nobody to connect.
 pub fn wants_upgrade(r: &Request) -> bool {
-    r.depth == 0 && r.has_header(HeaderId::Upgrade)
+    r.route.depth == 0 && r.has_header(HeaderId::Upgrade)
 }

@@ -80,7 +80,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         dlog!(r, "http upstream send request");
         let codec = match self.engine.protocol.codec(r, &self.way, &self.ask, self.shape) {
             // A value in it could not be found out.
-            Ok(_) if r.vars.have_failed() => return Err((peer, Failure::decided(500))),
+            Ok(_) if r.state.shared.vars.have_failed() => return Err((peer, Failure::decided(500))),
             Ok(codec) => codec,
             Err(flow) => return Err((peer, decided(flow))),
         };
@@ -94,7 +94,7 @@ impl<P: Protocol> UpstreamRequest<P> {
             send_timeout: settings.send_timeout,
         };
         let exchange = Exchange::new(peer, link, codec, self.payload.source(), limits);
-        r.also_holds(exchange.unsent());
+        r.client.also_holds(exchange.unsent());
         Ok(Box::new(exchange))
     }
 

@@ -115,7 +115,7 @@ pub(crate) fn respond<P: Protocol>(
 /// Whether there are, or will be, fields behind the body.
 fn may_have_trailers(r: &Request, body: &Body) -> bool {
     let has_come = |state: Rc<State>| !state.trailers.borrow().is_empty();
-    matches!(body, Body::Stream(_)) || r.finding_ref::<State>().is_some_and(has_come)
+    matches!(body, Body::Stream(_)) || r.state.own.get::<State>().is_some_and(has_come)
 }
 
 /// Fields that can be there once; what comes later is ignored.
@@ -173,7 +173,7 @@ fn obey(settings: &Settings, r: &mut Request, head: &BackendHead) {
         head.get(HeaderId::XAccelLimitRate).filter(|_| !settings.ignores(ignored::X_ACCEL_LIMIT_RATE))
         && let Some(rate) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
     {
-        r.limit_rate = Some(rate);
+        r.reply.limit_rate = Some(rate);
     }
 }
 
@@ -202,8 +202,8 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>,
         rlog!(r, Error, "unsafe URI \"{}\" was detected", String::from_utf8_lossy(to));
         return Flow::Status(404);
     };
-    if r.method != Method::Head {
-        r.method = Method::Get;
+    if r.route.method != Method::Head {
+        r.route.method = Method::Get;
     }
     Flow::Redirect { uri: safe.path.into_owned(), args: Some(safe.args.unwrap_or_default().to_vec()) }
 }
@@ -220,14 +220,14 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         HeaderId::Upgrade => {}
         // The key was ours (RFC 8441 §5).
         HeaderId::Other
-            if r.extended.is_some() && field.name.eq_ignore_ascii_case(b"Sec-WebSocket-Accept") => {}
+            if r.head.extended.is_some() && field.name.eq_ignore_ascii_case(b"Sec-WebSocket-Accept") => {}
         HeaderId::ContentType if r.resp.content_type.is_some() => {}
         HeaderId::ContentType => r.resp.say_content_type(value()),
         HeaderId::Date => r.resp.date = Some(value()),
         HeaderId::Server => r.resp.server = Some(value()),
         HeaderId::LastModified if r.resp.last_modified.is_none() => {
             // An error page's status (`error_page`) takes the place of the back end's.
-            let status = if r.err_status == 0 { head.status } else { r.err_status };
+            let status = if r.reply.err_status == 0 { head.status } else { r.reply.err_status };
             let (name, value) = field.texts(head);
             r.resp.say_last_modified(name, value, status);
         }
@@ -278,7 +278,7 @@ struct Passed {
 
 impl Trailers for Passed {
     fn append(&self, r: &Request) {
-        let Some(state) = r.finding_ref::<State>() else { return };
+        let Some(state) = r.state.own.get::<State>() else { return };
         let mut sent = r.resp.sent_trailers.borrow_mut();
         let head = state.head();
         let passes = |name: &[u8]| {

@@ -50,13 +50,13 @@ pub struct State {
 impl State {
     /// The request's state; from now on attempts belong to another location's work.
     pub fn begin(r: &mut Request, scheme: &'static str, uri: Rc<[u8]>) -> Rc<State> {
-        let state = r.finding(State::default);
+        let state = r.state.own.get_or(State::default);
         state.begins.set(true);
         state.scheme.set(scheme);
         state.uri.replace(uri);
         state.head.take();
         state.trailers.take();
-        r.upstream = Some(state.clone());
+        r.progress.upstream = Some(state.clone());
         state
     }
 

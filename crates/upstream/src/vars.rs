@@ -68,7 +68,7 @@ pub static VARIABLES: &[Variable] = &[
 ];
 
 fn each(r: &Request, out: &mut Vec<u8>, show: fn(&AttemptRecord, &mut Vec<u8>)) -> bool {
-    r.finding_ref::<State>().is_some_and(|state| state.join(out, show))
+    r.state.own.get::<State>().is_some_and(|state| state.join(out, show))
 }
 
 fn time(ms: Option<u64>, out: &mut Vec<u8>) {
@@ -82,8 +82,8 @@ fn time(ms: Option<u64>, out: &mut Vec<u8>) {
 
 /// As in nginx an answer that is passed on is not complete while the response's head is made, though all of it may be here.
 fn response_time(r: &Request, out: &mut Vec<u8>) -> bool {
-    let Some(state) = r.finding_ref::<State>() else { return false };
-    let is_open = r.depth == 0 && r.sent.head_bytes == 0 && state.head().is_some();
+    let Some(state) = r.state.own.get::<State>() else { return false };
+    let is_open = r.route.depth == 0 && r.progress.sent.head_bytes == 0 && state.head().is_some();
     let last = state.len().saturating_sub(1);
     let at = Cell::new(0);
     state.join(out, |attempt, out| {
@@ -114,19 +114,19 @@ fn values<'a>(found: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) -> bool 
 }
 
 fn http(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
-    let Some(head) = r.finding_ref::<State>().and_then(|state| state.head()) else { return false };
+    let Some(head) = r.state.own.get::<State>().and_then(|state| state.head()) else { return false };
     values(head.fields().filter(|field| is_named(field.name, name)).map(|field| field.value), out)
 }
 
 fn trailer(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
-    let Some(state) = r.finding_ref::<State>() else { return false };
+    let Some(state) = r.state.own.get::<State>() else { return false };
     let trailers = state.trailers.borrow();
     values(trailers.iter().filter(|(have, _)| is_named(have, name)).map(|(_, value)| &**value), out)
 }
 
 /// The value of a cookie: what stands behind `NAME=` at the beginning of a `Set-Cookie`.
 fn cookie(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
-    let Some(head) = r.finding_ref::<State>().and_then(|state| state.head()) else { return false };
+    let Some(head) = r.state.own.get::<State>().and_then(|state| state.head()) else { return false };
     let spaces = |text: &[u8]| text.iter().take_while(|&&b| b == b' ').count();
     for value in head.all(brisk_http::HeaderId::SetCookie) {
         let Some((have, rest)) = value.split_at_checked(name.len()) else { continue };

@@ -101,12 +101,12 @@ impl Answer {
 }
 
 fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
-    let is_change = !matches!(r.method, Method::Get | Method::Head | Method::Options);
+    let is_change = !matches!(r.route.method, Method::Get | Method::Head | Method::Options);
     if !is_change {
         let answer = look(r, prefix);
         return respond(r, answer);
     }
-    if !write || !matches!(r.method, Method::Post | Method::Patch | Method::Delete) {
+    if !write || !matches!(r.route.method, Method::Post | Method::Patch | Method::Delete) {
         return respond(r, Answer::wrong_method());
     }
     if !is_own_origin(r) {
@@ -159,7 +159,7 @@ fn respond(r: &mut Request, answer: Answer) -> Flow {
 
 /// The path's parts behind `/api/VERSION/`; `None` if the version is not one.
 fn path(r: &Request, prefix: &[u8]) -> (Option<u32>, Vec<String>) {
-    let rest = r.uri.strip_prefix(prefix).unwrap_or(&r.uri);
+    let rest = r.route.uri.strip_prefix(prefix).unwrap_or(&r.route.uri);
     let text = String::from_utf8_lossy(rest);
     let mut parts = text.split('/').filter(|part| !part.is_empty()).map(str::to_string);
     let version = parts.next().map(|version| version.parse().unwrap_or(0));

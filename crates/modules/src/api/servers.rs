@@ -17,7 +17,7 @@ pub(super) type Done = Result<(Answer, Arc<Upstream>), Answer>;
 
 pub(super) fn change(r: &Request, parts: &[&str], body: &[u8]) -> Done {
     let Some(upstream) = parts.first().and_then(|name| find(r, name)) else { return Err(unknown()) };
-    match (&r.method, parts) {
+    match (&r.route.method, parts) {
         (Method::Post, [_, "servers"]) => add(upstream, body),
         (Method::Patch, [_, "servers", id]) => patch(upstream, id, body),
         (Method::Delete, [_, "servers", id]) => remove(upstream, id),

@@ -154,12 +154,12 @@ impl AuthJwt {
         match token::verify(token, keys, now, self.conf.leeway_secs) {
             Ok(token) => {
                 ACCEPTED.add(1);
-                *r.common::<Accepted>().0.borrow_mut() = Some(Rc::new(token));
+                *r.state.shared.values.get_or(Accepted::default).0.borrow_mut() = Some(Rc::new(token));
             }
             Err(refusal) => {
                 REFUSED.add(1);
                 // What an earlier location accepted is not this one's.
-                r.common::<Accepted>().0.take();
+                r.state.shared.values.get_or(Accepted::default).0.take();
                 brisk_server::rlog!(r, Error, "JWT was refused: {refusal}");
                 return challenge(r, realm, true);
             }

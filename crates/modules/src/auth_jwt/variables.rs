@@ -13,7 +13,7 @@ pub struct Accepted(pub RefCell<Option<Rc<Token>>>);
 
 /// Reads from the accepted token.
 fn read(r: &Request, what: impl FnOnce(&Token) -> bool) -> bool {
-    let accepted = r.common_ref::<Accepted>();
+    let accepted = r.state.shared.values.get::<Accepted>();
     accepted.is_some_and(|accepted| accepted.0.borrow().as_ref().is_some_and(|token| what(token)))
 }
 

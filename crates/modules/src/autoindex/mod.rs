@@ -136,7 +136,7 @@ impl Handler for Autoindex {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        if !r.uri.ends_with(b"/") || !matches!(r.method, Method::Get | Method::Head) {
+        if !r.route.uri.ends_with(b"/") || !matches!(r.route.method, Method::Get | Method::Head) {
             return Flow::Next;
         }
         let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
@@ -145,7 +145,7 @@ impl Handler for Autoindex {
             Ok(output) => output,
             Err(status) => return Flow::Status(status),
         };
-        let uri = r.uri.clone();
+        let uri = r.route.uri.clone();
         let hidden = self.hidden;
         Flow::Wait(Box::new(move |r| {
             Box::pin(async move {
@@ -185,7 +185,7 @@ impl Autoindex {
                 })
             }
             Format::Page => {
-                let sorting = Sorting::of(&r.args);
+                let sorting = Sorting::of(&r.route.args);
                 Output::Page(Page { sorting, utc_offset: self.utc_offset() })
             }
             Format::Xml => Output::Xml,
@@ -205,7 +205,7 @@ impl Autoindex {
 /// The name of the function that a JSONP listing calls; an error is the status.
 fn callback(r: &Request) -> Result<Option<Vec<u8>>, u16> {
     const LENGTH_MAX: usize = 128;
-    let Some(name) = builtin::find_arg(&r.args, b"callback").filter(|name| !name.is_empty()) else {
+    let Some(name) = builtin::find_arg(&r.route.args, b"callback").filter(|name| !name.is_empty()) else {
         return Ok(None);
     };
     let shown = String::from_utf8_lossy(name);

@@ -250,7 +250,7 @@ fn note_purity(r: &mut Request, object: &Object, now: i64) {
     }
     r.good_until(now);
     let flag = object.flag.clone();
-    r.deps.push(Watch { directory: flag.clone(), entry: flag }.into());
+    r.evidence.deps.push(Watch { directory: flag.clone(), entry: flag }.into());
 }
 
 /// A part of the stored body.

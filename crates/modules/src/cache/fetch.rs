@@ -66,7 +66,7 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
         let mut ask = Ask { cacheable: !as_it_is && !is_scarce, ..Ask::default() };
         let mut part = None;
         if ask.cacheable {
-            if r.method == Method::Head && rules.convert_head {
+            if r.route.method == Method::Head && rules.convert_head {
                 ask.method = Some(Method::Get);
             }
             part = add_conditions(&lookup, r, &question, &mut ask);
@@ -126,7 +126,7 @@ pub fn range<'r>(rules: &Rules, r: &'r Request) -> Option<&'r [u8]> {
 
 /// Whether the body is asked for.
 fn has_body(lookup: &Lookup, r: &Request) -> bool {
-    r.method != Method::Head || lookup.caching.converts_head && lookup.caching.rules.convert_head
+    r.route.method != Method::Head || lookup.caching.converts_head && lookup.caching.rules.convert_head
 }
 
 /// Fields of a revalidation (RFC 9111 §4.3.1), or the range that is wanted. Gives the stored part if the rest of it is
@@ -424,7 +424,7 @@ fn storing(
         return Err("unbuffered");
     }
     // What could not be found out may have been a reason against it.
-    if key::holds(&rules.no_cache, r) || r.vars.have_failed() {
+    if key::holds(&rules.no_cache, r) || r.state.shared.vars.have_failed() {
         return Err("no-cache-rule");
     }
     // The answer to a HEAD has no body, and must not be given to a GET. Those of HTTP back ends have keys of their own.

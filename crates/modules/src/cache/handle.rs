@@ -52,7 +52,7 @@ impl Caching {
             return pass(self.clone(), origin, invalidates.then_some(cache));
         }
         // RFC 9110 §9.3.1: what a body of a GET means is for the back end to say. The answer may follow from it.
-        if !r.has_no_body() && r.method != Method::Post && !self.rules.key_has_body {
+        if !r.has_no_body() && r.route.method != Method::Post && !self.rules.key_has_body {
             let note = Note::of(r);
             note.forwarded.set(Some(Forwarded::Bypass));
             note.detail.set(Some("request-body"));
@@ -76,7 +76,7 @@ impl Caching {
     }
 
     fn stores_method(&self, r: &Request) -> bool {
-        let bit = match r.method {
+        let bit = match r.route.method {
             Method::Get => GET,
             Method::Head => HEAD,
             Method::Post => POST,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The key of a request. `method` takes the place of the request's own: a PURGE removes what a GET has stored.
 pub fn of(rules: &Rules, r: &Request, origin: &dyn Origin, method: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
-    let is_head = method.map_or(r.method == Method::Head, |method| method == "HEAD");
+    let is_head = method.map_or(r.route.method == Method::Head, |method| method == "HEAD");
     // By RFC 9111's rules a HEAD may be answered with what a GET has stored, and its own answer is not stored.
     let is_apart = rules.mode == Mode::Nginx && !rules.convert_head && !rules.key_has_method;
     if is_head && is_apart {

@@ -79,7 +79,7 @@ pub struct Note {
 impl Note {
     /// The request's, made on first use.
     pub fn of(r: &Request) -> Rc<Note> {
-        r.finding(Note::default)
+        r.state.own.get_or(Note::default)
     }
 
     /// As [`Note::set`], with a line in the debug log.

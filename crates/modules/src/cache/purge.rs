@@ -111,7 +111,7 @@ pub fn invalidate(rules: &Rules, cache: &Arc<Cache>, r: &Request, origin: &dyn O
     if invalidate::is_safe(r.sent_method_name()) {
         return;
     }
-    let host = r.header(HeaderId::Host).unwrap_or(&r.host);
+    let host = r.header(HeaderId::Host).unwrap_or(&r.head.host);
     let own = [r.scheme().as_bytes(), b"://", host].concat();
     let target = r.unparsed_uri().into_owned();
     let paths = answer::with_head(head, |fields| invalidate::targets(head.status, &target, &own, fields));

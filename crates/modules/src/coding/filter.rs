@@ -79,7 +79,7 @@ fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
     let (body, length) = if r.is_head() {
         (Body::Empty, None)
     } else if let Some(pieces) = in_memory(&r.resp.body).filter(|_| is_small) {
-        let sizes = r.finding(Sizes::default);
+        let sizes = r.state.own.get_or(Sizes::default);
         let mut encoder = Encoder::take(params)?;
         let mut out = Vec::new();
         let mut plain = 0;
@@ -93,7 +93,7 @@ fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
         let length = out.len() as u64;
         (Body::bytes(out), Some(length))
     } else {
-        let sizes = r.finding(Sizes::default);
+        let sizes = r.state.own.get_or(Sizes::default);
         let body = std::mem::take(&mut r.resp.body);
         (Body::Stream(Box::new(Coded::new(body, params, sizes)?)), None)
     };

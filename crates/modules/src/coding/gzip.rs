@@ -203,7 +203,7 @@ fn disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// nginx's form: two decimals, rounded.
 fn ratio(r: &Request, out: &mut Vec<u8>) -> bool {
-    let sizes = r.finding(Sizes::default);
+    let sizes = r.state.own.get_or(Sizes::default);
     let (plain, coded) = (sizes.plain.get(), sizes.coded.get());
     if coded == 0 {
         return false;

@@ -110,7 +110,7 @@ impl Handler for Precompressed {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        if !matches!(r.method, Method::Get | Method::Head) || r.uri.ends_with(b"/") {
+        if !matches!(r.route.method, Method::Get | Method::Head) || r.route.uri.ends_with(b"/") {
             return Flow::Next;
         }
         let wants = if self.variants.iter().all(|variant| variant.mode == Mode::Always) {

@@ -73,7 +73,7 @@ impl Rules {
     /// Whether the response may have any coding, whatever the client accepts.
     pub fn permits(&self, r: &mut Request) -> bool {
         // What a subrequest gives becomes part of another response.
-        r.depth == 0
+        r.route.depth == 0
             && r.version() >= self.version
             && (!r.is_proxied() || self.allows_proxy(r))
             && !self.is_disabled(r)

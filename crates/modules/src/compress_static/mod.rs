@@ -147,7 +147,7 @@ impl Handler for CompressStatic {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        if !matches!(r.method, Method::Get | Method::Head) || r.uri.ends_with(b"/") {
+        if !matches!(r.route.method, Method::Get | Method::Head) || r.route.uri.ends_with(b"/") {
             return Flow::Next;
         }
         if r.resp.content_type.is_none() {
@@ -187,7 +187,7 @@ impl CompressStatic {
             let variant = match r.open_file(&self.store.path(&source, coding), Symlinks::Follow) {
                 Ok(Found::File(variant)) => variant,
                 Ok(_) => {
-                    if at == 0 && r.method == Method::Get {
+                    if at == 0 && r.route.method == Method::Get {
                         self.store.request(source.clone(), coding, r);
                     }
                     continue;

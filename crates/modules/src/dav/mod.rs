@@ -97,7 +97,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 fn handle(conf: &Arc<Conf>, r: &mut Request) -> Flow {
     let method = method::of_name(r.method_name());
     // A subrequest asks for content, whatever the client's method is.
-    if method == 0 || r.depth > 0 || !conf.allows(method) {
+    if method == 0 || r.route.depth > 0 || !conf.allows(method) {
         return Flow::Next;
     }
     let result = match method {
@@ -121,7 +121,7 @@ fn place(r: &Request) -> Result<Place, u16> {
 
 /// All methods but PUT take no body (RFC 4918 §8.4).
 fn without_body(r: &Request, what: &str) -> Result<(), u16> {
-    if matches!(r.framing, BodyFraming::None | BodyFraming::Length(0)) {
+    if matches!(r.head.framing, BodyFraming::None | BodyFraming::Length(0)) {
         return Ok(());
     }
     rlog!(r, Error, "{what} with body is unsupported");
@@ -146,8 +146,8 @@ fn answer(r: &mut Request, result: Result<Done, Fault>) -> Flow {
     r.thread.files.must_confirm();
     match result {
         Ok(Done::Created) => {
-            let mut location = Vec::with_capacity(r.uri.len() + 16);
-            escape(Escape::Uri, &r.uri, &mut location);
+            let mut location = Vec::with_capacity(r.route.uri.len() + 16);
+            escape(Escape::Uri, &r.route.uri, &mut location);
             r.resp.location = Some(location.into());
             r.resp.status = 201;
             r.resp.content_length = Some(0);
@@ -170,7 +170,7 @@ fn answer(r: &mut Request, result: Result<Done, Fault>) -> Flow {
 }
 
 fn put(conf: Arc<Conf>, r: &mut Request) -> Outcome {
-    if r.uri.ends_with(b"/") {
+    if r.route.uri.ends_with(b"/") {
         rlog!(r, Error, "cannot PUT to a collection");
         return Err(409);
     }
@@ -225,7 +225,7 @@ async fn receive(r: &mut Request) -> Result<TempFile, Flow> {
 
 fn delete(conf: &Conf, r: &mut Request) -> Outcome {
     without_body(r, "DELETE")?;
-    let depth = target::segments(&r.uri);
+    let depth = target::segments(&r.route.uri);
     if conf.min_delete_depth > depth {
         rlog!(r, Error, "insufficient URI depth:{depth} to DELETE");
         return Err(409);
@@ -236,7 +236,7 @@ fn delete(conf: &Conf, r: &mut Request) -> Outcome {
 
 fn make_collection(conf: &Conf, r: &mut Request) -> Outcome {
     without_body(r, "MKCOL")?;
-    if !r.uri.ends_with(b"/") {
+    if !r.route.uri.ends_with(b"/") {
         rlog!(r, Error, "MKCOL can create a collection only");
         return Err(409);
     }
@@ -267,7 +267,7 @@ fn copy_or_move(conf: &Conf, r: &mut Request, moves: bool) -> Outcome {
     let to = Place::new(&mapped.bytes, symlinks);
     let text = String::from_utf8_lossy;
     if from.is(&to) || from.is_collection && (from.holds(&to) || to.holds(&from)) {
-        let (from, to) = (text(&r.uri), text(&destination));
+        let (from, to) = (text(&r.route.uri), text(&destination));
         rlog!(r, Error, "\"{from}\" and \"{to}\" are the same, or one is in the other");
         return Err(403);
     }

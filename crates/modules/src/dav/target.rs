@@ -52,7 +52,7 @@ pub fn destination(r: &mut Request) -> Result<Vec<u8>, u16> {
         return Err(400);
     };
     let text = String::from_utf8_lossy(&value);
-    let path = match without_authority(&value, r.scheme(), &r.host) {
+    let path = match without_authority(&value, r.scheme(), &r.head.host) {
         Ok(path) => path,
         Err(Elsewhere::Invalid) => {
             rlog!(r, Error, "client sent invalid \"Destination\" header: \"{text}\"");
@@ -69,8 +69,8 @@ pub fn destination(r: &mut Request) -> Result<Vec<u8>, u16> {
         return Err(400);
     };
     let path = safe.path.into_owned();
-    if r.uri.ends_with(b"/") != path.ends_with(b"/") {
-        let uri = String::from_utf8_lossy(&r.uri);
+    if r.route.uri.ends_with(b"/") != path.ends_with(b"/") {
+        let uri = String::from_utf8_lossy(&r.route.uri);
         let what = "should be either collections or non-collections";
         rlog!(r, Error, "both URI \"{uri}\" and \"Destination\" URI \"{text}\" {what}");
         return Err(409);
@@ -115,11 +115,11 @@ fn without_authority<'a>(value: &'a [u8], scheme: &str, host: &[u8]) -> Result<&
 fn is_here(r: &mut Request, path: &[u8]) -> Result<bool, u16> {
     let live = r.live.clone();
     let snap = &live.snap;
-    let root = snap.location(snap.server(r.server).root);
+    let root = snap.location(snap.server(r.route.server).root);
     let here = location::find(snap, r, root);
-    let uri = std::mem::replace(&mut r.uri, path.to_vec());
+    let uri = std::mem::replace(&mut r.route.uri, path.to_vec());
     let there = location::find(snap, r, root);
-    r.uri = uri;
+    r.route.uri = uri;
     match (here, there) {
         (Ok(here), Ok(there)) => Ok(here == there && !matches!(there, Found::Slash(_))),
         // What a regular expression costs is bounded; which one gave up has been logged.

@@ -186,7 +186,7 @@ impl Filter for Dictionary {
 
     fn filter(&self, r: &mut Request) {
         let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
-        if r.resp.status != 200 || is_coded || r.depth > 0 {
+        if r.resp.status != 200 || is_coded || r.route.depth > 0 {
             return;
         }
         let length =
@@ -208,7 +208,7 @@ fn is_public(r: &Request) -> bool {
         let mut words = value.split(|&b| b == b',').map(|word| word.trim_ascii().to_ascii_lowercase());
         words.any(|word| word.starts_with(b"private") || word == b"no-store")
     };
-    r.method == Method::Get
+    r.route.method == Method::Get
         && r.resp.header(b"Set-Cookie").is_none()
         && !r.resp.header(b"Cache-Control").is_some_and(|value| is_private(value))
 }
@@ -224,13 +224,13 @@ impl Dictionary {
         {
             let hash = hash_of(bytes);
             let store = self.zone.state::<Store>();
-            if store.get(&r.host, &hash).is_none() {
-                store.put(&r.host, hash, bytes.into());
+            if store.get(&r.head.host, &hash).is_none() {
+                store.put(&r.head.host, hash, bytes.into());
             }
             return;
         }
         let inner = InMemory::new(std::mem::take(&mut r.resp.body));
-        let tee = Tee { inner, taken: Vec::new(), host: r.host.clone(), zone: self.zone.clone() };
+        let tee = Tee { inner, taken: Vec::new(), host: r.head.host.clone(), zone: self.zone.clone() };
         r.resp.body = Body::Stream(Box::new(tee));
     }
 
@@ -257,7 +257,7 @@ impl Dictionary {
         let Some(offer) = fitting.iter().rev().max_by_key(weight).filter(|offer| weight(offer) > 0) else {
             return;
         };
-        let Some(dictionary) = self.zone.state::<Store>().get(&r.host, &hash) else {
+        let Some(dictionary) = self.zone.state::<Store>().get(&r.head.host, &hash) else {
             UNKNOWN.add(1);
             return;
         };

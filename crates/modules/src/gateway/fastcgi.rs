@@ -177,7 +177,7 @@ impl Protocol for Location<Fast> {
         Ok(Box::new(FastCgi::new(Question {
             head,
             keep_conn: self.own.keep_conn,
-            is_head: r.method == Method::Head,
+            is_head: r.route.method == Method::Head,
             cacheable: ask.cacheable,
             head_bytes_max: self.settings.buffer_size as usize,
             catch: self.own.catch.clone(),
@@ -211,20 +211,22 @@ fn parts(r: &Request, then: impl FnOnce(&[u8], &[u8], &[u8])) -> bool {
         true
     };
     let snap = r.snap();
-    let Some(script) = snap.location(r.loc).plan.data::<Script>() else { return then(&r.uri, b"", b"") };
-    let Some(split) = &script.split else { return then(&r.uri, b"", &script.index) };
-    let kept = r.finding(RefCell::<Parts>::default);
+    let Some(script) = snap.location(r.route.loc).plan.data::<Script>() else {
+        return then(&r.route.uri, b"", b"");
+    };
+    let Some(split) = &script.split else { return then(&r.route.uri, b"", &script.index) };
+    let kept = r.state.own.get_or(RefCell::<Parts>::default);
     let mut kept = kept.borrow_mut();
-    if kept.of.as_ref().is_none_or(|(loc, uri)| *loc != r.loc || *uri != r.uri) {
-        let Ok(spans) = split.spans(r, &r.uri) else { return false };
+    if kept.of.as_ref().is_none_or(|(loc, uri)| *loc != r.route.loc || *uri != r.route.uri) {
+        let Ok(spans) = split.spans(r, &r.route.uri) else { return false };
         let group = |index: usize| match spans.as_ref().and_then(|spans| spans.get(index)) {
             Some(&(start, end)) if start <= end => start..end,
             _ => 0..0,
         };
-        let name = if spans.is_some() { group(1) } else { 0..r.uri.len() };
-        *kept = Parts { of: Some((r.loc, r.uri.clone())), name, path_info: group(2) };
+        let name = if spans.is_some() { group(1) } else { 0..r.route.uri.len() };
+        *kept = Parts { of: Some((r.route.loc, r.route.uri.clone())), name, path_info: group(2) };
     }
-    then(&r.uri[kept.name.clone()], &r.uri[kept.path_info.clone()], &script.index)
+    then(&r.route.uri[kept.name.clone()], &r.route.uri[kept.path_info.clone()], &script.index)
 }
 
 fn script_name(r: &Request, out: &mut Vec<u8>) -> bool {

@@ -80,7 +80,7 @@ impl Protocol for Location<Scgi> {
         writer.finish();
         Ok(Box::new(Plain::new(Question {
             head,
-            is_head: r.method == Method::Head,
+            is_head: r.route.method == Method::Head,
             cacheable: ask.cacheable,
             upgrade: wants_upgrade(r),
         })))

@@ -121,7 +121,7 @@ impl Protocol for Location<Uwsgi> {
         }
         Ok(Box::new(Plain::new(Question {
             head,
-            is_head: r.method == Method::Head,
+            is_head: r.route.method == Method::Head,
             cacheable: ask.cacheable,
             upgrade: wants_upgrade(r),
         })))

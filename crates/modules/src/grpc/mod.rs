@@ -149,7 +149,7 @@ impl Protocol for Grpc {
     }
 
     fn codec(&self, r: &Request, way: &Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
-        let method = if r.depth > 0 { r.method.as_str().as_bytes() } else { r.method_name() };
+        let method = if r.route.depth > 0 { r.route.method.as_str().as_bytes() } else { r.method_name() };
         let to = To { host: way.host.as_bytes(), version: Version::Http2, passes_client: true };
         let mut head = self.headers.block(r, &to, (method, way.is_tls, &way.uri), ask, body);
         if takes_trailers(r) && !self.headers.replaces(HeaderId::Te) {
@@ -158,7 +158,7 @@ impl Protocol for Grpc {
         Ok(Box::new(Http2::new(Question {
             head,
             is_bodiless: matches!(body, BodyShape::None | BodyShape::Length(0)),
-            is_head: r.method == Method::Head,
+            is_head: r.route.method == Method::Head,
             head_bytes_max: self.conf.settings.buffer_size as usize,
         })))
     }
@@ -180,14 +180,14 @@ fn takes_trailers(r: &Request) -> bool {
 
 /// What is asked for: the client's own words, unless they were changed.
 fn uri(r: &Request) -> Vec<u8> {
-    if r.unparsed_uri_valid {
+    if r.route.unparsed_uri_valid {
         return r.unparsed_uri().into_owned();
     }
-    let mut out = Vec::with_capacity(r.uri.len() + r.args.len() + 8);
-    escape(Escape::Uri, &r.uri, &mut out);
-    if !r.args.is_empty() {
+    let mut out = Vec::with_capacity(r.route.uri.len() + r.route.args.len() + 8);
+    escape(Escape::Uri, &r.route.uri, &mut out);
+    if !r.route.args.is_empty() {
         out.push(b'?');
-        out.extend_from_slice(&r.args);
+        out.extend_from_slice(&r.route.args);
     }
     escape_target(out.into()).into_owned()
 }

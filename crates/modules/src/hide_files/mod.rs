@@ -69,10 +69,10 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn handle(r: &mut Request) -> Flow {
-    match names::judge(&r.uri) {
+    match names::judge(&r.route.uri) {
         None => Flow::Next,
         Some(Why::Private) => {
-            brisk_server::rlog!(r, Info, "\"{}\" is hidden by \"hide_files\"", shown(&r.uri));
+            brisk_server::rlog!(r, Info, "\"{}\" is hidden by \"hide_files\"", shown(&r.route.uri));
             Flow::Status(404)
         }
         Some(Why::Program) => {
@@ -80,7 +80,7 @@ fn handle(r: &mut Request) -> Flow {
                 r,
                 Error,
                 "\"{}\" is the source of a program, which \"hide_files\" does not give out",
-                shown(&r.uri)
+                shown(&r.route.uri)
             );
             Flow::Status(403)
         }

@@ -310,7 +310,9 @@ impl Filter for ImageFilter {
     fn filter(&self, _: &mut Request) {}
 
     fn wait(&self, r: &mut Request) -> Option<Waiter> {
-        if status::is_bodiless(r.resp.status) || std::mem::replace(&mut r.slot::<Seen>().0, true) {
+        if status::is_bodiless(r.resp.status)
+            || std::mem::replace(&mut r.state.visit.get_mut::<Seen>().0, true)
+        {
             return None;
         }
         r.resp.allow_ranges = false;

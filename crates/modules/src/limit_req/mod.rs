@@ -62,7 +62,7 @@ const REFUSAL: [Row; 3] = refusal_rows!(
 static VARIABLES: &[Variable] = &[Variable {
     name: "limit_req_status",
     get: VariableGet::Fixed(|r, out| {
-        let status = r.common_ref::<Status>().and_then(|status| status.0.get());
+        let status = r.state.shared.values.get::<Status>().and_then(|status| status.0.get());
         status.is_some_and(|outcome| {
             out.extend_from_slice(outcome.as_str().as_bytes());
             true
@@ -210,7 +210,7 @@ enum Together {
 
 impl Handler for LimitReq {
     fn handle(&self, r: &mut Request) -> Flow {
-        let status = r.common::<Status>();
+        let status = r.state.shared.values.get_or(Status::default);
         if status.0.get().is_some() {
             return Flow::Next;
         }

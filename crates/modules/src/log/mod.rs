@@ -207,7 +207,10 @@ impl LogHandler for AccessLog {
     fn log(&self, r: &Request) {
         for target in &*self.logs {
             // A condition that cannot be found out leaves no request out of the log.
-            if target.condition.as_ref().is_some_and(|condition| !condition.holds(r) && !r.vars.have_failed())
+            if target
+                .condition
+                .as_ref()
+                .is_some_and(|condition| !condition.holds(r) && !r.state.shared.vars.have_failed())
             {
                 continue;
             }

@@ -81,7 +81,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let location = Location { settings: conf.settings.clone(), pass, gzip_flag: conf.module.gzip_flag };
     let engine = Arc::new(Engine::new(location));
     plan.content = Some(Arc::new(move |r: &mut Request| {
-        if !matches!(r.method, Method::Get | Method::Head) {
+        if !matches!(r.route.method, Method::Get | Method::Head) {
             return Flow::Status(405);
         }
         r.set_content_type_by_extension();
@@ -132,7 +132,7 @@ impl Protocol for Location {
     fn codec(&self, r: &Request, key: &Rc<[u8]>, _: &Ask, _: BodyShape) -> Result<Box<dyn Codec>, Flow> {
         Ok(Box::new(Memcached::new(Get {
             key: key.clone(),
-            is_head: r.method == Method::Head,
+            is_head: r.route.method == Method::Head,
             gzip_flag: self.gzip_flag,
         })))
     }

@@ -87,10 +87,10 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn handle(conf: &Settings, r: &mut Request) -> Flow {
-    if !matches!(r.method, Method::Get | Method::Head) {
+    if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }
-    let Some((start_ms, length_ms)) = times(&r.args).filter(|_| !r.uri.ends_with(b"/")) else {
+    let Some((start_ms, length_ms)) = times(&r.route.args).filter(|_| !r.route.uri.ends_with(b"/")) else {
         // A whole file is one as any other.
         return Flow::Next;
     };
@@ -143,7 +143,7 @@ fn handle(conf: &Settings, r: &mut Request) -> Flow {
 }
 
 fn respond(r: &mut Request, file: Rc<OpenFile>, cut: Cut) -> Flow {
-    r.also_holds(cut.head.len());
+    r.client.also_holds(cut.head.len());
     static_files::respond_with(r, file.clone());
     r.resp.content_length = Some(cut.head.len() as u64 + (cut.samples.end - cut.samples.start));
     r.resp.body = Body::Many(vec![Piece::Bytes(cut.head.into()), Piece::File { file, range: cut.samples }]);

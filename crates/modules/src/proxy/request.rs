@@ -50,19 +50,19 @@ impl Http {
         if is_variable && !part.is_empty() {
             return part.into();
         }
-        if part.is_empty() && r.unparsed_uri_valid {
+        if part.is_empty() && r.route.unparsed_uri_valid {
             return r.unparsed_uri();
         }
-        let mut out = Vec::with_capacity(r.uri.len() + part.len() + r.args.len() + 8);
+        let mut out = Vec::with_capacity(r.route.uri.len() + part.len() + r.route.args.len() + 8);
         let mut cut = 0;
-        if r.location_valid && !part.is_empty() {
+        if r.route.location_valid && !part.is_empty() {
             out.extend_from_slice(part);
-            cut = self.pass.location.len().min(r.uri.len());
+            cut = self.pass.location.len().min(r.route.uri.len());
         }
-        escape(Escape::Uri, &r.uri[cut..], &mut out);
-        if !r.args.is_empty() {
+        escape(Escape::Uri, &r.route.uri[cut..], &mut out);
+        if !r.route.args.is_empty() {
             out.push(b'?');
-            out.extend_from_slice(&r.args);
+            out.extend_from_slice(&r.route.args);
         }
         out.into()
     }
@@ -207,5 +207,5 @@ fn asks_upgrade(head: &[u8]) -> bool {
 
 /// A subrequest has a method of its own.
 fn method_of(r: &Request) -> &[u8] {
-    if r.depth > 0 { r.method.as_str().as_bytes() } else { r.method_name() }
+    if r.route.depth > 0 { r.route.method.as_str().as_bytes() } else { r.method_name() }
 }

@@ -35,7 +35,7 @@ pub(super) static VARIABLES: &[Variable] = &[
 ];
 
 fn of_url(r: &Request, show: impl FnOnce(&Url)) -> bool {
-    match r.snap().location(r.loc).plan.data::<Pass>().map(|pass| &pass.passed) {
+    match r.snap().location(r.route.loc).plan.data::<Pass>().map(|pass| &pass.passed) {
         None => return false,
         Some(Passed::Fixed(fixed)) => show(&fixed.url),
         Some(Passed::Template(variable)) => match variable.url(r) {

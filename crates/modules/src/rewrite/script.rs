@@ -135,10 +135,11 @@ impl Handler for Script {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        let start = Place { at: 0, quote: true, location: r.loc };
-        let waiting = r.slot_ref::<Waiting>().is_some_and(|waiting| waiting.0.is_some());
-        let place = if waiting { r.slot::<Waiting>().0.take().unwrap_or(start) } else { start };
-        r.loc = place.location;
+        let start = Place { at: 0, quote: true, location: r.route.loc };
+        let waiting = r.state.visit.get::<Waiting>().is_some_and(|waiting| waiting.0.is_some());
+        let place =
+            if waiting { r.state.visit.get_mut::<Waiting>().0.take().unwrap_or(start) } else { start };
+        r.route.loc = place.location;
         let mut run = Run { script: self, quote: place.quote };
         let mut at = place.at;
         while let Some(op) = self.ops.get(at) {
@@ -146,9 +147,10 @@ impl Handler for Script {
                 Step::Next => at += 1,
                 Step::Jump(to) => at = to,
                 Step::End(flow @ Flow::Disk(..)) => {
-                    r.slot::<Waiting>().0 = Some(Place { at, quote: run.quote, location: r.loc });
+                    r.state.visit.get_mut::<Waiting>().0 =
+                        Some(Place { at, quote: run.quote, location: r.route.loc });
                     // It is this location's handler that is asked again.
-                    r.loc = start.location;
+                    r.route.loc = start.location;
                     return flow;
                 }
                 Step::End(flow) => return flow,
@@ -198,7 +200,7 @@ impl Run<'_> {
             },
             Op::Enter(location) => {
                 let live = r.live.clone();
-                let (before, after) = (live.snap.location(r.loc), live.snap.location(*location));
+                let (before, after) = (live.snap.location(r.route.loc), live.snap.location(*location));
                 // As in nginx: the first block's handler would run with the second block's configuration.
                 if before.anonymous && before.plan.content.is_some() && after.plan.content.is_none() {
                     brisk_server::rlog!(
@@ -215,13 +217,13 @@ impl Run<'_> {
     }
 
     fn rewrite(&mut self, r: &mut Request, rewrite: &Rewrite) -> Step {
-        match self.matches(r, &rewrite.regex, &r.uri) {
+        match self.matches(r, &rewrite.regex, &r.route.uri) {
             Ok(true) => {}
             Ok(false) => return Step::Next,
             Err(error) => return Step::End(error.into()),
         }
-        r.internal = true;
-        r.unparsed_uri_valid = false;
+        r.route.internal = true;
+        r.route.unparsed_uri_valid = false;
         self.quote = false;
         match &rewrite.target {
             Target::Redirect { status, url, has_args } => {
@@ -229,10 +231,10 @@ impl Run<'_> {
                 Step::End(Flow::Status(*status))
             }
             Target::Uri { path, args } => {
-                r.uri_changed = rewrite.then != Then::Stay;
-                r.location_valid &= rewrite.then != Then::Stay;
+                r.route.uri_changed = rewrite.then != Then::Stay;
+                r.route.location_valid &= rewrite.then != Then::Stay;
                 self.change(r, rewrite.keeps_args, path, args.as_ref());
-                if r.uri.is_empty() {
+                if r.route.uri.is_empty() {
                     brisk_server::rlog!(r, Error, "the rewritten URI has a zero length");
                     return Step::End(Flow::Status(500));
                 }
@@ -243,10 +245,10 @@ impl Run<'_> {
 
     fn redirect(&self, r: &mut Request, keeps_args: bool, url: &Template, has_args: bool) {
         let mut location =
-            if r.has_decoded_delimiter { decoded_redirect(r, url) } else { redirect_to(r, url) };
-        if keeps_args && !r.args.is_empty() {
+            if r.route.has_decoded_delimiter { decoded_redirect(r, url) } else { redirect_to(r, url) };
+        if keeps_args && !r.route.args.is_empty() {
             location.push(if has_args { b'&' } else { b'?' });
-            location.extend_from_slice(&r.args);
+            location.extend_from_slice(&r.route.args);
         }
         self.tell(r, format_args!("rewritten redirect: \"{}\"", Shown(&location)));
         r.resp.location = Some(location.into());
@@ -257,17 +259,17 @@ impl Run<'_> {
         match args {
             Some(args) => {
                 let mut new = eval(r, args, true);
-                if keeps_args && !r.args.is_empty() {
+                if keeps_args && !r.route.args.is_empty() {
                     new.push(b'&');
-                    new.extend_from_slice(&r.args);
+                    new.extend_from_slice(&r.route.args);
                 }
-                r.args = new;
+                r.route.args = new;
             }
-            None if !keeps_args => r.args.clear(),
+            None if !keeps_args => r.route.args.clear(),
             None => {}
         }
-        r.uri = uri;
-        let (uri, args) = (&r.uri, &r.args);
+        r.route.uri = uri;
+        let (uri, args) = (&r.route.uri, &r.route.args);
         let (uri, args) = (Shown(uri), Shown(args));
         self.tell(r, format_args!("rewritten data: \"{uri}\", args: \"{args}\""));
     }
@@ -285,7 +287,7 @@ impl Run<'_> {
     fn matches(&self, r: &Request, regex: &Regex, subject: &[u8]) -> Result<bool, MatchError> {
         let matched = regex.exec(r, subject)?;
         if !matched {
-            r.captures.borrow_mut().clear();
+            r.state.captures.borrow_mut().clear();
         }
         let verb = if matched { "matches" } else { "does not match" };
         self.tell(r, format_args!("\"{}\" {verb} \"{}\"", regex.pattern(), Shown(subject)));
@@ -327,23 +329,23 @@ impl std::fmt::Display for Shown<'_> {
 
 /// What is left of a changed URI is served here.
 fn stay(r: &mut Request) {
-    if r.uri_changed {
-        r.location_valid = false;
-        r.uri_changed = false;
+    if r.route.uri_changed {
+        r.route.location_valid = false;
+        r.route.uri_changed = false;
     }
 }
 
 fn assign(r: &mut Request, var: VarId, value: &[u8]) {
     match r.snap().vars.get(var).assign {
         Some(assign) => assign(r, value),
-        None => r.vars.set(var, Some(Rc::from(value))),
+        None => r.state.shared.vars.set(var, Some(Rc::from(value))),
     }
 }
 
 /// Fills in a template. With `quote`, captures are escaped as arguments if the client escaped anything in the URI:
 /// they were decoded with it.
 fn eval(r: &Request, template: &Template, quote: bool) -> Vec<u8> {
-    if !quote || !(r.target.quoted || r.target.plus) || !template.has_captures() {
+    if !quote || !(r.head.target.quoted || r.head.target.plus) || !template.has_captures() {
         return template.eval(r);
     }
     let mut out = Vec::new();
@@ -353,7 +355,7 @@ fn eval(r: &Request, template: &Template, quote: bool) -> Vec<u8> {
             Part::Var(id) => {
                 r.var(*id, &mut out);
             }
-            Part::Capture(group) => escape(Escape::Args, r.captures.borrow().group(*group), &mut out),
+            Part::Capture(group) => escape(Escape::Args, r.state.captures.borrow().group(*group), &mut out),
         }
     }
     out
@@ -362,7 +364,7 @@ fn eval(r: &Request, template: &Template, quote: bool) -> Vec<u8> {
 /// The URL of a redirect, escaped and unescaped as nginx does it.
 fn redirect_to(r: &Request, url: &Template) -> Vec<u8> {
     let raw = eval(r, url, true);
-    let mut location = Vec::with_capacity(raw.len() + r.args.len() + 1);
+    let mut location = Vec::with_capacity(raw.len() + r.route.args.len() + 1);
     let read = unescape(Unescape::Redirect, &raw, &mut location);
     location.extend_from_slice(&raw[read..]);
     location

@@ -140,8 +140,8 @@ impl Page {
         };
         let mut uri = self.value(target)?;
         if !uri.starts_with(b"/") {
-            let folder = memchr::memrchr(b'/', &self.me.uri).map_or(0, |at| at + 1);
-            uri.splice(0..0, self.me.uri[..folder].iter().copied());
+            let folder = memchr::memrchr(b'/', &self.me.route.uri).map_or(0, |at| at + 1);
+            uri.splice(0..0, self.me.route.uri[..folder].iter().copied());
         }
         let safe = unsafe_uri(&uri).map_err(|_| format!("unsafe URI \"{}\" was detected", lossy(&uri)))?;
         let stub = match stub {

@@ -59,7 +59,7 @@ impl Include {
         loop {
             let response = ready!(self.part.poll_response(cx));
             // nginx: what ends a request with an error, not an answer that a back end gives as one.
-            let is_error = response.is_some_and(|r| r.err_status >= 300);
+            let is_error = response.is_some_and(|r| r.reply.err_status >= 300);
             if is_error && self.put_stub(me) {
                 continue;
             }

@@ -97,16 +97,17 @@ static VARIABLES: &[Variable] = &[
     },
 ];
 
-/// `config timefmt` of a page, in the slots of its request.
+/// `config timefmt` of a page, as its request keeps it.
 #[derive(Default)]
 struct TimeFormat(Option<String>);
 
 fn time_format(r: &mut Request, format: String) {
-    r.slot::<TimeFormat>().0 = Some(format);
+    r.state.visit.get_mut::<TimeFormat>().0 = Some(format);
 }
 
 fn date(r: &Request, is_local: bool, out: &mut Vec<u8>) -> bool {
-    let format = r.slot_ref::<TimeFormat>().and_then(|format| format.0.as_deref());
+    let set = r.state.visit.get::<TimeFormat>();
+    let format = set.as_ref().and_then(|set| set.0.as_deref());
     time::write(format.unwrap_or(time::DEFAULT), r.now().unix_secs, is_local, out)
 }
 
@@ -162,7 +163,7 @@ impl Filter for Conf {
         let page = Box::new(Page::new(r, self.clone(), body));
         // An included page is pulled by the one that includes it: otherwise pages within pages would fill the stack.
         r.resp.body =
-            if r.depth > 0 { Body::Stream(page) } else { gather::at_once(page, GATHERED_BYTES_MAX) };
+            if r.route.depth > 0 { Body::Stream(page) } else { gather::at_once(page, GATHERED_BYTES_MAX) };
         r.resp.content_length = r.resp.body.len();
     }
 }

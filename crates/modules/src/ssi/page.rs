@@ -87,7 +87,7 @@ impl Page {
             conf,
             me: parent.shadow(r),
             parent,
-            shared: r.common(),
+            shared: r.state.shared.values.get_or(Default::default),
             levels: Vec::new(),
             block: None,
             errmsg: ERRMSG.to_vec(),
@@ -225,7 +225,7 @@ impl Page {
     fn command(&mut self, command: Command) {
         let result = self.execute(&command);
         // A value or a condition could not be found out: what follows may be what must not be seen.
-        self.failed |= self.me.vars.have_failed();
+        self.failed |= self.me.state.shared.vars.have_failed();
         let message = match result {
             Ok(()) => return,
             Err(_) if self.failed => return,

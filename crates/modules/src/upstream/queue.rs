@@ -27,7 +27,7 @@ impl Drop for Place {
 
 /// The request got its server.
 pub(super) fn leave(r: &mut Request) {
-    if r.slot::<Option<Place>>().take().is_some() {
+    if r.state.visit.get_mut::<Option<Place>>().take().is_some() {
         vars::left(r);
     }
 }
@@ -41,14 +41,15 @@ pub(super) fn poll_place(
     r: &mut Request,
     cx: &mut Context<'_>,
 ) -> Poll<bool> {
-    if r.slot::<Option<Place>>().is_none() {
+    if r.state.visit.get_mut::<Option<Place>>().is_none() {
         let Some(ticket) = group.enqueue(max, Waker::noop()) else { return Poll::Ready(false) };
         let deadline_ms = clock::mono_ms() + limit.as_millis() as u64;
         vars::queued(r);
         let sleep = sleep_until(deadline_ms);
-        *r.slot::<Option<Place>>() = Some(Place { group: group.clone(), ticket, deadline_ms, sleep });
+        *r.state.visit.get_mut::<Option<Place>>() =
+            Some(Place { group: group.clone(), ticket, deadline_ms, sleep });
     }
-    let Some(place) = r.slot::<Option<Place>>() else { return Poll::Ready(false) };
+    let Some(place) = r.state.visit.get_mut::<Option<Place>>() else { return Poll::Ready(false) };
     if clock::mono_ms() >= place.deadline_ms {
         leave(r);
         return Poll::Ready(false);

@@ -218,7 +218,7 @@ impl Sticky {
         let Kind::Cookie(cookie) = &self.kind else { return };
         let text = cookie.text(r, &lease.peer.sid);
         // After a failed attempt the cookie names another back end.
-        let before = r.slot::<Option<OwnCookie>>().replace(OwnCookie(text.clone()));
+        let before = r.state.visit.get_mut::<Option<OwnCookie>>().replace(OwnCookie(text.clone()));
         if let Some(OwnCookie(before)) = before {
             r.resp
                 .headers

@@ -23,7 +23,7 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "upstream_last_server_name",
         get: VariableGet::Fixed(|r, out| {
-            let peer = r.finding_ref::<State>().and_then(|state| state.chosen());
+            let peer = r.state.own.get::<State>().and_then(|state| state.chosen());
             peer.is_some_and(|peer| {
                 let host = match peer.server.rsplit_once(':') {
                     Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
@@ -39,7 +39,7 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "upstream_queue_time",
         get: VariableGet::Fixed(|r, out| {
-            let queued = r.finding_ref::<Way>().and_then(|way| way.queued_ms.get());
+            let queued = r.state.own.get::<Way>().and_then(|way| way.queued_ms.get());
             // Writing to a vector cannot fail.
             queued.is_some_and(|ms| write!(out, "{}.{:03}", ms / 1000, ms % 1000).is_ok())
         }),
@@ -50,12 +50,12 @@ static VARIABLES: &[Variable] = &[
 
 /// The request came into the queue.
 pub(super) fn queued(r: &Request) {
-    r.finding(Way::default).queued_at.set(Some(clock::mono_ms()));
+    r.state.own.get_or(Way::default).queued_at.set(Some(clock::mono_ms()));
 }
 
 /// The request left the queue, with a server or without.
 pub(super) fn left(r: &Request) {
-    if let Some(way) = r.finding_ref::<Way>()
+    if let Some(way) = r.state.own.get::<Way>()
         && let Some(since) = way.queued_at.take()
     {
         way.queued_ms.set(Some(clock::mono_ms().saturating_sub(since)));

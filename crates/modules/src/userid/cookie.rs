@@ -48,7 +48,7 @@ struct Given {
 }
 
 fn client(r: &Request, conf: &Conf) -> Rc<Client> {
-    r.finding(|| {
+    r.state.own.get_or(|| {
         let mut fields = r.headers(HeaderId::Cookie);
         let found = fields.find_map(|field| find_cookie(field, &conf.name).map(|value| (field, value)));
         let (cookie, got) = found.map_or((Vec::new(), None), |(field, value)| {
@@ -127,7 +127,7 @@ fn hex([a, b, c, d]: Id) -> String {
 }
 
 fn conf_of(r: &Request) -> Option<&Conf> {
-    r.snap().location(r.loc).plan.data()
+    r.snap().location(r.route.loc).plan.data()
 }
 
 fn show(conf: &Conf, id: Id, out: &mut Vec<u8>) {

@@ -1,7 +1,8 @@
 //! Resolving blocks.
 
 use super::cx::{Cx, Global, Written};
-use super::snapshot::{Location, LocationId, Snapshot};
+use super::ids::LocationId;
+use super::snapshot::{Location, Snapshot};
 use super::{Environment, Modules};
 use crate::location::Scope;
 use crate::module::{ModuleConf, Set};

@@ -6,6 +6,7 @@
 
 mod block;
 mod cx;
+pub(crate) mod ids;
 mod snapshot;
 mod zones;
 
@@ -13,7 +14,8 @@ pub use block::{Confs, build};
 pub use brisk_host::log::{LogId, LogTarget};
 pub use brisk_host::snapshot::Socket;
 pub use cx::{Cx, Global, Written, invalid_parameter, invalid_value};
-pub use snapshot::{Listen, ListenId, LocalListen, Location, LocationId, Prefix, Server, ServerId, Snapshot};
+pub use ids::{ListenId, LocationId, ServerId};
+pub use snapshot::{Listen, LocalListen, Location, Prefix, Server, Snapshot};
 
 use crate::module::Module;
 

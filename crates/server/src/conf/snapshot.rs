@@ -1,6 +1,7 @@
 //! The configuration that requests are served by: typed, merged, immutable.
 
 use super::Modules;
+use super::ids::{ListenId, LocationId, ServerId};
 use crate::core::CoreConf;
 use crate::location::LocationTree;
 use crate::plan::Plan;
@@ -13,16 +14,6 @@ use hashbrown::HashMap;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-
-/// Index of a location in its snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LocationId(pub u32);
-
-/// Index of a server in its snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServerId(pub u32);
-
-pub use brisk_host::snapshot::ListenId;
 
 /// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

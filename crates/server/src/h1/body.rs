@@ -31,7 +31,7 @@ impl BodyReader {
     /// The body of `r`, from its start.
     pub fn new(r: &Request) -> BodyReader {
         let limit = r.core().client_max_body_size;
-        BodyReader::of(r, Incoming::new(&r.buf, &r.head, r.framing, limit))
+        BodyReader::of(r, Incoming::new(&r.head.buf, &r.head.parsed, r.head.framing, limit))
     }
 
     /// The reader of a body that was read already.
@@ -40,7 +40,7 @@ impl BodyReader {
     }
 
     fn of(r: &Request, incoming: Incoming) -> BodyReader {
-        let conn = r.conn.clone().expect("a request has a connection");
+        let conn = r.conn().clone();
         BodyReader { conn, incoming, unsent: Vec::new(), deadline: Deadline::default() }
     }
 

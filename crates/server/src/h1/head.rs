@@ -27,7 +27,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     if !r.core().tcp_nodelay {
         r.conn().delay_small_packets();
     }
-    if r.head.version == Version::Http09 {
+    if r.head.parsed.version == Version::Http09 {
         return Written { delimiting, date_at: None };
     }
     let resp = &r.resp;
@@ -72,7 +72,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     connection(r, out);
     rest(r, out);
     out.extend_from_slice(b"\r\n");
-    r.sent.head_bytes = (out.len() - start) as u64;
+    r.progress.sent.head_bytes = (out.len() - start) as u64;
     Written { delimiting, date_at }
 }
 
@@ -106,7 +106,7 @@ fn status_line(resp: &Response, out: &mut Vec<u8>) {
 fn connection(r: &Request, out: &mut Vec<u8>) {
     if r.resp.status == 101 {
         out.extend_from_slice(b"Connection: upgrade\r\n");
-    } else if r.persistence == Persistence::KeepAlive {
+    } else if r.reply.persistence == Persistence::KeepAlive {
         out.extend_from_slice(b"Connection: keep-alive\r\n");
         if let Some(secs) = r.core().keepalive_header {
             out.extend_from_slice(b"Keep-Alive: timeout=");
@@ -137,7 +137,7 @@ fn rest(r: &Request, out: &mut Vec<u8>) {
 fn delimiting(r: &Request) -> Delimiting {
     let resp = &r.resp;
     let facts = h1::Response {
-        version: r.head.version,
+        version: r.head.parsed.version,
         to_head: r.is_head(),
         status: resp.status,
         has_length: resp.content_length.is_some(),
@@ -150,7 +150,7 @@ fn delimiting(r: &Request) -> Delimiting {
 
 /// Whether the connection may live on.
 fn persistence(r: &mut Request, delimiting: Delimiting) {
-    if r.persistence == Persistence::Close {
+    if r.reply.persistence == Persistence::Close {
         return;
     }
     let core = r.core();
@@ -166,20 +166,20 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
         || r.resp.tunnel
         || disabled_for_browser(r);
     if over {
-        r.persistence = Persistence::Close;
+        r.reply.persistence = Persistence::Close;
     }
 }
 
 /// `keepalive_disable`: browsers of old that mishandle it.
 fn disabled_for_browser(r: &Request) -> bool {
     let core = r.core();
-    let msie6_matters = core.keepalive_disable_msie6 && r.method == brisk_http::Method::Post;
+    let msie6_matters = core.keepalive_disable_msie6 && r.route.method == brisk_http::Method::Post;
     if !core.keepalive_disable_safari && !msie6_matters {
         return false;
     }
     let agent = if brisk_net::fault::is_ordered("lie-keepalive") {
         // As it was: read, and told nobody.
-        r.head.find(brisk_http::HeaderId::UserAgent).map(|h| h.value.of(&r.buf))
+        r.head.parsed.find(brisk_http::HeaderId::UserAgent).map(|h| h.value.of(&r.head.buf))
     } else {
         r.header(brisk_http::HeaderId::UserAgent)
     };

@@ -169,12 +169,12 @@ fn request(
     let conn = &arrived.conn;
     let mut r = thread.take_request();
     if let Some(partial) = &mut partial {
-        std::mem::swap(&mut partial.head, &mut r.head);
+        std::mem::swap(&mut partial.head, &mut r.head.parsed);
     }
     let options = &live.head_options[listen.0 as usize];
-    let parsed = parse_request(&input[*at..], options, &mut r.head);
+    let parsed = parse_request(&input[*at..], options, &mut r.head.parsed);
     if let Ok(Parsed::Partial) = parsed {
-        let head = std::mem::take(&mut r.head);
+        let head = std::mem::take(&mut r.head.parsed);
         thread.put_request(r);
         return Stand::Partial(match partial {
             Some(mut partial) => {
@@ -185,8 +185,8 @@ fn request(
         });
     }
     drop(partial);
-    let len = if parsed.is_ok() { r.head.len } else { input.len() - *at };
-    r.buf.extend_from_slice(&input[*at..*at + len]);
+    let len = if parsed.is_ok() { r.head.parsed.len } else { input.len() - *at };
+    r.head.buf.extend_from_slice(&input[*at..*at + len]);
     *at += len;
     intake::begin(&mut r, conn, listen);
     let status = match &parsed {
@@ -199,7 +199,7 @@ fn request(
         }
         Err(error) => Err(intake::refused(&mut r, listen, error)),
     };
-    if r.head.has(HeaderId::Http2Settings)
+    if r.head.parsed.has(HeaderId::Http2Settings)
         && status.is_ok()
         && let Some(settings) = h2::wants_upgrade(&r)
     {
@@ -234,10 +234,10 @@ pub(super) fn respond(
     if let Some(listen) = listen {
         keep(&r, listen, &out[start..], start, &written);
     }
-    r.completed = true;
+    r.reply.completed = true;
     finish(&r);
     let keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
-    let close = r.persistence == Persistence::Close;
+    let close = r.reply.persistence == Persistence::Close;
     let clean = r.resp.status < 400 && r.core().lingering_close != LingeringClose::Always;
     thread.put_request(r);
     if close { Stand::Close { clean } } else { Stand::Idle { keepalive_ms } }
@@ -290,7 +290,7 @@ fn append_body(r: &mut Request, is_chunked: bool, out: &mut Vec<u8>) {
     if is_chunked {
         out.extend_from_slice(LAST_CHUNK);
     }
-    r.sent.body_bytes = (out.len() - start) as u64;
+    r.progress.sent.body_bytes = (out.len() - start) as u64;
 }
 
 /// Sends a kept answer again; gives how long the connection waits then, or `None` if there is none.
@@ -327,21 +327,22 @@ fn send_prepared(
 #[inline]
 fn is_usual(r: &Request) -> bool {
     prepared::is_usual(r)
-        && r.head.version == Version::Http11
-        && (!r.head.has(HeaderId::Connection)
+        && r.head.parsed.version == Version::Http11
+        && (!r.head.parsed.has(HeaderId::Connection)
             || r.head
+                .parsed
                 .all(HeaderId::Connection)
-                .all(|h| h.value.of(&r.buf).eq_ignore_ascii_case(b"keep-alive")))
+                .all(|h| h.value.of(&r.head.buf).eq_ignore_ascii_case(b"keep-alive")))
 }
 
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
     let Some(date_at) = written.date_at else { return };
     let is_kept = written.delimiting == Delimiting::Length
-        && r.persistence == Persistence::KeepAlive
-        && r.target.host.is_none()
+        && r.reply.persistence == Persistence::KeepAlive
+        && r.head.target.host.is_none()
         && is_usual(r);
-    let answer = is_kept.then(|| Answer::of(r, bytes, r.sent.head_bytes as usize, date_at - start));
+    let answer = is_kept.then(|| Answer::of(r, bytes, r.progress.sent.head_bytes as usize, date_at - start));
     if let Some(answer) = answer.flatten() {
         r.live.prepared.borrow_mut().keep(r, listen, answer);
     }
@@ -353,7 +354,7 @@ pub fn finish(r: &Request) {
     metrics::record(r);
     crate::dlog!(r, "http log handler");
     let live = &r.live;
-    for handler in &live.snap.location(r.loc).plan.log {
+    for handler in &live.snap.location(r.route.loc).plan.log {
         handler.log(r);
     }
 }

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::counters::Ongoing;
 use crate::purity::Dependencies;
 use crate::regex::MatchError;
-use crate::request::{Persistence, Request};
+use crate::request::{Carrier, Persistence, Request};
 use crate::thread::Live;
 use crate::tls;
 use brisk_http::framing::{ConnectionOptions, connection_options, request_framing, validate_host};
@@ -17,24 +17,24 @@ use std::rc::Rc;
 /// Binds a fresh request to its connection and to the default server of its socket.
 pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     let live = r.live.clone();
-    r.server = default_server(&live, listen, conn);
-    r.loc = live.snap.server(r.server).root;
-    r.conn = Some(conn.clone());
-    r.started = clock::now();
+    r.route.server = default_server(&live, listen, conn);
+    r.route.loc = live.snap.server(r.route.server).root;
+    r.client.carrier = Some(Carrier::Connection(conn.clone()));
+    r.progress.started = clock::now();
     conn.requests.set(conn.requests.get() + 1);
     conn.generation.set(live.generation);
     r.thread.counters().requests.up();
-    r.ongoing = Some(Ongoing::new(&r.thread, |counters| &counters.writing));
+    r.client.ongoing = Some(Ongoing::new(&r.thread, |counters| &counters.writing));
 }
 
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.
 pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
-    r.method = r.head.method;
+    r.route.method = r.head.parsed.method;
     if r.head_bytes() > r.conn().head_room() {
         crate::rlog!(r, Info, "client sent a header that would occupy {} bytes", r.head_bytes());
         return Err(494);
     }
-    r.framing = match request_framing(&r.buf, &r.head) {
+    r.head.framing = match request_framing(&r.head.buf, &r.head.parsed) {
         Ok(framing) => framing,
         Err(error) => {
             // The line comes before the header: its error would have been reported first.
@@ -44,32 +44,32 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         }
     };
     target(r, listen)?;
-    if r.head.version == Version::Http09 && !r.core().allow_http09 {
+    if r.head.parsed.version == Version::Http09 && !r.core().allow_http09 {
         crate::rlog!(r, Info, "client sent HTTP/0.9 request while reading client request line");
         answer_with_head(r);
         return Err(400);
     }
     reread_header(r, listen)?;
     tls::admit(r)?;
-    for ignored in &r.head.ignored {
+    for ignored in &r.head.parsed.ignored {
         crate::rlog!(
             r,
             Info,
             "client sent invalid header line: \"{}\"",
-            String::from_utf8_lossy(ignored.of(&r.buf))
+            String::from_utf8_lossy(ignored.of(&r.head.buf))
         );
     }
-    if r.method == Method::Connect || r.method == Method::Trace {
+    if r.route.method == Method::Connect || r.route.method == Method::Trace {
         crate::rlog!(
             r,
             Info,
             "client sent {} method",
-            String::from_utf8_lossy(r.head.method_name.of(&r.buf))
+            String::from_utf8_lossy(r.head.parsed.method_name.of(&r.head.buf))
         );
         return Err(405);
     }
     // Only now: a request that is refused up to here ends its connection.
-    r.persistence = if wants_keepalive(r) { Persistence::KeepAlive } else { Persistence::Close };
+    r.reply.persistence = if wants_keepalive(r) { Persistence::KeepAlive } else { Persistence::Close };
     Ok(())
 }
 
@@ -77,7 +77,7 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
 /// server to say, as in nginx (framing and host do not hang on it: their names are always valid).
 fn reread_header(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     let options = &r.live.head_options[listen.0 as usize];
-    let core = &r.live.snap.location(r.loc).core;
+    let core = &r.live.snap.location(r.route.loc).core;
     let (ignore_invalid_headers, underscores_in_headers) =
         (core.ignore_invalid_headers, core.underscores_in_headers);
     if (ignore_invalid_headers, underscores_in_headers)
@@ -86,7 +86,7 @@ fn reread_header(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         return Ok(());
     }
     let options = HeadOptions { ignore_invalid_headers, underscores_in_headers, ..*options };
-    parse_request(&r.buf, &options, &mut r.head).map(|_| ()).map_err(|error| {
+    parse_request(&r.head.buf, &options, &mut r.head.parsed).map(|_| ()).map_err(|error| {
         crate::rlog!(r, Info, "{error}");
         error.status()
     })
@@ -95,28 +95,28 @@ fn reread_header(r: &mut Request, listen: ListenId) -> Result<(), u16> {
 /// Target and host; chooses the server.
 pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     // The host decides which server's rules hold; a host in the target comes before the header (RFC 9112 §3.2.2).
-    let raw = r.head.target.of(&r.buf);
-    let form = match (r.head.method, r.head.version) {
+    let raw = r.head.parsed.target.of(&r.head.buf);
+    let form = match (r.head.parsed.method, r.head.parsed.version) {
         (Method::Connect, _) => TargetForm::Authority,
         // RFC 9113 §8.3.1: `:path`.
         (_, Version::Http2 | Version::Http3) => TargetForm::Origin,
         _ => TargetForm::Any,
     };
-    let asterisk = r.head.method == Method::Options;
+    let asterisk = r.head.parsed.method == Method::Options;
     let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
-    if let Err(error) = parse_target(raw, options, &mut r.target) {
+    if let Err(error) = parse_target(raw, options, &mut r.head.target) {
         crate::rlog!(r, Info, "{error} while reading client request line");
         answer_with_head(r);
         return Err(400);
     }
-    let host_value = match (r.target.host, r.head.find(HeaderId::Host)) {
+    let host_value = match (r.head.target.host, r.head.parsed.find(HeaderId::Host)) {
         (Some(span), _) => Some(span.of(raw)),
-        (None, Some(header)) => Some(header.value.of(&r.buf)),
+        (None, Some(header)) => Some(header.value.of(&r.head.buf)),
         (None, None) => None,
     };
     // A Host header must be valid even where the target's host counts.
-    if let (Some(_), Some(header)) = (r.target.host, r.head.find(HeaderId::Host))
-        && validate_host(header.value.of(&r.buf)).is_err()
+    if let (Some(_), Some(header)) = (r.head.target.host, r.head.parsed.find(HeaderId::Host))
+        && validate_host(header.value.of(&r.head.buf)).is_err()
     {
         crate::rlog!(r, Info, "client sent invalid host header");
         return Err(400);
@@ -124,11 +124,11 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     if let Some(value) = host_value {
         match validate_host(value) {
             Ok(host) => {
-                r.host.extend_from_slice(&host.name);
-                r.port = host.port;
+                r.head.host.extend_from_slice(&host.name);
+                r.head.port = host.port;
             }
             Err(_) => {
-                let place = if r.target.host.is_some() { "in request line" } else { "header" };
+                let place = if r.head.target.host.is_some() { "in request line" } else { "header" };
                 crate::rlog!(r, Info, "client sent invalid host {place}");
                 return Err(400);
             }
@@ -139,18 +139,18 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         // Who answers depends on the address that was connected to.
         r.depends_on(Dependencies::CONNECTION);
     }
-    r.server = select(&live.snap, r, listen).map_err(|_| 500u16)?;
-    r.loc = live.snap.server(r.server).root;
+    r.route.server = select(&live.snap, r, listen).map_err(|_| 500u16)?;
+    r.route.loc = live.snap.server(r.route.server).root;
     tls::misdirected(r)?;
     if r.core().merge_slashes != options.merge_slashes {
         let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
-        if parse_target(r.head.target.of(&r.buf), options, &mut r.target).is_err() {
+        if parse_target(r.head.parsed.target.of(&r.head.buf), options, &mut r.head.target).is_err() {
             return Err(400);
         }
     }
-    r.uri.extend_from_slice(&r.target.path);
-    r.has_decoded_delimiter = has_delimiter(&r.uri);
-    r.args.extend_from_slice(r.target.args.of(r.head.target.of(&r.buf)));
+    r.route.uri.extend_from_slice(&r.head.target.path);
+    r.route.has_decoded_delimiter = has_delimiter(&r.route.uri);
+    r.route.args.extend_from_slice(r.head.target.args.of(r.head.parsed.target.of(&r.head.buf)));
     Ok(())
 }
 
@@ -182,24 +182,24 @@ pub fn refused(r: &mut Request, listen: ListenId, error: &HeadError) -> u16 {
 /// A request whose line was not understood, or is of a version that is not spoken here, is answered with a status line: what
 /// else the client would make of the bytes cannot be known.
 fn answer_with_head(r: &mut Request) {
-    if r.head.version == Version::Http09 {
-        r.head.version = Version::Http10;
+    if r.head.parsed.version == Version::Http09 {
+        r.head.parsed.version = Version::Http10;
     }
 }
 
 /// Takes target and host from a head that is not complete: whose logs and error pages are meant is known as soon as
 /// the `Host` line is there.
 pub fn recognise(r: &mut Request, listen: ListenId) -> Result<(), u16> {
-    r.method = r.head.method;
-    if r.head.has_request_line() { target(r, listen) } else { Ok(()) }
+    r.route.method = r.head.parsed.method;
+    if r.head.parsed.has_request_line() { target(r, listen) } else { Ok(()) }
 }
 
 fn wants_keepalive(r: &Request) -> bool {
     let mut options = ConnectionOptions::default();
-    for header in r.head.all(HeaderId::Connection) {
-        options = options.merge(connection_options(header.value.of(&r.buf)));
+    for header in r.head.parsed.all(HeaderId::Connection) {
+        options = options.merge(connection_options(header.value.of(&r.head.buf)));
     }
-    options.is_persistent(r.head.version) && r.head.version >= Version::Http10
+    options.is_persistent(r.head.parsed.version) && r.head.parsed.version >= Version::Http10
 }
 
 /// Until a host is known it is the one of the TLS handshake, if there was one.
@@ -222,5 +222,5 @@ fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> Result<ServerId, Ma
     if names.is_empty() {
         return Ok(default);
     }
-    Ok(names.find(r, &r.host)?.unwrap_or(default))
+    Ok(names.find(r, &r.head.host)?.unwrap_or(default))
 }

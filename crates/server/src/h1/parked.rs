@@ -81,7 +81,7 @@ pub fn park(
     mut r: Box<Request>,
     pending: Box<dyn Pending>,
 ) {
-    r.interim = Some(conn.clone());
+    r.reply.interim = Some(conn.clone());
     r.hint_before_waiting();
     thread.set_asked(index);
     let parked = Box::new(Parked { r: Logged::new(r), pending });

@@ -80,8 +80,8 @@ impl Sender {
     pub fn new(r: &Request) -> Sender {
         let core = r.core();
         let rate = |rate: &Rate| rate_of(rate, r);
-        let limit = r.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
-        let conn = r.conn.clone().expect("a request has a connection");
+        let limit = r.reply.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
+        let conn = r.conn().clone();
         Sender {
             send_timeout: core.send_timeout,
             sendfile: core.sendfile,

@@ -154,8 +154,8 @@ fn cut_short(thread: &Rc<Thread>, conn: &Rc<Connection>, status: u16) -> Option<
     let partial = conn.take_partial_head()?;
     let listen = conn.listener.id.get()?;
     let mut r = thread.take_request();
-    r.head = partial.head;
-    r.buf.extend_from_slice(&conn.input.borrow());
+    r.head.parsed = partial.head;
+    r.head.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
     let _ = intake::recognise(&mut r, listen);
     r.resp.status = status;
@@ -191,7 +191,7 @@ fn reset_if_wanted(r: &Request, conn: &Connection) {
 /// Drives a request to its end.
 async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut run: Run) -> Next {
     let mut r = Logged::new(r);
-    r.interim = Some(conn.clone());
+    r.reply.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
     if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
@@ -222,25 +222,25 @@ fn discard_received(r: &mut Request) -> bool {
     let Err(error) = result else { return true };
     crate::failure::report(&error, r);
     // A refusal stands, but is the last answer on this connection.
-    r.persistence = Persistence::Close;
+    r.reply.persistence = Persistence::Close;
     r.resp.status >= 400
 }
 
 /// `post_action`: another location's work after the response, unseen by the client and by the log's figures.
 pub async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
-    let (status, sent) = (r.resp.status, r.sent);
+    let (status, sent) = (r.resp.status, r.progress.sent);
     r.resp.clear();
     let run = phases::post_action(r, &target);
     phases::drive(r, run).await;
     r.resp.clear();
-    (r.resp.status, r.sent) = (status, sent);
+    (r.resp.status, r.progress.sent) = (status, sent);
 }
 
 /// Sends the response.
 async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     delay_refusal(r).await;
-    r.interim = None;
+    r.reply.interim = None;
     let mut bytes = conn.unsent.take();
     bytes.reserve(512);
     let written = head::write(r, &mut bytes);
@@ -256,10 +256,10 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
         r.thread.clone().reduce(r);
     }
     let result = sender.response(r, &bytes, written.delimiting).await;
-    r.sent.body_bytes = sender.sent();
-    r.completed = result.is_ok();
+    r.progress.sent.body_bytes = sender.sent();
+    r.reply.completed = result.is_ok();
     let mut next = match &result {
-        Ok(()) if r.persistence == Persistence::KeepAlive => Next::Read(r.core().keepalive_timeout),
+        Ok(()) if r.reply.persistence == Persistence::KeepAlive => Next::Read(r.core().keepalive_timeout),
         Ok(()) => Next::Close,
         Err(error) => {
             send_failed(r, conn, error);
@@ -293,7 +293,7 @@ fn send_failed(r: &Request, conn: &Connection, error: &send::SendError) {
                 r,
                 Alert,
                 "file \"{}\" was truncated while it was sent",
-                String::from_utf8_lossy(&r.uri)
+                String::from_utf8_lossy(&r.route.uri)
             );
         }
     }
@@ -340,7 +340,7 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
 
 /// Whether the response is to be slowed down.
 pub fn is_rate_limited(r: &Request) -> bool {
-    r.limit_rate.is_some_and(|rate| rate > 0)
-        || (r.limit_rate.is_none() && !matches!(r.core().limit_rate, Rate::Bytes(0)))
+    r.reply.limit_rate.is_some_and(|rate| rate > 0)
+        || (r.reply.limit_rate.is_none() && !matches!(r.core().limit_rate, Rate::Bytes(0)))
         || !refusal_delay(r).is_zero()
 }

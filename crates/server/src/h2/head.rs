@@ -137,10 +137,10 @@ impl<'a> Intake<'a> {
         };
         if fault.is_some() {
             // What it is, nobody knows: an error page is another request.
-            r.head.method = Method::Other;
-            r.method = Method::Other;
+            r.head.parsed.method = Method::Other;
+            r.route.method = Method::Other;
         }
-        r.head.len = bytes;
+        r.head.parsed.len = bytes;
         Some(Taken::Request(r, fault))
     }
 
@@ -161,46 +161,48 @@ impl<'a> Intake<'a> {
 
     /// Puts the request line and `Host` together from the pseudo headers.
     fn seal(&mut self, r: &mut Request) -> Result<(), Fault> {
-        let is_connect = self.so_far.method.of(&r.buf) == b"CONNECT";
+        let is_connect = self.so_far.method.of(&r.head.buf) == b"CONNECT";
         self.so_far.rules.end_request(is_connect, true).map_err(Fault::Malformed)?;
-        if !self.so_far.scheme.of(&r.buf).iter().enumerate().all(|(at, b)| {
+        if !self.so_far.scheme.of(&r.head.buf).iter().enumerate().all(|(at, b)| {
             b.is_ascii_alphabetic() || at > 0 && (b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
         }) {
             return Err(Fault::Text("client sent invalid :scheme header"));
         }
         // RFC 8441: for everybody behind this it is the HTTP/1.1 request that it stands for.
         let upgrade = self.so_far.protocol.filter(|_| is_connect);
-        let start = r.buf.len();
+        let start = r.head.buf.len();
         if let Some(protocol) = upgrade {
-            if !extended::is_protocol(protocol.of(&r.buf)) {
+            if !extended::is_protocol(protocol.of(&r.head.buf)) {
                 return Err(Fault::Text("client sent invalid :protocol header"));
             }
             // RFC 9110 §9.3.6: what follows is not content.
-            if r.head.has(HeaderId::ContentLength) {
+            if r.head.parsed.has(HeaderId::ContentLength) {
                 return Err(Fault::Text("client sent extended CONNECT with \"Content-Length\" header"));
             }
-            r.buf.extend_from_slice(b"GET");
+            r.head.buf.extend_from_slice(b"GET");
         } else {
-            r.buf.extend_from_within(range(self.so_far.method));
+            r.head.buf.extend_from_within(range(self.so_far.method));
         }
-        r.head.method_name = Span::new(start, r.buf.len());
-        r.buf.push(b' ');
-        let target = r.buf.len();
+        r.head.parsed.method_name = Span::new(start, r.head.buf.len());
+        r.head.buf.push(b' ');
+        let target = r.head.buf.len();
         let path = if self.so_far.path.is_empty() {
             self.so_far.authority.unwrap_or_default()
         } else {
             self.so_far.path
         };
-        r.buf.extend_from_within(range(path));
-        r.head.target = Span::new(target, r.buf.len());
-        r.buf.push(b' ');
-        let protocol = r.buf.len();
-        r.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
-        r.head.protocol = Span::new(protocol, r.buf.len());
-        r.head.request_line = Span::new(start, r.buf.len());
-        r.head.method = Method::from_name(r.head.method_name.of(&r.buf));
+        r.head.buf.extend_from_within(range(path));
+        r.head.parsed.target = Span::new(target, r.head.buf.len());
+        r.head.buf.push(b' ');
+        let protocol = r.head.buf.len();
+        r.head.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
+        r.head.parsed.protocol = Span::new(protocol, r.head.buf.len());
+        r.head.parsed.request_line = Span::new(start, r.head.buf.len());
+        r.head.parsed.method = Method::from_name(r.head.parsed.method_name.of(&r.head.buf));
         let is_method = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'_' | b'-');
-        if r.head.method == Method::Other && !r.head.method_name.of(&r.buf).iter().all(is_method) {
+        if r.head.parsed.method == Method::Other
+            && !r.head.parsed.method_name.of(&r.head.buf).iter().all(is_method)
+        {
             return Err(Fault::Text("client sent invalid method"));
         }
         self.host(r)?;
@@ -213,13 +215,13 @@ impl<'a> Intake<'a> {
     /// RFC 9113 §8.3.1: `:authority` is what `Host` was.
     fn host(&self, r: &mut Request) -> Result<(), Fault> {
         let Some(authority) = self.so_far.authority else {
-            return match r.head.find(HeaderId::Host) {
+            return match r.head.parsed.find(HeaderId::Host) {
                 Some(host) if !host.value.is_empty() => Ok(()),
                 _ => Err(Fault::Text("client sent neither \":authority\" nor \"Host\" header")),
             };
         };
-        if let Some(host) = r.head.find(HeaderId::Host) {
-            let same = host.value.of(&r.buf) == authority.of(&r.buf);
+        if let Some(host) = r.head.parsed.find(HeaderId::Host) {
+            let same = host.value.of(&r.head.buf) == authority.of(&r.head.buf);
             return if same {
                 Ok(())
             } else {
@@ -246,7 +248,7 @@ impl<'a> Intake<'a> {
         }
         let Some(r) = self.r.as_deref_mut() else { return };
         if id == HeaderId::Cookie {
-            self.so_far.cookie = Some(r.head.headers.len());
+            self.so_far.cookie = Some(r.head.parsed.headers.len());
         }
         let name = push(r, field.name);
         let value = push(r, value);
@@ -257,8 +259,8 @@ impl<'a> Intake<'a> {
     /// it. Later ones are collected, so that each is copied once more, not once for each that follows.
     fn crumb(&mut self, at: usize, crumb: &[u8]) {
         let Some(r) = self.r.as_deref() else { return };
-        let have = r.head.headers[at].value;
-        let is_last = self.crumbs.is_empty() && have.end as usize == r.buf.len();
+        let have = r.head.parsed.headers[at].value;
+        let is_last = self.crumbs.is_empty() && have.end as usize == r.head.buf.len();
         let bytes = CRUMB_SEPARATOR.len() + crumb.len();
         let counted = match (is_last, self.crumbs.is_empty()) {
             (true, _) => bytes,
@@ -270,22 +272,22 @@ impl<'a> Intake<'a> {
             return;
         }
         let Some(r) = self.r.as_deref_mut() else { return };
-        let to = if is_last { &mut r.buf } else { &mut self.crumbs };
+        let to = if is_last { &mut r.head.buf } else { &mut self.crumbs };
         to.extend_from_slice(CRUMB_SEPARATOR);
         to.extend_from_slice(crumb);
         if is_last {
-            r.head.headers[at].value = Span::new(have.start as usize, r.buf.len());
+            r.head.parsed.headers[at].value = Span::new(have.start as usize, r.head.buf.len());
         }
     }
 
     /// Makes one value of the cookie and the crumbs that were collected.
     fn join_crumbs(&mut self, r: &mut Request) {
         let Some(at) = self.so_far.cookie.filter(|_| !self.crumbs.is_empty()) else { return };
-        let start = r.buf.len();
-        r.buf.reserve_exact(r.head.headers[at].value.len() + self.crumbs.len());
-        r.buf.extend_from_within(range(r.head.headers[at].value));
-        r.buf.append(&mut self.crumbs);
-        r.head.headers[at].value = Span::new(start, r.buf.len());
+        let start = r.head.buf.len();
+        r.head.buf.reserve_exact(r.head.parsed.headers[at].value.len() + self.crumbs.len());
+        r.head.buf.extend_from_within(range(r.head.parsed.headers[at].value));
+        r.head.buf.append(&mut self.crumbs);
+        r.head.parsed.headers[at].value = Span::new(start, r.head.buf.len());
     }
 
     fn pseudo(&mut self, pseudo: Pseudo, field: &Field<'_>) {
@@ -310,13 +312,13 @@ fn range(span: Span) -> std::ops::Range<usize> {
 }
 
 fn push(r: &mut Request, bytes: &[u8]) -> Span {
-    let start = r.buf.len();
-    r.buf.extend_from_slice(bytes);
-    Span::new(start, r.buf.len())
+    let start = r.head.buf.len();
+    r.head.buf.extend_from_slice(bytes);
+    Span::new(start, r.head.buf.len())
 }
 
 fn add(r: &mut Request, header: Header) {
-    let head = &mut r.head;
+    let head = &mut r.head.parsed;
     head.repeated |= head.present & header.id.bit();
     head.present |= header.id.bit();
     head.headers.push(header);
@@ -324,20 +326,20 @@ fn add(r: &mut Request, header: Header) {
 
 /// What HTTP/1.1 would have asked with for what RFC 8441 §5 asks with extended CONNECT.
 fn upgrade_head(r: &mut Request, protocol: Span) -> Result<(), Fault> {
-    let asked = ExtendedConnect::new(protocol.of(&r.buf))
+    let asked = ExtendedConnect::new(protocol.of(&r.head.buf))
         .map_err(|_| Fault::Text("no random numbers for \"Sec-WebSocket-Key\""))?;
     let name = push(r, b"upgrade");
     add(r, Header { name, value: protocol, id: HeaderId::Upgrade });
     let (name, value) = (push(r, b"connection"), push(r, b"upgrade"));
     add(r, Header { name, value, id: HeaderId::Connection });
     // A key that the client has chosen proves nothing (RFC 8441 §5).
-    r.head.headers.retain(|header| header.id != HeaderId::SecWebSocketKey);
-    r.head.present &= !HeaderId::SecWebSocketKey.bit();
+    r.head.parsed.headers.retain(|header| header.id != HeaderId::SecWebSocketKey);
+    r.head.parsed.present &= !HeaderId::SecWebSocketKey.bit();
     if let Some(key) = asked.key() {
         let (name, value) = (push(r, b"sec-websocket-key"), push(r, key.as_bytes()));
         add(r, Header { name, value, id: HeaderId::SecWebSocketKey });
     }
-    r.extended = Some(Box::new(asked));
+    r.head.extended = Some(Box::new(asked));
     Ok(())
 }
 
@@ -376,7 +378,7 @@ impl HeadSink for Intake<'_> {
     fn begin(&mut self, _: u32, kind: HeadKind) {
         let r = (kind == HeadKind::Request).then(|| {
             let mut r = self.r.take().unwrap_or_else(|| self.thread.take_request());
-            r.head.version = Version::Http2;
+            r.head.parsed.version = Version::Http2;
             r
         });
         let room = self.thread.shared.budget.head_room(&self.conn.account, self.conn.io.received());
@@ -390,8 +392,8 @@ impl HeadSink for Intake<'_> {
 /// Fills in what follows from the head, as [`intake::complete`] does for HTTP/1.1. `end`: there is no body. The error is
 /// the status to answer with; it has been logged.
 pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Result<(), u16> {
-    r.method = r.head.method;
-    if r.method == Method::Connect {
+    r.route.method = r.head.parsed.method;
+    if r.route.method == Method::Connect {
         crate::rlog!(r, Info, "client sent CONNECT method");
         return Err(405);
     }
@@ -411,15 +413,15 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
     if odd {
         drop_invalid(r);
     }
-    let apart = |id: HeaderId| usize::from(r.head.has(id));
+    let apart = |id: HeaderId| usize::from(r.head.parsed.has(id));
     // As nginx counts: neither cookies nor what `:authority` has become.
-    let count = r.head.headers.len() - apart(HeaderId::Cookie) - apart(HeaderId::Host);
+    let count = r.head.parsed.headers.len() - apart(HeaderId::Cookie) - apart(HeaderId::Host);
     if count as u64 > r.core().max_headers {
         crate::rlog!(r, Info, "client sent too many header lines");
         return Err(494);
     }
-    r.framing = match request_framing(&r.buf, &r.head) {
-        Ok(BodyFraming::None) if !end && r.extended.is_none() => BodyFraming::Chunked,
+    r.head.framing = match request_framing(&r.head.buf, &r.head.parsed) {
+        Ok(BodyFraming::None) if !end && r.head.extended.is_none() => BodyFraming::Chunked,
         Ok(BodyFraming::Length(length)) if end && length > 0 => {
             crate::rlog!(r, Info, "client prematurely closed stream");
             return Err(400);
@@ -430,12 +432,12 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
             return Err(error.status());
         }
     };
-    r.awaits_end = !end && r.framing == BodyFraming::Length(0);
-    if r.method == Method::Trace {
+    r.head.awaits_end = !end && r.head.framing == BodyFraming::Length(0);
+    if r.route.method == Method::Trace {
         crate::rlog!(r, Info, "client sent TRACE method");
         return Err(405);
     }
-    r.persistence = Persistence::KeepAlive;
+    r.reply.persistence = Persistence::KeepAlive;
     Ok(())
 }
 
@@ -448,19 +450,24 @@ fn drop_invalid(r: &mut Request) {
     if !ignore {
         return;
     }
-    let buf = std::mem::take(&mut r.buf);
+    let buf = std::mem::take(&mut r.head.buf);
     let is_valid = |b: &u8| b.is_ascii_alphanumeric() || *b == b'-' || (*b == b'_' && underscores);
     let mut dropped = Vec::new();
-    r.head.headers.retain(|header| {
+    r.head.parsed.headers.retain(|header| {
         let valid = header.name.of(&buf).iter().all(is_valid);
         if !valid {
             dropped.push(header.name);
         }
         valid
     });
-    r.buf = buf;
+    r.head.buf = buf;
     for name in dropped {
-        r.head.ignored.push(name);
-        crate::rlog!(r, Info, "client sent invalid header: \"{}\"", String::from_utf8_lossy(name.of(&r.buf)));
+        r.head.parsed.ignored.push(name);
+        crate::rlog!(
+            r,
+            Info,
+            "client sent invalid header: \"{}\"",
+            String::from_utf8_lossy(name.of(&r.head.buf))
+        );
     }
 }

@@ -339,7 +339,7 @@ fn request(
     intake::begin(&mut r, conn, listen);
     limit_requests(session, live, conn);
     // It decides when the answer leaves, not what it is.
-    if let Some(value) = r.head.find(HeaderId::Priority).map(|h| h.value.of(&r.buf)) {
+    if let Some(value) = r.head.parsed.find(HeaderId::Priority).map(|h| h.value.of(&r.head.buf)) {
         let priority = Priority::parse(value);
         session.engine.borrow_mut().set_priority(stream, priority);
     }
@@ -358,7 +358,7 @@ fn request(
         }
     };
     if !head.end
-        && let brisk_http::framing::BodyFraming::Length(length) = r.framing
+        && let brisk_http::framing::BodyFraming::Length(length) = r.head.framing
     {
         session.engine.borrow_mut().expect(stream, Some(length));
     }
@@ -433,17 +433,17 @@ fn respond(session: &Session, r: &mut Request, listen: ListenId, stream: u32) ->
     let mut out = session.out.borrow_mut();
     let start = out.len();
     let mut sent = engine.send_head(stream, head, body.is_empty(), &mut out).is_ok();
-    r.sent.head_bytes = (out.len() - start) as u64;
+    r.progress.sent.head_bytes = (out.len() - start) as u64;
     if sent && !body.is_empty() {
         let start = out.len();
         sent = engine.send_body(stream, body, true, &mut out).is_ok();
-        r.sent.body_bytes = body.len() as u64;
-        r.sent.head_bytes += (out.len() - start - body.len()) as u64;
+        r.progress.sent.body_bytes = body.len() as u64;
+        r.progress.sent.head_bytes += (out.len() - start - body.len()) as u64;
     }
     drop((engine, out));
     keep(r, listen, &block, head_len, date_at);
     session.thread.block.replace(block);
-    r.completed = sent;
+    r.reply.completed = sent;
     finish(r);
     true
 }

@@ -22,16 +22,17 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
     let value = r.header(HeaderId::Upgrade)?;
     let asks = connection_tokens(value).any(|token| token.eq_ignore_ascii_case(b"h2c"));
     let listed = |name: &[u8]| {
-        let mut values = r.head.all(HeaderId::Connection).map(|h| h.value.of(&r.buf));
+        let mut values = r.head.parsed.all(HeaderId::Connection).map(|h| h.value.of(&r.head.buf));
         values.any(|value| connection_tokens(value).any(|token| token.eq_ignore_ascii_case(name)))
     };
-    let once = r.head.has(HeaderId::Http2Settings) && r.head.repeated & HeaderId::Http2Settings.bit() == 0;
+    let once = r.head.parsed.has(HeaderId::Http2Settings)
+        && r.head.parsed.repeated & HeaderId::Http2Settings.bit() == 0;
     let may = asks
         && once
         && listed(b"upgrade")
         && listed(b"http2-settings")
         && r.has_no_body()
-        && r.head.version == Version::Http11
+        && r.head.parsed.version == Version::Http11
         && r.conn().requests.get() == 1
         && hot::may_upgrade(&r.live, r.conn());
     if !may {
@@ -53,18 +54,18 @@ pub fn begin(
 ) {
     let live = r.live.clone();
     // To everybody behind this it is a request of HTTP/2: what was about the connection is done with.
-    r.head.version = Version::Http2;
+    r.head.parsed.version = Version::Http2;
     let hop = [HeaderId::Upgrade, HeaderId::Connection, HeaderId::Http2Settings];
-    r.head.headers.retain(|header| !hop.contains(&header.id));
-    hop.iter().for_each(|id| r.head.present &= !id.bit());
-    let start = r.buf.len();
-    let (method, target) = (r.head.method_name, r.head.target);
+    r.head.parsed.headers.retain(|header| !hop.contains(&header.id));
+    hop.iter().for_each(|id| r.head.parsed.present &= !id.bit());
+    let start = r.head.buf.len();
+    let (method, target) = (r.head.parsed.method_name, r.head.parsed.target);
     for span in [method, target] {
-        r.buf.extend_from_within(span.start as usize..span.end as usize);
-        r.buf.push(b' ');
+        r.head.buf.extend_from_within(span.start as usize..span.end as usize);
+        r.head.buf.push(b' ');
     }
-    r.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
-    r.head.request_line = Span::new(start, r.buf.len());
+    r.head.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
+    r.head.parsed.request_line = Span::new(start, r.head.buf.len());
     let (Some(session), Some(listen)) = (hot::begin(thread, &live, index, conn), conn.listener.id.get())
     else {
         return;

@@ -19,7 +19,7 @@ pub struct Learned {
 }
 
 fn key(r: &Request) -> Box<[u8]> {
-    [r.host.as_slice(), b" ", &r.unparsed_uri()].concat().into()
+    [r.head.host.as_slice(), b" ", &r.unparsed_uri()].concat().into()
 }
 
 impl Learned {
@@ -39,7 +39,7 @@ impl Learned {
 
     /// Remembers the links of a response that everyone may see; forgets them where there are none any more.
     pub fn learn(&mut self, r: &Request) {
-        if r.depth > 0 || r.method != Method::Get || r.head.has(HeaderId::Authorization) {
+        if r.route.depth > 0 || r.route.method != Method::Get || r.head.parsed.has(HeaderId::Authorization) {
             return;
         }
         let key = key(r);

@@ -46,11 +46,16 @@ pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
     }
     // A request that got the same answer would have to say it, too.
     r.does(Effects::TELLS);
-    let mut entry = Entry::new(level, r.conn.as_ref().map(|c| c.id), message);
+    let mut entry = Entry::new(level, r.client.connection().map(|c| c.id), message);
     if level != LogLevel::Debug {
         entry.all_about(about(r));
     }
-    write(&r.core().error_log, &r.live.logs, &entry, r.conn.as_ref().is_some_and(|conn| conn.debug.get()));
+    write(
+        &r.core().error_log,
+        &r.live.logs,
+        &entry,
+        r.client.connection().is_some_and(|conn| conn.debug.get()),
+    );
 }
 
 /// The error logs of a request's location.
@@ -62,15 +67,15 @@ pub fn logs_of(r: &Request) -> ErrorLogs {
 fn about(r: &Request) -> Vec<About> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let mut about = Vec::new();
-    if r.conn.is_some() {
+    if r.client.connection().is_some() {
         about.push(("client", text(r.client_text()), false));
     }
-    about.push(("server", text(&r.snap().server(r.server).name), false));
-    let request_line = r.head.request_line.of(&r.buf);
+    about.push(("server", text(&r.snap().server(r.route.server).name), false));
+    let request_line = r.head.parsed.request_line.of(&r.head.buf);
     if !request_line.is_empty() {
         about.push(("request", text(request_line), true));
     }
-    if let Some(upstream) = &r.upstream {
+    if let Some(upstream) = &r.progress.upstream {
         about.push(("upstream", upstream.to_string(), true));
     }
     if let Some(host) = r.header(brisk_http::HeaderId::Host) {
@@ -95,7 +100,7 @@ pub struct Witness {
 impl Witness {
     /// For the request that `r` is.
     pub fn of(r: &Request) -> Witness {
-        let conn = r.conn.as_ref();
+        let conn = r.client.connection();
         Witness {
             logs: logs_of(r),
             debug: conn.is_some_and(|conn| conn.debug.get()),

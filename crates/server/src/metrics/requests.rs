@@ -111,12 +111,12 @@ impl Place {
 pub(crate) fn record(r: &Request) {
     if let Some(places) = &r.live.places {
         let ended = Ended {
-            server: r.server,
-            location: r.loc,
+            server: r.route.server,
+            location: r.route.loc,
             status: r.resp.status,
-            sent_bytes: r.sent.head_bytes + r.sent.body_bytes,
-            received_bytes: r.head.len as u64 + r.body_received.get(),
-            started_us: r.started.mono_us,
+            sent_bytes: r.progress.sent.head_bytes + r.progress.sent.body_bytes,
+            received_bytes: r.head.parsed.len as u64 + r.progress.body_received.get(),
+            started_us: r.progress.started.mono_us,
         };
         places.record(&r.thread, &r.live, ended);
     }

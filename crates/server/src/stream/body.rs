@@ -34,7 +34,7 @@ impl BodyReader {
     /// The body of `r`, from its start.
     pub fn new(r: &Request, exchange: &Rc<Exchange>) -> BodyReader {
         let expects = r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
-        let limit = if r.framing == BodyFraming::Chunked { r.core().client_max_body_size } else { 0 };
+        let limit = if r.head.framing == BodyFraming::Chunked { r.core().client_max_body_size } else { 0 };
         let done = exchange.ended.get() && exchange.input.borrow().is_empty() && !exchange.malformed.get();
         BodyReader {
             exchange: exchange.clone(),

@@ -4,7 +4,7 @@
 use super::{Reset, Session, StreamId};
 use crate::connection::{Connection, Cut};
 use crate::files::OpenFile;
-use crate::interim::Interim;
+use crate::request::Interim;
 use crate::response::Piece;
 use crate::text::Text;
 use std::cell::{Cell, RefCell};

@@ -10,7 +10,7 @@ use crate::files::OpenFile;
 use crate::h1::{self, rate_of};
 use crate::logged::{Logged, delay_refusal};
 use crate::phases::{self, Run};
-use crate::request::Request;
+use crate::request::{Carrier, Request};
 use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
 use brisk_http::status;
 use brisk_net::{Failure, blocking, clock, file, sleep, timeout};
@@ -27,8 +27,8 @@ use std::time::Duration;
 pub fn spawn(exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool) {
     exchange.session().begun();
     exchange.malformed.set(malformed);
-    r.link = Some(exchange.clone());
-    r.interim = Some(exchange.clone());
+    r.client.carrier = Some(Carrier::Stream(exchange.clone()));
+    r.reply.interim = Some(exchange.clone());
     let task = Guard {
         cut: exchange.cut.clone(),
         future: Some(Box::pin(serve(exchange.clone(), r, run))),
@@ -114,7 +114,7 @@ async fn discard(exchange: &Rc<Exchange>, r: &mut Request) {
 /// Sends the response.
 async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
     delay_refusal(r).await;
-    r.interim = None;
+    r.reply.interim = None;
     exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);
@@ -123,9 +123,10 @@ async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
         r.thread.clone().reduce(r);
     }
     let result = sender.response(r, &block).await;
-    r.sent.head_bytes = block.len() as u64 + exchange.session().head_overhead() + exchange.framing.get();
-    r.sent.body_bytes = exchange.sent.get();
-    r.completed = result.is_ok();
+    r.progress.sent.head_bytes =
+        block.len() as u64 + exchange.session().head_overhead() + exchange.framing.get();
+    r.progress.sent.body_bytes = exchange.sent.get();
+    r.reply.completed = result.is_ok();
     if let Err(error) = result {
         let why = failed(r, &error);
         exchange.session().reset(exchange.id, why);
@@ -149,7 +150,7 @@ fn failed(r: &Request, error: &SendError) -> Reset {
             Reset::Protocol
         }
         SendError::Truncated => {
-            let uri = String::from_utf8_lossy(&r.uri);
+            let uri = String::from_utf8_lossy(&r.route.uri);
             crate::rlog!(r, Alert, "file \"{uri}\" was truncated while it was sent");
             Reset::Internal
         }
@@ -179,7 +180,7 @@ impl<'a> Sender<'a> {
         Sender {
             exchange,
             send_timeout: core.send_timeout,
-            rate: r.limit_rate.unwrap_or_else(|| value(&core.limit_rate)),
+            rate: r.reply.limit_rate.unwrap_or_else(|| value(&core.limit_rate)),
             rate_after: value(&core.limit_rate_after),
             started_ms: clock::mono_ms(),
             source: RefCell::default(),
@@ -242,7 +243,7 @@ impl<'a> Sender<'a> {
             }
         };
         if has_trailers {
-            r.sent.body_bytes = self.exchange.sent.get();
+            r.progress.sent.body_bytes = self.exchange.sent.get();
             for source in std::mem::take(&mut r.resp.trailers) {
                 source.append(r);
             }

@@ -46,16 +46,16 @@ pub struct Facts {
 impl Facts {
     /// Whether the request's server would have judged the client's certificate as the handshake's does.
     pub fn are_of(&self, r: &Request) -> bool {
-        let own = r.snap().server(r.server).tls.as_ref().and_then(|rules| rules.clients);
+        let own = r.snap().server(r.route.server).tls.as_ref().and_then(|rules| rules.clients);
         own == self.rules.clients
     }
 
     /// Whether the name has led to the request's server, which has no certificate to shake hands with itself, and the
     /// client has shown none although it must: another connection would end the same way, so [`admit`] refuses it as in nginx.
     fn is_refused_anyway(&self, r: &Request) -> bool {
-        let rules = r.snap().server(r.server).tls.as_ref();
+        let rules = r.snap().server(r.route.server).tls.as_ref();
         self.accepted.is_some()
-            && (self.server, self.generation) == (r.server, r.live.generation)
+            && (self.server, self.generation) == (r.route.server, r.live.generation)
             && rules.is_some_and(|rules| rules.verify == Verify::On)
             && r.conn()
                 .io
@@ -87,11 +87,11 @@ impl Facts {
 /// A request for another host than the handshake was for, where that makes a difference.
 pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
     let Some(facts) = r.conn().secure.get() else { return Ok(()) };
-    let rules = r.snap().server(r.server).tls.as_ref();
+    let rules = r.snap().server(r.route.server).tls.as_ref();
     if rules.is_none_or(|rules| rules.verify == Verify::Off) {
         return Ok(());
     }
-    if facts.accepted.as_ref().is_some_and(|accepted| **accepted != *r.host) {
+    if facts.accepted.as_ref().is_some_and(|accepted| **accepted != *r.head.host) {
         crate::rlog!(
             r,
             Info,
@@ -124,18 +124,18 @@ pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
         return Err(497);
     }
     // RFC 8470 §5.2: what may be a replay is carried out only if that changes nothing.
-    if !matches!(r.method, Method::Get | Method::Head | Method::Options) && is_early(r) {
+    if !matches!(r.route.method, Method::Get | Method::Head | Method::Options) && is_early(r) {
         crate::rlog!(r, Info, "client sent a request in early data that is not safe to repeat");
         return Err(425);
     }
     let live = r.live.clone();
-    let Some(rules) = live.snap.server(r.server).tls.as_ref() else { return Ok(()) };
+    let Some(rules) = live.snap.server(r.route.server).tls.as_ref() else { return Ok(()) };
     if rules.verify == Verify::Off {
         return Ok(());
     }
     // The answer is for this client.
     r.depends_on(Dependencies::TLS);
-    let conn = r.conn.clone().expect("a request has a connection");
+    let conn = r.conn().clone();
     let Some(facts) = conn.secure.get() else { return Ok(()) };
     match facts.verdict(&conn) {
         Verdict::Bad(refusal) if rules.verify != Verify::OptionalNoCa || !refusal.is_unknown_authority() => {

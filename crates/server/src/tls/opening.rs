@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use crate::core::LogLevel;
 use crate::driver::Stage;
 use crate::metrics::Counter;
-use crate::request::Request;
+use crate::request::{Carrier, Request};
 use crate::thread::{Live, Thread};
 use brisk_http::framing::validate_host;
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed, ServerContext};
@@ -124,8 +124,8 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         Some(local) => (&local.names, local.default_server, local.prefix),
         None => (&listen.names, listen.default_server, listen.prefix),
     };
-    r.conn = Some(conn.clone());
-    (r.server, r.loc) = (default, live.snap.server(default).root);
+    r.client.carrier = Some(Carrier::Connection(conn.clone()));
+    (r.route.server, r.route.loc) = (default, live.snap.server(default).root);
     let name = hello.server_name.take();
     let host = name.as_deref().and_then(|name| validate_host(name.as_bytes()).ok());
     let Ok(found) = host.as_ref().map_or(Ok(None), |host| names.find(r, &host.name)) else {
@@ -133,7 +133,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         return Begun::Refused;
     };
     let server = found.unwrap_or(default);
-    (r.server, r.loc) = (server, live.snap.server(server).root);
+    (r.route.server, r.route.loc) = (server, live.snap.server(server).root);
     let Some((rules, context)) = context(live, server, default) else {
         refuse(live, conn, &INTERNAL_ERROR, "no suitable certificate");
         return Begun::Refused;
@@ -175,7 +175,7 @@ fn certify(
     offer: Offer,
     r: &mut Request,
 ) -> Begun {
-    let server = r.server;
+    let server = r.route.server;
     let received = conn.input.take();
     match &context.certs {
         Certs::Fixed(sources) => {

@@ -39,8 +39,8 @@ pub static VARIABLES: &[Variable] = &[
         name: "args",
         get: VariableGet::Fixed(args),
         set: Some(|r, value| {
-            r.args = value.to_vec();
-            r.unparsed_uri_valid = false;
+            r.route.args = value.to_vec();
+            r.route.unparsed_uri_valid = false;
         }),
         reads: Reads::Recorded,
         doc: "The arguments of the request line.",
@@ -48,7 +48,7 @@ pub static VARIABLES: &[Variable] = &[
     recorded(fixed("query_string", args, "Same as $args.")),
     recorded(fixed(
         "is_args",
-        |r, out| r.args.is_empty() || put(out, b"?"),
+        |r, out| r.route.args.is_empty() || put(out, b"?"),
         "? if there are arguments, else empty.",
     )),
     recorded(fixed(
@@ -56,10 +56,14 @@ pub static VARIABLES: &[Variable] = &[
         transport::binary_remote_addr,
         "The client's address in binary form: 4 or 16 bytes.",
     )),
-    fixed("body_bytes_sent", |r, out| number(out, r.sent.body_bytes), "Bytes of body sent to the client."),
+    fixed(
+        "body_bytes_sent",
+        |r, out| number(out, r.progress.sent.body_bytes),
+        "Bytes of body sent to the client.",
+    ),
     fixed(
         "bytes_sent",
-        |r, out| number(out, r.sent.head_bytes + r.sent.body_bytes),
+        |r, out| number(out, r.progress.sent.head_bytes + r.progress.sent.body_bytes),
         "Bytes sent to the client.",
     ),
     fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
@@ -118,7 +122,7 @@ pub static VARIABLES: &[Variable] = &[
     recorded(fixed("is_request_port", is_request_port, ": if the client named a port, else empty.")),
     Variable {
         name: "limit_rate",
-        get: VariableGet::Fixed(|r, out| number(out, r.limit_rate.unwrap_or(0))),
+        get: VariableGet::Fixed(|r, out| number(out, r.reply.limit_rate.unwrap_or(0))),
         set: Some(set_limit_rate),
         reads: Reads::Anything,
         doc: "Assigning to it limits the rate of the response, in bytes per second.",
@@ -177,7 +181,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed(
         "request_completion",
-        |r, out| !r.completed || put(out, b"OK"),
+        |r, out| !r.reply.completed || put(out, b"OK"),
         "OK if the whole response was sent, else empty.",
     ),
     recorded(fixed("request_filename", request_filename, "The path of the file for the request.")),
@@ -188,7 +192,7 @@ pub static VARIABLES: &[Variable] = &[
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
     recorded(fixed(
         "request_uri",
-        |r, out| r.head.has_request_line() && put(out, &r.unparsed_uri()),
+        |r, out| r.head.parsed.has_request_line() && put(out, &r.unparsed_uri()),
         "The URI with arguments as sent.",
     )),
     recorded(fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https.")),
@@ -197,13 +201,13 @@ pub static VARIABLES: &[Variable] = &[
     recorded(fixed("server_addr", transport::server_addr, "The address that took the request.")),
     recorded(fixed(
         "server_name",
-        |r, out| put(out, &r.snap().server(r.server).name),
+        |r, out| put(out, &r.snap().server(r.route.server).name),
         "The first name of the server.",
     )),
     recorded(fixed("server_port", transport::server_port, "The port that took the request.")),
     recorded(fixed(
         "server_protocol",
-        |r, out| r.head.has_request_line() && put(out, r.head.version.as_str().as_bytes()),
+        |r, out| r.head.parsed.has_request_line() && put(out, r.head.parsed.version.as_str().as_bytes()),
         "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0.",
     )),
     fixed("status", response_status, "The status of the response."),
@@ -244,21 +248,21 @@ fn some(out: &mut Out, value: &[u8]) -> bool {
 
 /// Of a target that could not be read there is an empty one; without a target there is none.
 fn uri(r: &Request, out: &mut Out) -> bool {
-    (!r.uri.is_empty() || r.head.has_request_line()) && put(out, &r.uri)
+    (!r.route.uri.is_empty() || r.head.parsed.has_request_line()) && put(out, &r.route.uri)
 }
 
 /// Empty arguments are found if there was a question mark.
 fn args(r: &Request, out: &mut Out) -> bool {
-    (!r.args.is_empty() || r.target.has_args) && put(out, &r.args)
+    (!r.route.args.is_empty() || r.head.target.has_args) && put(out, &r.route.args)
 }
 
 /// Of a request that could not be read: what was there instead of a request line.
 fn request_line(r: &Request, out: &mut Out) -> bool {
-    if r.head.has_request_line() {
-        return put(out, r.head.request_line.of(&r.buf));
+    if r.head.parsed.has_request_line() {
+        return put(out, r.head.parsed.request_line.of(&r.head.buf));
     }
-    let end = r.buf.iter().position(|b| matches!(b, b'\r' | b'\n')).unwrap_or(r.buf.len());
-    some(out, &r.buf[..end])
+    let end = r.head.buf.iter().position(|b| matches!(b, b'\r' | b'\n')).unwrap_or(r.head.buf.len());
+    some(out, &r.head.buf[..end])
 }
 
 pub(super) fn number(out: &mut Out, value: u64) -> bool {
@@ -276,8 +280,12 @@ fn content_length(r: &Request, out: &mut Out) -> bool {
 
 fn request_length(r: &Request, out: &mut Out) -> bool {
     // A block of fields is longer once it is decoded.
-    let head = if r.head.version >= brisk_http::Version::Http2 { r.head.len } else { r.buf.len() };
-    number(out, head as u64 + r.body_received.get())
+    let head = if r.head.parsed.version >= brisk_http::Version::Http2 {
+        r.head.parsed.len
+    } else {
+        r.head.buf.len()
+    };
+    number(out, head as u64 + r.progress.body_received.get())
 }
 
 fn request_body(r: &Request, out: &mut Out) -> bool {
@@ -304,7 +312,7 @@ pub fn find_arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn arg(r: &Request, name: &str, out: &mut Out) -> bool {
-    !name.is_empty() && find_arg(&r.args, name.as_bytes()).is_some_and(|value| put(out, value))
+    !name.is_empty() && find_arg(&r.route.args, name.as_bytes()).is_some_and(|value| put(out, value))
 }
 
 /// The value of a cookie.
@@ -355,7 +363,7 @@ fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
         }
         "etag" => resp.etag.as_deref().is_some_and(|value| put(out, value)),
         "connection" => {
-            let keep = r.persistence == crate::request::Persistence::KeepAlive;
+            let keep = r.reply.persistence == crate::request::Persistence::KeepAlive;
             put(
                 out,
                 if resp.status == 101 {
@@ -403,19 +411,19 @@ fn connection_time(r: &Request, out: &mut Out) -> bool {
 }
 
 fn request_time(r: &Request, out: &mut Out) -> bool {
-    values::seconds(out, clock::mono_ms().saturating_sub(r.started.mono_ms))
+    values::seconds(out, clock::mono_ms().saturating_sub(r.progress.started.mono_ms))
 }
 
 fn host(r: &Request, out: &mut Out) -> bool {
-    put(out, if r.host.is_empty() { &r.snap().server(r.server).name } else { &r.host })
+    put(out, if r.head.host.is_empty() { &r.snap().server(r.route.server).name } else { &r.head.host })
 }
 
 fn is_request_port(r: &Request, out: &mut Out) -> bool {
-    r.port.is_none() || put(out, b":")
+    r.head.port.is_none() || put(out, b":")
 }
 
 fn request_port(r: &Request, out: &mut Out) -> bool {
-    r.port.is_none_or(|port| number(out, u64::from(port)))
+    r.head.port.is_none_or(|port| number(out, u64::from(port)))
 }
 
 fn set_limit_rate(r: &mut Request, value: &[u8]) {
@@ -428,7 +436,7 @@ fn set_limit_rate(r: &mut Request, value: &[u8]) {
     };
     let count = std::str::from_utf8(&value[..digits]).ok().and_then(|t| t.parse::<u64>().ok());
     if let (Some(count), Some(scale)) = (count, scale) {
-        r.limit_rate = Some(count.saturating_mul(scale));
+        r.reply.limit_rate = Some(count.saturating_mul(scale));
     } else {
         crate::rlog!(r, Error, "invalid $limit_rate \"{}\"", String::from_utf8_lossy(value));
     }
@@ -472,7 +480,7 @@ fn remote_user(r: &Request, out: &mut Out) -> bool {
 }
 
 fn request_id(r: &Request, out: &mut Out) -> bool {
-    let text = r.common.id.get_or_init(|| {
+    let text = r.state.shared.id.get_or_init(|| {
         let mut bytes = [0u8; 16];
         // The kernel's generator only fails before it is seeded, at boot.
         let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
@@ -484,11 +492,11 @@ fn request_id(r: &Request, out: &mut Out) -> bool {
 }
 
 fn response_status(r: &Request, out: &mut Out) -> bool {
-    let code = match (r.resp.status, r.err_status) {
+    let code = match (r.resp.status, r.reply.err_status) {
         (_, code) if code != 0 => code,
         (code, _) => code,
     };
-    let code = if code == 0 && r.head.version == brisk_http::Version::Http09 { 9 } else { code };
+    let code = if code == 0 && r.head.parsed.version == brisk_http::Version::Http09 { 9 } else { code };
     let text = format!("{code:03}");
     put(out, text.as_bytes())
 }

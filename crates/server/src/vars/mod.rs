@@ -29,11 +29,11 @@ impl Context for Request {
     }
 
     fn store(&self) -> &Store {
-        &self.vars
+        &self.state.shared.vars
     }
 
     fn captures(&self) -> &RefCell<Captures> {
-        &self.captures
+        &self.state.captures
     }
 
     fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {

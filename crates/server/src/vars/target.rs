@@ -22,7 +22,7 @@ pub trait Target {
 
 impl Target for Template {
     fn append_target(&self, r: &Request, out: &mut Vec<u8>) {
-        if !r.has_decoded_delimiter {
+        if !r.route.has_decoded_delimiter {
             return self.append(r, out);
         }
         self.parts().iter().for_each(|part| append_part(part, r, out));
@@ -34,7 +34,7 @@ impl Target for Template {
         for part in self.parts() {
             let start = out.len();
             part.append(r, &mut out);
-            if at.is_none() && !(r.has_decoded_delimiter && may_have_decoded(part, r)) {
+            if at.is_none() && !(r.route.has_decoded_delimiter && may_have_decoded(part, r)) {
                 at = memchr::memchr(b'?', &out[start..]).map(|found| start + found);
             }
         }
@@ -49,7 +49,7 @@ impl Target for Template {
 pub fn append_part(part: &Part, r: &Request, out: &mut Vec<u8>) {
     let start = out.len();
     part.append(r, out);
-    if r.has_decoded_delimiter && may_have_decoded(part, r) {
+    if r.route.has_decoded_delimiter && may_have_decoded(part, r) {
         let value = out.split_off(start);
         escape_delimiters(&value, out);
     }

@@ -109,12 +109,12 @@ pub(crate) fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>
     let thread = Thread::install(0, Arc::new(Shared::new(1, None).unwrap()), live);
     let live = thread.live.borrow().clone();
     let mut r = Request::new(thread, live);
-    r.buf.extend_from_slice(head.replace('\n', "\r\n").as_bytes());
-    parse_request(&r.buf, &HeadOptions::default(), &mut r.head).unwrap();
-    parse_target(r.head.target.of(&r.buf), UriOptions::default(), &mut r.target).unwrap();
-    r.uri = r.target.path.clone();
-    r.args = r.target.args.of(r.head.target.of(&r.buf)).to_vec();
-    r.loc = r.snap().servers[0].root;
+    r.head.buf.extend_from_slice(head.replace('\n', "\r\n").as_bytes());
+    parse_request(&r.head.buf, &HeadOptions::default(), &mut r.head.parsed).unwrap();
+    parse_target(r.head.parsed.target.of(&r.head.buf), UriOptions::default(), &mut r.head.target).unwrap();
+    r.route.uri = r.head.target.path.clone();
+    r.route.args = r.head.target.args.of(r.head.parsed.target.of(&r.head.buf)).to_vec();
+    r.route.loc = r.snap().servers[0].root;
     (r, parsed)
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>
 fn targets_are_cut_at_the_question_marks_that_are_meant() {
     let check = |path: &str, text: &str, target: &str, split: (&str, Option<&str>)| {
         let (mut r, templates) = request(&format!("GET {path} HTTP/1.0\n\n"), &[text]);
-        r.has_decoded_delimiter = r.uri.iter().any(|b| b"?#".contains(b));
+        r.route.has_decoded_delimiter = r.route.uri.iter().any(|b| b"?#".contains(b));
         let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (cut, args) = templates[0].split_target(&r);
         assert_eq!(text_of(&templates[0].eval_target(&r)), target, "{path} {text}");
@@ -221,15 +221,15 @@ fn assigned_values_come_before_others() {
     assert_eq!(r.var_value(id(&t[0])), None, "the header, as long as nothing is assigned");
     assert_eq!(r.var_value(id(&t[4])), None, "captured by nobody");
     assert_eq!(r.var_value(id(&t[3])).as_deref(), Some(&b""[..]), "assigned by nobody");
-    r.vars.set(id(&t[0]), Some(Rc::from(&b"set"[..])));
+    r.state.shared.vars.set(id(&t[0]), Some(Rc::from(&b"set"[..])));
     assert_eq!(t[0].eval(&r), b"set");
     assert_eq!(t[1].eval(&r), b"1");
-    r.vars.set(id(&t[1]), Some(Rc::from(&b"2"[..])));
+    r.state.shared.vars.set(id(&t[1]), Some(Rc::from(&b"2"[..])));
     assert_eq!(t[1].eval(&r), b"2");
     let assign = r.snap().vars.get(id(&t[2])).assign.unwrap();
     assign(&mut r, b"new=1");
     assert_eq!(t[2].eval(&r), b"new=1");
-    assert!(!r.unparsed_uri_valid);
+    assert!(!r.route.unparsed_uri_valid);
 }
 
 #[test]

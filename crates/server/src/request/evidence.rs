@@ -1,0 +1,39 @@
+//! What an answer depends on, as far as it was found out on the request's way: see [`purity`](crate::purity).
+
+use crate::files::{Dep, Found, Wanted};
+use crate::purity::Declared;
+use brisk_host::vars::emptied;
+use std::cell::Cell;
+use std::mem::take;
+
+/// See the module's head.
+pub struct Evidence {
+    /// What the answer has been found to depend on so far, and what was done on its way.
+    pub(crate) declared: Cell<Declared>,
+    /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
+    /// impure, only short-lived.
+    pub(crate) same_until: Cell<i64>,
+    /// Files and directories that were looked at.
+    pub deps: Vec<Dep>,
+    /// Files fetched by the pool for this request.
+    pub fetched: Vec<(Wanted, Found)>,
+}
+
+impl Default for Evidence {
+    fn default() -> Evidence {
+        Evidence {
+            declared: Cell::new(Declared::RECORDED),
+            same_until: Cell::new(i64::MAX),
+            deps: Vec::new(),
+            fetched: Vec::new(),
+        }
+    }
+}
+
+impl Evidence {
+    /// A new one in the memory of this one.
+    pub(super) fn renewed(&mut self) -> Evidence {
+        let (deps, fetched) = (emptied(take(&mut self.deps)), emptied(take(&mut self.fetched)));
+        Evidence { deps, fetched, ..Evidence::default() }
+    }
+}

@@ -1,0 +1,75 @@
+//! The head of a request as it came. Nothing changes it once intake is over.
+
+use crate::extended::ExtendedConnect;
+use crate::limits::WAITING_SLACK_BYTES_MAX;
+use brisk_host::vars::emptied;
+use brisk_http::RequestHead;
+use brisk_http::framing::BodyFraming;
+use brisk_http::head::{Header, Span};
+use brisk_http::uri::Target;
+use std::mem::take;
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Head {
+    /// The bytes; spans of `parsed` point into it.
+    pub(crate) buf: Vec<u8>,
+    /// What answers are made of reads it through the accessors in `reads.rs`.
+    pub(crate) parsed: RequestHead,
+    pub framing: BodyFraming,
+    /// Its stream was not over with the head, although no body was announced.
+    pub(crate) awaits_end: bool,
+    /// Scheme, arguments and flags of the target as sent. Its path is in [`Route::uri`](super::Route::uri).
+    pub target: Target,
+    /// Host without port, lower case: from the request line, else from `Host`.
+    pub host: Vec<u8>,
+    /// The port the client named.
+    pub port: Option<u16>,
+    /// It is an extended CONNECT; handlers see the upgrade that it stands for.
+    pub extended: Option<Box<ExtendedConnect>>,
+}
+
+impl Head {
+    /// An empty one with room for what most requests bring.
+    pub(super) fn roomy() -> Head {
+        Head { buf: Vec::with_capacity(1024), host: Vec::with_capacity(64), ..Head::default() }
+    }
+
+    /// A new one in the memory of this one.
+    pub(super) fn renewed(&mut self) -> Head {
+        Head {
+            buf: emptied(take(&mut self.buf)),
+            parsed: take(&mut self.parsed).renewed(),
+            target: take(&mut self.target).renewed(),
+            host: emptied(take(&mut self.host)),
+            ..Head::default()
+        }
+    }
+
+    /// Bytes that it occupies, with all its parts.
+    pub(super) fn bytes(&self) -> usize {
+        let spans = self.parsed.headers.capacity() * size_of::<Header>()
+            + self.parsed.ignored.capacity() * size_of::<Span>();
+        spans + self.buf.capacity() + self.target.path.capacity() + self.host.capacity()
+    }
+
+    /// Copies into an empty one what subrequests have of it: all but the body, and a tunnel that is asked for.
+    pub(crate) fn copy_to(&self, to: &mut Head) {
+        to.buf.extend_from_slice(&self.buf);
+        to.parsed = self.parsed.clone();
+        to.target = self.target.clone();
+        to.host.extend_from_slice(&self.host);
+        to.port = self.port;
+    }
+
+    /// Gives back room that a request which waits does not need.
+    pub(super) fn shrink(&mut self) {
+        if self.buf.capacity() - self.buf.len() > WAITING_SLACK_BYTES_MAX {
+            self.buf.shrink_to_fit();
+        }
+        let headers = &mut self.parsed.headers;
+        if (headers.capacity() - headers.len()) * size_of::<Header>() > WAITING_SLACK_BYTES_MAX {
+            headers.shrink_to_fit();
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A request on its way through the phases, in parts that each own what belongs together.
+
+mod client;
+mod evidence;
+mod head;
+mod progress;
+mod reply;
+mod route;
+mod state;
+
+pub(crate) use client::Carrier;
+pub use client::{Client, ClientWatch};
+pub use evidence::Evidence;
+pub use head::Head;
+pub use progress::{Progress, Sent};
+pub use reply::{Interim, Persistence, Reply};
+pub use route::{Cursor, Phase, Route};
+pub use state::{Sender, Shared, State, Values};
+
+use crate::body::RequestBody;
+use crate::conf::Snapshot;
+use crate::core::{CoreConf, LogLevel};
+use crate::files::{Cold, Deps, Files, Found};
+use crate::flow::Flow;
+use crate::limits::WAITING_REQUEST_BYTES;
+use crate::purity::Dependencies;
+use crate::response::Response;
+use crate::thread::{Live, Thread};
+use brisk_http::Method;
+use brisk_net::Loop;
+use brisk_net::clock;
+use brisk_net::file::Symlinks;
+use std::borrow::Cow;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+type Look = fn(&Files, &Path, Symlinks, &mut Deps<'_>) -> Result<Found, Cold>;
+
+/// One request. Boxed once and used again for later requests of the thread.
+pub struct Request {
+    pub thread: Rc<Thread>,
+    pub live: Rc<Live>,
+    pub head: Head,
+    pub client: Client,
+    pub route: Route,
+    /// What has become of the body.
+    pub body: RequestBody,
+    pub resp: Response,
+    pub reply: Reply,
+    pub progress: Progress,
+    pub evidence: Evidence,
+    pub state: State,
+}
+
+/// A request is made anew in its place for each one that comes, so its size is part of what each costs.
+const _: () = assert!(size_of::<Request>() <= 1440);
+
+impl Request {
+    pub(crate) fn new(thread: Rc<Thread>, live: Rc<Live>) -> Request {
+        Request {
+            thread,
+            live,
+            head: Head::roomy(),
+            client: Client::default(),
+            route: Route::roomy(),
+            body: RequestBody::Unread,
+            resp: Response::default(),
+            reply: Reply::default(),
+            progress: Progress::default(),
+            evidence: Evidence::default(),
+            state: State::default(),
+        }
+    }
+
+    /// Makes it another request, which has nothing of this one but memory: each part is made anew, and `renewed` names the
+    /// buffers that it takes over, which are empty then.
+    pub(crate) fn renew(&mut self) {
+        *self = Request {
+            thread: self.thread.clone(),
+            live: self.live.clone(),
+            head: self.head.renewed(),
+            client: Client::default(),
+            route: self.route.renewed(),
+            body: RequestBody::Unread,
+            resp: self.resp.renewed(),
+            reply: Reply::default(),
+            progress: Progress::default(),
+            evidence: self.evidence.renewed(),
+            state: self.state.renewed(),
+        };
+    }
+
+    /// Bytes that the head occupies, with all copies of its parts.
+    pub(crate) fn head_bytes(&self) -> usize {
+        self.head.bytes() + self.route.uri.capacity() + self.route.args.capacity()
+    }
+
+    /// The request is going to wait: from here on its connection counts what it holds. Room that it does not need is given back.
+    pub(crate) fn hold(&mut self) {
+        let Some(account) = self.account().cloned() else { return };
+        self.head.shrink();
+        let bytes = self.head_bytes();
+        self.client.head_charge = Some(account.hold_head(bytes));
+        self.client.also_holds(WAITING_REQUEST_BYTES);
+    }
+
+    pub fn snap(&self) -> &Snapshot {
+        &self.live.snap
+    }
+
+    /// The configuration of the present location.
+    pub fn core(&self) -> &CoreConf {
+        &self.live.snap.location(self.route.loc).core
+    }
+
+    /// The target as sent, without scheme, host and fragment: `$request_uri`. It begins with `/`, or is `*`.
+    pub fn unparsed_uri(&self) -> Cow<'_, [u8]> {
+        self.head.target.unparsed(self.head.parsed.target.of(&self.head.buf))
+    }
+
+    pub fn is_head(&self) -> bool {
+        self.head.parsed.method == Method::Head
+    }
+
+    /// The method's name: an error page, or a back end's redirect, has made a GET of whatever it was.
+    pub fn method_name(&self) -> &[u8] {
+        let (sent, method) = (self.sent_method_name(), self.route.method);
+        let is_same = self.route.depth > 0 || method == self.head.parsed.method || method == Method::Other;
+        if is_same { sent } else { method.as_str().as_bytes() }
+    }
+
+    /// Sets the content type by the URI's extension.
+    pub fn set_content_type_by_extension(&mut self) {
+        let core = self.core();
+        let media = core.types.get(self.route.extension()).unwrap_or(&core.default_type).clone();
+        self.resp.content_type = (!media.is_empty()).then(|| media.into());
+    }
+
+    /// Whether the client goes away before `wait` is over.
+    pub async fn gone_before(&self, wait: impl Future<Output = ()>) -> bool {
+        let mut wait = pin!(wait);
+        let gone = poll_fn(|cx| {
+            if self.client.poll_gone(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            wait.as_mut().poll(cx).map(|()| false)
+        });
+        gone.await
+    }
+
+    /// Opens a file through the thread's cache. The error is what the handler returns: it is asked again when the
+    /// file has been fetched.
+    pub fn open_file(&mut self, path: &Path, symlinks: Symlinks) -> Result<Found, Flow> {
+        self.look(path, symlinks, Files::open)
+    }
+
+    /// What is at a path, without needing the right to read it; otherwise as [`Request::open_file`].
+    pub fn stat_file(&mut self, path: &Path, symlinks: Symlinks) -> Result<Found, Flow> {
+        self.look(path, symlinks, Files::stat)
+    }
+
+    fn look(&mut self, path: &Path, symlinks: Symlinks, look: Look) -> Result<Found, Flow> {
+        let mut deps = Deps { list: &mut self.evidence.deps, fetched: &self.evidence.fetched, pure: true };
+        let found = look(&self.thread.files, path, symlinks, &mut deps);
+        // A path on which links are judged is watched at its end only.
+        if !deps.pure || symlinks != Symlinks::Follow {
+            self.depends_on(Dependencies::STATE);
+        }
+        found.map_err(|Cold(wanted)| Flow::Disk(wanted))
+    }
+
+    /// How long the request has been waiting for the event loop, in microseconds; 0 where that is not
+    /// [measured](crate::conf::Cx::measures_lag).
+    pub fn waited_us(&self) -> u64 {
+        let lag_us = Loop::current().lag_us();
+        lag_us.min(clock::precise_us().saturating_sub(self.conn().caught_up_us.get()))
+    }
+
+    /// Whether messages of this level are wanted.
+    pub fn logs(&self, level: LogLevel) -> bool {
+        self.core().logs(level) || self.client.connection().is_some_and(|conn| conn.debug.get())
+    }
+
+    /// Writes a message to the error logs of the location. Use [`rlog!`](crate::rlog).
+    pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        crate::log::request(self, level, message);
+    }
+}
+
+/// `dlog!(r, "using configuration \"{}\"", name)`: a step of the request's way, for `error_log … debug` and
+/// `debug_connection`. Where neither is configured it costs one branch.
+#[macro_export]
+macro_rules! dlog {
+    ($r:expr, $($arg:tt)*) => {
+        if $crate::log::may_debug() {
+            $crate::rlog!($r, Debug, $($arg)*);
+        }
+    };
+}
+
+/// `rlog!(r, Error, "open() \"{}\" failed", path)`: to the error logs, if the level is wanted.
+#[macro_export]
+macro_rules! rlog {
+    ($r:expr, $level:ident, $($arg:tt)*) => {
+        if $r.logs($crate::core::LogLevel::$level) {
+            $r.log($crate::core::LogLevel::$level, format_args!($($arg)*));
+        }
+    };
+}

@@ -1,0 +1,37 @@
+//! How a request is answered, whatever [`Response`](crate::response::Response) its handlers make: what outlives a response
+//! that an error page takes the place of.
+
+use crate::text::Text;
+use std::rc::Rc;
+
+/// What becomes of the connection after the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Persistence {
+    #[default]
+    Close,
+    KeepAlive,
+}
+
+/// How a protocol sends an interim response.
+pub trait Interim {
+    /// Queues or writes it at once. It neither waits nor fails: what does not fit is dropped, for hints are only hints.
+    fn send(&self, status: u16, fields: &[(Text, Text)]);
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Reply {
+    /// The status the response will have whatever its handler says; 0: none.
+    pub err_status: u16,
+    /// An error page is being served; others only if `recursive_error_pages`.
+    pub error_page: bool,
+    pub persistence: Persistence,
+    /// Hints were sent, or it was found that there are none.
+    pub(crate) hinted: bool,
+    /// The whole response has been sent.
+    pub completed: bool,
+    /// `limit_rate` set by `set $limit_rate`.
+    pub limit_rate: Option<u64>,
+    /// How interim responses are sent; `None` where that cannot be.
+    pub interim: Option<Rc<dyn Interim>>,
+}

@@ -1,0 +1,117 @@
+//! Where a request is led: the URI as rewrites and redirects have made it, the location, and the place in the phases.
+
+use crate::conf::ids::{LocationId, ServerId};
+use crate::limits::URI_CHANGES_MAX;
+use brisk_host::vars::emptied;
+use brisk_http::Method;
+use std::mem::take;
+
+/// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`](crate::phases::run).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Phase {
+    /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
+    #[default]
+    EarlyBody,
+    PostRead,
+    ServerRewrite,
+    FindConfig,
+    Rewrite,
+    PreAccess,
+    Access,
+    PreContent,
+    Content,
+    /// The response is there; a filter may have to wait.
+    Filters,
+}
+
+/// Where in the phases a request is; a handler that waited is asked again at the same place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    pub phase: Phase,
+    /// Index of the handler within the phase.
+    pub handler: u16,
+    /// `satisfy any`: the worst refusal so far.
+    pub(crate) denied: u16,
+}
+
+impl Cursor {
+    pub fn at(phase: Phase) -> Cursor {
+        Cursor { phase, ..Cursor::default() }
+    }
+}
+
+/// See the module's head. The flags are nginx's and independent of each other: a rewrite changes the URI and keeps the
+/// location valid, `rewrite … break` does the contrary, a named location keeps the URI as sent, `set $args` does not.
+#[derive(Clone)]
+pub struct Route {
+    /// The method that handlers act on; an error page turns it into GET.
+    pub method: Method,
+    /// Decoded and normalised; changed by rewrites and internal redirects.
+    pub uri: Vec<u8>,
+    pub args: Vec<u8>,
+    pub server: ServerId,
+    pub loc: LocationId,
+    pub cursor: Cursor,
+    /// 0: what the client asked for; more: a subrequest.
+    pub depth: u8,
+    /// Rewrites and redirects that are left.
+    pub uri_changes_left: u8,
+    /// Reached by an internal redirect or as a subrequest.
+    pub internal: bool,
+    /// `try_files` found a file below the `alias` of a regular expression: the URI belongs behind the alias.
+    pub add_uri_to_alias: bool,
+    /// A rewrite has changed the URI; the location must be found anew.
+    pub uri_changed: bool,
+    /// The URI belongs to the location; false once `rewrite … break` has changed it there.
+    pub location_valid: bool,
+    /// The URI is still what the client sent.
+    pub unparsed_uri_valid: bool,
+    /// `uri` came from text in which `?` or `#` was encoded: decoded, it is part of a path and must not end one.
+    /// See [`Template::append_target`](crate::vars::Template::append_target).
+    pub has_decoded_delimiter: bool,
+}
+
+impl Default for Route {
+    fn default() -> Route {
+        Route {
+            method: Method::Get,
+            uri: Vec::new(),
+            args: Vec::new(),
+            server: ServerId(0),
+            loc: LocationId(0),
+            cursor: Cursor::default(),
+            depth: 0,
+            uri_changes_left: URI_CHANGES_MAX,
+            internal: false,
+            add_uri_to_alias: false,
+            uri_changed: false,
+            location_valid: true,
+            unparsed_uri_valid: true,
+            has_decoded_delimiter: false,
+        }
+    }
+}
+
+impl Route {
+    /// One with room for what most requests bring.
+    pub(super) fn roomy() -> Route {
+        Route { uri: Vec::with_capacity(128), ..Route::default() }
+    }
+
+    /// A new one in the memory of this one.
+    pub(super) fn renewed(&mut self) -> Route {
+        Route { uri: emptied(take(&mut self.uri)), args: emptied(take(&mut self.args)), ..Route::default() }
+    }
+
+    /// Counts a change of the URI; false if there were too many.
+    pub(crate) fn spend_change(&mut self) -> bool {
+        self.uri_changes_left = self.uri_changes_left.saturating_sub(1);
+        self.uri_changes_left > 0
+    }
+
+    /// The file extension of the URI's last segment, without the dot.
+    pub fn extension(&self) -> &[u8] {
+        let name = memchr::memrchr(b'/', &self.uri).map_or(&self.uri[..], |at| &self.uri[at + 1..]);
+        memchr::memrchr(b'.', name).map_or(&b""[..], |at| &name[at + 1..])
+    }
+}
