@@ -272,6 +272,21 @@ fn probes_remember_and_tell() {
     printed(&["probe", "--store", "-", "--slower", "1ms", "--contains", "nowhere", &well], 3);
 }
 
+/// Each page has its own clock: one that never answers is given up after its time, and the other is looked at meanwhile.
+#[test]
+fn a_page_that_hangs_delays_no_other() {
+    let server = server();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (hangs, well) = (
+        format!("http://{}/", silent.local_addr().unwrap()),
+        format!("http://127.0.0.1:{}/a.txt", server.port()),
+    );
+    let args = ["probe", "--store", "-", "--every", "50ms", "--count", "2", "-m", "4s", &hangs, &well];
+    let text = printed(&args, 3);
+    let pages: Vec<bool> = text.lines().map(|line| line.contains("WRONG")).collect();
+    assert_eq!(pages, [false, false, true, true], "{text}");
+}
+
 /// An alert has a beginning and an end, and both are told.
 #[test]
 fn a_webhook_hears_when_it_is_over() {

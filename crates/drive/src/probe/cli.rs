@@ -11,8 +11,9 @@ use brisk_load::output;
 use brisk_load::system;
 use brisk_net::sleep;
 use clap::{CommandFactory as _, Parser};
-use std::collections::HashMap;
+use std::future::{Future as _, poll_fn};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Nothing runs without an end.
@@ -147,43 +148,66 @@ fn carry_out(args: &Args) -> Result<bool, String> {
         keep(path, &[])?;
     }
     let args = args.clone();
-    block_on(async move { watch(&args).await }).map_err(|error| error.to_string())?
+    block_on(watch(args)).map_err(|error| error.to_string())?
 }
 
 fn keep(path: &str, looks: &[Look]) -> Result<(), String> {
     history::append(path, looks).map_err(|error| format!("cannot write {path}: {error}"))
 }
 
-/// Looks until the end; whether no alert came.
-async fn watch(args: &Args) -> Result<bool, String> {
+/// Looks until the end; whether no alert came. Each page has its own clock: one that hangs delays no other.
+async fn watch(args: Args) -> Result<bool, String> {
     let common = Common::new(args.options.clone())?;
-    let began = Instant::now();
-    let mut wrong: HashMap<&Url, u32> = HashMap::new();
+    let (args, began) = (Rc::new(args), Instant::now());
+    let mut pages: Vec<_> = args
+        .urls
+        .iter()
+        .map(|url| Some(Box::pin(watch_page(Rc::clone(&common), Rc::clone(&args), url.clone(), began))))
+        .collect();
     let mut all_well = true;
-    let mut round = 0;
-    let goes_on = || !system::interrupted() && !output::is_closed();
-    while round < args.rounds && began.elapsed() < args.length && goes_on() {
-        let mut looks = Vec::new();
-        for url in &args.urls {
-            let Some(look) = unless_interrupted(look(&common, url, args)).await else { break };
-            let wrong = wrong.entry(url).or_default();
-            let before = *wrong;
-            *wrong = if look.wrong.is_some() { before + 1 } else { 0 };
-            let (begins, ends) = (*wrong == args.fails, *wrong == 0 && before >= args.fails);
-            output::line(output::visible(&line(&look)));
-            all_well &= !begins;
-            if begins || ends {
-                tell(&common, args, &look, begins).await;
+    poll_fn(move |cx| {
+        for page in &mut pages {
+            let Some(future) = page else { continue };
+            match future.as_mut().poll(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(is_well)) => {
+                    all_well &= is_well;
+                    *page = None;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
-            looks.push(look);
         }
+        if pages.iter().all(Option::is_none) { Poll::Ready(Ok(all_well)) } else { Poll::Pending }
+    })
+    .await
+}
+
+/// Looks at one page until the end; whether no alert came.
+async fn watch_page(common: Rc<Common>, args: Rc<Args>, url: Url, began: Instant) -> Result<bool, String> {
+    let (mut wrong, mut all_well, mut rounds) = (0, true, 0);
+    let goes_on = || !system::interrupted() && !output::is_closed();
+    let mut next = Duration::ZERO;
+    while rounds < args.rounds && began.elapsed() < args.length && goes_on() {
+        let Some(look) = unless_interrupted(look(&common, &url, &args)).await else { break };
+        let before = wrong;
+        wrong = if look.wrong.is_some() { before + 1 } else { 0 };
+        let (begins, ends) = (wrong == args.fails, wrong == 0 && before >= args.fails);
+        output::line(output::visible(&line(&look)));
+        all_well &= !begins;
         if let Some(path) = &args.store {
-            keep(path, &looks)?;
+            keep(path, std::slice::from_ref(&look))?;
         }
-        round += 1;
-        let next = args.every.saturating_mul(u32::try_from(round).unwrap_or(u32::MAX)).min(args.length);
-        while round < args.rounds && began.elapsed() < next && goes_on() {
-            sleep(next.saturating_sub(began.elapsed()).min(Duration::from_millis(100))).await;
+        if begins || ends {
+            tell(&common, &args, &look, begins).await;
+        }
+        rounds += 1;
+        // A look that took longer than the time between two misses those that were due meanwhile.
+        while next <= began.elapsed() {
+            next += args.every;
+        }
+        let until = next.min(args.length);
+        while rounds < args.rounds && began.elapsed() < until && goes_on() {
+            sleep(until.saturating_sub(began.elapsed()).min(Duration::from_millis(100))).await;
         }
     }
     Ok(all_well)

@@ -91,8 +91,10 @@ pub fn chart(looks: &[Look]) -> String {
     let mut out = String::new();
     for url in urls {
         let own: Vec<&Look> = looks.iter().filter(|look| look.url == url).collect();
-        let good: Vec<&&Look> = own.iter().filter(|look| look.wrong.is_none()).collect();
-        let mut times: Vec<f64> = good.iter().map(|look| look.ms).collect();
+        let good = own.iter().filter(|look| look.wrong.is_none()).count();
+        // A page that came too late, or without its text, took its time all the same.
+        let came = own.iter().filter(|look| (1..400).contains(&look.status));
+        let mut times: Vec<f64> = came.map(|look| look.ms).collect();
         times.sort_by(f64::total_cmp);
         let at = |share: f64| {
             times
@@ -111,7 +113,7 @@ pub fn chart(looks: &[Look]) -> String {
             out,
             "{url}\n  {bars}  {} looks, {:.2} % good, p50 {:.1} ms, p95 {:.1} ms, top of the chart {most:.1} ms",
             own.len(),
-            100.0 * good.len() as f64 / own.len() as f64,
+            100.0 * good as f64 / own.len() as f64,
             at(0.5),
             at(0.95)
         );
@@ -155,5 +157,28 @@ mod tests {
         let chart = chart(&[look(1000, None), look(2000, Some("status 500"))]);
         assert!(chart.contains("█×  2 looks, 50.00 % good, p50 10.0 ms"), "{chart}");
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// What is too slow is wrong, and as slow as it is; what never came has no time.
+    #[test]
+    fn slow_pages_keep_their_figure() {
+        let look = |status, ms, wrong: Option<&str>| Look {
+            at: 1000,
+            url: "http://a/".into(),
+            status,
+            ms,
+            first_byte_ms: 1.0,
+            bytes: 1,
+            wrong: wrong.map(str::to_owned),
+        };
+        let slow = Some("900 ms, more than 500");
+        let looks = [
+            look(200, 10.0, None),
+            look(200, 900.0, slow),
+            look(0, 30_000.0, Some("no answer")),
+            look(200, 900.0, slow),
+        ];
+        let chart = chart(&looks);
+        assert!(chart.contains("4 looks, 25.00 % good, p50 900.0 ms, p95 900.0 ms"), "{chart}");
     }
 }
