@@ -12,9 +12,18 @@ pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not a number"))
 }
 
+/// A whole number, of thousands with `k`.
+pub fn thousands(text: &str) -> Result<u64, String> {
+    let bad = || format!("\"{text}\" is not a number");
+    let Some(digits) = text.strip_suffix(['k', 'K']) else { return number(text) };
+    let found = digits.parse::<f64>().map_err(|_| bad())? * 1000.0;
+    // Beyond 2^53 not every whole number is one.
+    if (0.0..9e15).contains(&found) && found.fract() == 0.0 { Ok(found as u64) } else { Err(bad()) }
+}
+
 /// A number above zero, at most `max`.
 pub fn count(text: &str, max: usize) -> Result<usize, String> {
-    let found: usize = number(text)?;
+    let found = usize::try_from(thousands(text)?).unwrap_or(usize::MAX);
     if (1..=max).contains(&found) { Ok(found) } else { Err(format!("\"{text}\" is not between 1 and {max}")) }
 }
 
@@ -22,7 +31,10 @@ pub fn count(text: &str, max: usize) -> Result<usize, String> {
 pub fn rate(text: &str) -> Result<Rate, String> {
     let bad = || format!("\"{text}\" is not a rate: write 500, or 10..1000/60s for a ramp");
     let rate = match text.split_once("..") {
-        None => Rate::constant(number(text).map_err(|_| bad())?),
+        None => Rate::constant(match thousands(text) {
+            Ok(found) => found as f64,
+            Err(_) => number(text).map_err(|_| bad())?,
+        }),
         Some((from, rest)) => {
             let (to, over) = rest.split_once('/').ok_or_else(bad)?;
             Rate {
@@ -35,21 +47,32 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     if rate.is_sound() { Ok(rate) } else { Err(bad()) }
 }
 
-/// A number with `us`, `ms`, `s`, `m` or `h`; seconds without. At most a week.
+/// Numbers with `us`, `ms`, `s`, `m` or `h`, one behind the other as in `1m30s`; a single one without a unit is seconds. At most
+/// a week.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("\"{text}\" is not a time: write e.g. 500ms, 10s, 1m");
-    let cut = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (value, unit) = text.split_at(cut);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(bad()),
-    };
-    let value: f64 = value.parse().map_err(|_| bad())?;
-    let found = Duration::try_from_secs_f64(value * seconds).map_err(|_| bad())?;
+    let bad = || format!("\"{text}\" is not a time: write e.g. 500ms, 10s, 1m30s");
+    let (mut found, mut rest) = (Duration::ZERO, text);
+    loop {
+        let cut = rest.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (value, unit) = rest.split_at(cut);
+        let end = unit.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(unit.len());
+        let seconds = match &unit[..end] {
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "" if rest.len() == text.len() => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(bad()),
+        };
+        let value: f64 = value.parse().map_err(|_| bad())?;
+        let part = Duration::try_from_secs_f64(value * seconds).map_err(|_| bad())?;
+        found = found.checked_add(part).ok_or_else(bad)?;
+        rest = &unit[end..];
+        if rest.is_empty() {
+            break;
+        }
+    }
     if found <= Duration::from_hours(24 * 7) { Ok(found) } else { Err(bad()) }
 }
 
@@ -136,17 +159,27 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
-        for bad in ["", "s", "-1s", "1x", "1e300s", "nan", "9999h"] {
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1h1.5s250ms"), Ok(Duration::from_millis(3_601_750)));
+        for bad in ["", "s", "-1s", "1x", "1e300s", "nan", "9999h", "1m30", "1m-5s", "1ms s", "100h100h"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert_eq!((size("64K"), size("100"), size("1m")), (Ok(65536), Ok(100), Ok(1 << 20)));
         assert!(size("1t").is_err() && size("").is_err() && size("99999999999g").is_err());
+        assert_eq!((count("1k", 5000), count("1.5k", 5000), thousands("2k")), (Ok(1000), Ok(1500), Ok(2000)));
+        assert!(
+            count("6k", 5000).is_err()
+                && count("k", 5).is_err()
+                && count("1m", 5).is_err()
+                && count("1.2345k", 5000).is_err()
+        );
         assert!(count("0", 5).is_err() && count("6", 5).is_err() && count("5", 5) == Ok(5));
     }
 
     #[test]
     fn rates_and_pauses() {
         assert_eq!(rate("500"), Ok(Rate::constant(500.0)));
+        assert_eq!((rate("1k"), rate("0.5")), (Ok(Rate::constant(1000.0)), Ok(Rate::constant(0.5))));
         let ramp = Rate { from: 10.0, to: 1000.0, over: Duration::from_mins(1) };
         assert_eq!(rate("10..1000/60s"), Ok(ramp));
         for bad in ["0", "-1", "10..20", "x", "10../5s"] {

@@ -45,10 +45,10 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "How much")]
 struct Much {
-    /// Connections: in a closed loop, users
+    /// Connections: in a closed loop, users; 1k is 1000
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = connections)]
     connections: usize,
-    /// How long, e.g. 500ms, 5s, 1m [default: 5s]
+    /// How long, e.g. 500ms, 5s, 1m30s [default: 5s]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     duration: Option<Duration>,
     /// So many requests instead; with -d, whichever comes first
@@ -273,7 +273,7 @@ fn warmup(text: &str) -> Result<Warmup, String> {
 }
 
 fn requests(text: &str) -> Result<u64, String> {
-    match args::number(text)? {
+    match args::thousands(text)? {
         0 => Err("0 asks for nothing: write at least 1, or leave -n out".to_owned()),
         requests => Ok(requests),
     }
