@@ -1,7 +1,9 @@
 //! Taking new connections over from their listening sockets, and giving them to other threads.
 
-use crate::connection::{Connection, Peer};
-use crate::thread::{Listener, Slot, State, Thread};
+use crate::connection::Connection;
+use crate::table::{Slot, State, Thread};
+use brisk_host::peer::Peer;
+use brisk_host::thread::Listener;
 use brisk_net::{Io, Loop, Stream, clock};
 use rustix::fd::OwnedFd;
 use std::rc::Rc;
@@ -19,7 +21,7 @@ impl Thread {
         let conn = Connection::new(io, id, peer, listener, now);
         conn.generation.set(live.generation);
         crate::log::accepted(&live, &conn);
-        let timeout = crate::tls::adopted(&live, &conn).unwrap_or(timeout);
+        let timeout = crate::tls::opening::adopted(&live, &conn).unwrap_or(timeout);
         self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
     }
 

@@ -5,13 +5,17 @@
 //! belongs to the request, not to a location: it survives redirects, and whoever comes later goes on where an earlier
 //! handler stopped.
 
-use crate::core::{BodyFile, CoreConf};
+use crate::core::http_conf::{BodyFile, CoreConf};
 use crate::failure;
 use crate::flow::Flow;
+use crate::h1::body as h1;
 use crate::limits::BODY_PIECE_BYTES;
 use crate::reader::BodyReader;
 use crate::request::Request;
+pub use crate::request::body::{Content, RequestBody};
+use crate::stream::body as stream;
 use crate::temp_file::{Fate, TempError, TempFile};
+use brisk_http::HeaderId;
 use brisk_http::framing::BodyFraming;
 use brisk_net::Failure;
 use std::cell::Cell;
@@ -19,79 +23,6 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// What has become of a request's body.
-#[derive(Default)]
-pub enum RequestBody {
-    #[default]
-    Unread,
-    /// The rest is with the client.
-    Partial(BodyReader),
-    /// All of it is here, or there is none.
-    Whole {
-        content: Rc<Content>,
-        /// How much of it [`Request::body_piece`] has given.
-        given: u64,
-    },
-    /// Somebody takes it while the response is being sent; what is left comes back here.
-    Lent(Rc<Cell<Option<BodyReader>>>),
-    /// It is too large, or could not be read: handlers of an error page see none. What the client has of it is
-    /// dropped after the response.
-    Refused(Option<BodyReader>),
-}
-
-/// A body that was read.
-pub enum Content {
-    /// The request has no body.
-    None,
-    Memory(Vec<u8>),
-    File(TempFile),
-}
-
-impl Content {
-    pub fn len(&self) -> u64 {
-        match self {
-            Content::None => 0,
-            Content::Memory(bytes) => bytes.len() as u64,
-            Content::File(file) => file.len(),
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl RequestBody {
-    pub fn whole(content: Content) -> RequestBody {
-        RequestBody::Whole { content: Rc::new(content), given: 0 }
-    }
-
-    /// The body, if all of it was read.
-    pub fn content(&self) -> Option<&Rc<Content>> {
-        match self {
-            RequestBody::Whole { content, .. } => Some(content),
-            _ => None,
-        }
-    }
-
-    /// True if it was begun and will not be finished: the connection is of no further use.
-    pub fn is_broken(&self) -> bool {
-        match self {
-            RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => {
-                reader.is_broken() || reader.expects()
-            }
-            RequestBody::Lent(home) => {
-                let reader = home.take();
-                // Who has it may not finish it.
-                let broken = reader.as_ref().is_none_or(|reader| reader.is_broken() || reader.expects());
-                home.set(reader);
-                broken
-            }
-            _ => false,
-        }
-    }
-}
 
 /// Reads the whole body and goes on with `then`; at once if the body is there already, or if there is none.
 pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'static) -> Flow {
@@ -117,6 +48,21 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
 }
 
 impl Request {
+    /// The body from its start, as the protocol carries it. `is_read`: it was read already.
+    fn body_reader(&self, is_read: bool) -> BodyReader {
+        let limit = self.core().client_max_body_size;
+        match self.client.stream() {
+            Some(exchange) => {
+                let expects =
+                    self.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
+                let limit = if self.head.framing == BodyFraming::Chunked { limit } else { 0 };
+                BodyReader::Stream(stream::BodyReader::new(exchange, limit, expects))
+            }
+            None if is_read => BodyReader::H1(h1::BodyReader::spent(self.conn().clone())),
+            None => BodyReader::H1(h1::BodyReader::new(self.conn().clone(), &self.head, limit)),
+        }
+    }
+
     /// True if no bytes of a body are to come by the request's head.
     pub fn has_no_body(&self) -> bool {
         match self.head.framing {
@@ -144,7 +90,7 @@ impl Request {
     /// answered with [`failure::end`].
     pub async fn read_body(&mut self) -> Result<(), Failure> {
         let mut reader = match std::mem::take(&mut self.body) {
-            RequestBody::Unread => BodyReader::new(self),
+            RequestBody::Unread => self.body_reader(false),
             RequestBody::Partial(reader) => reader,
             done => {
                 self.body = done;
@@ -169,7 +115,7 @@ impl Request {
     /// Appends the next piece of the body to `out`; false at the end. Waits for the client if need be.
     pub async fn body_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         if matches!(self.body, RequestBody::Unread) {
-            self.body = RequestBody::Partial(BodyReader::new(self));
+            self.body = RequestBody::Partial(self.body_reader(false));
         }
         let pause = self.core().client_body_timeout;
         match &mut self.body {
@@ -203,7 +149,7 @@ impl Request {
     /// [`RequestBody::content`] has it; else it is in `out`, and the rest can be lent out.
     pub fn read_body_now(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         let mut reader = match std::mem::take(&mut self.body) {
-            RequestBody::Unread => BodyReader::new(self),
+            RequestBody::Unread => self.body_reader(false),
             RequestBody::Partial(reader) => reader,
             done => {
                 let is_whole = matches!(done, RequestBody::Whole { .. });
@@ -237,7 +183,7 @@ impl Request {
     pub fn lend_body(&mut self) -> BodySource {
         let home = Rc::new(Cell::new(None));
         let reader = match std::mem::replace(&mut self.body, RequestBody::Lent(home.clone())) {
-            RequestBody::Unread => Some(BodyReader::new(self)),
+            RequestBody::Unread => Some(self.body_reader(false)),
             RequestBody::Partial(reader) => Some(reader),
             other => {
                 self.body = other;
@@ -251,7 +197,7 @@ impl Request {
     pub fn lend_connection(&mut self) -> BodySource {
         let mut source = self.lend_body();
         if source.reader.is_none() {
-            source.reader = Some(BodyReader::spent(self));
+            source.reader = Some(self.body_reader(true));
             self.body = RequestBody::Lent(source.home.clone());
         }
         source
@@ -291,8 +237,8 @@ impl Request {
     pub(crate) fn take_body_reader(&mut self) -> BodyReader {
         match std::mem::take(&mut self.body) {
             RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => reader,
-            RequestBody::Lent(home) => home.take().unwrap_or_else(|| BodyReader::new(self)),
-            _ => BodyReader::new(self),
+            RequestBody::Lent(home) => home.take().unwrap_or_else(|| self.body_reader(false)),
+            _ => self.body_reader(false),
         }
     }
 }
@@ -447,8 +393,8 @@ pub(crate) fn read_early(r: &mut Request) -> Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::TempPath;
     use crate::temp_file::wait;
+    use brisk_host::temp_file::TempPath;
 
     fn request(head: &str, framing: BodyFraming) -> Request {
         let (mut r, _) = crate::vars::tests::request(head, &[]);

@@ -1,12 +1,12 @@
 //! What is known of a client's connection, whatever protocol it speaks.
 
-use crate::driver::{PartialHead, Stage};
-use crate::h1;
-use crate::memory::Account;
+use crate::shared::{Ongoing, Seat};
 use crate::stream::Session;
-use crate::thread::Listener;
-use crate::tls::Facts;
+use crate::tls::facts::Facts;
+use brisk_host::memory::Account;
 pub use brisk_host::peer::{Cut, Peer};
+use brisk_host::thread::Listener;
+use brisk_http::RequestHead;
 use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_net::Stream;
 use brisk_net::clock::Now;
@@ -16,6 +16,32 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+
+/// What the next bytes of a connection are, until it is a [`Session`].
+pub(crate) enum Stage {
+    /// A PROXY header (`listen … proxy_protocol`); then TLS, if `tls`.
+    ProxyHeader { tls: bool },
+    /// A ClientHello (`listen … ssl`).
+    Hello,
+    /// A request, or the first of HTTP/2's.
+    Request,
+    /// The rest of a request's head. What has come of it is the connection's input.
+    Head(Box<PartialHead>),
+}
+
+/// A head that has not come as a whole.
+pub(crate) struct PartialHead {
+    /// How far it is parsed.
+    pub head: RequestHead,
+    _reading: Ongoing,
+}
+
+impl PartialHead {
+    /// Counted among those that are being read from now on.
+    pub fn new(seat: &Rc<Seat>, head: RequestHead) -> PartialHead {
+        PartialHead { head, _reading: Ongoing::new(seat, |counters| &counters.reading) }
+    }
+}
 
 /// A client's connection.
 pub struct Connection {
@@ -118,9 +144,9 @@ impl Connection {
         .await
     }
 
-    /// What has the driver look at the connection, which is under `key` in the table.
-    pub(crate) fn waker(&self, key: u64) -> &Waker {
-        self.waker.get_or_init(|| h1::waker(key))
+    /// What has the driver look at the connection, made on first use.
+    pub(crate) fn waker(&self, make: impl FnOnce() -> Waker) -> &Waker {
+        self.waker.get_or_init(make)
     }
 
     /// The session of a protocol that carries several requests at a time. `None`: HTTP/1.1, or nothing was agreed on yet.

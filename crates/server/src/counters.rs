@@ -3,10 +3,7 @@
 //! Each thread has its own counters and is the only one that changes them: counting is a load and a store, without a
 //! lock. Whoever wants a total adds them up.
 
-use crate::thread::{Shared, Thread};
 pub use brisk_host::counters::Count;
-use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 /// One thread's counters, in a cache line of their own.
 #[derive(Default)]
@@ -53,52 +50,5 @@ impl Totals {
     /// Connections between requests. The numbers were not read at one moment: there is no less than nothing.
     pub fn waiting(&self) -> u64 {
         self.active.saturating_sub(self.reading + self.writing)
-    }
-}
-
-impl Shared {
-    /// The counters of all threads together.
-    pub fn totals(&self) -> Totals {
-        let mut totals = Totals {
-            active: self.loads.iter().map(|load| load.load(Ordering::Relaxed) as u64).sum(),
-            ..Totals::default()
-        };
-        for counters in &self.counters {
-            totals.requests += counters.requests.get();
-            totals.reading += counters.reading.get();
-            totals.writing += counters.writing.get();
-        }
-        for arrivals in &self.arrivals {
-            totals.accepted += arrivals.accepted.get();
-            totals.handled += arrivals.handled.get();
-        }
-        totals
-    }
-}
-
-impl Thread {
-    /// This thread's own counters.
-    #[inline]
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.shared.counters[self.index]
-    }
-}
-
-/// One more in a count of what goes on, for as long as this lives.
-pub(crate) struct Ongoing {
-    thread: Rc<Thread>,
-    which: fn(&Counters) -> &Count,
-}
-
-impl Ongoing {
-    pub(crate) fn new(thread: &Rc<Thread>, which: fn(&Counters) -> &Count) -> Ongoing {
-        which(thread.counters()).up();
-        Ongoing { thread: thread.clone(), which }
-    }
-}
-
-impl Drop for Ongoing {
-    fn drop(&mut self) {
-        (self.which)(self.thread.counters()).down();
     }
 }

@@ -3,7 +3,7 @@
 //! All of it happens while the program is compiled: a table of rows is static data. What is left out has the most
 //! frequent or the most cautious value: one parameter, replaced in inner blocks, a reload, [`Risk::Behaviour`].
 
-use crate::conf::Cx;
+use crate::conf::cx::Cx;
 use crate::module::{Row, Set};
 use brisk_conf::takes::{Range, Takes, Words};
 use brisk_conf::{Applies, Arity, Context, Default as RowDefault, Diag, Directive, Inherit, Risk};

@@ -5,43 +5,24 @@
 //!
 //! All bytes of a connection come by here: what they are is its [`Stage`]. Bytes that are part of something (a PROXY header, a
 //! ClientHello, a head) are kept with the connection, which waits for the rest without a task. A task has a connection only
-//! while it answers a request, and gives it back with [`resume`].
+//! while it answers a request, and gives it back with [`resume`](crate::hand_over::resume).
 
-use crate::connection::Connection;
-use crate::core::LogLevel;
-use crate::counters::Ongoing;
+use crate::connection::{Connection, PartialHead, Stage};
 use crate::h1::serve::{self, Begin};
 use crate::h1::{self, parked};
+use crate::hand_over::{Arrived, panicked};
 use crate::limits::{ARENA_BYTES, READ_CHUNK_BYTES};
+use crate::live::Live;
 use crate::proxy_protocol::{self, Taken};
-use crate::thread::{Awake, Live, Thread};
-use crate::tls::{self, Begun};
-use crate::{h2, stream::Session};
+use crate::table::{Awake, Thread};
+use crate::tls::opening::Begun;
+use crate::unfinished::{closed, wait, wait_for_head};
+use crate::{h2, stream::Session, tls};
 use brisk_http::RequestHead;
-use brisk_net::{Loop, Tls, clock};
+use brisk_net::Tls;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::time::Duration;
-
-/// What the next bytes of a connection are, until it is a [`Session`].
-pub(crate) enum Stage {
-    /// A PROXY header (`listen … proxy_protocol`); then TLS, if `tls`.
-    ProxyHeader { tls: bool },
-    /// A ClientHello (`listen … ssl`).
-    Hello,
-    /// A request, or the first of HTTP/2's.
-    Request,
-    /// The rest of a request's head. What has come of it is the connection's input.
-    Head(Box<PartialHead>),
-}
-
-/// A head that has not come as a whole.
-pub(crate) struct PartialHead {
-    /// How far it is parsed.
-    pub head: RequestHead,
-    _reading: Ongoing,
-}
 
 struct Read {
     index: u32,
@@ -121,12 +102,6 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
     }
 }
 
-/// Reports a panic; the connection is closed by the caller.
-pub fn panicked(thread: &Thread, connection: u64) {
-    let text = format_args!("*{connection} a handler panicked; its connection is closed");
-    crate::worker::log_error(&thread.live(), LogLevel::Alert, text);
-}
-
 fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
     let Read { index, conn, start, end } = read;
     let data = &arena[start..end];
@@ -152,16 +127,6 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     advance(thread, at, &kept, out);
 }
 
-/// A connection whose bytes are being worked through.
-pub(crate) struct Arrived {
-    pub index: u32,
-    pub conn: Rc<Connection>,
-    /// There may be more in the socket.
-    pub full: bool,
-    /// The bytes came behind a request that was answered in the meantime.
-    pub is_backlog: bool,
-}
-
 /// Works through what has come, from the stage that the connection is in.
 fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>) {
     let live = thread.live();
@@ -180,33 +145,6 @@ fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>
     }
     let is_hello = matches!(*at.conn.stage.borrow(), Stage::Hello);
     if is_hello { hello(thread, &live, at, input, out) } else { http(thread, &live, at, input, out) }
-}
-
-/// Keeps what has come, and waits for more of it.
-fn wait(thread: &Rc<Thread>, at: &Arrived, input: &[u8]) {
-    at.conn.input.borrow_mut().extend_from_slice(input);
-    if at.full {
-        // No event tells again of what was left in the socket.
-        thread.tell_again(at.index, &at.conn);
-    } else if at.conn.io.is_closed() {
-        // The end was reported together with the last data.
-        closed(thread, at.index, &at.conn);
-    }
-}
-
-/// Waits for the rest of a request's head, for `client_header_timeout` from its beginning on.
-pub(crate) fn wait_for_head(thread: &Rc<Thread>, at: &Arrived, input: &[u8], partial: Box<PartialHead>) {
-    at.conn.stage.replace(Stage::Head(partial));
-    wait(thread, at, input);
-}
-
-impl PartialHead {
-    /// The beginning of a head has come just now.
-    pub fn begin(thread: &Rc<Thread>, index: u32, conn: &Connection, head: RequestHead) -> Box<PartialHead> {
-        let timeout = thread.live().header_timeout(&conn.listener);
-        thread.extend(index, clock::mono_ms() + timeout.as_millis() as u64);
-        Box::new(PartialHead { head, _reading: Ongoing::new(thread, |counters| &counters.reading) })
-    }
 }
 
 /// A ClientHello, or what stands in its place.
@@ -270,18 +208,6 @@ fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &m
     h1::requests(thread, live, at, input, out);
 }
 
-/// The client has closed its side.
-fn closed(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>) {
-    if let Some(session) = conn.session() {
-        return session.closed(conn);
-    }
-    let live = thread.live();
-    proxy_protocol::closed(&live, conn);
-    tls::closed(&live, conn);
-    h1::gone(thread, conn);
-    thread.release(index);
-}
-
 /// What was waited for has not come in time.
 pub fn expired(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>) {
     let live = thread.live();
@@ -289,49 +215,4 @@ pub fn expired(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>) {
     tls::timed_out(&live, conn);
     h1::timed_out(thread, conn);
     thread.release(index);
-}
-
-/// A task gives a connection back, which waits for its next request for `keepalive` (zero: as its socket says). False if it is
-/// to be closed instead.
-pub fn resume(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, keepalive: Duration) -> bool {
-    let live = thread.live();
-    let Some(core) = live.default_core(&conn.listener) else {
-        thread.release(index);
-        return true;
-    };
-    let is_idle = conn.input.borrow().is_empty();
-    if is_idle && thread.is_draining() && conn.requests.get() > 0 && !conn.has_unread() {
-        return false;
-    }
-    if is_idle && live.snap.measures_lag {
-        // What comes from here on was not there when the loop woke up.
-        conn.caught_up_us.set(clock::precise_us());
-    }
-    let is_head = matches!(*conn.stage.borrow(), Stage::Head(_));
-    let deadline_ms = if is_head || conn.requests.get() > 0 {
-        let keepalive = match () {
-            () if is_head => core.client_header_timeout,
-            () if keepalive.is_zero() => core.keepalive_timeout,
-            () => keepalive,
-        };
-        clock::mono_ms() + keepalive.as_millis() as u64
-    } else {
-        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
-    };
-    if is_idle {
-        // Who waits holds no buffer.
-        conn.input.take();
-        thread.rest(index, conn, deadline_ms);
-    } else {
-        thread.set_idle(index, deadline_ms);
-        if !is_head {
-            go_on(thread, index);
-        }
-    }
-    true
-}
-
-/// Has the connection's input worked through in the next turn: others have theirs first.
-pub fn go_on(thread: &Thread, index: u32) {
-    Loop::current().push_hot(thread.key_of(index));
 }

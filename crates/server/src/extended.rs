@@ -1,12 +1,10 @@
 //! Extended CONNECT (RFC 8441, RFC 9220): a request of HTTP/2 or 3 that asks for its stream to become a tunnel.
 //!
 //! Handlers see the HTTP/1.1 upgrade that it stands for, a GET. A client takes any 2xx for an open tunnel, so a 2xx leaves
-//! only behind a back end's 101; [`settle`] makes an error of every other answer that would look like one.
+//! only behind a back end's 101; [`settle`](crate::tunnel::settle) makes an error of every other answer that would look like one.
 
-use crate::request::Request;
-use crate::special;
 use brisk_http::framing::connection_tokens;
-use brisk_http::{Version, field, websocket};
+use brisk_http::{field, websocket};
 use std::io;
 
 /// What such a request asks for.
@@ -64,56 +62,6 @@ pub fn is_protocol(bytes: &[u8]) -> bool {
 /// Whether a value of `Upgrade` names HTTP/2 over cleartext (RFC 7540 §3.2).
 pub fn names_h2c(value: &[u8]) -> bool {
     connection_tokens(value).any(|token| token.eq_ignore_ascii_case(b"h2c"))
-}
-
-/// The last word about a response's status, before its filters.
-pub(crate) fn settle(r: &mut Request) {
-    if r.version() < Version::Http2 || r.route.depth > 0 {
-        return;
-    }
-    let status = r.resp.status;
-    if r.head.extended.is_none() {
-        // RFC 9113 §8.6: there is no 101, and RFC 9110 §15.2: no 1xx is final.
-        if status < 200 {
-            crate::rlog!(
-                r,
-                Error,
-                "response with status {status} cannot be sent over {}",
-                r.version().as_str()
-            );
-            special::replace(r, 500);
-        }
-        return;
-    }
-    if is_tunnel(r) || (status >= 300 && status != 304) {
-        return;
-    }
-    // What a back end has said is its mistake. What was made here is for a GET.
-    if r.resp.is_judged {
-        crate::rlog!(r, Error, "upstream answered extended CONNECT with status {status}, not with a tunnel");
-        special::replace(r, 502);
-    } else {
-        crate::rlog!(r, Info, "client sent extended CONNECT for what is no tunnel");
-        special::replace(r, 405);
-        r.resp.add("Allow", "GET, HEAD");
-    }
-}
-
-/// Whether the response is a tunnel's, which a stream may become.
-pub(crate) fn is_tunnel(r: &Request) -> bool {
-    r.resp.tunnel && r.resp.status == 101
-}
-
-/// The status that HTTP/2 says for the response's. That which is no tunnel has been settled; a filter may have made
-/// another answer of it since.
-pub(crate) fn wire_status(r: &Request) -> u16 {
-    match r.resp.status {
-        // RFC 8441 §5: what a 101 is to HTTP/1.1.
-        101 if is_tunnel(r) && r.head.extended.is_some() => 200,
-        status if status < 200 => 500,
-        status if r.head.extended.is_some() && status < 300 => 502,
-        status => status,
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! What a [`Failure`] means: the status that the request ends with, the level and the text of its message, in nginx's
 //! words. Nothing else derives these.
 
-use crate::core::LogLevel;
+pub mod body;
+
 use crate::flow::Flow;
 use crate::request::Request;
 use brisk_conf::os_text;
-use brisk_http::chunked::ChunkError;
+use brisk_host::log::LogLevel;
 use brisk_net::{Activity, Cause, Failure, Origin, Scope};
-use std::borrow::Cow;
 use std::fmt;
 
 const TIMED_OUT: &str = "timed out (110: Connection timed out)";
@@ -126,48 +126,6 @@ fn level(failure: &Failure) -> LogLevel {
         // A temporary file.
         (Origin::Local, Activity::ReadingRequestBody | Activity::ReadingResponse, _) => LogLevel::Crit,
         _ => LogLevel::Error,
-    }
-}
-
-/// Failures of a request's body.
-pub mod body {
-    use super::{Activity, Cause, ChunkError, Cow, Failure, Origin};
-    use crate::temp_file::TempError;
-
-    fn client(cause: Cause) -> Failure {
-        Failure::client(Activity::ReadingRequestBody, cause)
-    }
-
-    /// The client has closed the connection, or reset the stream.
-    pub fn gone() -> Failure {
-        client(Cause::Closed)
-    }
-
-    /// `client_body_timeout` is over.
-    pub fn timed_out() -> Failure {
-        client(Cause::TimedOut)
-    }
-
-    /// The chunked framing is wrong (RFC 9112 §7.1).
-    pub fn malformed(error: &ChunkError) -> Failure {
-        client(Cause::Protocol(format!("client sent invalid chunked body: {error}").into()))
-    }
-
-    /// Chunks come to more than `client_max_body_size`: `received` bytes before, and a chunk of `chunk` bytes.
-    pub fn too_large(received: u64, chunk: u64) -> Failure {
-        let text = format!("client intended to send too large chunked body: {received}+{chunk} bytes");
-        client(Cause::TooLarge(Cow::Owned(text)))
-    }
-
-    /// Not as many bytes as `Content-Length` has announced, where the end is told apart from it (RFC 9113 §8.1.1).
-    pub fn other_length() -> Failure {
-        client(Cause::Length)
-    }
-
-    /// The temporary file failed.
-    #[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-    pub fn file(error: TempError) -> Failure {
-        Failure::new(Origin::Local, Activity::ReadingRequestBody, Cause::Broken(error.to_string().into()))
     }
 }
 

@@ -6,12 +6,11 @@
 
 use crate::counters::Counters;
 use crate::limits::{FILE_DESCRIPTORS_MAX, FILE_ENTRIES_MAX, FILE_MEMORY_BYTES_MAX, SMALL_FILE_BYTES_MAX};
-use crate::thread::Shared;
+use crate::shared::Shared;
 use brisk_conf::os_text;
-use brisk_net::blocking;
-use brisk_net::clock;
 use brisk_net::file::{self, Info, Kind, Symlinks};
 use brisk_net::watch::Watch;
+use brisk_net::{blocking, clock};
 use hashbrown::{HashMap, HashSet};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;

@@ -1,8 +1,9 @@
 //! The filters of the core: conditional requests and ranges. They apply to every response that has validators or
 //! allows ranges, whoever made it.
 
-use crate::core::IfModifiedSince;
-use crate::plan::{Declared, Filter, Plan, Stage};
+use crate::core::http_conf::IfModifiedSince;
+use crate::plan::{Filter, Plan, Stage};
+use crate::purity::Declared;
 use crate::request::Request;
 use crate::response::{Body, Piece};
 use brisk_http::HeaderId;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Puts the core's filters into a plan.
-pub fn install(_: &crate::conf::Cx<'_, '_>, plan: &mut Plan) {
+pub fn install(_: &crate::conf::cx::Cx<'_, '_>, plan: &mut Plan) {
     plan.add_filter(Stage::NotModified, Arc::new(NotModified));
     plan.add_filter(Stage::Range, Arc::new(Ranges));
     #[cfg(debug_assertions)]

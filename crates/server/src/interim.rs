@@ -4,13 +4,15 @@
 //! before a request begins to wait, once access has been granted; an answer that is there at once needs no hint. What
 //! back ends say by themselves comes through [`Request::send_early_hints`].
 
-mod learned;
+pub(crate) mod learned;
 
 pub use learned::Learned;
 
 use crate::connection::Connection;
 use crate::limits::{HINT_LINKS_MAX, INTERIM_UNSENT_BYTES_MAX};
-use crate::request::{Interim, Phase, Request};
+use crate::request::Request;
+use crate::request::reply::Interim;
+use crate::request::route::Phase;
 use crate::text::Text;
 use brisk_http::field::write_field;
 use brisk_http::{Version, status};

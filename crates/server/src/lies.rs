@@ -1,7 +1,8 @@
 //! Filters that lie about what they depend on, for the test that must find them (`crates/brisk/tests/difference.rs`). Only in
 //! builds with debug assertions, and only where `BRISK_FAULTS` orders them: `lie-header`, `lie-cookie` and so on.
 
-use crate::plan::{Declared, Filter, Plan, Stage};
+use crate::plan::{Filter, Plan, Stage};
+use crate::purity::Declared;
 use crate::request::Request;
 use brisk_http::HeaderId;
 use brisk_net::{clock, fault};
@@ -16,9 +17,7 @@ struct Lie(Look);
 /// What is lied about, by the name of the order.
 const LIES: &[(&str, Look)] = &[
     ("lie-header", |r| field(r, b"x-test")),
-    ("lie-cookie", |r| {
-        r.head.parsed.find(HeaderId::Cookie).map_or(Vec::new(), |h| h.value.of(&r.head.buf).to_vec())
-    }),
+    ("lie-cookie", |r| r.head.field(HeaderId::Cookie).map_or(Vec::new(), <[u8]>::to_vec)),
     ("lie-address", |r| r.conn().peer_text.to_vec()),
     ("lie-tls", |r| {
         let version = r.conn().io.tls().map(|tls| tls.session(brisk_tls::Session::version));

@@ -1,10 +1,8 @@
-//! Finding the location for a URI, as nginx does: the longest prefix, then regular expressions in their order,
-//! each level looking into its inner locations.
+//! The locations inside one block, and which of them a URI belongs to.
 
-use crate::conf::{Location, LocationId, Snapshot};
+use crate::conf::ids::LocationId;
 use crate::limits::REGEX_SET_MIN;
-use crate::regex::{Candidates, MatchError, Regex, RegexSet};
-use crate::request::Request;
+use crate::regex::{Candidates, Regex, RegexSet};
 use brisk_conf::{Diag, Token};
 use hashbrown::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -28,23 +26,13 @@ pub struct LocationTree {
     /// Sorted by text.
     prefixes: Vec<PrefixEntry>,
     has_auto_redirect: bool,
-    regexes: Vec<(Regex, LocationId)>,
+    pub(crate) regexes: Vec<(Regex, LocationId)>,
     /// All of `regexes` in one, built when it is first needed.
     set: OnceLock<Option<RegexSet>>,
 }
 
-/// What was found for a URI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// This location applies.
-    Location(LocationId),
-    /// The URI lacks the slash of this location.
-    Slash(LocationId),
-    /// No location matches: the server block itself.
-    Nothing,
-}
-
-enum Step {
+/// What one level says of a URI.
+pub(crate) enum Step {
     None,
     Exact(LocationId),
     Slash(LocationId),
@@ -59,7 +47,8 @@ impl LocationTree {
         LocationTree { prefixes, has_auto_redirect, regexes, set: OnceLock::new() }
     }
 
-    fn candidates(&self, uri: &[u8]) -> Option<Candidates<'_>> {
+    /// Regular expressions that may match, where there are many.
+    pub(crate) fn candidates(&self, uri: &[u8]) -> Option<Candidates<'_>> {
         if self.regexes.len() < REGEX_SET_MIN {
             return None;
         }
@@ -67,7 +56,8 @@ impl LocationTree {
         set.as_ref().map(|set| set.candidates(uri))
     }
 
-    fn step(&self, uri: &[u8]) -> Step {
+    /// What the prefixes and exact locations say of a URI.
+    pub(crate) fn step(&self, uri: &[u8]) -> Step {
         // The greatest text that is not greater than the URI; its chain of shorter ones holds every prefix.
         let after = self.prefixes.partition_point(|entry| *entry.text <= *uri);
         let mut at = after.checked_sub(1);
@@ -105,46 +95,6 @@ impl LocationTree {
         let entry = &self.prefixes[after + index];
         entry.prefix.filter(|_| entry.auto_redirect)
     }
-}
-
-/// Finds the location of the request's URI inside `outer`.
-pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Result<Found, MatchError> {
-    search(snap, r, outer).map(|(found, _)| found)
-}
-
-/// The location and whether the search ends there: exact matches and regular expressions are final, prefixes can
-/// still lose to a regular expression further out.
-fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool), MatchError> {
-    let Some(tree) = &outer.tree else { return Ok((Found::Nothing, false)) };
-    let (mut best, mut no_regex) = (Found::Nothing, false);
-    match tree.step(&r.route.uri) {
-        Step::Exact(id) => {
-            crate::dlog!(r, "test location: = \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
-            return Ok((Found::Location(id), true));
-        }
-        Step::Slash(id) => return Ok((Found::Slash(id), true)),
-        Step::Prefix { id, no_regex: stop } => {
-            no_regex = stop;
-            crate::dlog!(r, "test location: \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
-            match search(snap, r, snap.location(id))? {
-                (inner, true) => return Ok((inner, true)),
-                (Found::Nothing, false) => best = Found::Location(id),
-                (inner, false) => best = inner,
-            }
-        }
-        Step::None => {}
-    }
-    if !no_regex {
-        let candidates = tree.candidates(&r.route.uri);
-        for (index, (regex, id)) in tree.regexes.iter().enumerate() {
-            crate::dlog!(r, "test location: ~ \"{}\"", regex.pattern());
-            if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.route.uri)? {
-                let (inner, _) = search(snap, r, snap.location(*id))?;
-                return Ok((if inner == Found::Nothing { Found::Location(*id) } else { inner }, true));
-            }
-        }
-    }
-    Ok((best, false))
 }
 
 /// Named locations by name.
@@ -190,10 +140,10 @@ impl Scope {
         Ok(())
     }
 
-    /// The finished tree and the named locations.
+    /// The finished tree and the named locations. `wants_slash`: a location whose handler wants `/x` redirected to `/x/`.
     pub(crate) fn finish(
         self,
-        global: &crate::conf::Global<'_>,
+        wants_slash: impl Fn(LocationId) -> bool,
     ) -> (Option<Box<LocationTree>>, NamedLocations) {
         let mut named = HashMap::new();
         let mut regexes = Vec::new();
@@ -224,8 +174,7 @@ impl Scope {
             } else {
                 entry.prefix = Some(id);
                 entry.no_regex = no_regex;
-                let wants = global.locations[id.0 as usize].as_ref().is_some_and(|l| l.plan.auto_redirect);
-                entry.auto_redirect = wants && entry.text.ends_with(b"/");
+                entry.auto_redirect = entry.text.ends_with(b"/") && wants_slash(id);
             }
         }
         let tree = LocationTree::new(texts.into_values().collect(), regexes);

@@ -1,10 +1,21 @@
 //! The end of a request, whichever protocol it came by.
 
-use crate::h1;
+use crate::metrics;
 use crate::request::Request;
 use brisk_net::sleep;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
+
+/// The log phase.
+#[inline]
+pub fn finish(r: &Request) {
+    metrics::requests::record(r);
+    crate::dlog!(r, "http log handler");
+    let live = &r.live;
+    for handler in &live.snap.location(r.route.loc).plan.log {
+        handler.log(r);
+    }
+}
 
 /// `auth_delay`: how long the answer to a guess at a password is held back.
 pub(crate) fn refusal_delay(r: &Request) -> Duration {
@@ -31,7 +42,7 @@ impl Logged {
     /// Logs it and gives it back; `None` the second time.
     pub fn finish(&mut self) -> Option<Box<Request>> {
         let r = self.0.take()?;
-        h1::finish(&r);
+        finish(&r);
         Some(r)
     }
 

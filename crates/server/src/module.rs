@@ -3,7 +3,7 @@
 //! Modules know this crate; this crate names no module. The list of modules is handed to
 //! [`build`](crate::conf::build()) by the program.
 
-use crate::conf::Cx;
+use crate::conf::cx::Cx;
 use crate::metrics::Scrape;
 use crate::plan::Plan;
 use crate::vars::Variable;
@@ -122,6 +122,9 @@ pub struct Module {
     /// Tells the module's numbers to somebody who reads them, away from the event loops.
     pub metrics: Option<fn(&mut Scrape)>,
 }
+
+/// The modules of a program, core modules first.
+pub type Modules = &'static [&'static Module];
 
 /// For modules without configuration of their own.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! From a URI to a path in the file system: `root` and `alias`.
 
-use crate::core::{Root, Symlinks};
+use crate::core::http_conf::{Root, Symlinks};
 use crate::request::Request;
 use brisk_net::file;
 use std::ffi::OsStr;
@@ -41,9 +41,9 @@ pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
     append_full(r, &root.path, &mut bytes);
     let tail = match &root.alias {
         None => uri,
-        Some(crate::core::AliasOf::Whole) if r.route.add_uri_to_alias => uri,
-        Some(crate::core::AliasOf::Whole) => &[],
-        Some(crate::core::AliasOf::Prefix(len)) => {
+        Some(crate::core::http_conf::AliasOf::Whole) if r.route.add_uri_to_alias => uri,
+        Some(crate::core::http_conf::AliasOf::Whole) => &[],
+        Some(crate::core::http_conf::AliasOf::Prefix(len)) => {
             let tail = uri.get(*len..).unwrap_or_default();
             // `location /a { alias /srv/b/; }` must not serve /srv/secret for "/a../secret": what follows the prefix
             // would be a different name, not something below it. nginx serves it; we do not.
@@ -77,7 +77,7 @@ fn leaves_alias(prefix: &[u8], tail: &[u8]) -> bool {
 }
 
 /// The root's value, made absolute: variables may give a relative path.
-fn append_full(r: &Request, template: &crate::vars::Template, out: &mut Vec<u8>) {
+fn append_full(r: &Request, template: &brisk_host::vars::Template, out: &mut Vec<u8>) {
     if let Some(text) = template.as_literal() {
         out.extend_from_slice(text);
         return;

@@ -1,18 +1,18 @@
 //! The order in which a request's handlers run: nginx's phases, as a table walked by [`run`].
 
-use crate::body;
-use crate::conf::{LocationId, Snapshot};
-use crate::core::Satisfy;
-use crate::dlog;
-use crate::extended;
+use crate::conf::ids::LocationId;
+use crate::conf::snapshot::Snapshot;
+use crate::core::http_conf::Satisfy;
 use crate::files::{self, Wanted};
 use crate::flow::{Flow, Pending, Waiter};
 use crate::h1::intake;
-use crate::location::{self, Found};
-use crate::plan::{Declared, Dependencies, Handler};
-use crate::request::{Cursor, Phase, Request};
-use crate::special;
+use crate::locate::{self, Found};
+use crate::plan::Handler;
+use crate::purity::{Declared, Dependencies};
+use crate::request::Request;
+use crate::request::route::{Cursor, Phase};
 use crate::text::Text;
+use crate::{body, dlog, special, tunnel};
 use brisk_http::Method;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ fn advance(r: &mut Request) {
 }
 
 fn early_body(r: &mut Request) -> Flow {
-    if r.route.cursor.handler == 0 && crate::log::may_debug() {
+    if r.route.cursor.handler == 0 && brisk_host::log::may_debug() {
         show(r);
     }
     if r.route.cursor.handler == 0 && body::is_wanted_early(r) {
@@ -275,7 +275,7 @@ fn find_config(r: &mut Request) -> Flow {
     let snap = &live.snap;
     let root = snap.server(r.route.server).root;
     let found =
-        if is_about_server(r) { Ok(Found::Nothing) } else { location::find(snap, r, snap.location(root)) };
+        if is_about_server(r) { Ok(Found::Nothing) } else { locate::find(snap, r, snap.location(root)) };
     match found {
         Err(error) => return error.into(),
         Ok(Found::Nothing) => set_location(snap, r, root),
@@ -494,7 +494,7 @@ fn finish(r: &mut Request) -> Run {
     } else if r.resp.status == 0 {
         r.resp.status = 200;
     }
-    extended::settle(r);
+    tunnel::settle(r);
     dlog!(r, "http finalize request: {}, \"{}\"", r.resp.status, shown_uri(r));
     absolute_location(r);
     refilter(r)

@@ -63,6 +63,17 @@ pub trait LogHandler: Send + Sync {
     }
 }
 
+/// Fields that are computed when the body is at its end.
+pub trait Trailers {
+    /// Adds them to [`Response::sent_trailers`](crate::response::Response::sent_trailers).
+    fn append(&self, r: &Request);
+
+    /// Whether they are worth chunks in place of a known length, where it takes that to send them.
+    fn needs_chunks(&self) -> bool {
+        true
+    }
+}
+
 /// The order of filters, outermost last. Registration order never matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {

@@ -4,73 +4,26 @@
 //! client accepts (see [`purity`](crate::purity)); they are used only while every file that was looked at is
 //! unchanged. Which codings a client accepts is looked at only where the answer depends on it.
 
-use crate::conf::{ListenId, LocationId, ServerId};
+use crate::conf::ids::{ListenId, LocationId, ServerId};
 use crate::files::Dep;
-use crate::h1;
 use crate::limits::{
     PREPARED_ANSWER_BYTES_MAX, PREPARED_BYTES_MAX, PREPARED_ENCODINGS_MAX, PREPARED_ENTRIES_MAX,
 };
-use crate::metrics::Ended;
+use crate::live::Live;
+use crate::logged;
+use crate::metrics::places::Ended;
+use crate::metrics::requests::record_ended;
 use crate::purity::Purity;
-use crate::request::{Persistence, Request, Values};
-use crate::thread::{Live, Thread};
+use crate::request::Request;
+use crate::request::reply::Persistence;
+use crate::request::state::Values;
+use crate::table::Thread;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method};
 use brisk_net::{clock, fault};
 use hashbrown::HashMap;
 use std::hash::BuildHasher as _;
 use std::rc::Rc;
-
-/// Fields on which any answer may depend: a request with one of them takes the long way.
-const UNUSUAL: u64 = HeaderId::Range.bit()
-    | HeaderId::IfRange.bit()
-    | HeaderId::IfModifiedSince.bit()
-    | HeaderId::IfUnmodifiedSince.bit()
-    | HeaderId::IfMatch.bit()
-    | HeaderId::IfNoneMatch.bit()
-    | HeaderId::ContentLength.bit()
-    | HeaderId::TransferEncoding.bit()
-    | HeaderId::Expect.bit()
-    | HeaderId::Upgrade.bit()
-    | HeaderId::Te.bit();
-
-/// Those fields, and further ones on which answers of one configuration depend.
-#[derive(Clone)]
-pub struct Unusual {
-    /// Of [`HeaderId::bit`].
-    ids: u64,
-    /// Those without an id.
-    names: Vec<&'static str>,
-}
-
-impl Default for Unusual {
-    fn default() -> Unusual {
-        Unusual { ids: UNUSUAL, names: Vec::new() }
-    }
-}
-
-impl Unusual {
-    /// Whether requests with this field get no prepared answer.
-    pub(crate) fn has(&self, id: HeaderId) -> bool {
-        self.ids & id.bit() != 0
-    }
-
-    /// The same for a field by its name.
-    pub(crate) fn has_named(&self, name: &[u8]) -> bool {
-        match HeaderId::from_name(name) {
-            HeaderId::Other => self.names.iter().any(|have| have.as_bytes().eq_ignore_ascii_case(name)),
-            id => self.has(id),
-        }
-    }
-
-    pub fn add(&mut self, field: &'static str) {
-        match HeaderId::from_name(field.as_bytes()) {
-            HeaderId::Other if self.names.contains(&field) => {}
-            HeaderId::Other => self.names.push(field),
-            id => self.ids |= id.bit(),
-        }
-    }
-}
 
 /// A GET without a field on which its answer might depend: others may get the same.
 #[inline]
@@ -80,7 +33,7 @@ pub fn is_usual(r: &Request) -> bool {
         && r.head.parsed.present & unusual.ids == 0
         && r.head.parsed.repeated & HeaderId::Host.bit() == 0
         && r.head.parsed.ignored.is_empty()
-        && !(crate::log::may_debug() && r.logs(crate::core::LogLevel::Debug))
+        && !(brisk_host::log::may_debug() && r.logs(brisk_host::log::LogLevel::Debug))
         && unusual.names.iter().all(|name| r.head.parsed.named(&r.head.buf, name.as_bytes()).next().is_none())
 }
 
@@ -164,17 +117,16 @@ impl Answer {
             r.progress.sent.head_bytes = head_bytes;
             r.progress.sent.body_bytes = body_bytes;
             r.reply.completed = true;
-            h1::finish(r);
-        } else if let Some(places) = &live.places {
-            let ended = Ended {
+            logged::finish(r);
+        } else {
+            record_ended(thread, live, || Ended {
                 server: self.server,
                 location: self.location,
                 status: self.status,
                 sent_bytes: head_bytes + body_bytes,
                 received_bytes: r.head.parsed.len as u64,
                 started_us: r.progress.started.mono_us,
-            };
-            places.record(thread, live, ended);
+            });
         }
     }
 
@@ -241,8 +193,8 @@ impl Prepared {
         if self.map.is_empty() {
             return None;
         }
-        let host = r.head.parsed.find(HeaderId::Host)?;
-        let (host, target) = (host.value.of(&r.head.buf), r.head.parsed.target.of(&r.head.buf));
+        let host = r.head.field(HeaderId::Host)?;
+        let target = r.head.parsed.target.of(&r.head.buf);
         let files = &r.thread.files;
         let confirm = |answer: &Answer| {
             files.sync();
@@ -254,9 +206,9 @@ impl Prepared {
 
     /// Keeps the answer of a request for the next one of the same target.
     pub fn keep(&mut self, r: &Request, listen: ListenId, answer: Answer) {
-        let Some(host) = r.head.parsed.find(HeaderId::Host) else { return };
+        let Some(host) = r.head.field(HeaderId::Host) else { return };
         let class = (r.declared().purity() == Purity::ByEncoding).then(|| r.encoding_class());
-        let (host, target) = (host.value.of(&r.head.buf), r.head.parsed.target.of(&r.head.buf));
+        let target = r.head.parsed.target.of(&r.head.buf);
         self.put(listen, host, target, class, answer, clock::now().unix_secs);
     }
 

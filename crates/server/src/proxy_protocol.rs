@@ -2,10 +2,9 @@
 //!
 //! It must be there within `client_header_timeout`, mostly in one packet with the first request.
 
-use crate::connection::Connection;
-use crate::core::LogLevel;
-use crate::driver::Stage;
-use crate::thread::Live;
+use crate::connection::{Connection, Stage};
+use crate::live::Live;
+use brisk_host::log::LogLevel;
 use brisk_http::proxy_protocol::{Progress, ProxyError, parse};
 use std::fmt;
 

@@ -10,7 +10,7 @@
 //!
 //! What every answer may depend on needs no word, because answers are kept by it: the listening socket, the host, the
 //! request's target, the configuration, and files that are watched. The absence of the fields of
-//! [`Unusual`](crate::prepared::Unusual) is part of that, too.
+//! [`Unusual`](crate::unusual::Unusual) is part of that, too.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Where a request's body comes from, whatever protocol carries it.
 
-use crate::request::Request;
-use crate::{h1, stream};
+use crate::h1::body as h1;
+use crate::stream::body as stream;
 use brisk_net::Failure;
 use std::io;
 use std::task::{Context, Poll};
@@ -25,22 +25,6 @@ macro_rules! each {
 }
 
 impl BodyReader {
-    /// The body of `r`, from its start.
-    pub fn new(r: &Request) -> BodyReader {
-        match r.client.stream() {
-            Some(exchange) => BodyReader::Stream(stream::BodyReader::new(r, exchange)),
-            None => BodyReader::H1(h1::BodyReader::new(r)),
-        }
-    }
-
-    /// The reader of a body that was read already.
-    pub fn spent(r: &Request) -> BodyReader {
-        match r.client.stream() {
-            Some(exchange) => BodyReader::Stream(stream::BodyReader::new(r, exchange)),
-            None => BodyReader::H1(h1::BodyReader::spent(r)),
-        }
-    }
-
     pub fn is_done(&self) -> bool {
         each!(self, reader => reader.is_done())
     }

@@ -7,11 +7,13 @@
 //! The raw head and the connection are the core's own. There `head` and `buf` are read directly to frame the request, to
 //! find its host and target, to choose its server, and to write logs; a test in `tidy` lists the files that may.
 
-use crate::connection::{Connection, Peer};
-use crate::memory::Account;
+use crate::connection::Connection;
 use crate::purity::{Declared, Dependencies, Effects};
-use crate::request::{Request, Sender};
-use crate::tls::{Facts, Verdict};
+use crate::request::Request;
+use crate::request::state::Sender;
+use crate::tls::facts::{Facts, Verdict};
+use brisk_host::memory::Account;
+use brisk_host::peer::Peer;
 use brisk_http::head::Header;
 use brisk_http::negotiate::Preference;
 use brisk_http::proxy_protocol::ProxyHeader;
@@ -55,7 +57,7 @@ impl Request {
     /// The value of a request header.
     pub fn header(&self, id: HeaderId) -> Option<&[u8]> {
         self.note_field(id);
-        self.head.parsed.find(id).map(|h| h.value.of(&self.head.buf))
+        self.head.field(id)
     }
 
     /// Whether there is a header.
@@ -67,7 +69,7 @@ impl Request {
     /// The values of all headers of one name, in their order.
     pub fn headers(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
         self.note_field(id);
-        self.head.parsed.all(id).map(|h| h.value.of(&self.head.buf))
+        self.head.fields(id)
     }
 
     /// The value of the first request header with this name.
@@ -127,7 +129,7 @@ impl Request {
     }
 
     fn raw_codings(&self) -> Preference {
-        let value = self.head.parsed.find(HeaderId::AcceptEncoding).map(|h| h.value.of(&self.head.buf));
+        let value = self.head.field(HeaderId::AcceptEncoding);
         value.map(Preference::parse).unwrap_or_default()
     }
 
@@ -219,7 +221,7 @@ impl Request {
     /// Whether the client's certificate is trusted, by the rules of its handshake.
     pub fn tls_verdict<'f>(&self, facts: &'f Facts) -> &'f Verdict {
         self.depends_on(Dependencies::TLS);
-        facts.verdict(self.conn())
+        facts.verdict(&self.conn().io)
     }
 
     /// The scheme as clients see it. It is the socket's, and answers are kept for each socket apart.

@@ -1,16 +1,15 @@
 //! A response: head and body, before any protocol serialises it.
 
 use crate::files::OpenFile;
-use crate::request::Request;
+use crate::serving::{Http, Served};
 use crate::text::Text;
 use brisk_host::vars::emptied;
 use brisk_net::Failure;
 use std::cell::RefCell;
-use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::{fmt, io};
 
 /// A piece of a body.
 #[derive(Clone)]
@@ -131,17 +130,6 @@ impl Body {
     }
 }
 
-/// Fields that are computed when the body is at its end.
-pub trait Trailers {
-    /// Adds them to [`Response::sent_trailers`].
-    fn append(&self, r: &Request);
-
-    /// Whether they are worth chunks in place of a known length, where it takes that to send them.
-    fn needs_chunks(&self) -> bool {
-        true
-    }
-}
-
 /// The head and body that handlers fill and filters change.
 #[derive(Default)]
 pub struct Response {
@@ -170,7 +158,8 @@ pub struct Response {
     pub date: Option<Text>,
     /// Everything else, in the order of sending. Back ends send empty values too, and they are passed on.
     pub headers: Vec<(Text, Text)>,
-    pub trailers: Vec<Rc<dyn Trailers>>,
+    /// What makes the fields behind the body.
+    pub trailers: Vec<Rc<<Http as Served>::Trailers>>,
     /// What the trailers came to, for the client and for variables.
     pub sent_trailers: RefCell<Vec<(Text, Text)>>,
     pub body: Body,

@@ -1,9 +1,9 @@
 //! Which server answers for a host name: exact names, then `*.x`, then `x.*`, then regular expressions.
 
-use crate::conf::ServerId;
+use crate::conf::ids::ServerId;
 use crate::names::{HostPattern, Names};
 use crate::regex::{MatchError, Regex};
-use crate::request::Request;
+use brisk_host::vars::Context;
 use std::sync::Arc;
 
 /// One name of a `server_name` directive.
@@ -58,7 +58,7 @@ impl NameTable {
     }
 
     /// The server for a host name (lower case, without port and final dot).
-    pub fn find(&self, r: &Request, host: &[u8]) -> Result<Option<ServerId>, MatchError> {
+    pub fn find<C: Context>(&self, of: &C, host: &[u8]) -> Result<Option<ServerId>, MatchError> {
         if let Some(server) = self.names.find(host) {
             return Ok(Some(server));
         }
@@ -66,7 +66,7 @@ impl NameTable {
             return Ok(None);
         }
         for (regex, server) in &self.regexes {
-            if regex.exec(r, host)? {
+            if regex.exec(of, host)? {
                 return Ok(Some(*server));
             }
         }

@@ -2,10 +2,13 @@
 
 pub use brisk_host::service::{Service, Work};
 
-use crate::connection::{Connection, Peer};
+use crate::connection::Connection;
 use crate::h1::intake;
-use crate::request::{Carrier, Head, Request};
-use crate::thread::Thread;
+use crate::request::Request;
+use crate::request::client::Carrier;
+use crate::request::head::Head;
+use crate::table::Thread;
+use brisk_host::peer::Peer;
 use brisk_http::uri::{UriOptions, parse_target};
 use brisk_http::{HeadOptions, parse_request};
 use brisk_net::{Io, Stream, clock};

@@ -1,11 +1,12 @@
 //! Error pages: `error_page`, and the built-in ones.
 
-use crate::core::{PageTarget, ServerTokens};
+use crate::core::http_conf::{PageTarget, ServerTokens};
 use crate::flow::Flow;
-use crate::request::{Persistence, Request};
+use crate::request::Request;
+use crate::request::reply::Persistence;
 use crate::response::Response;
 use crate::text::Text;
-use crate::vars::Target as _;
+use crate::vars::target::Target as _;
 use brisk_http::uri::{Escape, escape};
 use brisk_http::{HeaderId, Method, status as http_status};
 

@@ -5,17 +5,23 @@
 //! URI. Its response is not serialised: whoever asked takes its status and headers, and pulls its body.
 
 use crate::body::{Content, RequestBody};
-use crate::conf::ServerId;
-use crate::h1::{self, intake};
+use crate::conf::ids::ServerId;
+use crate::h1::intake;
 use crate::limits::{ASIDE_HEADS_LEFT_MIN, ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
-use crate::memory::Charge;
+use crate::live::Live;
+use crate::logged;
 use crate::phases::{self, Run};
 use crate::purity::Declared;
 use crate::regex::Captures;
-use crate::request::{Carrier, Cursor, Head, Phase, Request, Route, Shared};
+use crate::request::Request;
+use crate::request::client::Carrier;
+use crate::request::head::Head;
+use crate::request::route::{Cursor, Phase, Route};
+use crate::request::state::Shared;
 use crate::response::{Body, BodyStream, Chunk, Piece, Response};
+use crate::table::Thread;
 use crate::text::Text;
-use crate::thread::{Live, Thread};
+use brisk_host::memory::Charge;
 use brisk_http::Method;
 use brisk_net::clock::Now;
 use std::collections::VecDeque;
@@ -176,7 +182,7 @@ impl Drop for Subrequest {
             return;
         }
         if r.core().log_subrequest {
-            h1::finish(&r);
+            logged::finish(&r);
         }
         r.thread.clone().put_request(r);
     }
@@ -321,7 +327,7 @@ impl Future for Aside {
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
             Ok(poll) => poll,
             Err(_) => {
-                crate::driver::panicked(&this.thread, this.id);
+                crate::hand_over::panicked(&this.thread, this.id);
                 this.work = None;
                 Poll::Ready(())
             }

@@ -1,94 +1,52 @@
-//! One event-loop thread: its connections, caches and present configuration.
+//! What one event-loop thread does with its connections, caches and present configuration.
 
-use crate::conf::{ListenId, LocationId, LogTarget, ServerId, Snapshot};
-use crate::connection::{Connection, Cut};
-use crate::core::CoreConf;
+use crate::conf::ids::{ListenId, LocationId, ServerId};
+use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::driver;
 use crate::files::Files;
-use crate::h1::{Burst, Parked};
-use crate::interim::Learned;
+use crate::h1::parked::{Burst, Parked};
+use crate::interim::learned::Learned;
 use crate::limits::ARENA_BYTES;
-use crate::log::LogFile;
-use crate::metrics::{Places, PlacesOfThread};
+pub use crate::live::Live;
+use crate::module::Module;
+use crate::plan::{Plan, Trailers};
 use crate::prepared::Prepared;
 use crate::request::Request;
-use crate::stream::{self, Session};
-use brisk_host::peer::Peer;
+use crate::serving::{Http, Served};
+use crate::shared::Seat;
+pub use crate::shared::Shared;
+use crate::stream::Session;
+pub use crate::table::Thread;
+use crate::table::{Awake, Slot, State};
+use crate::vars::Table;
+use brisk_host::log::{LogFile, LogTarget};
+use brisk_host::peer::{Cut, Peer};
 pub(crate) use brisk_host::thread::LISTENER_KEY;
 pub use brisk_host::thread::Listener;
 use brisk_host::thread::Protocol;
-use brisk_http::HeadOptions;
 use brisk_net::listen::Address;
-use brisk_net::watch::Watcher;
 use brisk_net::{Driver, Loop, clock};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
-use std::ops::Deref;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
 
-/// A thread's view of one configuration.
-pub struct Live {
-    pub snap: Arc<Snapshot>,
-    base: brisk_host::thread::Live,
-    pub(crate) prepared: RefCell<Prepared>,
-    /// The same for HTTP/2: heads are blocks.
-    pub(crate) prepared_h2: RefCell<Prepared>,
-    /// Limits of request heads, by [`ListenId`].
-    pub(crate) head_options: Vec<HeadOptions>,
-    /// `None`: nobody asks for the numbers of requests.
-    pub(crate) places: Option<Places>,
-}
-
-impl Deref for Live {
-    type Target = brisk_host::thread::Live;
-
-    fn deref(&self) -> &brisk_host::thread::Live {
-        &self.base
-    }
+impl Served for Http {
+    type Plan = Plan;
+    type Vars = Table;
+    type Module = Module;
+    type Request = Request;
+    type Parked = Parked;
+    type Burst = Burst;
+    type Learned = Learned;
+    type Prepared = Prepared;
+    type Trailers = dyn Trailers;
 }
 
 impl Live {
-    pub fn new(snap: Arc<Snapshot>, logs: Arc<Vec<Arc<LogFile>>>, generation: u64) -> Live {
-        let head_options = snap
-            .listens
-            .iter()
-            .map(|listen| {
-                let core = &snap.location(snap.server(listen.default_server).root).core;
-                HeadOptions {
-                    ignore_invalid_headers: core.ignore_invalid_headers,
-                    underscores_in_headers: core.underscores_in_headers,
-                    first_buffer: core.client_header_buffer_size as usize,
-                    line_max: core.large_client_header_buffers.1 as usize,
-                    buffers_max: core.large_client_header_buffers.0 as usize,
-                    headers_max: core.max_headers as usize,
-                }
-            })
-            .collect();
-        let places = snap.records_requests.then(Places::default);
-        Live {
-            base: brisk_host::thread::Live { snap: snap.base.clone(), logs, generation },
-            snap,
-            prepared: RefCell::default(),
-            prepared_h2: RefCell::default(),
-            head_options,
-            places,
-        }
-    }
-
-    /// The configuration of the default server of a listening socket, if that is still there.
-    pub fn default_core(&self, listener: &Listener) -> Option<&Arc<CoreConf>> {
-        let server = self.snap.server(self.snap.listen(listener.id.get()?).default_server);
-        Some(&self.snap.location(server.root).core)
-    }
-
-    /// The time in which a connection's first request must be there.
-    pub fn header_timeout(&self, listener: &Listener) -> Duration {
-        self.default_core(listener).map_or(Duration::ZERO, |core| core.client_header_timeout)
-    }
-
     /// `keepalive_min_timeout`: a client that has just got an answer may be sending its next request, so until then its
     /// connection is not closed without need.
     fn kept_until(&self, slot: &Slot) -> u64 {
@@ -97,112 +55,6 @@ impl Live {
             let least = core.keepalive_min_timeout.min(core.keepalive_timeout);
             idle_since + least.as_millis() as u64
         })
-    }
-
-    /// See [`Snapshot::reduced`].
-    fn reduced(&self, server: ServerId, location: LocationId) -> Live {
-        let snap = self.snap.reduced(server, location);
-        Live {
-            base: brisk_host::thread::Live { snap: snap.base.clone(), ..self.base.clone() },
-            snap: Arc::new(snap),
-            prepared: RefCell::default(),
-            prepared_h2: RefCell::default(),
-            head_options: Vec::new(),
-            places: self.places.as_ref().map(|places| places.reduced(location)),
-        }
-    }
-}
-
-/// What the threads of a worker share. Nothing here is locked on the request path.
-pub struct Shared {
-    base: Arc<brisk_host::thread::Shared>,
-    pub counters: Vec<Counters>,
-    /// Numbers of requests, by thread.
-    pub places: Vec<PlacesOfThread>,
-}
-
-impl Deref for Shared {
-    type Target = brisk_host::thread::Shared;
-
-    fn deref(&self) -> &brisk_host::thread::Shared {
-        &self.base
-    }
-}
-
-impl Shared {
-    /// For so many threads.
-    pub fn new(threads: usize, watcher: Option<Arc<Watcher>>) -> std::io::Result<Shared> {
-        Ok(Shared {
-            base: Arc::new(brisk_host::thread::Shared::new(threads, watcher)?),
-            counters: (0..threads).map(|_| Counters::default()).collect(),
-            places: (0..threads).map(|_| PlacesOfThread::default()).collect(),
-        })
-    }
-}
-
-/// What a connection is doing.
-pub(crate) enum State {
-    /// Between requests: nothing but this entry. Ends at the deadline.
-    Idle,
-    /// A task works on it; it can be ended from here.
-    Busy(Rc<Cut>),
-    /// A request waits; `None` while it is being asked.
-    Parked(Option<Box<Parked>>),
-}
-
-/// What is to be done about a key that the loop has told of.
-pub(crate) enum Awake {
-    /// There is something to be read.
-    Idle(u32, Rc<Connection>),
-    /// The request that waits is to be asked again.
-    Parked(u32, Rc<Connection>, Box<Parked>),
-    /// The connection is gone, or a task's.
-    Nobody,
-}
-
-pub(crate) struct Slot {
-    pub conn: Rc<Connection>,
-    pub state: State,
-    pub deadline_ms: u64,
-    /// The timer that is set fires at this time or earlier.
-    pub timer_ms: u64,
-    /// The driver's last turn that has read from it.
-    pub turn: u64,
-}
-
-/// See the module's head.
-pub struct Thread {
-    /// What serves whatever is served.
-    pub host: Rc<brisk_host::thread::Thread>,
-    pub shared: Arc<Shared>,
-    pub files: Files,
-    pub(crate) live: RefCell<Rc<Live>>,
-    pub(crate) slots: RefCell<Vec<(u32, Option<Slot>)>>,
-    free: RefCell<Vec<u32>>,
-    // Boxed: they are handed around between the table, tasks and subrequests.
-    #[allow(clippy::vec_box)]
-    requests: RefCell<Vec<Box<Request>>>,
-    /// `early_hints_learn`.
-    pub(crate) learned: RefCell<Learned>,
-    pub(crate) arena: RefCell<Vec<u8>>,
-    /// Counts the driver's turns, from 1.
-    pub(crate) turn: Cell<u64>,
-    pub(crate) out: RefCell<Vec<u8>>,
-    pub(crate) burst: RefCell<Burst>,
-    /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
-    pub(crate) block: RefCell<Vec<u8>>,
-    pub(crate) scratch: RefCell<Vec<u8>>,
-    pub(crate) dirty: RefCell<Vec<u32>>,
-    pub(crate) date: Cell<(i64, [u8; 29])>,
-    /// Subrequests that nobody waits for.
-    pub(crate) aside: Cell<u32>,
-}
-
-impl Deref for Thread {
-    type Target = Rc<brisk_host::thread::Thread>;
-
-    fn deref(&self) -> &Rc<brisk_host::thread::Thread> {
-        &self.host
     }
 }
 
@@ -216,6 +68,7 @@ impl Thread {
         let host = brisk_host::thread::Thread::install(index, shared.base.clone(), live.base.clone());
         let thread = Rc::new(Thread {
             host,
+            seat: Rc::new(Seat { shared: shared.clone(), index }),
             files: Files::new(shared.clone(), index),
             shared,
             live: RefCell::new(Rc::new(live)),
@@ -241,6 +94,12 @@ impl Thread {
     /// This thread, for work that comes from other threads.
     pub fn current() -> Option<Rc<Thread>> {
         CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// This thread's own counters.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.seat
     }
 
     pub fn live(&self) -> Rc<Live> {
@@ -619,10 +478,48 @@ impl Driver for ThreadDriver {
     }
 
     fn before_sleep(&self) {
-        stream::flush_touched(&self.0);
+        flush_touched(&self.0);
         self.0.logs.flush_due();
         self.0.look_at_memory();
     }
+}
+
+/// Flushes every connection that has got something to send since the last turn.
+fn flush_touched(thread: &Rc<Thread>) {
+    loop {
+        let list = thread.dirty.take();
+        if list.is_empty() {
+            return;
+        }
+        for index in list {
+            let conn = thread
+                .slots
+                .borrow()
+                .get(index as usize)
+                .and_then(|(_, slot)| slot.as_ref().map(|slot| slot.conn.clone()));
+            let Some(conn) = conn else { continue };
+            if conn.session().is_some_and(|session| session.flush_touched(&conn)) {
+                // It has used up its turn: it goes on after the others.
+                brisk_net::spawn(one_turn());
+            }
+        }
+        if !thread.dirty.borrow().is_empty() {
+            return;
+        }
+    }
+}
+
+/// Keeps the loop from sleeping.
+async fn one_turn() {
+    let mut turned = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut turned, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Opens every log of a configuration that is not open yet.

@@ -1,10 +1,13 @@
 //! What the worker process does as a whole: start threads, switch configurations, drain.
 
-use crate::conf::Snapshot;
+use crate::conf::snapshot::Snapshot;
 use crate::limits::LOG_SETTLE_MS_MAX;
-use crate::log::{self, LogFile};
-use crate::memory;
-use crate::thread::{Live, Shared, Thread, ThreadDriver};
+use crate::live::Live;
+use crate::shared::Shared;
+use crate::table::Thread;
+use crate::thread::ThreadDriver;
+use crate::{log, memory};
+use brisk_host::log::LogFile;
 use brisk_net::Loop;
 use brisk_net::blocking::Serial;
 use brisk_net::listen::Address;

@@ -1,7 +1,7 @@
 //! What a request of RFC 4918 says in its URI and its fields: how deep, whereto, and whether over what is there.
 
 use brisk_http::uri::unsafe_uri;
-use brisk_server::location::{self, Found};
+use brisk_server::locate::{self, Found};
 use brisk_server::request::Request;
 use brisk_server::rlog;
 
@@ -116,9 +116,9 @@ fn is_here(r: &mut Request, path: &[u8]) -> Result<bool, u16> {
     let live = r.live.clone();
     let snap = &live.snap;
     let root = snap.location(snap.server(r.route.server).root);
-    let here = location::find(snap, r, root);
+    let here = locate::find(snap, r, root);
     let uri = std::mem::replace(&mut r.route.uri, path.to_vec());
-    let there = location::find(snap, r, root);
+    let there = locate::find(snap, r, root);
     r.route.uri = uri;
     match (here, there) {
         (Ok(here), Ok(there)) => Ok(here == there && !matches!(there, Found::Slash(_))),

@@ -3,16 +3,17 @@
 use super::cx::{Cx, Global, Written};
 use super::ids::LocationId;
 use super::snapshot::{Location, Snapshot};
-use super::{Environment, Modules};
+use crate::conf::environment::Environment;
 use crate::location::Scope;
-use crate::module::{ModuleConf, Set};
+use crate::module::{ModuleConf, Modules, Set};
 use crate::plan::Plan;
-use crate::prepared::Unusual;
-use crate::tls::Allowed;
-use crate::vars::{Table, Template};
+use crate::tls::allowed::Allowed;
+use crate::unusual::Unusual;
+use crate::vars::Table;
 use brisk_conf::hints::{self, Hint};
 use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, Span, row};
 use brisk_host::snapshot::Socket;
+use brisk_host::vars::Template;
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -311,10 +312,13 @@ pub(super) fn location<'a>(
             install(&cx, &mut plan);
         }
     }
-    let core: Arc<crate::core::CoreConf> = cx.shared();
+    let core: Arc<crate::core::http_conf::CoreConf> = cx.shared();
     plan.seal(core.declares());
     let anonymous = !Context::SERVER.or(Context::LOCATION).has(kind);
-    let (tree, named) = scope.finish(outer.global);
+    let locations = &outer.global.locations;
+    let wants_slash =
+        |id: LocationId| locations[id.0 as usize].as_ref().is_some_and(|l| l.plan.auto_redirect);
+    let (tree, named) = scope.finish(wants_slash);
     if kind == Context::SERVER {
         outer.global.servers.last_mut().expect("the server is being built").named = named;
     } else {
@@ -394,18 +398,18 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     };
     if global.reads_bodies && global.locations.iter().any(uses_default) {
         let folder: std::path::PathBuf =
-            crate::core::TempPath::client_body(&global.env.places.state).path.into();
+            brisk_host::temp_file::TempPath::client_body(&global.env.places.state).path.into();
         global.folders.push(folder.clone());
         global.temp_folders.push(folder);
     }
-    let main: Arc<crate::core::MainConf> = confs.shared();
+    let main: Arc<brisk_host::main_conf::MainConf> = confs.shared();
     let wants_debug = |location: &Option<Location>| {
-        location.as_ref().is_some_and(|location| location.core.logs(crate::core::LogLevel::Debug))
+        location.as_ref().is_some_and(|location| location.core.logs(brisk_host::log::LogLevel::Debug))
     };
     let debugs = !main.debug_clients.is_empty() || global.locations.iter().any(wants_debug);
     let read_later: Vec<Template> = global.read_later.into_iter().collect();
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
-    let core: Arc<crate::core::CoreConf> = confs.shared();
+    let core: Arc<crate::core::http_conf::CoreConf> = confs.shared();
     let base = brisk_host::snapshot::Snapshot {
         main,
         error_log: core.error_log.clone(),

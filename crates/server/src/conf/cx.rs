@@ -1,16 +1,20 @@
 //! What a directive's setter may see and do.
 
 use super::block::Confs;
-use super::{Environment, LocationId, LogId, LogTarget, Modules, Places, Server, ServerId};
-use crate::conf::snapshot::Location;
-use crate::core::MainConf;
+use crate::conf::environment::{Environment, Places};
+use crate::conf::ids::{LocationId, ServerId};
+use crate::conf::snapshot::{Location, Server};
 use crate::core::listen::ListenSpec;
-use crate::module::ModuleConf;
-use crate::prepared::Unusual;
+use crate::module::Modules;
 use crate::regex::{Jit, Regex};
-use crate::vars::{Names, Table, Template};
+use crate::unusual::Unusual;
+use crate::vars::Table;
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Span, Token};
+use brisk_host::log::{LogId, LogTarget};
+use brisk_host::main_conf::MainConf;
+use brisk_host::module::ModuleConf;
 use brisk_host::snapshot::Part;
+use brisk_host::vars::{Names, Template};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -53,7 +57,7 @@ pub struct Global<'a> {
     /// See [`Cx::reads_later`].
     pub(super) read_later: HashSet<Template>,
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
-    pub services: Vec<std::sync::Arc<dyn crate::service::Service>>,
+    pub services: Vec<std::sync::Arc<dyn brisk_host::service::Service>>,
     pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), Box<dyn Any>>,

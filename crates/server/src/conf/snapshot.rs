@@ -1,14 +1,13 @@
 //! The configuration that requests are served by: typed, merged, immutable.
 
-use super::Modules;
 use super::ids::{ListenId, LocationId, ServerId};
-use crate::core::CoreConf;
+use crate::core::http_conf::CoreConf;
 use crate::location::LocationTree;
-use crate::plan::Plan;
-use crate::prepared::Unusual;
 use crate::server_name::NameTable;
-use crate::tls::{Allowed, Rules};
-use crate::vars::Table;
+use crate::serving::{Http, Served};
+use crate::tls::allowed::Allowed;
+use crate::tls::rules::Rules;
+use crate::unusual::Unusual;
 use brisk_net::listen::Address;
 use hashbrown::HashMap;
 use std::net::SocketAddr;
@@ -86,27 +85,27 @@ pub struct Server {
 }
 
 /// A `location` block, a server block as such, or the inside of an `if` or `limit_except`.
-pub struct Location {
+pub struct Location<S: Served = Http> {
     /// As written, for messages and `$…`.
     pub name: Box<[u8]>,
     pub core: Arc<CoreConf>,
-    pub plan: Plan,
+    pub plan: S::Plan,
     pub tree: Option<Box<LocationTree>>,
     /// `if` and `limit_except` blocks: content handlers see through to the location around.
     pub anonymous: bool,
 }
 
 /// A whole configuration.
-pub struct Snapshot {
+pub struct Snapshot<S: Served = Http> {
     /// What concerns no protocol.
     pub base: Arc<brisk_host::snapshot::Snapshot>,
     /// The main level's.
     pub core: Arc<CoreConf>,
     pub listens: Vec<Listen>,
     pub servers: Vec<Arc<Server>>,
-    pub locations: Vec<Arc<Location>>,
-    pub vars: Arc<Table>,
-    pub modules: Modules,
+    pub locations: Vec<Arc<Location<S>>>,
+    pub vars: Arc<S::Vars>,
+    pub modules: &'static [&'static S::Module],
     /// Somebody may ask for the numbers of requests: they are recorded.
     pub records_requests: bool,
     /// Request fields that prepared answers take no account of.
@@ -115,7 +114,7 @@ pub struct Snapshot {
     pub allowed: Arc<Allowed>,
 }
 
-impl Deref for Snapshot {
+impl<S: Served> Deref for Snapshot<S> {
     type Target = brisk_host::snapshot::Snapshot;
 
     fn deref(&self) -> &brisk_host::snapshot::Snapshot {
@@ -123,13 +122,13 @@ impl Deref for Snapshot {
     }
 }
 
-impl Snapshot {
+impl<S: Served> Snapshot<S> {
     /// Only what the last part of a response needs: one location, whose number becomes 0, and its server, likewise.
     ///
     /// A response that takes hours must not keep a configuration of thousands of hosts alive. Nothing can be looked up
     /// in the result, so it is not for requests that may still be redirected.
     #[must_use]
-    pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot {
+    pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot<S> {
         let own = self.server(server);
         let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new(), tls: None };
         Snapshot {
@@ -146,7 +145,7 @@ impl Snapshot {
         }
     }
 
-    pub fn location(&self, id: LocationId) -> &Location {
+    pub fn location(&self, id: LocationId) -> &Location<S> {
         &self.locations[id.0 as usize]
     }
 

@@ -1,6 +1,6 @@
 //! Zones while the configuration is built.
 
-use super::Global;
+use crate::conf::cx::Global;
 use crate::zone::Zone;
 use brisk_conf::{Diag, Token};
 use std::any::Any;

@@ -1,25 +1,10 @@
 //! Directives of `ngx_http_v2_module`.
 
-use super::CoreConf;
-use crate::conf::Cx;
+use crate::conf::cx::Cx;
+use crate::core::http_conf::CoreConf;
 use crate::directive::{Draft, Own, directive};
 use crate::module::{Module, Row};
 use brisk_conf::{Context, Diag, Directive, Risk};
-
-/// HTTP/2, as a part of [`CoreConf`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Http2Conf {
-    /// `http2 on`. Where it is off, `listen … http2` may still allow it.
-    pub enabled: bool,
-    /// `http2_upgrade`: without TLS also by `Upgrade: h2c`.
-    pub upgrade: bool,
-    /// Streams of one connection at a time.
-    pub max_concurrent_streams: u32,
-    /// Bytes of a request body that a client may send before anybody reads it.
-    pub body_preread_size: u32,
-    /// Most bytes of a DATA frame.
-    pub chunk_size: u32,
-}
 
 /// `ngx_http_v2_module`. Its configuration lives in [`CoreConf`]: connections need it before there is a location.
 pub static HTTP2: Module = Module { name: "v2", rows: ROWS, ..Module::EMPTY };

@@ -1,13 +1,13 @@
 //! What `ngx_http_core_module` keeps per block.
 
-use super::{Http2Conf, TypeMap};
-use crate::conf::LocationId;
-use crate::log::{LogLevel, LogTo};
-use crate::module::ModuleConf;
+use super::type_map::TypeMap;
+use crate::conf::ids::LocationId;
 use crate::purity::{Declared, Effects};
-use crate::vars::Template;
 use brisk_conf::Context;
+use brisk_host::log::{LogLevel, LogTo};
+use brisk_host::module::ModuleConf;
 use brisk_host::temp_file::TempPath;
+use brisk_host::vars::Template;
 use brisk_resolver::Resolver;
 use std::sync::Arc;
 use std::time::Duration;
@@ -381,4 +381,19 @@ impl ModuleConf for CoreConf {
         self.root_here = false;
         true
     }
+}
+
+/// HTTP/2, as a part of [`CoreConf`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Http2Conf {
+    /// `http2 on`. Where it is off, `listen … http2` may still allow it.
+    pub enabled: bool,
+    /// `http2_upgrade`: without TLS also by `Upgrade: h2c`.
+    pub upgrade: bool,
+    /// Streams of one connection at a time.
+    pub max_concurrent_streams: u32,
+    /// Bytes of a request body that a client may send before anybody reads it.
+    pub body_preread_size: u32,
+    /// Most bytes of a DATA frame.
+    pub chunk_size: u32,
 }

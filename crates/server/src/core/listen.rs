@@ -1,6 +1,8 @@
 //! `listen`: addresses, socket options, and which server answers where.
 
-use crate::conf::{Cx, Global, Listen, LocalListen, Prefix, ServerId, invalid_parameter};
+use crate::conf::cx::{Cx, Global, invalid_parameter};
+use crate::conf::ids::ServerId;
+use crate::conf::snapshot::{Listen, LocalListen, Prefix};
 use crate::server_name::NameTable;
 use brisk_conf::{Diag, Directive, Span, Token, value};
 use brisk_host::snapshot::Socket;

@@ -1,15 +1,16 @@
 //! Blocks and the directives that shape them: `http`, `server`, `location`, `root`, `error_page` …
 
 use super::http_conf::{AliasOf, CoreConf, ErrorPage, LimitExcept, PageTarget, Root};
-use super::{LogLevel, LogTo};
-use crate::conf::{Cx, LogId, LogTarget, Server, ServerId};
+use crate::conf::cx::Cx;
+use crate::conf::ids::ServerId;
+use crate::conf::snapshot::Server;
 use crate::limits::LOG_MEMORY_BYTES_MIN;
 use crate::location::Pattern;
-use crate::log::{Filter, Format, Gate, Limit, Syslog};
 use crate::server_name::Name;
-use crate::vars::Template;
 use brisk_conf::{Context, Diag, Directive, Token, value};
+use brisk_host::log::{Filter, Format, Gate, Limit, LogId, LogLevel, LogTarget, LogTo, Syslog};
 use brisk_host::main_conf::MainConf;
+use brisk_host::vars::Template;
 use std::sync::Arc;
 
 /// Runs at the end of every block: without an `error_log` at the main level, errors go where `-e` says.

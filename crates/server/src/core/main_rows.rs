@@ -1,12 +1,12 @@
 //! Directives of `main` and `events`.
 
-use crate::conf::{Cx, invalid_value};
+use crate::conf::cx::{Cx, invalid_value};
 use crate::directive::directive;
-use crate::memory::limit::MemoryLimit;
 use crate::module::Row;
 use brisk_conf::cidr::Cidr;
 use brisk_conf::{Applies, Arity, Context, Diag, Directive, Risk, value};
 use brisk_host::main_conf::{CpuAffinity, DebugClient, MainConf, Processes};
+use brisk_host::memory::limit::MemoryLimit;
 
 const MAIN: Context = Context::MAIN;
 const EVENTS: Context = Context::EVENTS;
@@ -371,9 +371,9 @@ fn thread_pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         if let Some(text) = token.str().strip_prefix("threads=") {
             threads = number(text);
         } else if let Some(text) = token.str().strip_prefix("max_queue=") {
-            queue = text.parse().map_err(|_| crate::conf::invalid_parameter(token))?;
+            queue = text.parse().map_err(|_| crate::conf::cx::invalid_parameter(token))?;
         } else {
-            return Err(crate::conf::invalid_parameter(token));
+            return Err(crate::conf::cx::invalid_parameter(token));
         }
     }
     let threads = threads.ok_or_else(|| {

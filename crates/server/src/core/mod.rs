@@ -1,25 +1,26 @@
 //! The two core modules: the process (`main`, `events`) and HTTP (`http`, `server`, `location`).
 
-mod http2;
-mod http_conf;
-mod http_rows;
+pub(crate) mod http2;
+pub(crate) mod http_conf;
+pub(crate) mod http_rows;
 pub mod listen;
-mod location_rows;
-mod main_rows;
+pub(crate) mod location_rows;
+pub(crate) mod main_rows;
 pub mod resolver;
-mod simple;
-mod types;
+pub(crate) mod simple;
+pub(crate) mod type_map;
+pub(crate) mod types;
 
 pub use crate::log::{LogLevel, LogTo};
 pub use crate::memory::limit::MemoryLimit;
 pub use brisk_host::main_conf::{CpuAffinity, MainConf, Processes};
 pub use brisk_host::temp_file::TempPath;
 pub use http_conf::{
-    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, IfModifiedSince, LimitExcept,
-    LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
+    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, Http2Conf, IfModifiedSince,
+    LimitExcept, LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
 };
-pub use http2::{HTTP2, Http2Conf};
-pub use types::TypeMap;
+pub use http2::HTTP2;
+pub use type_map::TypeMap;
 
 use crate::module::Module;
 

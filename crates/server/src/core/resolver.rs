@@ -1,7 +1,7 @@
 //! `resolver` and `resolver_timeout`.
 
-use super::CoreConf;
-use crate::conf::Cx;
+use crate::conf::cx::Cx;
+use crate::core::http_conf::CoreConf;
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_resolver::{Config, Resolver};
 use std::net::{IpAddr, SocketAddr};

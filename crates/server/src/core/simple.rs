@@ -1,6 +1,6 @@
 //! What setters of several directives share.
 
-use crate::vars::Template;
+use brisk_host::vars::Template;
 use std::sync::Arc;
 
 /// Several directives of a block are one list of values.

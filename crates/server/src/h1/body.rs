@@ -1,9 +1,9 @@
 //! Taking a request's body from its connection.
 
 use crate::connection::Connection;
-use crate::failure;
+use crate::failure::body as failure;
 use crate::limits::{BODY_PIECE_BYTES, READ_CHUNK_BYTES};
-use crate::request::Request;
+use crate::request::head::Head;
 use brisk_http::h1::{Incoming, IncomingError};
 use brisk_net::{Deadline, Failure, timeout};
 use std::io;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 fn failed(error: IncomingError) -> Failure {
     match error {
-        IncomingError::Chunk(error) => failure::body::malformed(&error),
-        IncomingError::TooLarge { received, chunk } => failure::body::too_large(received, chunk),
+        IncomingError::Chunk(error) => failure::malformed(&error),
+        IncomingError::TooLarge { received, chunk } => failure::too_large(received, chunk),
     }
 }
 
@@ -28,19 +28,17 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// The body of `r`, from its start.
-    pub fn new(r: &Request) -> BodyReader {
-        let limit = r.core().client_max_body_size;
-        BodyReader::of(r, Incoming::new(&r.head.buf, &r.head.parsed, r.head.framing, limit))
+    /// The body behind a head, from its start. `limit`: `client_max_body_size`.
+    pub fn new(conn: Rc<Connection>, head: &Head, limit: u64) -> BodyReader {
+        BodyReader::of(conn, Incoming::new(&head.buf, &head.parsed, head.framing, limit))
     }
 
     /// The reader of a body that was read already.
-    pub fn spent(r: &Request) -> BodyReader {
-        BodyReader::of(r, Incoming::spent())
+    pub fn spent(conn: Rc<Connection>) -> BodyReader {
+        BodyReader::of(conn, Incoming::spent())
     }
 
-    fn of(r: &Request, incoming: Incoming) -> BodyReader {
-        let conn = r.conn().clone();
+    fn of(conn: Rc<Connection>, incoming: Incoming) -> BodyReader {
         BodyReader { conn, incoming, unsent: Vec::new(), deadline: Deadline::default() }
     }
 
@@ -111,15 +109,15 @@ impl BodyReader {
             }
             ready!(self.say_continue(cx))?;
             match self.receive(out) {
-                Ok(0) => return Poll::Ready(Err(failure::body::gone())),
+                Ok(0) => return Poll::Ready(Err(failure::gone())),
                 Ok(_) => self.deadline.set(pause),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.deadline.poll_over(cx) {
-                        return Poll::Ready(Err(failure::body::timed_out()));
+                        return Poll::Ready(Err(failure::timed_out()));
                     }
                     ready!(self.conn.io.poll_readable(cx));
                 }
-                Err(_) => return Poll::Ready(Err(failure::body::gone())),
+                Err(_) => return Poll::Ready(Err(failure::gone())),
             }
         }
     }
@@ -136,11 +134,11 @@ impl BodyReader {
                 Ok(count) => drop(self.unsent.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.deadline.poll_over(cx) {
-                        return Poll::Ready(Err(failure::body::timed_out()));
+                        return Poll::Ready(Err(failure::timed_out()));
                     }
                     ready!(self.conn.io.poll_writable(cx));
                 }
-                Err(_) => return Poll::Ready(Err(failure::body::gone())),
+                Err(_) => return Poll::Ready(Err(failure::gone())),
             }
         }
         Poll::Ready(Ok(()))

@@ -1,6 +1,7 @@
 //! Serialising a response head, in nginx's order of fields.
 
-use crate::request::{Persistence, Request};
+use crate::request::Request;
+use crate::request::reply::Persistence;
 use crate::response::{Body, Response};
 use crate::special::server_token;
 use brisk_http::field::write_field;
@@ -179,7 +180,7 @@ fn disabled_for_browser(r: &Request) -> bool {
     }
     let agent = if brisk_net::fault::is_ordered("lie-keepalive") {
         // As it was: read, and told nobody.
-        r.head.parsed.find(brisk_http::HeaderId::UserAgent).map(|h| h.value.of(&r.head.buf))
+        r.head.field(brisk_http::HeaderId::UserAgent)
     } else {
         r.header(brisk_http::HeaderId::UserAgent)
     };

@@ -1,19 +1,23 @@
 //! Requests that have come, answered at once where that can be done: the hot path.
 
 use super::head::{self, Written};
+use super::send::can_inline;
 use super::{intake, parked, serve};
-use crate::conf::ListenId;
-use crate::connection::Connection;
-use crate::core::LingeringClose;
-use crate::driver::{self, Arrived, PartialHead};
-use crate::h2;
-use crate::limits::{INLINE_BODY_BYTES_MAX, PIPELINE_MAX};
-use crate::metrics;
+use crate::conf::ids::ListenId;
+use crate::connection::{Connection, PartialHead};
+use crate::core::http_conf::LingeringClose;
+use crate::h2::upgrade as h2;
+use crate::hand_over::{self, Arrived};
+use crate::limits::PIPELINE_MAX;
+use crate::live::Live;
+use crate::logged::finish;
 use crate::phases::{self, Run};
 use crate::prepared::{self, Answer};
-use crate::request::{Persistence, Request};
+use crate::request::Request;
+use crate::request::reply::Persistence;
 use crate::response::{Body, Piece};
-use crate::thread::{Live, Thread};
+use crate::table::Thread;
+use crate::unfinished::wait_for_head;
 use brisk_http::chunked::{CHUNK_END, LAST_CHUNK, write_chunk_head};
 use brisk_http::h1::Delimiting;
 use brisk_http::{HeaderId, Parsed, Version, parse_request};
@@ -106,11 +110,11 @@ pub(super) fn settle(thread: &Rc<Thread>, at: Arrived, stand: Stand, unread: &[u
             thread.rest(at.index, &at.conn, until(keepalive_ms));
         }
         Stand::Idle { keepalive_ms } if is_sent => thread.extend(at.index, until(keepalive_ms)),
-        Stand::Partial(partial) if is_sent => driver::wait_for_head(thread, &at, unread, partial),
+        Stand::Partial(partial) if is_sent => wait_for_head(thread, &at, unread, partial),
         Stand::More { keepalive_ms } if is_sent => {
             at.conn.input.borrow_mut().extend_from_slice(unread);
             thread.extend(at.index, until(keepalive_ms));
-            driver::go_on(thread, at.index);
+            hand_over::go_on(thread, at.index);
         }
         stand if is_sent && !at.full && is_closed_at_once(thread, &stand, unread.is_empty()) => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
@@ -126,7 +130,7 @@ pub(super) fn settle(thread: &Rc<Thread>, at: Arrived, stand: Stand, unread: &[u
             let begin = match stand {
                 Stand::Idle { .. } | Stand::More { .. } => serve::Begin::Flush,
                 Stand::Partial(partial) => {
-                    at.conn.stage.replace(driver::Stage::Head(partial));
+                    at.conn.stage.replace(crate::connection::Stage::Head(partial));
                     serve::Begin::Flush
                 }
                 Stand::Close { .. } => serve::Begin::Close,
@@ -149,7 +153,7 @@ fn upgrade(
     rest: (&[u8], bool),
 ) {
     match conn.io.try_write(h2::SWITCHING) {
-        Ok(count) if count == h2::SWITCHING.len() => h2::upgrade(thread, index, conn, r, settings, rest),
+        Ok(count) if count == h2::SWITCHING.len() => h2::begin(thread, index, conn, r, settings, rest),
         _ => thread.release(index),
     }
 }
@@ -201,7 +205,7 @@ fn request(
     };
     if r.head.parsed.has(HeaderId::Http2Settings)
         && status.is_ok()
-        && let Some(settings) = h2::wants_upgrade(&r)
+        && let Some(settings) = h2::wanted(&r)
     {
         return Stand::Upgrade(r, settings);
     }
@@ -241,29 +245,6 @@ pub(super) fn respond(
     let clean = r.resp.status < 400 && r.core().lingering_close != LingeringClose::Always;
     thread.put_request(r);
     if close { Stand::Close { clean } } else { Stand::Idle { keepalive_ms } }
-}
-
-/// Whether the response is complete in memory and nothing of the request is left to be read.
-pub fn can_inline(r: &Request) -> bool {
-    let in_memory = match &r.resp.body {
-        Body::Empty => true,
-        Body::One(Piece::Bytes(text)) => text.len() as u64 <= INLINE_BODY_BYTES_MAX,
-        Body::One(Piece::File { file, range }) => {
-            file.content.is_some() && range.end - range.start <= INLINE_BODY_BYTES_MAX
-        }
-        Body::Many(pieces) => pieces.len() <= 16 && pieces.iter().all(|p| matches!(p, Piece::Bytes(_))),
-        Body::Stream(_) => false,
-    };
-    in_memory
-        && r.has_no_body()
-        && r.resp.body.len().is_some_and(|len| len <= INLINE_BODY_BYTES_MAX)
-        && r.resp.trailers.is_empty()
-        && !serve::is_rate_limited(r)
-        && r.core().post_action.is_none()
-        || (matches!(r.resp.body, Body::Empty)
-            && r.has_no_body()
-            && r.core().post_action.is_none()
-            && r.resp.trailers.is_empty())
 }
 
 fn append_body(r: &mut Request, is_chunked: bool, out: &mut Vec<u8>) {
@@ -345,16 +326,5 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
     let answer = is_kept.then(|| Answer::of(r, bytes, r.progress.sent.head_bytes as usize, date_at - start));
     if let Some(answer) = answer.flatten() {
         r.live.prepared.borrow_mut().keep(r, listen, answer);
-    }
-}
-
-/// The log phase.
-#[inline]
-pub fn finish(r: &Request) {
-    metrics::record(r);
-    crate::dlog!(r, "http log handler");
-    let live = &r.live;
-    for handler in &live.snap.location(r.route.loc).plan.log {
-        handler.log(r);
     }
 }

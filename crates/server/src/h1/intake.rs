@@ -1,13 +1,16 @@
 //! From a parsed head to a request that can enter the phases.
 
-use crate::conf::{ListenId, ServerId, Snapshot};
+use crate::conf::ids::{ListenId, ServerId};
+use crate::conf::snapshot::Snapshot;
 use crate::connection::Connection;
-use crate::counters::Ongoing;
+use crate::live::Live;
 use crate::purity::Dependencies;
 use crate::regex::MatchError;
-use crate::request::{Carrier, Persistence, Request};
-use crate::thread::Live;
-use crate::tls;
+use crate::request::Request;
+use crate::request::client::Carrier;
+use crate::request::reply::Persistence;
+use crate::shared::Ongoing;
+use crate::tls::admit;
 use brisk_http::framing::{ConnectionOptions, connection_options, request_framing, validate_host};
 use brisk_http::uri::{TargetForm, UriOptions, parse_target};
 use brisk_http::{HeadError, HeadOptions, HeaderId, Method, Version, parse_request};
@@ -24,7 +27,7 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     conn.requests.set(conn.requests.get() + 1);
     conn.generation.set(live.generation);
     r.thread.counters().requests.up();
-    r.client.ongoing = Some(Ongoing::new(&r.thread, |counters| &counters.writing));
+    r.client.ongoing = Some(Ongoing::new(&r.thread.seat, |counters| &counters.writing));
 }
 
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.
@@ -50,7 +53,7 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         return Err(400);
     }
     reread_header(r, listen)?;
-    tls::admit(r)?;
+    admit::admit(r)?;
     for ignored in &r.head.parsed.ignored {
         crate::rlog!(
             r,
@@ -141,7 +144,7 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     }
     r.route.server = select(&live.snap, r, listen).map_err(|_| 500u16)?;
     r.route.loc = live.snap.server(r.route.server).root;
-    tls::misdirected(r)?;
+    admit::misdirected(r)?;
     if r.core().merge_slashes != options.merge_slashes {
         let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
         if parse_target(r.head.parsed.target.of(&r.head.buf), options, &mut r.head.target).is_err() {

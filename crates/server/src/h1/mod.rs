@@ -5,16 +5,14 @@
 //! nothing else, is [`parked`] in the connection's entry. Whatever else must wait (a slow client,
 //! a body, a cold file, a large response) is handed to a task ([`serve`]), which gives the connection back when it is answered.
 
-mod body;
-mod head;
-mod hot;
+pub(crate) mod body;
+pub(crate) mod head;
+pub(crate) mod hot;
 pub(crate) mod intake;
 pub(crate) mod parked;
-mod send;
+pub(crate) mod send;
 pub(crate) mod serve;
 
 pub use body::BodyReader;
-pub(crate) use hot::{can_inline, finish, requests};
-pub(crate) use parked::{Burst, Parked, waker};
-pub(crate) use send::rate_of;
-pub(crate) use serve::{close_patiently, gone, post_action, timed_out};
+pub(crate) use hot::requests;
+pub(crate) use serve::{gone, timed_out};

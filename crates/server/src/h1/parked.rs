@@ -5,15 +5,16 @@
 //! turns out to need more than that goes on in a task.
 
 use super::hot::{self, Stand};
+use super::send::can_inline;
 use super::serve::{self, Begin};
 use crate::connection::Connection;
-use crate::driver::{self, Arrived};
 use crate::flow::Pending;
+use crate::hand_over::{self, Arrived};
 use crate::limits::BURST_BYTES_MAX;
 use crate::logged::Logged;
 use crate::phases::{self, Run};
 use crate::request::Request;
-use crate::thread::Thread;
+use crate::table::Thread;
 use brisk_net::{Loop, Mailbox, clock};
 use std::io;
 use std::ops::Range;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 /// A request with what it waits for. Dropped half-way, it is logged.
-pub(crate) struct Parked {
+pub struct Parked {
     r: Logged,
     pending: Box<dyn Pending>,
 }
@@ -56,7 +57,7 @@ pub(crate) fn waker(key: u64) -> Waker {
 /// What is to be sent when everybody has had its turn. Peers that get all they get at once are woken once, and a wake-up
 /// costs more than what it takes to make an answer.
 #[derive(Default)]
-pub(crate) struct Burst {
+pub struct Burst {
     /// Requests that begin to wait: their first turn sends what they ask.
     begun: Vec<(u32, Rc<Connection>, Box<Parked>)>,
     answers: Vec<Answer>,
@@ -93,7 +94,7 @@ pub fn wake(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parked: Box<P
     let id = conn.id;
     let work = AssertUnwindSafe(|| ask(thread, index, conn, parked));
     if catch_unwind(work).is_err() {
-        driver::panicked(thread, id);
+        hand_over::panicked(thread, id);
         thread.release(index);
     }
 }
@@ -130,7 +131,7 @@ fn send_answers(thread: &Rc<Thread>) {
 }
 
 fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Parked>) {
-    let waker = conn.waker(thread.key_of(index));
+    let waker = conn.waker(|| waker(thread.key_of(index)));
     loop {
         let turn = parked.pending.poll(&mut parked.r, &mut Context::from_waker(waker));
         let Poll::Ready(flow) = turn else { return thread.set_parked(index, parked) };
@@ -146,7 +147,7 @@ fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Pa
         drop(pending);
         let Some(r) = r.release() else { return thread.release(index) };
         return match run {
-            Run::Respond if hot::can_inline(&r) => answer(thread, index, conn, r),
+            Run::Respond if can_inline(&r) => answer(thread, index, conn, r),
             run => serve::spawn(thread, index, conn, Vec::new(), Begin::Request(r, run)),
         };
     }
@@ -178,7 +179,7 @@ fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, bytes: &[u8], sta
                 return thread.rest(index, &conn, until_ms);
             }
             thread.set_idle(index, until_ms);
-            return driver::go_on(thread, index);
+            return hand_over::go_on(thread, index);
         }
         Stand::Close { clean } => Stand::Close { clean: clean && !has_input },
         stand => stand,

@@ -1,9 +1,10 @@
 //! Sending a response body, pulled piece by piece.
 
 use crate::connection::Connection;
-use crate::core::Rate;
+use crate::core::http_conf::Rate;
 use crate::files::OpenFile;
-use crate::limits::{COPY_CHUNK_BYTES, SENDFILE_CHUNK_BYTES, SMALL_BODY_BYTES_MAX};
+use crate::limits::{COPY_CHUNK_BYTES, INLINE_BODY_BYTES_MAX, SENDFILE_CHUNK_BYTES, SMALL_BODY_BYTES_MAX};
+use crate::logged::refusal_delay;
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
@@ -454,4 +455,34 @@ async fn yield_now() {
         Poll::Pending
     })
     .await;
+}
+
+/// Whether the response is complete in memory and nothing of the request is left to be read.
+pub fn can_inline(r: &Request) -> bool {
+    let in_memory = match &r.resp.body {
+        Body::Empty => true,
+        Body::One(Piece::Bytes(text)) => text.len() as u64 <= INLINE_BODY_BYTES_MAX,
+        Body::One(Piece::File { file, range }) => {
+            file.content.is_some() && range.end - range.start <= INLINE_BODY_BYTES_MAX
+        }
+        Body::Many(pieces) => pieces.len() <= 16 && pieces.iter().all(|p| matches!(p, Piece::Bytes(_))),
+        Body::Stream(_) => false,
+    };
+    in_memory
+        && r.has_no_body()
+        && r.resp.body.len().is_some_and(|len| len <= INLINE_BODY_BYTES_MAX)
+        && r.resp.trailers.is_empty()
+        && !is_rate_limited(r)
+        && r.core().post_action.is_none()
+        || (matches!(r.resp.body, Body::Empty)
+            && r.has_no_body()
+            && r.core().post_action.is_none()
+            && r.resp.trailers.is_empty())
+}
+
+/// Whether the response is to be slowed down.
+pub fn is_rate_limited(r: &Request) -> bool {
+    r.reply.limit_rate.is_some_and(|rate| rate > 0)
+        || (r.reply.limit_rate.is_none() && !matches!(r.core().limit_rate, Rate::Bytes(0)))
+        || !refusal_delay(r).is_zero()
 }

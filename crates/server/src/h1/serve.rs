@@ -1,19 +1,19 @@
 //! The task of a connection that has to wait: it ends when the driver can have the connection again, or closes it.
 
-use super::hot::finish;
 use super::{head, intake, send};
 use crate::body::RequestBody;
-use crate::connection::{Connection, Cut};
-use crate::core::{CoreConf, LingeringClose, Rate};
-use crate::driver;
-use crate::failure;
+use crate::connection::Connection;
+use crate::core::http_conf::{CoreConf, LingeringClose};
 use crate::limits::{LOG_WAIT_MS_MAX, SMALL_BODY_BYTES_MAX};
-use crate::logged::{Logged, delay_refusal, refusal_delay};
+use crate::logged::{Logged, delay_refusal, finish};
 use crate::phases::{self, Run};
-use crate::request::{Persistence, Request};
+use crate::request::Request;
+use crate::request::reply::Persistence;
 use crate::response::{Body, Piece};
-use crate::thread::Thread;
-use crate::tls;
+use crate::table::Thread;
+use crate::tls::{ocsp, opening};
+use crate::{failure, hand_over};
+use brisk_host::peer::Cut;
 use brisk_net::{clock, timeout};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ pub enum Begin {
     /// With the question whether the client's certificate was revoked.
     Ask,
     /// With certificates that a handshake needs.
-    Load(Box<tls::Load>),
+    Load(Box<opening::Load>),
     /// With a request that has to wait.
     Request(Box<Request>, Run),
     /// With the end.
@@ -86,7 +86,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         match catch_unwind(turn) {
             Ok((poll, false)) => return poll,
             Ok((_, true)) => {}
-            Err(_) => driver::panicked(&self.thread, self.id),
+            Err(_) => hand_over::panicked(&self.thread, self.id),
         }
         self.thread.release(self.index);
         Poll::Ready(())
@@ -105,11 +105,11 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
             Next::Read(Duration::ZERO)
         }
         Begin::Ask => {
-            tls::ask_about_client(&thread.live(), &conn).await;
+            ocsp::ask_about_client(&thread.live(), &conn).await;
             Next::Read(Duration::ZERO)
         }
         Begin::Load(load) => {
-            let has_session = tls::finish(&thread.live(), &conn, *load).await;
+            let has_session = opening::finish(&thread.live(), &conn, *load).await;
             // The session has bytes to begin with.
             conn.io.mark_readable();
             if has_session { Next::Read(Duration::ZERO) } else { Next::Drop }
@@ -118,7 +118,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         Begin::Request(r, run) => handle(&thread, &conn, r, run).await,
     };
     match next {
-        Next::Read(keepalive) if driver::resume(&thread, index, &conn, keepalive) => {}
+        Next::Read(keepalive) if hand_over::resume(&thread, index, &conn, keepalive) => {}
         next => close(&thread, index, &conn, next).await,
     }
 }
@@ -336,11 +336,4 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
         }
     }
     thread.release(index);
-}
-
-/// Whether the response is to be slowed down.
-pub fn is_rate_limited(r: &Request) -> bool {
-    r.reply.limit_rate.is_some_and(|rate| rate > 0)
-        || (r.reply.limit_rate.is_none() && !matches!(r.core().limit_rate, Rate::Bytes(0)))
-        || !refusal_delay(r).is_zero()
 }

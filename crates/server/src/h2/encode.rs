@@ -1,10 +1,10 @@
 //! Serialising a response head, in the order of HTTP/1.1's: a block that hangs on no table's state, so that it can be
 //! kept and sent again to anybody.
 
-use crate::extended;
 use crate::request::Request;
 use crate::special::server_token;
 use crate::text::Text;
+use crate::tunnel;
 use brisk_h2::hpack::{write_clean, write_foreign, write_literal, write_named, write_status};
 use brisk_http::range::write_number;
 use brisk_http::{date, status};
@@ -15,7 +15,7 @@ const DATE: usize = 33;
 /// Appends the head's block; gives where the date's 29 bytes are, if it is ours.
 pub fn head(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
     let resp = &r.resp;
-    write_status(extended::wire_status(r), out);
+    write_status(tunnel::wire_status(r), out);
     match &resp.server {
         Some(server) if server.is_empty() => {}
         Some(server) => write_clean(b"server", server, out),

@@ -1,13 +1,14 @@
 //! Requests from header blocks: fields become the request's head as HTTP/1.1's parser would have left it, so that
 //! nobody behind this has to know where it came from.
 
-use crate::conf::ListenId;
+use crate::conf::ids::ListenId;
 use crate::connection::Connection;
 use crate::extended::{self, ExtendedConnect};
 use crate::h1::intake;
-use crate::request::{Persistence, Request};
-use crate::thread::Thread;
-use crate::tls;
+use crate::request::Request;
+use crate::request::reply::Persistence;
+use crate::table::Thread;
+use crate::tls::admit;
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::hpack::table::STATIC;
 use brisk_h2::hpack::{Checks, Field, FieldSink};
@@ -409,7 +410,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         );
         return Err(421);
     }
-    tls::admit(r)?;
+    admit::admit(r)?;
     if odd {
         drop_invalid(r);
     }

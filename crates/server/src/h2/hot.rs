@@ -5,24 +5,29 @@ use super::encode;
 use super::head::{self, Fault, Intake, Taken};
 use super::life::{self, How};
 use super::session::{Session, Value, reset_of};
-use crate::conf::ListenId;
+use crate::conf::ids::ListenId;
 use crate::connection::Connection;
-use crate::core::{Http2Conf, LogLevel};
-use crate::h1::{can_inline, finish, intake};
+use crate::core::http_conf::Http2Conf;
+use crate::h1::intake;
+use crate::h1::send::can_inline;
 use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
 };
+use crate::live::Live;
+use crate::logged::finish;
 use crate::memory;
 use crate::phases::{self, Run};
 use crate::prepared::{self, Answer};
 use crate::request::Request;
 use crate::response::{Body, Piece};
-use crate::stream::{Exchange, Session as _, Streams as _, serve};
-use crate::thread::{Live, Thread};
+use crate::stream::exchange::Exchange;
+use crate::stream::{Session as _, Streams as _, serve};
+use crate::table::Thread;
 use brisk_h2::conn::{Config, Role};
 use brisk_h2::hpack::Limits;
 use brisk_h2::priority::Priority;
 use brisk_h2::{Connection as Engine, ConnectionError, ErrorCode, Event, PREFACE, Settings, frame};
+use brisk_host::log::LogLevel;
 use brisk_http::{HeaderId, status};
 use brisk_net::clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -124,7 +129,7 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
         }
         Ok(Err(error)) => life::fail(session, conn, &error),
         Err(_) => {
-            crate::driver::panicked(&session.thread, conn.id);
+            crate::hand_over::panicked(&session.thread, conn.id);
             life::close(session, conn, How::Broken);
         }
     }
@@ -339,7 +344,7 @@ fn request(
     intake::begin(&mut r, conn, listen);
     limit_requests(session, live, conn);
     // It decides when the answer leaves, not what it is.
-    if let Some(value) = r.head.parsed.find(HeaderId::Priority).map(|h| h.value.of(&r.head.buf)) {
+    if let Some(value) = r.head.field(HeaderId::Priority) {
         let priority = Priority::parse(value);
         session.engine.borrow_mut().set_priority(stream, priority);
     }
@@ -398,7 +403,12 @@ pub fn answer(
     if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
         *value = Some(exchange.clone());
     }
-    serve::spawn(exchange, r, run, malformed);
+    serve::spawn(exchange, r, run, malformed, encode_head);
+}
+
+/// A final head that is sent once: where its date is does not matter.
+fn encode_head(r: &Request, out: &mut Vec<u8>) {
+    encode::head(r, out);
 }
 
 /// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last.

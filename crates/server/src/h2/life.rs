@@ -2,11 +2,12 @@
 
 use super::session::{Session, Stage};
 use crate::connection::Connection;
-use crate::core::{CoreConf, LogLevel};
-use crate::h1;
+use crate::core::http_conf::CoreConf;
+use crate::h1::serve;
 use crate::limits::H2_LEAVE_MS;
 use crate::stream::Session as _;
 use brisk_h2::{ConnectionError, ErrorCode};
+use brisk_host::log::LogLevel;
 use brisk_net::clock;
 use std::rc::Rc;
 
@@ -36,7 +37,7 @@ pub fn close(session: &Session, conn: &Rc<Connection>, how: How) {
         }
         How::Patient => {
             conn.sends.set(true);
-            h1::close_patiently(&thread, index, conn.clone());
+            serve::close_patiently(&thread, index, conn.clone());
         }
     }
 }

@@ -8,12 +8,11 @@
 //! Nothing that a peer sends is kept beyond a bound: bodies by flow control, heads by the limits of the decoder, and
 //! what is to be sent by not reading on while the peer does not take it.
 
-mod encode;
-mod head;
-mod hot;
-mod life;
-mod session;
-mod upgrade;
+pub(crate) mod encode;
+pub(crate) mod head;
+pub(crate) mod hot;
+pub(crate) mod life;
+pub(crate) mod session;
+pub(crate) mod upgrade;
 
 pub(crate) use hot::{begin, is_preface};
-pub(crate) use upgrade::{SWITCHING, begin as upgrade, wanted as wants_upgrade};

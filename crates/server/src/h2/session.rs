@@ -3,11 +3,12 @@
 use super::{encode, hot, life};
 use crate::connection::Connection;
 use crate::limits::{H2_OUT_BYTES_LOW, H2_OUT_BYTES_MAX, H2_TURN_BYTES_MAX};
-use crate::request::Request;
 use crate::response::Piece;
-use crate::stream::{self, Exchange, Outgoing, Reset, StreamId, Streams, Stuck};
+use crate::stream;
+use crate::stream::exchange::{Exchange, Outgoing, Stuck};
+use crate::stream::{Reset, StreamId, Streams};
+use crate::table::Thread;
 use crate::text::Text;
-use crate::thread::Thread;
 use brisk_h2::hpack::write_status;
 use brisk_h2::{Connection as Engine, ErrorCode, frame};
 use brisk_net::{clock, file, sleep};
@@ -315,16 +316,8 @@ pub fn reset_of(code: ErrorCode) -> Reset {
 }
 
 impl Streams for Session {
-    fn thread(&self) -> &Rc<Thread> {
-        &self.thread
-    }
-
     fn head_overhead(&self) -> u64 {
         frame::HEAD_BYTES as u64
-    }
-
-    fn encode_head(&self, r: &Request, out: &mut Vec<u8>) {
-        encode::head(r, out);
     }
 
     fn encode_interim(&self, status: u16, fields: &[(Text, Text)], out: &mut Vec<u8>) {

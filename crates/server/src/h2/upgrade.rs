@@ -5,8 +5,8 @@ use super::hot;
 use crate::base64;
 use crate::connection::Connection;
 use crate::request::Request;
-use crate::stream::Exchange;
-use crate::thread::Thread;
+use crate::stream::exchange::Exchange;
+use crate::table::Thread;
 use brisk_http::framing::connection_tokens;
 use brisk_http::head::Span;
 use brisk_http::{HeaderId, Version};
@@ -22,7 +22,7 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
     let value = r.header(HeaderId::Upgrade)?;
     let asks = connection_tokens(value).any(|token| token.eq_ignore_ascii_case(b"h2c"));
     let listed = |name: &[u8]| {
-        let mut values = r.head.parsed.all(HeaderId::Connection).map(|h| h.value.of(&r.head.buf));
+        let mut values = r.head.fields(HeaderId::Connection);
         values.any(|value| connection_tokens(value).any(|token| token.eq_ignore_ascii_case(name)))
     };
     let once = r.head.parsed.has(HeaderId::Http2Settings)

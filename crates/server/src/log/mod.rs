@@ -7,9 +7,9 @@ pub use brisk_host::log::{
 };
 
 use crate::connection::Connection;
+use crate::live::Live;
 use crate::purity::Effects;
 use crate::request::Request;
-use crate::thread::Live;
 use std::fmt;
 
 /// Looks whether everything about a new connection is to be logged.
@@ -118,4 +118,37 @@ impl Witness {
         entry.all_about(self.about.clone());
         self.logs.write_whole(&entry, self.debug);
     }
+}
+
+impl Request {
+    /// Whether messages of this level are wanted.
+    pub fn logs(&self, level: LogLevel) -> bool {
+        self.core().logs(level) || self.client.connection().is_some_and(|conn| conn.debug.get())
+    }
+
+    /// Writes a message to the error logs of the location. Use [`rlog!`](crate::rlog).
+    pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        request(self, level, message);
+    }
+}
+
+/// `dlog!(r, "using configuration \"{}\"", name)`: a step of the request's way, for `error_log … debug` and
+/// `debug_connection`. Where neither is configured it costs one branch.
+#[macro_export]
+macro_rules! dlog {
+    ($r:expr, $($arg:tt)*) => {
+        if $crate::log::may_debug() {
+            $crate::rlog!($r, Debug, $($arg)*);
+        }
+    };
+}
+
+/// `rlog!(r, Error, "open() \"{}\" failed", path)`: to the error logs, if the level is wanted.
+#[macro_export]
+macro_rules! rlog {
+    ($r:expr, $level:ident, $($arg:tt)*) => {
+        if $r.logs($crate::log::LogLevel::$level) {
+            $r.log($crate::log::LogLevel::$level, format_args!($($arg)*));
+        }
+    };
 }

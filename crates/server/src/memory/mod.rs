@@ -1,8 +1,8 @@
 //! Memory: what each connection holds, how much the process may hold, and what is done when it holds more.
 
-mod relief;
+pub(crate) mod relief;
 
-use crate::metrics::Counter;
+use brisk_host::metrics::Counter;
 
 pub(crate) use brisk_host::memory::ACCEPT_PAUSES;
 pub use brisk_host::memory::{Account, Budget, Charge, limit};

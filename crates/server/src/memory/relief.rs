@@ -5,9 +5,9 @@
 
 use super::CLOSED;
 use crate::connection::Connection;
-use crate::core::LogLevel;
 use crate::limits::{MEMORY_LOG_MS, MEMORY_RATE_BYTES, MEMORY_SURVEY_MS};
-use crate::thread::{Slot, State, Thread};
+use crate::table::{Slot, State, Thread};
+use brisk_host::log::LogLevel;
 use brisk_host::memory::{Level, Look, take_grown};
 use brisk_net::{clock, sleep};
 use std::cmp::Reverse;

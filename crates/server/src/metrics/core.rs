@@ -117,7 +117,7 @@ fn tls(to: &mut Scrape) {
     let (clients, servers) = brisk_net::tls_handshakes();
     let help = "TLS handshakes with clients by outcome.";
     let outcomes =
-        [("full", clients.full), ("resumed", clients.resumed), ("failed", crate::tls::FAILED.get())];
+        [("full", clients.full), ("resumed", clients.resumed), ("failed", crate::tls::opening::FAILED.get())];
     for (outcome, count) in outcomes {
         to.counter("brisk_tls_handshakes_total", help, &[("outcome", outcome)], count);
     }

@@ -4,17 +4,17 @@
 //! Each area declares what it has in one function: [`Module::metrics`](crate::module::Module::metrics), or a line in
 //! `core.rs` for what belongs to no module. Names follow Prometheus' conventions: `brisk_area_what_unit`.
 
-mod core;
-mod requests;
+pub(crate) mod core;
+pub mod places;
+pub(crate) mod requests;
 
 pub use brisk_host::metrics::{Counter, Families, Histogram};
 
-pub(crate) use requests::{Ended, record};
-pub use requests::{Places, PlacesOfThread};
-
-use crate::conf::Snapshot;
-use crate::log::LogFile;
-use crate::thread::{Live, Shared, Thread};
+use crate::conf::snapshot::Snapshot;
+use crate::live::Live;
+use crate::shared::Shared;
+use crate::table::Thread;
+use brisk_host::log::LogFile;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Who a request came from: its connection, or its stream there, and what it makes the process hold.
 
 use crate::connection::Connection;
-use crate::counters::Ongoing;
-use crate::stream::Exchange;
+use crate::shared::Ongoing;
+use crate::stream::exchange::Exchange;
 use brisk_host::memory::Charge;
 use std::cell::OnceCell;
 use std::rc::Rc;

@@ -3,10 +3,10 @@
 use crate::extended::ExtendedConnect;
 use crate::limits::WAITING_SLACK_BYTES_MAX;
 use brisk_host::vars::emptied;
-use brisk_http::RequestHead;
 use brisk_http::framing::BodyFraming;
 use brisk_http::head::{Header, Span};
 use brisk_http::uri::Target;
+use brisk_http::{HeaderId, RequestHead};
 use std::mem::take;
 
 /// See the module's head.
@@ -51,6 +51,16 @@ impl Head {
         let spans = self.parsed.headers.capacity() * size_of::<Header>()
             + self.parsed.ignored.capacity() * size_of::<Span>();
         spans + self.buf.capacity() + self.target.path.capacity() + self.host.capacity()
+    }
+
+    /// The value of a field.
+    pub(crate) fn field(&self, id: HeaderId) -> Option<&[u8]> {
+        self.parsed.find(id).map(|field| field.value.of(&self.buf))
+    }
+
+    /// The values of all fields of one name, in their order.
+    pub(crate) fn fields(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
+        self.parsed.all(id).map(|field| field.value.of(&self.buf))
     }
 
     /// Copies into an empty one what subrequests have of it: all but the body, and a tunnel that is asked for.

@@ -1,14 +1,15 @@
 //! A request on its way through the phases, in parts that each own what belongs together.
 
-mod client;
-mod evidence;
-mod head;
-mod progress;
-mod reply;
-mod route;
-mod state;
+pub(crate) mod body;
+pub(crate) mod client;
+pub(crate) mod evidence;
+pub(crate) mod head;
+pub(crate) mod progress;
+pub(crate) mod reply;
+pub(crate) mod route;
+pub(crate) mod state;
 
-pub(crate) use client::Carrier;
+pub use body::{Content, RequestBody};
 pub use client::{Client, ClientWatch};
 pub use evidence::Evidence;
 pub use head::Head;
@@ -17,21 +18,19 @@ pub use reply::{Interim, Persistence, Reply};
 pub use route::{Cursor, Phase, Route};
 pub use state::{Sender, Shared, State, Values};
 
-use crate::body::RequestBody;
-use crate::conf::Snapshot;
-use crate::core::{CoreConf, LogLevel};
+use crate::conf::snapshot::Snapshot;
+use crate::core::http_conf::CoreConf;
 use crate::files::{Cold, Deps, Files, Found};
 use crate::flow::Flow;
 use crate::limits::WAITING_REQUEST_BYTES;
+use crate::live::Live;
 use crate::purity::Dependencies;
 use crate::response::Response;
-use crate::thread::{Live, Thread};
+use crate::table::Thread;
 use brisk_http::Method;
-use brisk_net::Loop;
-use brisk_net::clock;
 use brisk_net::file::Symlinks;
+use brisk_net::{Loop, clock};
 use std::borrow::Cow;
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::path::Path;
 use std::pin::pin;
@@ -179,35 +178,4 @@ impl Request {
         let lag_us = Loop::current().lag_us();
         lag_us.min(clock::precise_us().saturating_sub(self.conn().caught_up_us.get()))
     }
-
-    /// Whether messages of this level are wanted.
-    pub fn logs(&self, level: LogLevel) -> bool {
-        self.core().logs(level) || self.client.connection().is_some_and(|conn| conn.debug.get())
-    }
-
-    /// Writes a message to the error logs of the location. Use [`rlog!`](crate::rlog).
-    pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
-        crate::log::request(self, level, message);
-    }
-}
-
-/// `dlog!(r, "using configuration \"{}\"", name)`: a step of the request's way, for `error_log … debug` and
-/// `debug_connection`. Where neither is configured it costs one branch.
-#[macro_export]
-macro_rules! dlog {
-    ($r:expr, $($arg:tt)*) => {
-        if $crate::log::may_debug() {
-            $crate::rlog!($r, Debug, $($arg)*);
-        }
-    };
-}
-
-/// `rlog!(r, Error, "open() \"{}\" failed", path)`: to the error logs, if the level is wanted.
-#[macro_export]
-macro_rules! rlog {
-    ($r:expr, $level:ident, $($arg:tt)*) => {
-        if $r.logs($crate::core::LogLevel::$level) {
-            $r.log($crate::core::LogLevel::$level, format_args!($($arg)*));
-        }
-    };
 }

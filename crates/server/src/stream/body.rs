@@ -1,11 +1,8 @@
 //! Taking a request's body from its stream.
 
 use super::exchange::Exchange;
-use crate::failure;
+use crate::failure::body as failure;
 use crate::limits::{BODY_PIECE_BYTES, H2_BODY_WINDOW_BYTES};
-use crate::request::Request;
-use brisk_http::HeaderId;
-use brisk_http::framing::BodyFraming;
 use brisk_net::{Failure, sleep};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -31,10 +28,9 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// The body of `r`, from its start.
-    pub fn new(r: &Request, exchange: &Rc<Exchange>) -> BodyReader {
-        let expects = r.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
-        let limit = if r.head.framing == BodyFraming::Chunked { r.core().client_max_body_size } else { 0 };
+    /// The body of a stream's request, from its start. `limit`: most bytes, if it is of unknown length; 0: any number.
+    /// `expects`: the client waits for leave to send it.
+    pub fn new(exchange: &Rc<Exchange>, limit: u64, expects: bool) -> BodyReader {
         let done = exchange.ended.get() && exchange.input.borrow().is_empty() && !exchange.malformed.get();
         BodyReader {
             exchange: exchange.clone(),
@@ -81,7 +77,7 @@ impl BodyReader {
             ready!(timer.as_mut().poll(cx));
             self.timer = None;
             self.broken = true;
-            return Poll::Ready(Err(failure::body::timed_out()));
+            return Poll::Ready(Err(failure::timed_out()));
         }
         self.timer = None;
         let taken = self.take(out);
@@ -127,18 +123,18 @@ impl BodyReader {
     fn take(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         let mut input = self.exchange.input.borrow_mut();
         if self.exchange.malformed.get() {
-            return Err(failure::body::other_length());
+            return Err(failure::other_length());
         }
         if input.is_empty() {
             if self.exchange.ended.get() {
                 self.done = true;
                 return Ok(false);
             }
-            return Err(failure::body::gone());
+            return Err(failure::gone());
         }
         let count = input.len().min(BODY_PIECE_BYTES);
         if self.limit > 0 && count as u64 > self.limit.saturating_sub(self.received) {
-            return Err(failure::body::too_large(self.received, count as u64));
+            return Err(failure::too_large(self.received, count as u64));
         }
         out.extend_from_slice(&input[..count]);
         if count == input.len() {

@@ -2,11 +2,12 @@
 //! stream is still there.
 
 use super::{Reset, Session, StreamId};
-use crate::connection::{Connection, Cut};
+use crate::connection::Connection;
 use crate::files::OpenFile;
-use crate::request::Interim;
+use crate::request::reply::Interim;
 use crate::response::Piece;
 use crate::text::Text;
+use brisk_host::peer::Cut;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};

@@ -4,20 +4,13 @@
 //! all protocols: an [`Exchange`] has the body that has come and the piece that is to leave, [`serve`] answers the request,
 //! [`BodyReader`] takes the body. None of them knows frames.
 
-mod body;
-mod exchange;
+pub(crate) mod body;
+pub(crate) mod exchange;
 pub mod serve;
 
-pub use body::BodyReader;
-pub use exchange::{Exchange, Outgoing, Stuck};
-
 use crate::connection::Connection;
-use crate::request::Request;
 use crate::text::Text;
-use crate::thread::Thread;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
 
 /// A stream's number; as wide as HTTP/3's (RFC 9000 §2.1).
 pub type StreamId = u64;
@@ -77,14 +70,8 @@ pub trait Session: Streams {
 
 /// The streams of such a connection, as the tasks of requests see them. A stream that is gone takes no harm.
 pub trait Streams {
-    /// The thread that it lives on.
-    fn thread(&self) -> &Rc<Thread>;
-
     /// Bytes of framing around a head.
     fn head_overhead(&self) -> u64;
-
-    /// Appends the final head of `r` in the protocol's coding.
-    fn encode_head(&self, r: &Request, out: &mut Vec<u8>);
 
     /// Appends the head of an interim response.
     fn encode_interim(&self, status: u16, fields: &[(Text, Text)], out: &mut Vec<u8>);
@@ -127,42 +114,4 @@ pub trait Streams {
 
     /// It has ended, and its stream with it; `was_gone`: that had ended before.
     fn ended(&self, stream: StreamId, was_gone: bool);
-}
-
-/// Flushes every connection that has got something to send since the last turn.
-pub fn flush_touched(thread: &Rc<Thread>) {
-    loop {
-        let list = thread.dirty.take();
-        if list.is_empty() {
-            return;
-        }
-        for index in list {
-            let conn = thread
-                .slots
-                .borrow()
-                .get(index as usize)
-                .and_then(|(_, slot)| slot.as_ref().map(|slot| slot.conn.clone()));
-            let Some(conn) = conn else { continue };
-            if conn.session().is_some_and(|session| session.flush_touched(&conn)) {
-                // It has used up its turn: it goes on after the others.
-                brisk_net::spawn(one_turn());
-            }
-        }
-        if !thread.dirty.borrow().is_empty() {
-            return;
-        }
-    }
-}
-
-/// Keeps the loop from sleeping.
-async fn one_turn() {
-    let mut turned = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut turned, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

@@ -3,15 +3,18 @@
 use super::Reset;
 use super::exchange::{Exchange, Stop, Stuck};
 use crate::body::RequestBody;
-use crate::connection::Cut;
-use crate::core::{CoreConf, Rate};
+use crate::core::http_conf::{CoreConf, Rate};
 use crate::failure;
 use crate::files::OpenFile;
-use crate::h1::{self, rate_of};
+use crate::h1::send::rate_of;
+use crate::h1::serve::post_action;
 use crate::logged::{Logged, delay_refusal};
 use crate::phases::{self, Run};
-use crate::request::{Carrier, Request};
+use crate::request::Request;
+use crate::request::client::Carrier;
 use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
+use crate::table::Thread;
+use brisk_host::peer::Cut;
 use brisk_http::status;
 use brisk_net::{Failure, blocking, clock, file, sleep, timeout};
 use std::cell::RefCell;
@@ -23,15 +26,18 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+/// Appends the final head of a request's response in the protocol's coding.
+pub type EncodeHead = fn(&Request, &mut Vec<u8>);
+
 /// Starts it. `malformed`: whatever is answered, the stream ends with an error.
-pub fn spawn(exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool) {
+pub fn spawn(exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool, encode: EncodeHead) {
     exchange.session().begun();
     exchange.malformed.set(malformed);
     r.client.carrier = Some(Carrier::Stream(exchange.clone()));
     r.reply.interim = Some(exchange.clone());
     let task = Guard {
         cut: exchange.cut.clone(),
-        future: Some(Box::pin(serve(exchange.clone(), r, run))),
+        future: Some(Box::pin(serve(exchange.clone(), r, run, encode))),
         exchange,
     };
     brisk_net::spawn(task);
@@ -60,7 +66,11 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
         match catch_unwind(turn) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(())) => {}
-            Err(_) => crate::driver::panicked(this.exchange.session().thread(), this.exchange.conn.id),
+            Err(_) => {
+                if let Some(thread) = Thread::current() {
+                    crate::hand_over::panicked(&thread, this.exchange.conn.id);
+                }
+            }
         }
         let was_gone = this.exchange.gone.get().is_some();
         this.exchange.session().ended(this.exchange.id, was_gone);
@@ -69,17 +79,17 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
 }
 
 /// Drives a request to its end.
-async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run) {
+async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, encode: EncodeHead) {
     let mut r = Logged::new(r);
     match phases::drive(&mut r, run).await {
-        Run::Respond => respond(&exchange, &mut r).await,
+        Run::Respond => respond(&exchange, &mut r, encode).await,
         _ => {
             // nginx: a client that was too slow has broken the rules.
             let why = if r.resp.status == 408 { Reset::Protocol } else { Reset::Internal };
             exchange.session().reset(exchange.id, why);
         }
     }
-    h1::post_action(&mut r).await;
+    post_action(&mut r).await;
     r.take_back_body();
     if r.has_unread_body() && exchange.gone.get().is_none() && !exchange.malformed.get() {
         discard(&exchange, &mut r).await;
@@ -112,13 +122,13 @@ async fn discard(exchange: &Rc<Exchange>, r: &mut Request) {
 }
 
 /// Sends the response.
-async fn respond(exchange: &Rc<Exchange>, r: &mut Request) {
+async fn respond(exchange: &Rc<Exchange>, r: &mut Request, encode: EncodeHead) {
     delay_refusal(r).await;
     r.reply.interim = None;
     exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);
-    exchange.session().encode_head(r, &mut block);
+    encode(r, &mut block);
     if r.core().post_action.is_none() {
         r.thread.clone().reduce(r);
     }

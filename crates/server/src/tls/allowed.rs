@@ -6,7 +6,7 @@
 //! is never `..`. A value that the configuration itself spells out (`map`, `geo`, `split_clients`) may be anything.
 
 use crate::limits::VERIFY_DEPTH_MAX;
-use crate::vars::{Kind, Part, Table, Template, VarId};
+use brisk_host::vars::{Context, Kind, Part, Table, Template, VarId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct Allowed {
 
 impl Allowed {
     /// From names as the configuration has them; relative ones begin at `prefix`.
-    pub fn new(names: &[Template], vars: &Table, prefix: &str) -> Allowed {
+    pub fn new<C: Context>(names: &[Template], vars: &Table<C>, prefix: &str) -> Allowed {
         let mut compiler = Compiler { vars, known: HashMap::new(), depth: 0 };
         let patterns = names.iter().map(|name| compiler.pattern(name)).collect();
         Allowed { prefix: prefix.as_bytes().into(), patterns }
@@ -51,13 +51,13 @@ impl Allowed {
     }
 }
 
-struct Compiler<'t> {
-    vars: &'t Table,
+struct Compiler<'t, C: 'static> {
+    vars: &'t Table<C>,
     known: HashMap<VarId, Arc<[Pattern]>>,
     depth: usize,
 }
 
-impl Compiler<'_> {
+impl<C: Context> Compiler<'_, C> {
     fn pattern(&mut self, name: &Template) -> Pattern {
         let mut pieces = Vec::new();
         for (at, part) in name.parts().iter().enumerate() {
@@ -135,8 +135,8 @@ fn names(text: &[u8], start: usize, out: &mut Vec<usize>) {
 mod tests {
     use super::*;
     use crate::request::Request;
-    use crate::vars::Eval;
     use brisk_conf::{FileId, Span, Token};
+    use brisk_host::vars::Eval;
 
     struct Values(Vec<Template>);
 
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    fn table() -> Table {
+    fn table() -> Table<Request> {
         let mut vars = Table::default();
         for (name, values) in
             [("whole", &["/keys/a.key", "b.key", "/by/$name/c.key", ""][..]), ("cycle", &["x$cycle"])]
@@ -161,7 +161,7 @@ mod tests {
         vars
     }
 
-    fn template(vars: &mut Table, text: &str) -> Template {
+    fn template(vars: &mut Table<Request>, text: &str) -> Template {
         let span = Span { file: FileId(0), start: 0, end: 0 };
         let token = Token { value: text.as_bytes().into(), span, quoted: false };
         Template::parse(vars, &token).unwrap()

@@ -1,53 +1,16 @@
-//! What a `server` block says about TLS.
+//! What the sessions of a server are made with.
 
-use super::allowed::Allowed;
-use super::source::{Pair, Source, Sources};
-use crate::conf::LogTarget;
-use crate::request::Request;
-use crate::thread::Thread;
-use crate::vars::Template;
+use super::source::{Source, Sources};
 use crate::zone::Zone;
-use brisk_tls::{Certificates, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys, Trust};
+use brisk_host::log::LogTarget;
+use brisk_host::thread::Thread;
+use brisk_host::vars::Template;
+use brisk_tls::{Certificates, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 /// Memory for sessions that may be resumed with early data, where no cache is configured.
 const EARLY_SESSIONS_BYTES: usize = 4 << 20;
-
-/// `ssl_verify_client`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verify {
-    /// No certificate is asked for.
-    #[default]
-    Off,
-    /// A good certificate is required.
-    On,
-    /// A certificate is asked for, and must be good if it comes.
-    Optional,
-    /// Certificates of authorities that are not known here pass.
-    OptionalNoCa,
-}
-
-/// The rules of one server. Also a server without a certificate has some: it may be reached over another one's handshake.
-pub struct Rules {
-    /// Whether and how certificates are asked for.
-    pub verify: Verify,
-    /// Equal where clients' certificates are judged alike, by the same authorities; none where they are not judged.
-    pub clients: Option<[u8; 32]>,
-    /// Whom to trust.
-    pub trust: Option<Arc<Trust>>,
-    /// `ssl_verify_depth`.
-    pub depth: u32,
-    /// `ssl_ocsp`.
-    pub ocsp: Option<super::ocsp::Asking>,
-    /// `ssl_reject_handshake`.
-    pub reject: bool,
-    /// `ssl_handshake_timeout`; none: `client_header_timeout`.
-    pub handshake_timeout: Option<Duration>,
-    /// What handshakes need; nothing without certificates.
-    pub context: Option<Arc<Context>>,
-}
 
 /// Where certificates come from.
 pub enum Certs {
@@ -79,7 +42,7 @@ pub enum Sessions {
     Early,
 }
 
-/// See [`Rules::context`].
+/// See [`Rules::context`](super::rules::Rules::context).
 pub struct Context {
     /// The certificates.
     pub certs: Certs,
@@ -147,28 +110,6 @@ fn key_logger(target: LogTarget) -> KeyLogger {
             log.write(line.as_bytes());
         }
     })
-}
-
-/// What several paths with variables have come to in one handshake. The error is for the log: a client's value would lead
-/// to files that the configuration does not mean.
-pub(super) fn evaluate(
-    pairs: &[(Template, Template)],
-    prefix: &str,
-    r: &Request,
-    allowed: &Allowed,
-) -> Result<Vec<Pair>, String> {
-    let pair = |(certificate, key): &(Template, Template)| {
-        let pair = Pair::named(&certificate.eval(r), &key.eval(r), prefix);
-        for path in [&pair.certificate, &pair.key] {
-            if !path.starts_with("data:") && !allowed.has(path) {
-                return Err(format!(
-                    "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"
-                ));
-            }
-        }
-        Ok(pair)
-    };
-    pairs.iter().map(pair).collect()
 }
 
 /// The keys of tickets where no files are named: one set per lifetime, of the process, so that a reload does not end

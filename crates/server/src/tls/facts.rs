@@ -1,12 +1,8 @@
-//! What is known of a client from its handshake, and what that means for its requests.
+//! What is known of a client from its handshake.
 
-use super::context::{Rules, Verify};
-use crate::conf::ServerId;
-use crate::connection::Connection;
-use crate::purity::Dependencies;
-use crate::request::Request;
-use brisk_http::Method;
-use brisk_net::clock;
+use super::rules::{Rules, Verify};
+use crate::conf::ids::ServerId;
+use brisk_net::{Stream, clock};
 use brisk_tls::{Hello, Purpose, Refusal};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -44,29 +40,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether the request's server would have judged the client's certificate as the handshake's does.
-    pub fn are_of(&self, r: &Request) -> bool {
-        let own = r.snap().server(r.route.server).tls.as_ref().and_then(|rules| rules.clients);
-        own == self.rules.clients
-    }
-
-    /// Whether the name has led to the request's server, which has no certificate to shake hands with itself, and the
-    /// client has shown none although it must: another connection would end the same way, so [`admit`] refuses it as in nginx.
-    fn is_refused_anyway(&self, r: &Request) -> bool {
-        let rules = r.snap().server(r.route.server).tls.as_ref();
-        self.accepted.is_some()
-            && (self.server, self.generation) == (r.route.server, r.live.generation)
-            && rules.is_some_and(|rules| rules.verify == Verify::On)
-            && r.conn()
-                .io
-                .tls()
-                .is_some_and(|tls| tls.session(|session| session.peer_certificates().is_empty()))
-    }
-
     /// Whether the client's certificate is trusted.
-    pub fn verdict(&self, conn: &Connection) -> &Verdict {
+    pub fn verdict(&self, io: &Stream) -> &Verdict {
         self.verdict.get_or_init(|| {
-            let Some(tls) = conn.io.tls().filter(|_| self.rules.verify != Verify::Off) else {
+            let Some(tls) = io.tls().filter(|_| self.rules.verify != Verify::Off) else {
                 return Verdict::None;
             };
             tls.session(|session| {
@@ -82,75 +59,4 @@ impl Facts {
             })
         })
     }
-}
-
-/// A request for another host than the handshake was for, where that makes a difference.
-pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
-    let Some(facts) = r.conn().secure.get() else { return Ok(()) };
-    let rules = r.snap().server(r.route.server).tls.as_ref();
-    if rules.is_none_or(|rules| rules.verify == Verify::Off) {
-        return Ok(());
-    }
-    if facts.accepted.as_ref().is_some_and(|accepted| **accepted != *r.head.host) {
-        crate::rlog!(
-            r,
-            Info,
-            "client attempted to request the server name different from the one that was negotiated"
-        );
-        return Err(421);
-    }
-    // Without a name, or with one that no server has, the handshake was the default server's: its authorities have
-    // nothing to say here.
-    if !facts.are_of(r) && !facts.is_refused_anyway(r) {
-        crate::rlog!(
-            r,
-            Info,
-            "client attempted to request a server with other rules for client certificates"
-        );
-        return Err(421);
-    }
-    Ok(())
-}
-
-/// Whether a request has come before the end of the handshake, so that it may be a replay.
-pub fn is_early(r: &Request) -> bool {
-    r.tls_session(brisk_tls::Session::is_early).unwrap_or(false)
-}
-
-/// Whether a request may be carried out as far as TLS is concerned.
-pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
-    if r.conn().plain_on_tls.get() {
-        crate::rlog!(r, Info, "client sent plain HTTP request to HTTPS port");
-        return Err(497);
-    }
-    // RFC 8470 §5.2: what may be a replay is carried out only if that changes nothing.
-    if !matches!(r.route.method, Method::Get | Method::Head | Method::Options) && is_early(r) {
-        crate::rlog!(r, Info, "client sent a request in early data that is not safe to repeat");
-        return Err(425);
-    }
-    let live = r.live.clone();
-    let Some(rules) = live.snap.server(r.route.server).tls.as_ref() else { return Ok(()) };
-    if rules.verify == Verify::Off {
-        return Ok(());
-    }
-    // The answer is for this client.
-    r.depends_on(Dependencies::TLS);
-    let conn = r.conn().clone();
-    let Some(facts) = conn.secure.get() else { return Ok(()) };
-    match facts.verdict(&conn) {
-        Verdict::Bad(refusal) if rules.verify != Verify::OptionalNoCa || !refusal.is_unknown_authority() => {
-            crate::rlog!(r, Info, "client SSL certificate verify error: {refusal}");
-            return Err(495);
-        }
-        Verdict::None if rules.verify == Verify::On => {
-            crate::rlog!(r, Info, "client sent no required SSL certificate");
-            return Err(496);
-        }
-        _ => {}
-    }
-    if let Some(why) = &*facts.revocation.borrow() {
-        crate::rlog!(r, Info, "client SSL certificate verify error: {why}");
-        return Err(495);
-    }
-    Ok(())
 }

@@ -1,54 +1,27 @@
 //! Asking authorities about certificates (RFC 6960): the server's own, to send the answer along, and clients'.
 
+use super::answers::{Answers, Stapler};
 use super::facts::{Facts, Verdict};
 use super::source::Source;
 use crate::connection::Connection;
-use crate::core::{CoreConf, LogLevel};
+use crate::core::http_conf::CoreConf;
 use crate::limits::OCSP_RESPONSE_BYTES_MAX;
-use crate::thread::Live;
-use crate::zone::Zone;
+use crate::live::Live;
+use brisk_host::log::LogLevel;
 use brisk_net::connect::{Destination, Options, finish, start};
 use brisk_net::{Stream, clock, timeout};
 use brisk_tls::ocsp::{self, Status};
 use brisk_tls::{Certificate, Purpose};
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// nginx's time-out for responders.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// An answer is asked for anew after this time, even if it holds for longer, and not before the other.
 const REFRESH_SECS: (i64, i64) = (300, 3600);
-/// Bytes that an answer in a cache takes, roughly.
-const ANSWER_BYTES: u64 = 128;
-
-/// `ssl_stapling`, for one certificate.
-#[derive(Debug, Default)]
-pub struct Stapler {
-    /// `ssl_stapling_responder`.
-    pub responder: Option<String>,
-    /// Where the issuer is looked for if it is not sent with the certificate; DER.
-    pub issuers: Vec<Vec<u8>>,
-    /// `ssl_stapling_verify`.
-    pub verify: bool,
-    due: AtomicI64,
-    is_busy: AtomicBool,
-}
-
-impl Stapler {
-    /// Nothing was asked yet.
-    pub fn new(responder: Option<String>, issuers: Vec<Vec<u8>>, verify: bool) -> Stapler {
-        Stapler { responder, issuers, verify, ..Stapler::default() }
-    }
-
-    /// What is known is of another certificate.
-    pub(super) fn forget(&self) {
-        self.due.store(0, Ordering::Relaxed);
-    }
-}
 
 /// Asks for answers that are missing or old. Handshakes do not wait: what is not there yet is not sent.
 pub(super) fn refresh(sources: &[Arc<Source>], core: &Arc<CoreConf>, live: &Rc<Live>) {
@@ -70,7 +43,7 @@ pub(super) fn refresh(sources: &[Arc<Source>], core: &Arc<CoreConf>, live: &Rc<L
                 }
                 Err(why) => {
                     let text = format_args!("{why} while requesting certificate status");
-                    crate::worker::log_error(&live, LogLevel::Error, text);
+                    brisk_host::live::log_error(&live, LogLevel::Error, text);
                     REFRESH_SECS.0
                 }
             };
@@ -100,51 +73,10 @@ async fn fetch(
     }
 }
 
-/// `ssl_ocsp`.
-pub struct Asking {
-    /// Only about the client's own certificate, not about those of its authorities.
-    pub leaf: bool,
-    /// `ssl_ocsp_responder`.
-    pub responder: Option<String>,
-    /// `ssl_ocsp_cache`.
-    pub cache: Option<Arc<Zone>>,
-}
-
-/// Answers about clients' certificates: whether revoked, and until when that is known. The state of a zone.
-pub struct Answers {
-    entries: Mutex<HashMap<[u8; 32], (bool, i64)>>,
-    max: usize,
-}
-
-impl Answers {
-    /// Answers that take at most so many bytes.
-    pub fn new(bytes: u64) -> Answers {
-        Answers {
-            entries: Mutex::default(),
-            max: usize::try_from(bytes / ANSWER_BYTES).unwrap_or(usize::MAX),
-        }
-    }
-
-    fn get(&self, id: &[u8; 32], now: i64) -> Option<bool> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.get(id).filter(|(_, until)| now <= *until).map(|(revoked, _)| *revoked)
-    }
-
-    fn put(&self, id: [u8; 32], revoked: bool, until: i64, now: i64) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() >= self.max {
-            entries.retain(|_, (_, until)| now <= *until);
-        }
-        if entries.len() < self.max {
-            entries.insert(id, (revoked, until));
-        }
-    }
-}
-
 /// Whether the authorities have to be asked about this client, before its first request.
 pub(crate) fn must_ask(conn: &Connection) -> bool {
     let Some(facts) = conn.secure.get() else { return false };
-    facts.rules.ocsp.is_some() && !facts.is_asked.get() && *facts.verdict(conn) == Verdict::Good
+    facts.rules.ocsp.is_some() && !facts.is_asked.get() && *facts.verdict(&conn.io) == Verdict::Good
 }
 
 /// Asks; what is wrong stands in the facts then.

@@ -1,24 +1,27 @@
 //! The beginning of a TLS connection: from its first byte to a session.
 
-use super::context::{Certs, Context, Rules, alpn, evaluate};
+use super::allowed::Allowed;
+use super::context::{Certs, Context, alpn};
 use super::facts::Facts;
+use super::rules::Rules;
 use super::source::Pair;
-use crate::conf::Prefix;
-use crate::conf::ServerId;
-use crate::connection::Connection;
-use crate::core::LogLevel;
-use crate::driver::Stage;
-use crate::metrics::Counter;
-use crate::request::{Carrier, Request};
-use crate::thread::{Live, Thread};
+use crate::conf::ids::ServerId;
+use crate::conf::snapshot::Prefix;
+use crate::connection::{Connection, Stage};
+use crate::live::Live;
+use crate::request::Request;
+use crate::request::client::Carrier;
+use crate::table::Thread;
+use brisk_host::log::LogLevel;
+use brisk_host::metrics::Counter;
+use brisk_host::vars::Template;
 use brisk_http::framing::validate_host;
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
-use std::fmt;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 /// RFC 8446 §6: a fatal alert in a record that is not protected.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -303,4 +306,26 @@ pub(crate) static FAILED: Counter = Counter::new();
 fn log(live: &Live, conn: &Connection, level: LogLevel, what: fmt::Arguments<'_>) {
     FAILED.add(1);
     crate::log::connection(live, conn, level, format_args!("{what} while SSL handshaking"));
+}
+
+/// What several paths with variables have come to in one handshake. The error is for the log: a client's value would lead
+/// to files that the configuration does not mean.
+fn evaluate(
+    pairs: &[(Template, Template)],
+    prefix: &str,
+    r: &Request,
+    allowed: &Allowed,
+) -> Result<Vec<Pair>, String> {
+    let pair = |(certificate, key): &(Template, Template)| {
+        let pair = Pair::named(&certificate.eval(r), &key.eval(r), prefix);
+        for path in [&pair.certificate, &pair.key] {
+            if !path.starts_with("data:") && !allowed.has(path) {
+                return Err(format!(
+                    "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"
+                ));
+            }
+        }
+        Ok(pair)
+    };
+    pairs.iter().map(pair).collect()
 }

@@ -1,15 +1,14 @@
 //! Certificates with their keys: read with the configuration, made usable at their first handshake, replaced when the files
 //! have changed.
 
-use super::ocsp::Stapler;
+use super::answers::Stapler;
 use brisk_net::blocking::{self, QueueFull, Serial};
 use brisk_tls::{Certificates, Certified, PrivateKey};
 use std::collections::HashMap;
-use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 /// Where a certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,13 +1,12 @@
 //! The variables of the core.
 
 use super::transport;
-use super::{Reads, Variable, VariableGet};
-use crate::base64;
 use crate::body::Content;
-use crate::path;
 use crate::request::Request;
 use crate::text::Text;
-use brisk_host::vars::values;
+use crate::vars::Variable;
+use crate::{base64, path};
+use brisk_host::vars::{Reads, VariableGet, values};
 use brisk_http::range::write_number;
 use brisk_http::{HeaderId, status};
 use brisk_net::{clock, sys};
@@ -363,7 +362,7 @@ fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
         }
         "etag" => resp.etag.as_deref().is_some_and(|value| put(out, value)),
         "connection" => {
-            let keep = r.reply.persistence == crate::request::Persistence::KeepAlive;
+            let keep = r.reply.persistence == crate::request::reply::Persistence::KeepAlive;
             put(
                 out,
                 if resp.status == 101 {

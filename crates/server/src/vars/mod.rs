@@ -1,18 +1,18 @@
 //! The variables of requests, and templates that become targets.
 
 pub mod builtin;
-mod target;
-mod transport;
+pub(crate) mod target;
+pub(crate) mod transport;
 
 pub use brisk_host::vars::{
     Context, Eval, Names, Part, Reads, Spelled, Store, Template, Value, VarId, VariableGet, is_set,
 };
 pub use target::{Target, append_part};
 
-use crate::log::LogLevel;
 use crate::purity::Declared;
 use crate::regex::Captures;
 use crate::request::Request;
+use brisk_host::log::LogLevel;
 use std::cell::RefCell;
 use std::fmt;
 

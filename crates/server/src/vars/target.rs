@@ -1,7 +1,7 @@
 //! Templates whose text becomes a target: a path with arguments, or a URL.
 
-use super::{Part, Template};
 use crate::request::Request;
+use brisk_host::vars::{Part, Template};
 
 /// Text that becomes a target. A `?` or `#` that was encoded in the request's path, and is decoded in `$uri`, captures and what
 /// is made of them, must not begin the arguments of another request.

@@ -3,10 +3,12 @@
 use super::*;
 use crate::conf::{Environment, LogTarget, Places, build};
 use crate::directive::directive;
+use crate::live::Live;
 use crate::log::LogFile;
 use crate::module::Module;
 use crate::purity::Purity;
-use crate::thread::{Live, Shared, Thread};
+use crate::shared::Shared;
+use crate::table::Thread;
 use brisk_conf::{NoFiles, SourceMap, Token};
 use brisk_http::uri::{UriOptions, parse_target};
 use brisk_http::{HeadOptions, head::parse_request};

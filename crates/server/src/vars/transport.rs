@@ -1,8 +1,8 @@
 //! Variables of the connection: addresses, what a PROXY header has told, what the kernel measures.
 
 use super::builtin::{number, put};
-use crate::connection::Peer;
 use crate::request::Request;
+use brisk_host::peer::Peer;
 use brisk_net::sys::TcpInfo;
 use std::net::IpAddr;
 

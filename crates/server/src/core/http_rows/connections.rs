@@ -1,6 +1,6 @@
 //! How long connections live, and how they end.
 
-use crate::conf::Cx;
+use crate::conf::cx::Cx;
 use crate::core::http_conf::{CoreConf, LingeringClose};
 use crate::directive::directive;
 use crate::module::Row;

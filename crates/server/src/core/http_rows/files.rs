@@ -1,6 +1,6 @@
 //! How files are found, kept open and sent.
 
-use crate::conf::{Cx, invalid_parameter};
+use crate::conf::cx::{Cx, invalid_parameter};
 use crate::core::http_conf::{Aio, CoreConf, FileCacheConf, Symlinks};
 use crate::directive::directive;
 use crate::module::Row;
@@ -117,7 +117,7 @@ fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let from = match d.args.get(1) {
         Some(token) => {
             let text = token.bytes().strip_prefix(b"from=").ok_or_else(|| invalid_parameter(token))?.to_vec();
-            Some(crate::vars::Template::parse_bytes(&mut cx.global.vars, &text, token)?)
+            Some(brisk_host::vars::Template::parse_bytes(&mut cx.global.vars, &text, token)?)
         }
         None => None,
     };

@@ -1,11 +1,11 @@
 //! Heads and bodies of requests: how large, how long, where kept.
 
-use crate::conf::{Cx, invalid_value};
-use crate::core::TempPath;
+use crate::conf::cx::{Cx, invalid_value};
 use crate::core::http_conf::{BodyFile, CoreConf};
 use crate::core::simple::extend;
 use crate::directive::directive;
 use crate::module::Row;
+use brisk_host::temp_file::TempPath;
 
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What responses carry, and how fast they leave.
 
-use crate::conf::Cx;
+use crate::conf::cx::Cx;
 use crate::core::http_conf::{CoreConf, IfModifiedSince, Rate, ServerTokens};
 use crate::core::simple::extend;
 use crate::directive::directive;

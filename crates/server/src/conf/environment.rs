@@ -1,0 +1,50 @@
+//! Where a configuration is at home: paths and names that it is resolved against.
+
+/// Paths and names a configuration is resolved against.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// `-p`: relative paths of logs, roots and the pid file start here. Ends with a slash.
+    pub prefix: String,
+    /// Where the server's own folders and files are while nothing else is configured.
+    pub places: Places,
+    /// The main file's folder: relative `include`s start here. Ends with a slash.
+    pub conf_prefix: String,
+    /// `-e`: where errors go until `error_log` says otherwise. Empty without `-e`: to the terminal, and to the log folder
+    /// once the server runs in the background.
+    pub error_log: String,
+    /// The host's name, lower case.
+    pub hostname: String,
+    /// `-t`: nothing is bound or started; checks that need the running system are done by the program.
+    pub test: bool,
+}
+
+/// Where a server keeps its own folders and files while no directive says where. Each ends with a slash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Temporary files, and what must outlive a restart.
+    pub state: String,
+    /// What can be made again.
+    pub cache: String,
+    pub logs: String,
+    /// The pid file.
+    pub run: String,
+}
+
+impl Places {
+    /// Everything below the prefix, as nginx has it.
+    pub fn below(prefix: &str) -> Places {
+        Places {
+            state: prefix.into(),
+            cache: prefix.into(),
+            logs: format!("{prefix}logs/"),
+            run: format!("{prefix}logs/"),
+        }
+    }
+}
+
+impl Environment {
+    /// A path of the configuration, made absolute.
+    pub fn full(&self, path: &str) -> String {
+        if path.starts_with('/') { path.to_string() } else { format!("{}{path}", self.prefix) }
+    }
+}

@@ -1,0 +1,88 @@
+//! A thread's view of one configuration.
+
+use crate::conf::ids::{LocationId, ServerId};
+use crate::conf::snapshot::Snapshot;
+use crate::core::http_conf::CoreConf;
+use crate::metrics::places::Places;
+use crate::serving::{Http, Served};
+use brisk_host::log::LogFile;
+use brisk_host::thread::Listener;
+use brisk_http::HeadOptions;
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A thread's view of one configuration.
+pub struct Live<S: Served = Http> {
+    pub snap: Arc<Snapshot<S>>,
+    pub(crate) base: brisk_host::thread::Live,
+    pub(crate) prepared: RefCell<S::Prepared>,
+    /// The same for HTTP/2: heads are blocks.
+    pub(crate) prepared_h2: RefCell<S::Prepared>,
+    /// Limits of request heads, by [`ListenId`](crate::conf::ids::ListenId).
+    pub(crate) head_options: Vec<HeadOptions>,
+    /// `None`: nobody asks for the numbers of requests.
+    pub(crate) places: Option<Places>,
+}
+
+impl<S: Served> Deref for Live<S> {
+    type Target = brisk_host::thread::Live;
+
+    fn deref(&self) -> &brisk_host::thread::Live {
+        &self.base
+    }
+}
+
+impl<S: Served> Live<S> {
+    pub fn new(snap: Arc<Snapshot<S>>, logs: Arc<Vec<Arc<LogFile>>>, generation: u64) -> Live<S> {
+        let head_options = snap
+            .listens
+            .iter()
+            .map(|listen| {
+                let core = &snap.location(snap.server(listen.default_server).root).core;
+                HeadOptions {
+                    ignore_invalid_headers: core.ignore_invalid_headers,
+                    underscores_in_headers: core.underscores_in_headers,
+                    first_buffer: core.client_header_buffer_size as usize,
+                    line_max: core.large_client_header_buffers.1 as usize,
+                    buffers_max: core.large_client_header_buffers.0 as usize,
+                    headers_max: core.max_headers as usize,
+                }
+            })
+            .collect();
+        let places = snap.records_requests.then(Places::default);
+        Live {
+            base: brisk_host::thread::Live { snap: snap.base.clone(), logs, generation },
+            snap,
+            prepared: RefCell::default(),
+            prepared_h2: RefCell::default(),
+            head_options,
+            places,
+        }
+    }
+
+    /// The configuration of the default server of a listening socket, if that is still there.
+    pub fn default_core(&self, listener: &Listener) -> Option<&Arc<CoreConf>> {
+        let server = self.snap.server(self.snap.listen(listener.id.get()?).default_server);
+        Some(&self.snap.location(server.root).core)
+    }
+
+    /// The time in which a connection's first request must be there.
+    pub fn header_timeout(&self, listener: &Listener) -> Duration {
+        self.default_core(listener).map_or(Duration::ZERO, |core| core.client_header_timeout)
+    }
+
+    /// See [`Snapshot::reduced`].
+    pub(crate) fn reduced(&self, server: ServerId, location: LocationId) -> Live<S> {
+        let snap = self.snap.reduced(server, location);
+        Live {
+            base: brisk_host::thread::Live { snap: snap.base.clone(), ..self.base.clone() },
+            snap: Arc::new(snap),
+            prepared: RefCell::default(),
+            prepared_h2: RefCell::default(),
+            head_options: Vec::new(),
+            places: self.places.as_ref().map(|places| places.reduced(location)),
+        }
+    }
+}

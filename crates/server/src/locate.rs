@@ -1,0 +1,59 @@
+//! Finding the location for a URI, as nginx does: the longest prefix, then regular expressions in their order,
+//! each level looking into its inner locations.
+
+use crate::conf::ids::LocationId;
+use crate::conf::snapshot::{Location, Snapshot};
+use crate::location::Step;
+use crate::regex::MatchError;
+use crate::request::Request;
+
+/// What was found for a URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// This location applies.
+    Location(LocationId),
+    /// The URI lacks the slash of this location.
+    Slash(LocationId),
+    /// No location matches: the server block itself.
+    Nothing,
+}
+
+/// Finds the location of the request's URI inside `outer`.
+pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Result<Found, MatchError> {
+    search(snap, r, outer).map(|(found, _)| found)
+}
+
+/// The location and whether the search ends there: exact matches and regular expressions are final, prefixes can
+/// still lose to a regular expression further out.
+fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool), MatchError> {
+    let Some(tree) = &outer.tree else { return Ok((Found::Nothing, false)) };
+    let (mut best, mut no_regex) = (Found::Nothing, false);
+    match tree.step(&r.route.uri) {
+        Step::Exact(id) => {
+            crate::dlog!(r, "test location: = \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
+            return Ok((Found::Location(id), true));
+        }
+        Step::Slash(id) => return Ok((Found::Slash(id), true)),
+        Step::Prefix { id, no_regex: stop } => {
+            no_regex = stop;
+            crate::dlog!(r, "test location: \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
+            match search(snap, r, snap.location(id))? {
+                (inner, true) => return Ok((inner, true)),
+                (Found::Nothing, false) => best = Found::Location(id),
+                (inner, false) => best = inner,
+            }
+        }
+        Step::None => {}
+    }
+    if !no_regex {
+        let candidates = tree.candidates(&r.route.uri);
+        for (index, (regex, id)) in tree.regexes.iter().enumerate() {
+            crate::dlog!(r, "test location: ~ \"{}\"", regex.pattern());
+            if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.route.uri)? {
+                let (inner, _) = search(snap, r, snap.location(*id))?;
+                return Ok((if inner == Found::Nothing { Found::Location(*id) } else { inner }, true));
+            }
+        }
+    }
+    Ok((best, false))
+}

@@ -1,0 +1,80 @@
+//! One event-loop thread: its connections, caches and present configuration. What is done with them is in
+//! [`thread`](crate::thread).
+
+use crate::connection::Connection;
+use crate::files::Files;
+use crate::live::Live;
+use crate::serving::{Http, Served};
+use crate::shared::{Seat, Shared};
+use brisk_host::peer::Cut;
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a connection is doing.
+pub(crate) enum State<S: Served = Http> {
+    /// Between requests: nothing but this entry. Ends at the deadline.
+    Idle,
+    /// A task works on it; it can be ended from here.
+    Busy(Rc<Cut>),
+    /// A request waits; `None` while it is being asked.
+    Parked(Option<Box<S::Parked>>),
+}
+
+/// What is to be done about a key that the loop has told of.
+pub(crate) enum Awake<S: Served = Http> {
+    /// There is something to be read.
+    Idle(u32, Rc<Connection>),
+    /// The request that waits is to be asked again.
+    Parked(u32, Rc<Connection>, Box<S::Parked>),
+    /// The connection is gone, or a task's.
+    Nobody,
+}
+
+pub(crate) struct Slot<S: Served = Http> {
+    pub conn: Rc<Connection>,
+    pub state: State<S>,
+    pub deadline_ms: u64,
+    /// The timer that is set fires at this time or earlier.
+    pub timer_ms: u64,
+    /// The driver's last turn that has read from it.
+    pub turn: u64,
+}
+
+/// See the module's head.
+pub struct Thread<S: Served = Http> {
+    /// What serves whatever is served.
+    pub host: Rc<brisk_host::thread::Thread>,
+    pub shared: Arc<Shared>,
+    pub(crate) seat: Rc<Seat>,
+    pub files: Files,
+    pub(crate) live: RefCell<Rc<Live<S>>>,
+    pub(crate) slots: RefCell<Vec<(u32, Option<Slot<S>>)>>,
+    pub(crate) free: RefCell<Vec<u32>>,
+    // Boxed: they are handed around between the table, tasks and subrequests.
+    #[allow(clippy::vec_box)]
+    pub(crate) requests: RefCell<Vec<Box<S::Request>>>,
+    /// `early_hints_learn`.
+    pub(crate) learned: RefCell<S::Learned>,
+    pub(crate) arena: RefCell<Vec<u8>>,
+    /// Counts the driver's turns, from 1.
+    pub(crate) turn: Cell<u64>,
+    pub(crate) out: RefCell<Vec<u8>>,
+    pub(crate) burst: RefCell<S::Burst>,
+    /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
+    pub(crate) block: RefCell<Vec<u8>>,
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    pub(crate) dirty: RefCell<Vec<u32>>,
+    pub(crate) date: Cell<(i64, [u8; 29])>,
+    /// Subrequests that nobody waits for.
+    pub(crate) aside: Cell<u32>,
+}
+
+impl<S: Served> Deref for Thread<S> {
+    type Target = Rc<brisk_host::thread::Thread>;
+
+    fn deref(&self) -> &Rc<brisk_host::thread::Thread> {
+        &self.host
+    }
+}

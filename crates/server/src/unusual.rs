@@ -1,0 +1,54 @@
+//! Request fields that prepared answers take no account of.
+
+use brisk_http::HeaderId;
+
+/// Fields on which any answer may depend: a request with one of them takes the long way.
+const UNUSUAL: u64 = HeaderId::Range.bit()
+    | HeaderId::IfRange.bit()
+    | HeaderId::IfModifiedSince.bit()
+    | HeaderId::IfUnmodifiedSince.bit()
+    | HeaderId::IfMatch.bit()
+    | HeaderId::IfNoneMatch.bit()
+    | HeaderId::ContentLength.bit()
+    | HeaderId::TransferEncoding.bit()
+    | HeaderId::Expect.bit()
+    | HeaderId::Upgrade.bit()
+    | HeaderId::Te.bit();
+
+/// Those fields, and further ones on which answers of one configuration depend.
+#[derive(Clone)]
+pub struct Unusual {
+    /// Of [`HeaderId::bit`].
+    pub(crate) ids: u64,
+    /// Those without an id.
+    pub(crate) names: Vec<&'static str>,
+}
+
+impl Default for Unusual {
+    fn default() -> Unusual {
+        Unusual { ids: UNUSUAL, names: Vec::new() }
+    }
+}
+
+impl Unusual {
+    /// Whether requests with this field get no prepared answer.
+    pub(crate) fn has(&self, id: HeaderId) -> bool {
+        self.ids & id.bit() != 0
+    }
+
+    /// The same for a field by its name.
+    pub(crate) fn has_named(&self, name: &[u8]) -> bool {
+        match HeaderId::from_name(name) {
+            HeaderId::Other => self.names.iter().any(|have| have.as_bytes().eq_ignore_ascii_case(name)),
+            id => self.has(id),
+        }
+    }
+
+    pub fn add(&mut self, field: &'static str) {
+        match HeaderId::from_name(field.as_bytes()) {
+            HeaderId::Other if self.names.contains(&field) => {}
+            HeaderId::Other => self.names.push(field),
+            id => self.ids |= id.bit(),
+        }
+    }
+}
