@@ -463,7 +463,9 @@ impl Open {
                 if lost.is_empty() {
                     ctx.failures(kind, 1);
                     // With a bounded number of requests, one that cannot be sent is one that failed.
-                    if let Some(begun) = handshake {
+                    // A server may also break HTTP/2 before the clock starts.
+                    let unasked = (self.stage == Stage::Waiting).then_some(now);
+                    if let Some(begun) = handshake.or(unasked) {
                         ctx.waited_in_vain(begun, now);
                         self.budget.take(1, ctx);
                         if ctx.is_open_loop {
