@@ -105,7 +105,7 @@ const fn is_stray(b: u8) -> bool {
 }
 
 /// So many bytes are judged at once.
-const BLOCK_BYTES: usize = 32;
+const BLOCK_BYTES: usize = 16;
 
 /// Marks the places of stray bytes. Each mark depends on its own byte alone and nothing branches: that becomes SIMD instructions.
 fn mark_stray(block: &[u8; BLOCK_BYTES], marks: &mut [u8; BLOCK_BYTES]) {
