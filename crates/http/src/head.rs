@@ -126,17 +126,13 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// A new one in the memory of this one.
-    #[must_use]
-    pub fn renewed(mut self) -> RequestHead {
-        self.headers.clear();
-        self.ignored.clear();
-        RequestHead { headers: self.headers, ignored: self.ignored, ..RequestHead::default() }
-    }
-
     /// Makes it ready for the next request and keeps the memory.
     pub fn clear(&mut self) {
-        *self = std::mem::take(self).renewed();
+        let (mut headers, mut ignored) =
+            (std::mem::take(&mut self.headers), std::mem::take(&mut self.ignored));
+        headers.clear();
+        ignored.clear();
+        *self = RequestHead { headers, ignored, ..RequestHead::default() };
     }
 
     /// Whether a field with this id was sent.

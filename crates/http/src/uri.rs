@@ -72,16 +72,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// A new one in the memory of this one.
-    #[must_use]
-    pub fn renewed(mut self) -> Target {
-        self.path.clear();
-        Target { path: self.path, ..Target::default() }
-    }
-
     /// Makes it empty and keeps the memory.
     pub fn clear(&mut self) {
-        *self = std::mem::take(self).renewed();
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        *self = Target { path, ..Target::default() };
     }
 
     /// A copy that only says where things are in the text: no memory of its own.

@@ -3,7 +3,6 @@
 use crate::files::OpenFile;
 use crate::serving::{Http, Served};
 use crate::text::Text;
-use brisk_host::vars::emptied;
 use brisk_net::Failure;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -216,14 +215,11 @@ impl Response {
         }
     }
 
-    /// Another one in the memory of this one.
-    pub(crate) fn renewed(&mut self) -> Response {
-        Response { headers: emptied(std::mem::take(&mut self.headers)), ..Response::default() }
-    }
-
     /// Forgets everything but memory.
     pub fn clear(&mut self) {
-        *self = self.renewed();
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.clear();
+        *self = Response { headers, ..Response::default() };
     }
 
     /// The first header with this name, of those that have no field of their own.

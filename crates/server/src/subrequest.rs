@@ -64,7 +64,7 @@ impl Parent {
     fn with_body(r: &Request, body: Rc<Content>) -> Parent {
         // What subrequests read, and do, is not known of the request that they are for.
         r.note(Declared::ANYTHING);
-        let mut head = Head::default();
+        let mut head = Head::empty();
         r.head.copy_to(&mut head);
         Parent {
             head,

@@ -143,6 +143,8 @@ fn strays(folder: &str, marks: &[&str], list: &[(&str, &str)]) -> Vec<String> {
     let has_any = |file: &File| {
         let code = source::code(&file.text);
         let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+        // A chain of calls may be broken anywhere.
+        let code: String = code.split_whitespace().collect();
         marks.iter().any(|mark| code.contains(mark))
     };
     files.filter(has_any).map(|file| file.path).collect()
@@ -150,7 +152,8 @@ fn strays(folder: &str, marks: &[&str], list: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn what_answers_depend_on_is_read_where_it_is_recorded() {
-    let raw = ["head.parsed", "head.buf", ".conn()", "client.connection()"];
+    let raw =
+        ["head.parsed", "head.buf", ".conn()", "client.connection()", "client.carrier", "shared.sender"];
     let strays_of = strays("crates/server/src/", &raw, RAW_READERS);
     assert!(strays_of.is_empty(), "use the accessors of crates/server/src/reads.rs: {strays_of:#?}");
     let strays_of = strays("crates/modules/src/", &["clock::now", "getrandom"], CLOCK_READERS);

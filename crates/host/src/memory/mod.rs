@@ -11,9 +11,3 @@ pub use budget::{Budget, Level, Look};
 
 /// How often threads have stopped accepting for want of memory.
 pub static ACCEPT_PAUSES: Counter = Counter::new();
-
-/// Memory for a next use: nothing of what was in it can be reached.
-pub fn emptied<T>(mut used: Vec<T>) -> Vec<T> {
-    used.clear();
-    used
-}

@@ -1,7 +1,5 @@
 //! What the groups of an expression matched.
 
-use crate::memory::emptied;
-
 /// Start and end of a group; the end lies before the start of one that took no part.
 pub type Span = (usize, usize);
 
@@ -18,12 +16,6 @@ impl Captures {
     pub fn clear(&mut self) {
         self.subject.clear();
         self.spans.clear();
-    }
-
-    /// None, in the memory of these.
-    #[must_use]
-    pub fn renewed(self) -> Captures {
-        Captures { subject: emptied(self.subject), spans: emptied(self.spans) }
     }
 
     /// The bytes of a group; empty for one that took no part.

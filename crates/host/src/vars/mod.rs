@@ -10,7 +10,6 @@ mod table;
 mod template;
 pub mod values;
 
-pub use crate::memory::emptied;
 pub use context::{Context, Eval};
 pub use spelled::Spelled;
 pub use store::{Store, Value};

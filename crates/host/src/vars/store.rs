@@ -1,7 +1,6 @@
 //! The values of one request or session.
 
 use super::table::VarId;
-use crate::memory::emptied;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -19,11 +18,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// A new one in the memory of this one.
-    #[must_use]
-    pub fn renewed(self) -> Store {
-        let (values, busy) = (emptied(self.values.into_inner()), emptied(self.busy.into_inner()));
-        Store { values: values.into(), busy: busy.into(), ..Store::default() }
+    /// Forgets all values and keeps the memory.
+    pub fn clear(&mut self) {
+        let Store { values, busy, failed } = self;
+        values.get_mut().clear();
+        busy.get_mut().clear();
+        failed.set(false);
     }
 
     /// Notes that what a value or a decision hangs on could not be found out. The request is not to go on with it: it

@@ -34,7 +34,9 @@ enum Stage {
 /// is cleared by the next call.
 pub fn parse_request(buf: &[u8], opts: &HeadOptions, head: &mut RequestHead) -> Result<Parsed, HeadError> {
     if matches!(head.progress.stage, Stage::New | Stage::Done) {
-        head.clear();
+        if head.progress.stage == Stage::Done {
+            head.clear();
+        }
         head.progress = Progress { stage: Stage::LeadingLines, room: Room::new(opts), ..Progress::default() };
     }
     if head.progress.stage == Stage::LeadingLines && !skip_leading_lines(buf, opts, &mut head.progress)? {

@@ -45,7 +45,6 @@ impl ClientWatch {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub struct Client {
     /// `None` between requests, and for templates of tests.
     pub(crate) carrier: Option<Carrier>,
@@ -59,6 +58,17 @@ pub struct Client {
 }
 
 impl Client {
+    /// Before the request has come by anything. It is no `Default`: handlers cannot make a request forget its client.
+    pub(super) fn none() -> Client {
+        Client {
+            carrier: None,
+            ongoing: None,
+            head_charge: None,
+            body_charge: OnceCell::new(),
+            charge: OnceCell::new(),
+        }
+    }
+
     /// The connection, if there is one.
     pub(crate) fn connection(&self) -> Option<&Rc<Connection>> {
         self.carrier.as_ref().map(Carrier::conn)

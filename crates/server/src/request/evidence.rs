@@ -2,9 +2,7 @@
 
 use crate::files::{Dep, Found, Wanted};
 use crate::purity::Declared;
-use brisk_host::vars::emptied;
 use std::cell::Cell;
-use std::mem::take;
 
 /// See the module's head.
 pub struct Evidence {
@@ -19,8 +17,9 @@ pub struct Evidence {
     pub fetched: Vec<(Wanted, Found)>,
 }
 
-impl Default for Evidence {
-    fn default() -> Evidence {
+impl Evidence {
+    /// Before anything was found out. It is no `Default`: handlers cannot make a request forget what was recorded.
+    pub(super) fn none() -> Evidence {
         Evidence {
             declared: Cell::new(Declared::RECORDED),
             same_until: Cell::new(i64::MAX),
@@ -28,12 +27,13 @@ impl Default for Evidence {
             fetched: Vec::new(),
         }
     }
-}
 
-impl Evidence {
-    /// A new one in the memory of this one.
-    pub(super) fn renewed(&mut self) -> Evidence {
-        let (deps, fetched) = (emptied(take(&mut self.deps)), emptied(take(&mut self.fetched)));
-        Evidence { deps, fetched, ..Evidence::default() }
+    /// Makes it anew in its place.
+    pub(super) fn renew(&mut self) {
+        let Evidence { declared, same_until, deps, fetched } = self;
+        declared.set(Declared::RECORDED);
+        same_until.set(i64::MAX);
+        deps.clear();
+        fetched.clear();
     }
 }

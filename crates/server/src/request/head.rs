@@ -2,15 +2,12 @@
 
 use crate::extended::ExtendedConnect;
 use crate::limits::WAITING_SLACK_BYTES_MAX;
-use brisk_host::vars::emptied;
 use brisk_http::framing::BodyFraming;
 use brisk_http::head::{Header, Span};
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, RequestHead};
-use std::mem::take;
 
 /// See the module's head.
-#[derive(Default)]
 pub struct Head {
     /// The bytes; spans of `parsed` point into it.
     pub(crate) buf: Vec<u8>,
@@ -30,20 +27,36 @@ pub struct Head {
 }
 
 impl Head {
-    /// An empty one with room for what most requests bring.
-    pub(super) fn roomy() -> Head {
-        Head { buf: Vec::with_capacity(1024), host: Vec::with_capacity(64), ..Head::default() }
+    /// Without a request. It is no `Default`: handlers cannot put another one in the place of what came.
+    pub(crate) fn empty() -> Head {
+        Head {
+            buf: Vec::new(),
+            parsed: RequestHead::default(),
+            framing: BodyFraming::None,
+            awaits_end: false,
+            target: Target::default(),
+            host: Vec::new(),
+            port: None,
+            extended: None,
+        }
     }
 
-    /// A new one in the memory of this one.
-    pub(super) fn renewed(&mut self) -> Head {
-        Head {
-            buf: emptied(take(&mut self.buf)),
-            parsed: take(&mut self.parsed).renewed(),
-            target: take(&mut self.target).renewed(),
-            host: emptied(take(&mut self.host)),
-            ..Head::default()
-        }
+    /// An empty one with room for what most requests bring.
+    pub(super) fn roomy() -> Head {
+        Head { buf: Vec::with_capacity(1024), host: Vec::with_capacity(64), ..Head::empty() }
+    }
+
+    /// Makes it anew in its place.
+    pub(super) fn renew(&mut self) {
+        let Head { buf, parsed, framing, awaits_end, target, host, port, extended } = self;
+        buf.clear();
+        parsed.clear();
+        *framing = BodyFraming::None;
+        *awaits_end = false;
+        target.clear();
+        host.clear();
+        *port = None;
+        *extended = None;
     }
 
     /// Bytes that it occupies, with all its parts.

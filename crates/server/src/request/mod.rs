@@ -16,7 +16,7 @@ pub use head::Head;
 pub use progress::{Progress, Sent};
 pub use reply::{Interim, Persistence, Reply};
 pub use route::{Cursor, Phase, Route};
-pub use state::{Sender, Shared, State, Values};
+pub use state::{Sender, Shared, State, Values, Visit};
 
 use crate::conf::snapshot::Snapshot;
 use crate::core::http_conf::CoreConf;
@@ -64,33 +64,32 @@ impl Request {
             thread,
             live,
             head: Head::roomy(),
-            client: Client::default(),
+            client: Client::none(),
             route: Route::roomy(),
             body: RequestBody::Unread,
             resp: Response::default(),
             reply: Reply::default(),
             progress: Progress::default(),
-            evidence: Evidence::default(),
-            state: State::default(),
+            evidence: Evidence::none(),
+            state: State::none(),
         }
     }
 
-    /// Makes it another request, which has nothing of this one but memory: each part is made anew, and `renewed` names the
-    /// buffers that it takes over, which are empty then.
+    /// Makes it another request, in its place, which has nothing of this one but memory. It and each part with memory of its own
+    /// name all their fields to do so: a field that is added and not renewed does not compile, or leaves a name unused, which a
+    /// lint refuses. Moving parts out and in instead cost 900 instructions per request, this costs 300.
     pub(crate) fn renew(&mut self) {
-        *self = Request {
-            thread: self.thread.clone(),
-            live: self.live.clone(),
-            head: self.head.renewed(),
-            client: Client::default(),
-            route: self.route.renewed(),
-            body: RequestBody::Unread,
-            resp: self.resp.renewed(),
-            reply: Reply::default(),
-            progress: Progress::default(),
-            evidence: self.evidence.renewed(),
-            state: self.state.renewed(),
-        };
+        let Request { thread: _, live: _, head, client, route, body, resp, reply, progress, evidence, state } =
+            self;
+        *client = Client::none();
+        *body = RequestBody::Unread;
+        *reply = Reply::default();
+        *progress = Progress::default();
+        head.renew();
+        route.renew();
+        resp.clear();
+        evidence.renew();
+        state.renew();
     }
 
     /// Bytes that the head occupies, with all copies of its parts.

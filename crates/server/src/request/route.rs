@@ -2,7 +2,6 @@
 
 use crate::conf::ids::{LocationId, ServerId};
 use crate::limits::URI_CHANGES_MAX;
-use brisk_host::vars::emptied;
 use brisk_http::Method;
 use std::mem::take;
 
@@ -98,9 +97,12 @@ impl Route {
         Route { uri: Vec::with_capacity(128), ..Route::default() }
     }
 
-    /// A new one in the memory of this one.
-    pub(super) fn renewed(&mut self) -> Route {
-        Route { uri: emptied(take(&mut self.uri)), args: emptied(take(&mut self.args)), ..Route::default() }
+    /// Makes it anew in its place.
+    pub(super) fn renew(&mut self) {
+        let (mut uri, mut args) = (take(&mut self.uri), take(&mut self.args));
+        uri.clear();
+        args.clear();
+        *self = Route { uri, args, ..Route::default() };
     }
 
     /// Counts a change of the URI; false if there were too many.

@@ -9,10 +9,9 @@
 
 use brisk_host::peer::Peer;
 use brisk_host::regex::Captures;
-use brisk_host::vars::{Store, emptied};
+use brisk_host::vars::Store;
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
-use std::mem::take;
 use std::rc::Rc;
 
 /// Values of modules, at most one of each type.
@@ -34,20 +33,6 @@ impl Values {
         })
     }
 
-    /// The same for one who changes it.
-    ///
-    /// # Panics
-    /// If somebody else holds the value.
-    pub fn get_mut<T: Default + 'static>(&mut self) -> &mut T {
-        let values = self.0.get_mut();
-        let at = values.iter().position(|value| value.is::<T>()).unwrap_or_else(|| {
-            values.push(Rc::new(T::default()));
-            values.len() - 1
-        });
-        let value = Rc::get_mut(&mut values[at]).and_then(|value| value.downcast_mut());
-        value.expect("found by type, and a value that is changed is held by nobody else")
-    }
-
     /// Adds values that were kept of another request.
     pub(crate) fn extend(&mut self, others: &Values) {
         self.0.get_mut().extend(others.0.borrow().iter().cloned());
@@ -56,10 +41,29 @@ impl Values {
     pub(crate) fn clear(&mut self) {
         self.0.get_mut().clear();
     }
+}
 
-    /// None, in the memory of these.
-    fn renewed(self) -> Values {
-        Values(emptied(self.0.into_inner()).into())
+/// Values of handlers, at most one of each type. Nobody else can hold one, so the handler may change it.
+#[derive(Default)]
+pub struct Visit(Vec<Box<dyn Any>>);
+
+impl Visit {
+    /// The value of a type, if there is one.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.iter().find_map(|value| value.downcast_ref())
+    }
+
+    /// The value of a type, made on first use.
+    pub fn get_mut<T: Default + 'static>(&mut self) -> &mut T {
+        let at = self.0.iter().position(|value| value.is::<T>()).unwrap_or_else(|| {
+            self.0.push(Box::<T>::default());
+            self.0.len() - 1
+        });
+        self.0[at].downcast_mut().expect("found by type")
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -90,24 +94,20 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Made anew in its place, if the subrequests are over as well.
-    fn renewed(used: &mut Rc<Shared>) -> Rc<Shared> {
-        match Rc::get_mut(used) {
-            Some(own) => {
-                let (values, vars) = (take(&mut own.values).renewed(), take(&mut own.vars).renewed());
-                *own = Shared { values, vars, ..Shared::default() };
-            }
-            None => return Rc::default(),
-        }
-        used.clone()
+    /// Makes it anew in its place.
+    fn renew(&mut self) {
+        let Shared { sender, id, values, vars } = self;
+        sender.take();
+        id.take();
+        values.clear();
+        vars.clear();
     }
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub struct State {
     /// Values of modules, until the request is redirected inside the server.
-    pub visit: Values,
+    pub visit: Visit,
     /// Values of modules, until the request is answered.
     pub own: Values,
     pub shared: Rc<Shared>,
@@ -115,14 +115,27 @@ pub struct State {
 }
 
 impl State {
-    /// A new one in the memory of this one.
-    pub(super) fn renewed(&mut self) -> State {
+    /// Before anybody has kept anything.
+    pub(super) fn none() -> State {
         State {
-            visit: take(&mut self.visit).renewed(),
-            own: take(&mut self.own).renewed(),
-            shared: Shared::renewed(&mut self.shared),
-            captures: self.captures.take().renewed().into(),
+            visit: Visit::default(),
+            own: Values::default(),
+            shared: Rc::default(),
+            captures: RefCell::default(),
         }
+    }
+
+    /// Makes it anew in its place.
+    pub(super) fn renew(&mut self) {
+        let State { visit, own, shared, captures } = self;
+        visit.clear();
+        own.clear();
+        match Rc::get_mut(shared) {
+            Some(shared) => shared.renew(),
+            // A subrequest goes on with it.
+            None => *shared = Rc::default(),
+        }
+        captures.get_mut().clear();
     }
 }
 
@@ -132,31 +145,40 @@ mod tests {
 
     #[test]
     fn there_is_one_value_of_each_type_until_it_is_cleared() {
-        let mut values = Values::default();
+        let values = Values::default();
         assert_eq!(values.get::<u8>(), None);
         assert_eq!((*values.get_or(|| 1u8), *values.get_or(|| 2u8), *values.get_or(|| 3u16)), (1, 1, 3));
-        *values.get_mut::<u8>() += 4;
         let mut others = Values::default();
         others.extend(&values);
-        values.clear();
-        assert_eq!((values.get::<u8>(), others.get::<u8>().as_deref()), (None, Some(&5)));
-        assert_eq!(*values.get_mut::<u8>(), 0);
+        assert_eq!(others.get::<u8>().as_deref(), Some(&1));
+        let mut visit = Visit::default();
+        *visit.get_mut::<u8>() += 4;
+        assert_eq!((visit.get::<u8>(), visit.get::<u16>(), *visit.get_mut::<u8>()), (Some(&4), None, 4));
+        visit.clear();
+        assert_eq!(*visit.get_mut::<u8>(), 0);
     }
 
     #[test]
     fn nothing_of_a_request_outlives_it_but_memory() {
         let mut state = State::default();
         let subrequest = state.shared.clone();
-        state.visit.get_or(|| 1u8);
+        *state.visit.get_mut::<u8>() = 1;
         state.own.get_or(|| 2u8);
         state.shared.values.get_or(|| 3u8);
         state.shared.vars.fail();
-        let mut next = state.renewed();
-        let values = [&next.visit, &next.own, &next.shared.values].map(Values::get::<u8>);
-        assert!(values.iter().all(Option::is_none) && !next.shared.vars.have_failed());
+        state.renew();
+        let mut next = state;
+        let values = [&next.own, &next.shared.values].map(Values::get::<u8>);
+        assert!(
+            next.visit.get::<u8>().is_none()
+                && values.iter().all(Option::is_none)
+                && !next.shared.vars.have_failed()
+        );
         assert!(subrequest.values.get::<u8>().is_some() && subrequest.vars.have_failed());
         next.shared.values.get_or(|| 4u8);
-        let after = next.renewed();
-        assert!(Rc::ptr_eq(&next.shared, &after.shared) && after.shared.values.get::<u8>().is_none());
+        let memory = Rc::as_ptr(&next.shared);
+        next.renew();
+        let after = next;
+        assert!(Rc::as_ptr(&after.shared) == memory && after.shared.values.get::<u8>().is_none());
     }
 }
