@@ -107,7 +107,7 @@ fn time_format(r: &mut Request, format: String) {
 
 fn date(r: &Request, is_local: bool, out: &mut Vec<u8>) -> bool {
     let set = r.state.visit.get::<TimeFormat>();
-    let format = set.as_ref().and_then(|set| set.0.as_deref());
+    let format = set.and_then(|set| set.0.as_deref());
     time::write(format.unwrap_or(time::DEFAULT), r.now().unix_secs, is_local, out)
 }
 

@@ -153,14 +153,14 @@ mod tests {
         assert_eq!(others.get::<u8>().as_deref(), Some(&1));
         let mut visit = Visit::default();
         *visit.get_mut::<u8>() += 4;
-        assert_eq!((visit.get::<u8>(), visit.get::<u16>(), *visit.get_mut::<u8>()), (Some(&4), None, 4));
+        assert_eq!((visit.get::<u8>(), visit.get::<u16>()), (Some(&4), None));
         visit.clear();
         assert_eq!(*visit.get_mut::<u8>(), 0);
     }
 
     #[test]
     fn nothing_of_a_request_outlives_it_but_memory() {
-        let mut state = State::default();
+        let mut state = State::none();
         let subrequest = state.shared.clone();
         *state.visit.get_mut::<u8>() = 1;
         state.own.get_or(|| 2u8);
