@@ -20,6 +20,7 @@ const RAW_READERS: &[(&str, &str)] = &[
     ("reads.rs", "the accessors"),
     ("request/", "owns them"),
     ("subrequest.rs", "copies them; what a subrequest reads makes its parent's answer one for nobody else"),
+    ("stream/serve.rs", "notes what a request came by"),
     ("prepared.rs", "the key, and the fields with which nothing is prepared"),
     ("tls/", "the handshake, before there is an answer; what is asked of a request is recorded"),
     ("vars/", "rows that say nothing are taken to depend on anything"),
