@@ -160,7 +160,8 @@ impl<'a> Worker<'a> {
         self.gather(&mut events)?;
         let count_from = plan.warmup.as_nanos() as Ns;
         let end = plan.stop.time().map(|time| count_from + time.as_nanos() as Ns);
-        let begun = self.ctx.now();
+        // The clock of users who came before it starts at 0, before the first of them asks.
+        let begun = if plan.gathers() { 0 } else { self.ctx.now() };
         let mut course = Course::new(plan, end, &self.shared.slices[self.share.index]);
         let mut overdue_at = OVERDUE_TICK;
         let mut nap = Nap::new(plan);
