@@ -135,7 +135,7 @@ fn old_configurations_do_not_pile_up() {
     let count = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
     let mut server = Builder::new(BIN).http(&hosts(count, 0)).file("html/large", vec![b'x'; 4 << 20]).start();
     server.get("/who");
-    let before = process::tree_pss_kib(server.pid());
+    let before = process::tree_anonymous_kib(server.pid());
     let mut highest = before;
     let mut slow = Vec::new();
     for salt in 1..=20 {
@@ -147,7 +147,7 @@ fn old_configurations_do_not_pile_up() {
         server.signal(Signal::HUP);
         let live = format!("generation {} is live", salt + 1);
         wait::holds(&live, || {
-            highest = highest.max(process::tree_pss_kib(server.pid()));
+            highest = highest.max(process::tree_anonymous_kib(server.pid()));
             server.error_log().contains(&live)
         });
         let answer = server.request(format!("GET /who HTTP/1.1\r\nHost: www.h{salt}.example\r\n\r\n"));
@@ -156,7 +156,7 @@ fn old_configurations_do_not_pile_up() {
     // One old configuration that somebody holds on to would already show. On a busy machine the last may be on its way out.
     let mut after = 0;
     wait::holds(&format!("at most 7/4 of the {before} KiB at first, after 20 reloads"), || {
-        after = process::tree_pss_kib(server.pid());
+        after = process::tree_anonymous_kib(server.pid());
         4 * after <= 7 * before
     });
     println!("{count} hosts: {before} KiB at first, {after} KiB after 20 reloads, {highest} KiB at most");

@@ -16,7 +16,9 @@ pub fn signal(pid: u32, signal: Signal) {
 
 /// Whether it runs (a zombie does not).
 pub fn is_alive(pid: u32) -> bool {
-    stat(pid).is_some_and(|stat| stat.state != 'Z')
+    // While other threads end, which hold its sockets, the first one is a zombie already.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads > 1 || stat(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
 /// Waits until a process has ended.
@@ -104,9 +106,10 @@ pub fn rss_kib(pid: u32) -> u64 {
     kib(pid, "status", "VmRSS")
 }
 
-/// Resident memory of a process and all below it; what they share is counted once.
-pub fn tree_pss_kib(pid: u32) -> u64 {
-    tree(pid).into_iter().map(|pid| kib(pid, "smaps_rollup", "Pss")).sum()
+/// Anonymous memory of a process and all below it; what they share is counted once. Pages of the program's file are left out:
+/// what of them counts depends on how many other servers run at the time.
+pub fn tree_anonymous_kib(pid: u32) -> u64 {
+    tree(pid).into_iter().map(|pid| kib(pid, "smaps_rollup", "Pss_Anon")).sum()
 }
 
 /// A thread's name and the processor time it has used, from the scheduler's own accounting.

@@ -331,11 +331,12 @@ pub fn html_banner() -> String {
 
 fn row(started: SystemTime, record: &Record) -> Row {
     let connect_ns = record.connect_ns + record.tls_ns;
+    // A user's first connection is made before the clock starts.
     let from = record.sent_ns.saturating_sub(connect_ns);
     Row {
         start: started + Duration::from_nanos(from),
         connect: connect_ns / 1000,
-        total: (record.done_ns - from) / 1000,
+        total: (connect_ns + record.done_ns.saturating_sub(record.sent_ns)) / 1000,
         wait: record.first_byte_ns.saturating_sub(record.sent_ns) / 1000,
     }
 }
