@@ -115,13 +115,13 @@ fn goodput_stays_at_three_times_the_capacity() {
 fn who_is_turned_away_is_told_when_to_come_back() {
     let server = server();
     // While these are worked on, whatever else comes waits.
-    let busy = request("protected").repeat(40);
+    let busy = request("protected").repeat(200);
     let tell = |place: &str| {
         let mut first = server.client();
         first.send(&busy);
         let mut second = server.client();
         let mut responses = Vec::new();
-        for _ in 0..40 {
+        for _ in 0..200 {
             responses.push(first.response());
         }
         second.send(request(place).repeat(2));
