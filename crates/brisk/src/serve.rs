@@ -125,8 +125,8 @@ fn welcome(folder: &str, addresses: &[Address], scheme: &str, tls: Option<&Local
     brisk_conf::escape_controls(&(lines.join("\n") + "\n"))
 }
 
-/// A server that root starts answers with the rights of the account `nobody`. Gives the first folder on the way to `folder` that this user may
-/// not enter.
+/// Workers of a server that root starts have the rights of the account `nobody`. Gives the first folder on the way to `folder`
+/// that this account may not enter.
 fn closed_to_worker(folder: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return None;

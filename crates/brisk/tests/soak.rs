@@ -48,18 +48,22 @@ pub struct Soak {
     over: AtomicBool,
     counts: Mutex<BTreeMap<&'static str, (u64, u64)>>,
     failures: Mutex<Vec<String>>,
+    begin: Instant,
+    disk: Disk,
     pub port: u16,
     pub tls_port: u16,
 }
 
 impl Soak {
-    fn new(port: u16, tls_port: u16) -> Soak {
+    fn new(disk: Disk, port: u16, tls_port: u16) -> Soak {
         Soak {
             weather: AtomicU8::new(Weather::Hostile as u8),
             changes: AtomicU64::new(0),
             over: AtomicBool::new(false),
             counts: Mutex::default(),
             failures: Mutex::default(),
+            begin: Instant::now(),
+            disk,
             port,
             tls_port,
         }
@@ -94,7 +98,8 @@ impl Soak {
         if why.starts_with("wrong:") || !excused {
             let mut failures = self.failures.lock().unwrap();
             if failures.len() < 20 {
-                failures.push(format!("{kind}: {why}"));
+                let (at, free) = (self.begin.elapsed().as_secs(), self.disk.free_bytes() >> 10);
+                failures.push(format!("{at} s, {:?}, {free} KiB free on the disk: {kind}: {why}", began.0));
             }
         }
     }
@@ -177,6 +182,11 @@ impl Disk {
         true
     }
 
+    fn free_bytes(&self) -> u64 {
+        let Some(stat) = self.path.as_ref().and_then(|path| rustix::fs::statvfs(path).ok()) else { return 0 };
+        stat.f_bavail * stat.f_bsize
+    }
+
     fn free(&self) {
         if let Some(path) = &self.path {
             let _ = std::fs::remove_file(path.join("ballast"));
@@ -224,7 +234,7 @@ fn good_clients_are_served_whatever_goes_on() {
             "exited on signal 9|pcre2_match|worker process .* exited|No space left|Too many open files",
         )
         .start();
-    let soak = Arc::new(Soak::new(server.port(), server.port_of(2)));
+    let soak = Arc::new(Soak::new(disk, server.port(), server.port_of(2)));
     let threads: Vec<_> = good::KINDS
         .iter()
         .chain(hostile::KINDS)
@@ -235,7 +245,7 @@ fn good_clients_are_served_whatever_goes_on() {
             std::thread::spawn(move || run(&soak, kind, act, is_good, seed.wrapping_add(n as u64)))
         })
         .collect();
-    let calms = events(&soak, &server, &disk, seconds);
+    let calms = events(&soak, &server, seconds);
     soak.over.store(true, Ordering::SeqCst);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     report(&soak, &calms);
@@ -251,10 +261,10 @@ fn run(
 ) {
     let mut random = Random(seed);
     while !soak.is_over() {
-        if soak.weather() == Weather::Calm {
+        let began = soak.now();
+        if began.0 == Weather::Calm {
             std::thread::sleep(Duration::from_millis(20));
         } else if is_good {
-            let began = soak.now();
             let result = act(soak, &mut random);
             soak.judge(kind, began, result);
         } else {
@@ -271,7 +281,7 @@ fn lasts(soak: &Soak, weather: Weather, time: Duration) {
 }
 
 /// Reloads, kills and shortages in turn; workers die only in the first half, so that a leak of the last one shows.
-fn events(soak: &Soak, server: &Server, disk: &Disk, seconds: u64) -> Vec<Calm> {
+fn events(soak: &Soak, server: &Server, seconds: u64) -> Vec<Calm> {
     let begin = Instant::now();
     let total = Duration::from_secs(seconds);
     let step = Duration::from_secs((seconds / 16).clamp(1, 10));
@@ -285,7 +295,7 @@ fn events(soak: &Soak, server: &Server, disk: &Disk, seconds: u64) -> Vec<Calm> 
         if begin.elapsed() < total / 2 {
             match round % 3 {
                 1 => kill_worker(soak, server),
-                2 => fill_disk(soak, disk, step),
+                2 => fill_disk(soak, step),
                 _ => take_descriptors(soak, step),
             }
         } else {
@@ -306,13 +316,13 @@ fn kill_worker(soak: &Soak, server: &Server) {
     wait::holds("it serves", || good::is_served(soak));
 }
 
-fn fill_disk(soak: &Soak, disk: &Disk, step: Duration) {
+fn fill_disk(soak: &Soak, step: Duration) {
     soak.set(Weather::Broken);
-    if !disk.fill() {
+    if !soak.disk.fill() {
         println!("soak: the disk is never full: this test may not mount one");
     }
     std::thread::sleep(step);
-    disk.free();
+    soak.disk.free();
     wait::holds("it serves", || good::is_served(soak));
 }
 

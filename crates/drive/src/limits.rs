@@ -73,7 +73,7 @@ pub const RAW_RECORDS_MAX: usize = 10_000_000;
 
 /// Users at most.
 pub const KEYS_USERS_MAX: u64 = 20_000;
-/// Of those who share something, one is no heavier.
+/// The largest weight of one member of a group with weights.
 pub const WEIGHT_MAX: u64 = 1_000_000;
 /// A run ends after this many seconds.
 pub const LENGTH_SECS_MAX: u64 = 7 * 24 * 3600;

@@ -2,7 +2,7 @@
 
 // conn/heads.rs
 
-/// CONTINUATION frames of one block: whoever needs more than a few is up to something.
+/// CONTINUATION frames of one block. Browsers send at most a few; more are an attack (CVE-2024-27316).
 pub const PARTS_MAX: u32 = 64;
 
 // conn/receive.rs

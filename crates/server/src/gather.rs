@@ -25,7 +25,7 @@ pub fn at_once(mut stream: Box<dyn BodyStream>, bytes_max: u64) -> Body {
             }
             Poll::Ready(None) => return whole(pieces.into(), bytes),
             Poll::Ready(last) => break last,
-            // Whoever pulls it later leaves a waker that works.
+            // The next pull gives a waker of its own.
             Poll::Pending => break None,
         }
     };

@@ -5,7 +5,6 @@ use crate::connect;
 use crate::origin::ignored;
 use brisk_conf::{Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
-use brisk_server::core::TempPath;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -466,15 +465,6 @@ pub fn access(d: &Directive) -> Result<u32, Diag> {
 
 /// `*_temp_path PATH [LEVEL…]`.
 pub fn temp_path<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
-    let mut levels = Vec::new();
-    for token in &d.args[1..] {
-        match value::number(token)? {
-            level @ 1..=3 => levels.push(level as u8),
-            _ => return Err(invalid_value(d, token, "from 1 to 3")),
-        }
-    }
-    let path = cx.full_path(d.arg(0).str());
-    cx.keeps_temporary(path.as_ref());
-    cx.conf::<C>().settings().temp_path = Some(Arc::new(TempPath { path, levels }));
+    cx.conf::<C>().settings().temp_path = Some(cx.temp_path(d)?);
     Ok(())
 }

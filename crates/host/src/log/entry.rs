@@ -2,6 +2,7 @@
 
 use super::level::LogLevel;
 use super::stamp::stamp;
+use super::time::{iso_seconds, offset};
 use brisk_net::{clock, sys};
 use std::fmt::{self, Write as _};
 
@@ -96,20 +97,12 @@ impl<'a> Entry<'a> {
     fn json(&self) -> String {
         let now = clock::now();
         let t = sys::local_time(now.unix_secs);
-        let sign = if t.offset_minutes < 0 { '-' } else { '+' };
-        let offset = t.offset_minutes.abs();
         let pid = rustix::process::getpid().as_raw_nonzero();
         let mut out = format!(
-            "{{\"time\":\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}{sign}{:02}:{:02}\",\"level\":\"{}\",\"pid\":{pid}",
-            t.year,
-            t.month,
-            t.day,
-            t.hour,
-            t.minute,
-            t.second,
+            "{{\"time\":\"{}.{:03}{}\",\"level\":\"{}\",\"pid\":{pid}",
+            iso_seconds(&t),
             now.unix_millis,
-            offset / 60,
-            offset % 60,
+            offset(&t, ":"),
             self.level.as_str(),
         );
         if let Some(id) = self.connection {

@@ -5,7 +5,7 @@
 pub enum LogLevel {
     /// The server cannot go on.
     Emerg = 1,
-    /// Somebody must act at once.
+    /// Action must be taken at once.
     Alert,
     /// Something important has failed.
     Crit,

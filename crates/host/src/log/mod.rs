@@ -15,6 +15,7 @@ pub(crate) mod present;
 mod stamp;
 mod syslog;
 pub(crate) mod target;
+pub(crate) mod time;
 
 pub use buffers::{Buffering, LogBuffers, Pack};
 pub use entry::{About, Entry, Format};
@@ -26,7 +27,6 @@ pub use memory::NAME as MEMORY_LOG;
 pub use named::NamedCache;
 pub use stamp::stamp;
 pub use syslog::Syslog;
-pub(crate) use syslog::month_name;
 pub use target::{LogId, LogTarget, LogTo};
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -21,14 +21,6 @@ const INFO: u8 = 6;
 
 const PORT: u16 = 514;
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/// `Jan` …, for a month from 1 on.
-pub fn month_name(month: u32) -> &'static str {
-    MONTHS[(month as usize + 11) % 12]
-}
-
 /// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Server {
@@ -112,7 +104,7 @@ impl Syslog {
     fn head(&self, severity: u8, secs: i64) -> Vec<u8> {
         let priority = u32::from(self.facility) * 8 + u32::from(severity);
         let t = sys::local_time(secs);
-        let month = month_name(t.month);
+        let month = super::time::month_name(t.month);
         let time = format!("{month} {:2} {:02}:{:02}:{:02}", t.day, t.hour, t.minute, t.second);
         let host = self.host.as_ref().map_or(String::new(), |host| format!("{host} "));
         format!("<{priority}>{time} {host}{}: ", self.tag).into_bytes()

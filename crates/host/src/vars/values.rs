@@ -1,19 +1,11 @@
 //! Values that variables of every protocol have.
 
-use crate::log::month_name;
+use crate::log::time::{iso_seconds, month_name, offset};
 use brisk_net::{clock, sys};
-use std::fmt;
 use std::io::Write as _;
 
 type Out = Vec<u8>;
 
-fn offset(minutes: i32, colon: bool) -> String {
-    let (sign, abs) = (if minutes < 0 { '-' } else { '+' }, minutes.abs());
-    let mut out = String::new();
-    let middle = if colon { ":" } else { "" };
-    let _ = fmt::Write::write_fmt(&mut out, format_args!("{sign}{:02}{middle}{:02}", abs / 60, abs % 60));
-    out
-}
 thread_local! {
     /// `$time_local` and `$time_iso8601`, formatted once per second: they are in every log line.
     static TIMES: std::cell::RefCell<(i64, String, String)> =
@@ -33,18 +25,9 @@ fn with_times(out: &mut Out, pick: impl FnOnce(&(i64, String, String)) -> &str) 
                 t.hour,
                 t.minute,
                 t.second,
-                offset(t.offset_minutes, false)
+                offset(&t, "")
             );
-            let iso = format!(
-                "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}",
-                t.year,
-                t.month,
-                t.day,
-                t.hour,
-                t.minute,
-                t.second,
-                offset(t.offset_minutes, true)
-            );
+            let iso = iso_seconds(&t) + &offset(&t, ":");
             *times = (secs, local, iso);
         }
         out.extend_from_slice(pick(times).as_bytes());

@@ -95,7 +95,7 @@ impl Open {
         }
     }
 
-    /// The clock starts, and moments count from here on: a user who is there sends its first requests.
+    /// Starts the connection's clock: moments count from here on, and an open connection sends its first requests.
     pub fn start(&mut self, ctx: &mut Context<'_>) -> Turn {
         if let Talk::Handshake(begun) = &mut self.talk {
             *begun = 0;

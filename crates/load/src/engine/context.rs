@@ -102,9 +102,9 @@ pub struct Context<'a> {
     pub errors: u64,
     /// Connections between connect and the end of their handshake.
     pub opening: usize,
-    /// Whether the clock has not started: users come, and ask for nothing.
+    /// Whether the clock has not started: connections are opened, and no request is sent.
     pub is_gathering: bool,
-    /// Users who wait for it.
+    /// Open connections that wait for the clock.
     pub ready: usize,
     /// Requests that this thread may still send.
     pub allowance: u64,

@@ -1,8 +1,8 @@
-//! Who is there: the users of a closed loop come before its clock starts, or at the rate of a ramp.
+//! The connections of a closed loop are opened before its clock starts, or at the rate of a ramp.
 //!
-//! A run that begins with a part of its users, the others being let in as fast as the first are answered, measures fewer users
-//! than it says, and flatters a slow server. Here each user has a connection, its TLS handshake included, before anybody asks
-//! for anything; threads wait for each other. Who cannot come is counted, and comes later if possible.
+//! A run that begins with a part of its users, and lets the others in as fast as the first are answered, measures fewer users
+//! than it says, and flatters a slow server. Here each user has a connection, its TLS handshake included, before the first
+//! request is sent; threads wait for each other. Connections that cannot be opened are counted, and tried again later.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -50,9 +50,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Moments count from here on, and users ask.
+    /// Starts the clock: moments count from here on, and requests are sent.
     fn start(&mut self) {
-        // If the run was stopped first, nobody has set it.
+        // It is not set yet if the run was stopped first.
         let origin = *self.shared.origin.get_or_init(Instant::now);
         self.ctx.start(origin);
         if !self.down.is_empty() {

@@ -292,28 +292,20 @@ pub(super) fn location<'a>(
     name: &[u8],
     prepare: impl FnOnce(&mut Cx<'_, 'a>),
 ) {
-    let mut confs = outer.confs.enter(kind);
-    let mut scope = Scope::default();
-    let mut cx = Cx {
-        global: &mut *outer.global,
-        confs: &mut confs,
-        block: kind,
-        scope: &mut scope,
-        first: true,
-        written: Vec::new(),
-        module: outer.module,
-    };
-    prepare(&mut cx);
-    directives(&mut cx, directive.block.as_deref().unwrap_or_default());
-    let mut plan = Plan::default();
-    for (index, module) in cx.global.modules.iter().enumerate() {
-        cx.module = index;
-        if let Some(install) = module.install {
-            install(&cx, &mut plan);
+    let ((plan, core), scope) = entered(outer, kind, |cx| {
+        prepare(cx);
+        directives(cx, directive.block.as_deref().unwrap_or_default());
+        let mut plan = Plan::default();
+        for (index, module) in cx.global.modules.iter().enumerate() {
+            cx.module = index;
+            if let Some(install) = module.install {
+                install(cx, &mut plan);
+            }
         }
-    }
-    let core: Arc<crate::core::http_conf::CoreConf> = cx.shared();
-    plan.seal(core.declares());
+        let core: Arc<crate::core::http_conf::CoreConf> = cx.shared();
+        plan.seal(core.declares());
+        (plan, core)
+    });
     let anonymous = !Context::SERVER.or(Context::LOCATION).has(kind);
     let locations = &outer.global.locations;
     let wants_slash =
@@ -335,8 +327,23 @@ pub(super) fn inner<'a, T>(
     kind: Context,
     done: impl FnOnce(&mut Cx<'_, 'a>) -> T,
 ) -> T {
+    let module = outer.module;
+    let (result, _) = entered(outer, kind, |cx| {
+        directives(cx, directive.block.as_deref().unwrap_or_default());
+        cx.module = module;
+        done(cx)
+    });
+    result
+}
+
+/// Does `work` in a block of `kind` whose settings begin as those of `outer`, and gives the locations that it has made.
+fn entered<'a, T>(
+    outer: &mut Cx<'_, 'a>,
+    kind: Context,
+    work: impl FnOnce(&mut Cx<'_, 'a>) -> T,
+) -> (T, Scope) {
     let mut confs = outer.confs.enter(kind);
-    let (mut scope, module) = (Scope::default(), outer.module);
+    let mut scope = Scope::default();
     let mut cx = Cx {
         global: &mut *outer.global,
         confs: &mut confs,
@@ -344,11 +351,10 @@ pub(super) fn inner<'a, T>(
         scope: &mut scope,
         first: true,
         written: Vec::new(),
-        module,
+        module: outer.module,
     };
-    directives(&mut cx, directive.block.as_deref().unwrap_or_default());
-    cx.module = module;
-    done(&mut cx)
+    let result = work(&mut cx);
+    (result, scope)
 }
 
 /// What can be done about a variable that nobody defines.

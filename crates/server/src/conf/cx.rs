@@ -9,15 +9,17 @@ use crate::module::Modules;
 use crate::regex::{Jit, Regex};
 use crate::unusual::Unusual;
 use crate::vars::Table;
-use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Span, Token};
+use brisk_conf::{Context, Diag, Directive, Loader, SourceMap, Span, Token, value};
 use brisk_host::log::{LogId, LogTarget};
 use brisk_host::main_conf::MainConf;
 use brisk_host::module::ModuleConf;
 use brisk_host::snapshot::Part;
+use brisk_host::temp_file::TempPath;
 use brisk_host::vars::{Names, Template};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What belongs to the whole configuration while it is built.
 pub struct Global<'a> {
@@ -206,6 +208,20 @@ impl<'a> Cx<'_, 'a> {
         if !self.global.temp_folders.iter().any(|have| have == folder) {
             self.global.temp_folders.push(folder.to_owned());
         }
+    }
+
+    /// Arguments of a directive that names a folder for temporary files: `PATH [LEVEL…]`, each level from 1 to 3.
+    pub fn temp_path(&mut self, d: &Directive) -> Result<Arc<TempPath>, Diag> {
+        let mut levels = Vec::new();
+        for token in &d.args[1..] {
+            match value::number(token)? {
+                level @ 1..=3 => levels.push(level as u8),
+                _ => return Err(invalid_value(d, token, "from 1 to 3")),
+            }
+        }
+        let path = self.full_path(d.arg(0).str());
+        self.keeps_temporary(path.as_ref());
+        Ok(Arc::new(TempPath { path, levels }))
     }
 
     /// Says that workers need CAP_NET_RAW, whatever user they are.

@@ -1,14 +1,11 @@
 //! Heads and bodies of requests: how large, how long, where kept.
 
-use crate::conf::cx::{Cx, invalid_value};
 use crate::core::http_conf::{BodyFile, CoreConf};
 use crate::core::simple::extend;
 use crate::directive::directive;
 use crate::module::Row;
-use brisk_host::temp_file::TempPath;
 
-use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
-use std::sync::Arc;
+use brisk_conf::{Arity, Context, Diag, Risk, value};
 
 const HSL: Context = Context::HSL;
 const HS: Context = Context::HS;
@@ -134,7 +131,10 @@ pub const ROWS: &[Row] = &[
         .takes("DIR [LEVEL [LEVEL [LEVEL]]]")
         .default_told("client_body_temp")
         .example("client_body_temp_path /var/lib/brisk/bodies 1 2;")
-        .set(client_body_temp_path),
+        .set(|cx, d| {
+            cx.conf::<CoreConf>().client_body_temp_path = Some(cx.temp_path(d)?);
+            Ok(())
+        }),
     directive("client_body_early_read")
         .doc("Reads the request body before the request is handled, if any of the given values is neither empty nor 0.")
         .in_(HS)
@@ -150,17 +150,3 @@ pub const ROWS: &[Row] = &[
             Ok(())
         }),
 ];
-
-fn client_body_temp_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let mut levels = Vec::new();
-    for token in &d.args[1..] {
-        match value::number(token)? {
-            level @ 1..=3 => levels.push(level as u8),
-            _ => return Err(invalid_value(d, token, "from 1 to 3")),
-        }
-    }
-    let path = cx.full_path(d.arg(0).str());
-    cx.keeps_temporary(path.as_ref());
-    cx.conf::<CoreConf>().client_body_temp_path = Some(Arc::new(TempPath { path, levels }));
-    Ok(())
-}
