@@ -57,6 +57,8 @@ fn a_requests_way_is_in_the_log() {
         seen = steps.len();
     };
     let peer = format!("connect to 127.0.0.1:{port}");
+    let sent =
+        format!("http upstream bytes sent: {}", "GET /new/page?a=1 HTTP/1.1\r\nHost: back\r\n\r\n".len());
     follow_next(
         "/old/page?a=1",
         &[
@@ -75,6 +77,7 @@ fn a_requests_way_is_in_the_log() {
             &format!("get peer 127.0.0.1:{port}, try: 1"),
             &peer,
             "http upstream send request",
+            &sent,
             "http upstream status 200",
             "http upstream header: \"X-Back: 1\"",
             "http finalize request: 200, \"/new/page?a=1\"",

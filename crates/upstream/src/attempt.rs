@@ -298,6 +298,8 @@ fn head_received(r: &mut Request, mut exchange: Box<Exchange>, head: BackendHead
         exchange.peer.state.note(|attempt| attempt.status = head.status);
         return Step::exchange_failed(exchange, failure);
     }
+    // A back end may answer before it has all of the body: what follows is not counted here.
+    dlog!(r, "http upstream bytes sent: {}", exchange.peer.state.sent());
     dlog!(r, "http upstream status {}", head.status);
     for field in head.fields().filter(|_| brisk_server::log::may_debug()) {
         let text = String::from_utf8_lossy;

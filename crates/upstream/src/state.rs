@@ -107,6 +107,11 @@ impl State {
         }
     }
 
+    /// Bytes that the last attempt has sent so far.
+    pub fn sent(&self) -> u64 {
+        self.attempts.borrow().last().map_or(0, |attempt| attempt.sent)
+    }
+
     /// Attempts so far.
     pub fn len(&self) -> usize {
         self.attempts.borrow().len()
