@@ -8,6 +8,7 @@ use crate::housekeeping::{self, Bell, Pace};
 use crate::index::{Index, Lock, Look};
 use crate::limits::{BODY_BYTES_MAX, DESCRIPTORS_MAX};
 use crate::object::{Body, Identity, Object};
+use crate::order::Order;
 use crate::purge::{Pattern, Purge, Rule, Rules, STAMPS_PER_MS};
 use crate::shard::{BLOCK_BYTES, blocks};
 use brisk_net::{blocking, clock, fault, file};
@@ -95,6 +96,9 @@ pub struct Cache {
     settings: RwLock<Arc<Settings>>,
     pub(crate) index: Index,
     pub(crate) rules: Rules,
+    pub(crate) order: Arc<Order>,
+    /// Bytes of temporary files: answers on their way, which the index does not know.
+    on_the_way: AtomicU64,
     cold: AtomicBool,
     started: AtomicBool,
     bell: Arc<Bell>,
@@ -111,6 +115,18 @@ pub struct Cache {
     tags_dropped: AtomicU64,
 }
 
+/// Bytes of a temporary file, counted until it has its place or is gone.
+pub(crate) struct Reserved {
+    cache: Arc<Cache>,
+    bytes: u64,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.cache.on_the_way.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Cache {
     /// A cache in `folder`, whose files lie below `levels` of folders. Nothing is read before [`Cache::start`].
     pub fn new(folder: &Path, levels: &[u8], settings: Settings) -> Arc<Cache> {
@@ -120,6 +136,8 @@ impl Cache {
             settings: RwLock::new(Arc::new(settings)),
             index: Index::default(),
             rules: Rules::default(),
+            order: Arc::default(),
+            on_the_way: AtomicU64::new(0),
             cold: AtomicBool::new(true),
             started: AtomicBool::new(false),
             bell: Arc::default(),
@@ -344,12 +362,16 @@ impl Cache {
         let bytes = header.len() as u64 + body.len();
         self.index.insert(object.digest, blocks(bytes), clock::now().unix_secs, Some(fresh.clone()));
         let (cache, path, stored) = (self.clone(), self.path(object.digest), fresh.clone());
+        let write = self.order.begin(object.digest);
         let job = move || {
             let written = match (identity, is_in_place, &body) {
                 (Some(identity), true, _) => disk::rewrite_header(&path, identity, &header).map(|_| None),
-                (_, _, Body::Memory(body)) => disk::write(&path, &header, body).map(Some),
+                (_, _, Body::Memory(body)) => {
+                    disk::write(&path, &header, body).and_then(|temp| write.place(|| temp.place()))
+                }
                 (_, _, Body::File { fd, offset, len }) => {
-                    disk::copy_with_header(&path, &header, fd, *offset, *len).map(Some)
+                    let copied = disk::copy_with_header(&path, &header, fd, *offset, *len);
+                    copied.and_then(|temp| write.place(|| temp.place()))
                 }
             };
             match written {
@@ -392,7 +414,7 @@ impl Cache {
 
     pub(crate) fn is_full(&self, more_bytes: u64) -> bool {
         let settings = self.settings();
-        let more = more_bytes.div_ceil(BLOCK_BYTES) * BLOCK_BYTES;
+        let more = more_bytes.div_ceil(BLOCK_BYTES) * BLOCK_BYTES + self.on_the_way.load(Ordering::Relaxed);
         settings.bytes_max.is_some_and(|max| self.index.disk_bytes() + more > max)
             || self.index.count() > settings.entries_max
     }
@@ -408,9 +430,17 @@ impl Cache {
         true
     }
 
+    /// Counts bytes that are about to be written to a temporary file. `None`: answers on their way would take all of the
+    /// cache's room.
+    pub(crate) fn reserve(self: &Arc<Cache>, bytes: u64) -> Option<Reserved> {
+        let reserved = Reserved { cache: self.clone(), bytes };
+        let all = self.on_the_way.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.settings().bytes_max.is_none_or(|max| all <= max).then_some(reserved)
+    }
+
     /// Before so many bytes are added: on the pool. The entry itself may be counted already.
-    pub(crate) fn make_room(&self, bytes: u64, digest: Digest) {
-        let more = if self.index.has_file(digest) { 0 } else { bytes };
+    pub(crate) fn make_room(&self, bytes: u64, digest: Option<Digest>) {
+        let more = if digest.is_some_and(|digest| self.index.has_file(digest)) { 0 } else { bytes };
         // One that is larger than all is its own business.
         for _ in 0..100_000 {
             if !self.is_full(more) || !self.evict_oldest() {

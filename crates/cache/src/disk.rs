@@ -180,12 +180,12 @@ fn temp_path(target: &Path) -> PathBuf {
     target.with_file_name(name)
 }
 
-/// Writes a whole entry.
-pub fn write(target: &Path, header: &[u8], body: &[u8]) -> io::Result<Identity> {
+/// Writes a whole entry, which has no place yet.
+pub fn write(target: &Path, header: &[u8], body: &[u8]) -> io::Result<Temp> {
     let temp = Temp::create(target)?;
     file::write_cold(&*temp.fd, header, 0)?;
     file::write_cold(&*temp.fd, body, header.len() as u64)?;
-    temp.place()
+    Ok(temp)
 }
 
 /// Writes another header in place of an entry's, if it is still the same file.
@@ -204,14 +204,14 @@ pub fn rewrite_header(target: &Path, identity: Identity, header: &[u8]) -> io::R
     Ok(true)
 }
 
-/// Copies the body of `from` behind another header into a new file.
+/// Copies the body of `from` behind another header into a new file, which has no place yet.
 pub fn copy_with_header(
     target: &Path,
     header: &[u8],
     from: &OwnedFd,
     mut offset: u64,
     mut len: u64,
-) -> io::Result<Identity> {
+) -> io::Result<Temp> {
     let temp = Temp::create(target)?;
     file::write_cold(&*temp.fd, header, 0)?;
     let mut at = header.len() as u64;
@@ -222,7 +222,7 @@ pub fn copy_with_header(
         file::write_cold(&*temp.fd, &buf[..want], at)?;
         (offset, at, len) = (offset + want as u64, at + want as u64, len - want as u64);
     }
-    temp.place()
+    Ok(temp)
 }
 
 /// A piece of a body that is put together.
@@ -486,7 +486,7 @@ pub(crate) mod tests {
         let path = digest.path(folder, &[1, 2]);
         let meta = meta(key);
         let header = encode(&meta, body.len() as u64, crc32fast::hash(body)).unwrap();
-        write(&path, &header, body).unwrap();
+        write(&path, &header, body).unwrap().place().unwrap();
         (path, digest, meta)
     }
 
@@ -558,7 +558,7 @@ pub(crate) mod tests {
         assert!(!rewrite_header(&folder.0.join("none"), identity, &header).unwrap());
         let file = file::open(&path).unwrap();
         let header = encode(&newer, 4, object.body_crc).unwrap();
-        copy_with_header(&path, &header, &file, u64::from(object.header_bytes), 4).unwrap();
+        copy_with_header(&path, &header, &file, u64::from(object.header_bytes), 4).unwrap().place().unwrap();
         assert!(matches!(load(&path, digest, 100).unwrap().unwrap().body, Body::Memory(b) if *b == *b"body"));
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Writer and reader live on one thread.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Reserved};
 use crate::digest::Digest;
 use crate::disk::{self, Source, Temp};
 use crate::format::{self, Meta};
@@ -138,6 +138,8 @@ pub struct Fill {
     meta: Option<Meta>,
     header_bytes: usize,
     temp: Option<Temp>,
+    /// What the temporary file takes; dropped with it, or when its entry is counted instead.
+    reserved: Vec<Reserved>,
     crc: crc32fast::Hasher,
     report: Report,
     is_open: bool,
@@ -182,6 +184,7 @@ impl Fill {
             meta,
             header_bytes,
             temp: None,
+            reserved: Vec::new(),
             crc: crc32fast::Hasher::new(),
             report,
             is_open: true,
@@ -205,6 +208,7 @@ impl Fill {
     pub fn pass_through(&mut self) {
         if self.meta.take().is_some() {
             self.temp = None;
+            self.reserved.clear();
             let mut state = self.state.borrow_mut();
             state.length = None;
             state.wake_reader();
@@ -276,8 +280,15 @@ impl Fill {
             }
             (pieces, state.offset + state.flushed)
         };
+        let more = pieces.iter().map(|piece| piece.len() as u64).sum();
+        match self.cache.reserve(more) {
+            Some(reserved) => self.reserved.push(reserved),
+            None => return self.pass_through(),
+        }
         let (temp, path) = (self.temp.take(), self.path());
+        let cache = self.cache.clone();
         let job = move || {
+            cache.make_room(0, None);
             let temp = temp.map_or_else(|| Temp::create(&path), Ok)?;
             let mut at = from;
             for piece in &pieces {
@@ -435,10 +446,14 @@ impl Fill {
         self.cache.publish(object.clone(), (header.len() + body.len()) as u64);
         let (cache, path, report, stored) =
             (self.cache.clone(), self.path(), self.report.clone(), object.clone());
+        let write = self.cache.order.begin(self.digest);
         let job = move || {
-            cache.make_room((header.len() + body.len()) as u64, stored.digest);
-            match disk::write(&path, &header, &body) {
-                Ok(identity) => cache.placed(&stored, identity, (header.len() + body.len()) as u64),
+            cache.make_room((header.len() + body.len()) as u64, Some(stored.digest));
+            let written = disk::write(&path, &header, &body);
+            match written.and_then(|temp| write.place(|| temp.place())) {
+                // A newer answer is in its place.
+                Ok(None) => {}
+                Ok(Some(identity)) => cache.placed(&stored, identity, (header.len() + body.len()) as u64),
                 Err(error) => {
                     complain(&report, "write", &path.display().to_string(), &error);
                     cache.index.remove_object(&stored);
@@ -453,7 +468,7 @@ impl Fill {
     }
 
     async fn publish_file(
-        &self,
+        &mut self,
         temp: Temp,
         meta: Meta,
         header: Vec<u8>,
@@ -461,19 +476,24 @@ impl Fill {
         body_crc: u32,
     ) -> Option<Arc<Object>> {
         let fd = temp.fd.clone();
+        let reserved = std::mem::take(&mut self.reserved);
+        let write = self.cache.order.begin(self.digest);
         let header_bytes = header.len() as u64;
         let (cache, digest) = (self.cache.clone(), self.digest);
         let job = move || {
-            cache.make_room(header_bytes + len, digest);
+            // From here on it is counted as an entry.
+            drop(reserved);
+            cache.make_room(header_bytes + len, Some(digest));
             file::write_cold(&*temp.fd, &header, 0)?;
-            temp.place()
+            write.place(|| temp.place())
         };
         let placed = match blocking::run(job) {
             Ok(job) => job.await,
             Err(blocking::QueueFull) => Err(io::Error::other("the queue of the thread pool is full")),
         };
         match placed {
-            Ok(identity) => {
+            Ok(None) => None,
+            Ok(Some(identity)) => {
                 let body = Body::File { fd, offset: header_bytes, len };
                 let object = Object::new(self.digest, meta, body, header_bytes as u32, body_crc);
                 let _ = object.identity.set(identity);

@@ -18,6 +18,7 @@ mod limits;
 mod list;
 mod memory;
 mod object;
+mod order;
 pub mod purge;
 mod shard;
 

@@ -361,6 +361,36 @@ fn byte_limits_are_kept() {
 }
 
 #[test]
+fn answers_on_their_way_count_too() {
+    let folder = Folder::new("on-the-way");
+    let cache = cache(&folder, Settings { bytes_max: Some(2 << 20), ..settings() });
+    for n in 0..3 {
+        store(&cache, &format!("old{n}"), &text(500_000)).unwrap();
+    }
+    // Eight at once, none of them complete.
+    let mut fills = Vec::new();
+    for n in 0..8 {
+        let key = format!("new{n}");
+        let (mut fill, reader) =
+            Fill::begin(&cache, Digest::of(key.as_bytes()), Some(key_meta(&cache, &key)), None, quiet());
+        for _ in 0..8 {
+            if !fill.is_stored() {
+                // From here on it would wait for its reader.
+                break;
+            }
+            wait(fill.push(text(64 << 10).into()));
+            assert!(cache.index.disk_bytes() + cache.on_the_way.load(Ordering::Relaxed) <= 2 << 20);
+        }
+        fills.push((fill, reader));
+    }
+    let stored = fills.iter().filter(|(fill, _)| fill.is_stored()).count();
+    assert!((3..=4).contains(&stored), "{stored} of 8 have room, the others only pass through");
+    drop(fills);
+    until("nothing is on its way", || cache.on_the_way.load(Ordering::Relaxed) == 0);
+    assert!(store(&cache, "again", &text(500_000)).is_some());
+}
+
+#[test]
 fn a_freshened_entry_keeps_its_body() {
     let folder = Folder::new("freshen");
     let first = cache(&folder, settings());
