@@ -14,6 +14,7 @@ use brisk_testkit::application::Speaks;
 use brisk_testkit::{Application, Backend, Builder, Server, process, wait};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -169,7 +170,7 @@ impl Disk {
         std::fs::create_dir_all(&path).unwrap();
         let is_mounted = process::is_root()
             && Command::new("mount")
-                .args(["-t", "tmpfs", "-o", "size=32m,mode=777", "none"])
+                .args(["-t", "tmpfs", "-o", "size=128m,mode=777", "none"])
                 .arg(&path)
                 .status()
                 .is_ok_and(|status| status.success());
@@ -178,7 +179,10 @@ impl Disk {
 
     fn fill(&self) -> bool {
         let Some(path) = &self.path else { return false };
-        let _ = std::fs::write(path.join("ballast"), vec![0; 64 << 20]);
+        let ballast = std::fs::File::create(path.join("ballast"));
+        let piece = vec![0; 1 << 20];
+        // Until there is no space left.
+        while ballast.as_ref().is_ok_and(|mut file| file.write_all(&piece).is_ok()) {}
         true
     }
 
