@@ -6,6 +6,7 @@ use brisk_tidy::packages::{self, Package};
 /// Who may use whom (ARCHITECTURE.md, "The crates"). A crate that is not here is refused: give it its row.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
+    ("brisk-apache", &["brisk-conf"]),
     ("brisk-http", &[]),
     ("brisk-h2", &[]),
     ("brisk-image", &["brisk-webp"]),

@@ -1,0 +1,28 @@
+//! Apache's configuration language and what its directives mean, without I/O and clock.
+//!
+//! - [`syntax`]: lines, words and sections of Apache's files.
+//! - [`expr`]: expressions (`<If>`, `Require expr`, `Header … expr=`), as Apache's documentation calls `ap_expr`.
+//! - [`rewrite`]: `RewriteRule` and `RewriteCond`, per server and per directory.
+//!
+//! The program that uses this crate knows the request, the file system and regular expressions; it implements [`Facts`] and
+//! [`Patterns`]. This crate knows neither Brisk's configuration nor its requests.
+//!
+//! Semantics are those of Apache 2.4.68. Whatever is not understood is an error, which a server must answer with 500.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod escape;
+pub mod expr;
+mod facts;
+pub mod glob;
+pub mod limits;
+pub mod network;
+mod pattern;
+pub mod rewrite;
+pub mod syntax;
+
+pub use facts::{Facts, FileTest, Stop, Value, Variable};
+pub use pattern::{Captures, Pattern, Patterns};
+
+#[cfg(test)]
+mod testing;
