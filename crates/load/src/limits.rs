@@ -30,6 +30,11 @@ pub const END_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a look at an address may take.
 pub const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
+// compare/mod.rs
+
+/// So many pairs that others have disturbed, and more than were left in peace, tell that the machine is busy.
+pub const DISTURBED_PAIRS_MIN: usize = 4;
+
 // compare/side.rs
 
 /// A side of a pair is spoilt if others took more than this of the CPU time that server and generator wanted.

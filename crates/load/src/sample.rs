@@ -1,4 +1,4 @@
-//! Statistics of small samples: means and their intervals, by Student's distribution.
+//! Statistics of small samples: means and their intervals, by Student's distribution; and intervals that need no distribution.
 
 /// The mean; 0 of nothing.
 pub fn mean(values: &[f64]) -> f64 {
@@ -19,6 +19,10 @@ pub fn deviation(values: &[f64]) -> f64 {
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
+    median_of_sorted(&sorted)
+}
+
+fn median_of_sorted(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => 0.0,
         count if count % 2 == 1 => sorted[count / 2],
@@ -47,6 +51,50 @@ pub fn mean_interval(values: &[f64], error: f64) -> Interval {
     let reach = student_quantile(1.0 - error / 2.0, (values.len() - 1) as f64) * deviation(values)
         / (values.len() as f64).sqrt();
     Interval { low: middle - reach, middle, high: middle + reach }
+}
+
+/// The pseudo-median (Hodges and Lehmann's) and the interval that covers it in all but a share of `error` of cases, from Wilcoxon's
+/// signed-rank test. It asks for no distribution but one that is symmetric, so single values that are far off cost it little.
+/// Where there are too few values for so small an error nothing is known.
+pub fn median_interval(values: &[f64], error: f64) -> Interval {
+    let count = values.len();
+    let mut means: Vec<f64> = Vec::with_capacity(count * (count + 1) / 2);
+    for (index, left) in values.iter().enumerate() {
+        means.extend(values[index..].iter().map(|right| f64::midpoint(*left, *right)));
+    }
+    means.sort_unstable_by(f64::total_cmp);
+    let middle = median_of_sorted(&means);
+    match signed_rank_quantile(count, error / 2.0) {
+        Some(cut) => Interval { low: means[cut], middle, high: means[means.len() - 1 - cut] },
+        None => Interval { low: f64::NEG_INFINITY, middle, high: f64::INFINITY },
+    }
+}
+
+/// The greatest sum of positive ranks that is not exceeded with more than this probability, where signs are accidents.
+fn signed_rank_quantile(count: usize, share: f64) -> Option<usize> {
+    // Beyond it the normal distribution does as well.
+    const EXACT_MAX: usize = 60;
+    let sums = count * (count + 1) / 2;
+    if count > EXACT_MAX {
+        let deviation = (sums as f64 * (2 * count + 1) as f64 / 12.0).sqrt();
+        let reach = student_quantile(1.0 - share, 1e6) * deviation;
+        return Some((sums as f64 / 2.0 - reach - 0.5).max(0.0) as usize);
+    }
+    // How probable each sum is: every rank is part of it or not.
+    let mut probable = vec![0.0; sums + 1];
+    probable[0] = 1.0;
+    for rank in 1..=count {
+        for sum in (0..=sums).rev() {
+            let with = if sum >= rank { probable[sum - rank] } else { 0.0 };
+            probable[sum] = 0.5 * (probable[sum] + with);
+        }
+    }
+    let mut below = 0.0;
+    let sound = probable.iter().take_while(|probability| {
+        below += **probability;
+        below <= share
+    });
+    sound.count().checked_sub(1)
 }
 
 /// The value below which Student's distribution with `freedom` degrees has this share. `share`: above 0, below 1.
@@ -157,6 +205,45 @@ mod tests {
                 / 4000.0;
             assert!((missed - error).abs() < 0.25 * error + 0.003, "{count} {error}: {missed}");
         }
+    }
+
+    /// From printed tables of the signed-rank test: the greatest sum that is significant.
+    #[test]
+    fn signed_ranks() {
+        for (count, share, want) in [
+            (5, 0.025, None),
+            (6, 0.025, Some(0)),
+            (8, 0.025, Some(3)),
+            (10, 0.025, Some(8)),
+            (10, 0.005, Some(3)),
+            (20, 0.025, Some(52)),
+            (30, 0.005, Some(109)),
+            (50, 0.025, Some(434)),
+        ] {
+            assert_eq!(signed_rank_quantile(count, share), want, "{count} {share}");
+        }
+        let near = signed_rank_quantile(61, 0.025).unwrap() as f64;
+        let exact = signed_rank_quantile(60, 0.025).unwrap() as f64;
+        assert!((15.0..45.0).contains(&(near - exact)), "{exact} {near}");
+    }
+
+    /// Values of which one in ten is far off, on either side.
+    #[test]
+    fn medians_are_covered_whatever_the_distribution() {
+        let mut rng = Rng::new(22);
+        let wild = |rng: &mut Rng| if rng.unit() < 0.1 { 10.0 } else { 1.0 } * rng.normal();
+        for (count, error) in [(12, 0.05), (30, 0.01)] {
+            let (mut missed, mut narrower) = (0, 0);
+            for _ in 0..2000 {
+                let values: Vec<f64> = (0..count).map(|_| 5.0 + wild(&mut rng)).collect();
+                let (found, usual) = (median_interval(&values, error), mean_interval(&values, error));
+                missed += u32::from(found.low > 5.0 || found.high < 5.0);
+                narrower += u32::from(found.high - found.low < usual.high - usual.low);
+            }
+            assert!(f64::from(missed) / 2000.0 < error * 1.3, "{count}: {missed} of 2000");
+            assert!(narrower > 1000, "{count}: {narrower} of 2000");
+        }
+        assert!(median_interval(&[1.0, 2.0], 0.05).high.is_infinite());
     }
 
     #[test]

@@ -143,3 +143,40 @@ fn what_cannot_be_compared_is_said() {
     check(&["--rate", "5", "--think", "1s", &url, &url], 1, "--rate");
     check(&["--others", "101", &url, &url], 1, "not between 0 and 100");
 }
+
+/// Six processes that want all CPUs: times are given up after a few pairs, CPU per response is not, and both say who disturbs.
+#[test]
+fn a_busy_machine_is_named_and_lived_with() {
+    let mut hogs: Vec<std::process::Child> = (0..6)
+        .map(|_| std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+        .collect();
+    let server = server();
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    let compare = |by: &str| {
+        bench(&["compare", "--json", "--by", by, "-d", "200ms", "-w", "20ms", "-c", "16", &url, &url])
+    };
+    let [times, cpu] = ["rate", "cpu"].map(compare);
+    for hog in &mut hogs {
+        hog.kill().unwrap();
+        hog.wait().unwrap();
+    }
+    let read = |output: &std::process::Output| -> Value {
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let text = String::from_utf8_lossy(&times.stderr);
+    let all = read(&times);
+    assert_eq!((times.status.code(), &all["verdict"]), (Some(2), &"undecided".into()), "{text}");
+    assert_eq!(all["pairs"].as_u64().unwrap() + all["spoilt_pairs"].as_u64().unwrap(), 4, "{all}");
+    assert!(
+        text.contains("the machine is busy: others took ") && text.contains("--by cpu works here"),
+        "{text}"
+    );
+    let text = String::from_utf8_lossy(&cpu.stderr);
+    let all = read(&cpu);
+    assert!(cpu.status.success() && text.contains("disturbed pairs count from now on"), "{text}");
+    assert!(all["busy_machine"] == true && all["pairs"].as_u64() >= Some(10), "{all}");
+    assert!(
+        all["others_cpus"]["sh"].as_f64() > Some(0.1) && all["others_share"].as_f64() > Some(0.05),
+        "{all}"
+    );
+}

@@ -13,7 +13,10 @@ use super::args::{Numbers, connections, count, depth, duration, number, numbers,
 use super::options::tls;
 use super::server::{Server, must_be_free};
 use crate::arrivals::Rate;
-use crate::compare::{Comparison, CpuTime, Side, Stored, TAKEN_SHARE_MAX, Verdict, diff as show_diff};
+use crate::compare::{
+    BUSY_PAIRS, Comparison, CpuTime, Ground, Side, Stored, TAKEN_SHARE_MAX, Tolerance, Verdict,
+    diff as show_diff,
+};
 use crate::engine;
 use crate::output;
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Think, Url, Version, sites};
@@ -22,7 +25,7 @@ use crate::rng::Rng;
 use crate::sample::Interval;
 use crate::stats::Stats;
 use crate::system;
-use crate::watch::{Who, proc};
+use crate::watch::{Look, Others, Who, proc};
 
 /// Finds out which of two is faster.
 #[derive(Debug, Parser)]
@@ -30,7 +33,8 @@ use crate::watch::{Who, proc};
     override_usage = "brisk bench compare [OPTIONS] A B",
     after_help = "Both are run in interleaved, shuffled rounds until it is clear, or until they are equal within 3 %.\n\n\
         Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or \
-        0.1 % of the requests failed.\n\n\
+        0.1 % of the requests failed. Where others disturb most pairs, CPU per response is compared nevertheless, by more and shorter \
+        pairs, at the price of a wider interval; --others says how much is tolerated instead.\n\n\
         Exit code: 0, whatever the verdict; 1 wrong usage, or it could not be done; 2 no pair counted, or a target gave nothing but \
         errors."
 )]
@@ -83,7 +87,7 @@ pub struct Args {
     /// Whose CPU is B's
     #[arg(long, value_name = "WHO,WHO...", value_parser = whom)]
     watch_b: Vec<Whom>,
-    /// Pairs count in which others on the machine took at most so much of the CPU time [default: 5]
+    /// Pairs count in which others on the machine took at most so much of the CPU time [default: 5, or all of it if --by cpu finds a busy machine]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     others: Option<f64>,
     /// Pin the generator to these CPUs
@@ -122,7 +126,8 @@ pub struct Options {
     pairs: usize,
     by: Option<By>,
     json: bool,
-    taken_share_max: f64,
+    /// As it was asked for.
+    others: Option<f64>,
     /// Of each run.
     length: Duration,
 }
@@ -159,7 +164,7 @@ impl Args {
             pairs: self.pairs,
             by: self.by,
             json: self.json,
-            taken_share_max: self.others.unwrap_or(TAKEN_SHARE_MAX),
+            others: self.others,
             length: self.duration,
         })
     }
@@ -213,108 +218,253 @@ enum Measured {
     Useless(String),
 }
 
+/// A comparison under way.
+struct Contest<'a> {
+    options: &'a Options,
+    by: By,
+    comparison: Comparison,
+    /// Who disturbs.
+    others: Others,
+}
+
 /// Compares, and gives the exit code.
 pub fn execute(options: &Options) -> Result<i32, String> {
-    let by = match options.by {
-        Some(by) => by,
-        None if options.targets.iter().all(Target::can_be_watched) => By::Cpu,
-        None => By::Latency,
-    };
+    let can_be_watched = options.targets.iter().all(Target::can_be_watched);
+    let by = options.by.unwrap_or(if can_be_watched { By::Cpu } else { By::Latency });
     for target in &options.targets {
         if let Some(command) = &target.command {
             must_be_free(command, &target.url)?;
         }
     }
-    let mut comparison = Comparison::new(options.pairs);
-    comparison.tolerate(options.taken_share_max);
+    let tolerance = Tolerance {
+        taken_share_max: options.others.unwrap_or(TAKEN_SHARE_MAX),
+        widens: options.others.is_none() && by == By::Cpu,
+    };
+    let comparison = Comparison::new(options.pairs, tolerance);
+    let mut contest = Contest { options, by, comparison, others: Others::default() };
     let mut rng = Rng::from_clock();
-    while !comparison.is_over() && !system::interrupted() {
+    while !contest.comparison.is_over() && !system::interrupted() {
         let mut order = [0, 1];
         rng.shuffle(&mut order);
-        let mut sides = [None; 2];
-        for index in order {
-            let measured = measure(options, &options.targets[index], by);
-            if system::interrupted() {
-                // What was cut short says less than its counterpart.
-                break;
+        match contest.pair(order)? {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(why) => {
+                output::note(why);
+                return Ok(NO_RESULT);
             }
-            match measured? {
-                Measured::Side(side) => sides[index] = Some(side),
-                Measured::Useless(what) => {
-                    let (name, url) = (["A", "B"][index], &options.targets[index].url);
-                    output::note(format_args!(
-                        "nothing to compare: {name} ({url}) gives nothing but errors: {what}"
-                    ));
-                    return Ok(NO_RESULT);
-                }
-            }
-        }
-        let [Some(a), Some(b)] = sides else { break };
-        match comparison.add(&a, &b) {
-            Some(why) => output::note(format_args!("a pair does not count: {why}")),
-            None => output::note(format_args!(
-                "pair {}: A {:.3}, B {:.3} ({:+.1} %)",
-                comparison.pairs(),
-                a.cost,
-                b.cost,
-                (b.cost / a.cost - 1.0) * 100.0
-            )),
         }
     }
     if system::interrupted() {
         output::note("ended early");
     }
+    if contest.comparison.ground() == Ground::Hopeless {
+        output::note(contest.way_out(can_be_watched));
+    }
     if options.json {
-        output::line(json(&comparison, by));
+        output::line(contest.json());
     } else {
-        output::print(report(&comparison, by));
+        output::print(contest.report());
     }
-    Ok(if comparison.pairs() == 0 && !system::interrupted() { NO_RESULT } else { 0 })
+    Ok(if contest.comparison.pairs() == 0 && !system::interrupted() { NO_RESULT } else { 0 })
 }
 
-fn json(comparison: &Comparison, by: By) -> serde_json::Value {
-    let verdict = match comparison.verdict() {
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Equal => "equal",
-        Verdict::Undecided => "undecided",
-    };
-    let ratio = comparison.ratio();
-    let known = ratio.low > 0.0 && ratio.high.is_finite();
-    json!({
-        "verdict": verdict, "by": by.unit(), "pairs": comparison.pairs(), "spoilt_pairs": comparison.spoilt(),
-        "disturbed_pairs": comparison.disturbed(),
-        "ratio": known.then_some(ratio.middle), "low": known.then_some(ratio.low), "high": known.then_some(ratio.high),
-        "costs": comparison.costs(),
-    })
-}
+impl Contest<'_> {
+    /// One pair; false: the user wants the end. The inner error says that there is nothing to compare.
+    fn pair(&mut self, order: [usize; 2]) -> Result<Result<bool, String>, String> {
+        let mut sides = [None; 2];
+        for index in order {
+            let target = &self.options.targets[index];
+            let measured = self.measure(target);
+            if system::interrupted() {
+                // What was cut short says less than its counterpart.
+                return Ok(Ok(false));
+            }
+            match measured? {
+                Measured::Side(side) => sides[index] = Some(side),
+                Measured::Useless(what) => {
+                    let (name, url) = (["A", "B"][index], &target.url);
+                    return Ok(Err(format!(
+                        "nothing to compare: {name} ({url}) gives nothing but errors: {what}"
+                    )));
+                }
+            }
+        }
+        let [Some(a), Some(b)] = sides else { return Ok(Ok(false)) };
+        self.take(&a, &b);
+        Ok(Ok(true))
+    }
 
-fn report(comparison: &Comparison, by: By) -> String {
-    let (ratio, verdict) = (comparison.ratio(), comparison.verdict());
-    let (pairs, spoilt, disturbed) = (comparison.pairs(), comparison.spoilt(), comparison.disturbed());
-    let known = pairs > 0 && ratio.high.is_finite();
-    let mut out = if known {
-        let (unit, Interval { low, middle, high }) = (by.unit(), ratio);
+    /// Adds a pair, and says what came of it.
+    fn take(&mut self, a: &Side, b: &Side) {
+        let before = self.comparison.ground();
+        if let Some(why) = self.comparison.add(a, b) {
+            // One line says who; the report counts them.
+            if self.comparison.spoilt() == 1 {
+                output::note(format_args!("a pair does not count, and others like it will not: {why}"));
+            }
+        } else {
+            output::note(format_args!(
+                "pair {}: A {:.3}, B {:.3} ({:+.1} %)",
+                self.comparison.pairs(),
+                a.cost,
+                b.cost,
+                (b.cost / a.cost - 1.0) * 100.0
+            ));
+        }
+        if before == Ground::Quiet && self.comparison.ground() == Ground::Busy {
+            output::note(format_args!(
+                "{}: disturbed pairs count from now on, {BUSY_PAIRS} times as many and shorter; the price is a wider interval",
+                self.disturbance()
+            ));
+        }
+    }
+
+    fn measure(&mut self, target: &Target) -> Result<Measured, String> {
+        let (options, by, length) = (self.options, self.by, self.length());
+        let (look, looked) = (Look::now(), Instant::now());
+        let mut server =
+            target.command.as_ref().map(|command| Server::start(command, &target.url)).transpose()?;
+        if let (By::Cpu, Some(server), true) = (by, &server, target.watch.is_empty()) {
+            target.must_be_below(server)?;
+        }
+        let text = |error: std::io::Error| error.to_string();
+        let urls = std::slice::from_ref(&target.url);
+        let plan = Plan {
+            sites: sites(urls, &options.request).map_err(|error| error.to_string())?,
+            tls: tls(urls, options.plan.version, false)?,
+            ..options.plan.clone()
+        };
+        let warmup = plan.warmup;
+        let run = engine::start(plan).map_err(text)?;
+        while !run.wait_started(Duration::from_millis(50)) && !run.is_over() && !system::interrupted() {}
+        std::thread::sleep(warmup);
+        let clock = Clock::start(target.who(server.as_ref()));
+        let (before, begun) = (run.progress(), Instant::now());
+        while begun.elapsed() < length && !system::interrupted() {
+            std::thread::sleep(Duration::from_millis(5).min(length));
+        }
+        let processes = clock.processes();
+        let (after, elapsed) = (run.progress(), begun.elapsed());
+        let (used_ns, time) = clock.stop(&processes);
+        let own: Vec<u32> = processes.iter().copied().chain([std::process::id()]).collect();
+        self.others.add(&look, &Look::now(), &own, looked.elapsed().as_secs_f64());
+        run.stop();
+        let stats = run.join().map_err(text)?.stats;
+        if let Some(server) = &mut server {
+            server.check()?;
+        }
+        if stats.responses() == stats.refusals() && stats.errors() + stats.refusals() > 0 {
+            return Ok(Measured::Useless(errors_of(&stats)));
+        }
+        let responses = (after.responses - before.responses) as f64;
+        let cost = match by {
+            By::Latency => stats.latency.quantile(0.5) as f64 / 1e6,
+            By::Rate => elapsed.as_secs_f64() * 1e6 / responses,
+            By::Cpu if processes.is_empty() => {
+                return Err(format!(
+                    "nobody was seen to listen for {}; --watch-a, --watch-b or --by latency",
+                    target.url
+                ));
+            }
+            By::Cpu => used_ns as f64 / 1e3 / responses,
+        };
+        let is_late = report::late(&stats).is_some();
+        let side = Side { cost, taken_share: time.taken_share(), error_share: stats.error_share(), is_late };
+        Ok(Measured::Side(side))
+    }
+
+    /// What disturbs.
+    fn disturbance(&self) -> String {
         format!(
-            "{unit}, B over A: {middle:.3} (between {low:.3} and {high:.3}; {pairs} pairs, {spoilt} spoilt)\n"
+            "the machine is busy: others took {:.0} % of the CPU time that server and generator wanted ({})",
+            self.comparison.taken_share() * 100.0,
+            self.others
         )
-    } else {
-        format!("{pairs} pairs counted, {spoilt} were spoilt: too few for a verdict\n")
-    };
-    if !known && disturbed > 0 {
-        let _ = writeln!(
-            out,
-            "{disturbed} were disturbed: the machine must be quieter, the load lower (--rate, --think), or see --others"
-        );
     }
-    if !known && spoilt > disturbed {
-        let _ = writeln!(
-            out,
-            "{} had failures, or no answer in time: brisk bench URL says why",
-            spoilt - disturbed
-        );
+
+    /// What can be done on a machine on which this cannot be.
+    fn way_out(&self, can_be_watched: bool) -> String {
+        let remedy = match self.by {
+            By::Cpu => "leave --others out, so that disturbed pairs count, or end what disturbs",
+            _ if can_be_watched => {
+                "--by cpu works here, at the price of a wider interval; times do not: they need a quieter machine"
+            }
+            _ => {
+                "times cannot be compared here; --by cpu can, if --watch-a and --watch-b say whose CPU it is; or end what disturbs"
+            }
+        };
+        format!("{}; {remedy}", self.disturbance())
     }
-    format!("{out}{verdict}\n")
+
+    /// Of each run: on a busy machine there are more of them.
+    fn length(&self) -> Duration {
+        match self.comparison.ground() {
+            Ground::Busy => self.options.length / BUSY_PAIRS as u32,
+            _ => self.options.length,
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let comparison = &self.comparison;
+        let verdict = match comparison.verdict() {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Equal => "equal",
+            Verdict::Undecided => "undecided",
+        };
+        let ratio = comparison.ratio();
+        let known = ratio.low > 0.0 && ratio.high.is_finite();
+        let others: serde_json::Map<String, serde_json::Value> =
+            self.others.most(4).into_iter().map(|(name, cpus)| (name.to_owned(), json!(cpus))).collect();
+        json!({
+            "verdict": verdict, "by": self.by.unit(), "pairs": comparison.pairs(), "spoilt_pairs": comparison.spoilt(),
+            "disturbed_pairs": comparison.disturbed(), "busy_machine": comparison.ground() != Ground::Quiet,
+            "others_share": comparison.taken_share(), "others_cpus": others,
+            "ratio": known.then_some(ratio.middle), "low": known.then_some(ratio.low), "high": known.then_some(ratio.high),
+            "costs": comparison.costs(),
+        })
+    }
+
+    fn report(&self) -> String {
+        let comparison = &self.comparison;
+        let (ratio, verdict) = (comparison.ratio(), comparison.verdict());
+        let (pairs, spoilt, disturbed) = (comparison.pairs(), comparison.spoilt(), comparison.disturbed());
+        let known = pairs > 0 && ratio.high.is_finite();
+        let mut out = if known {
+            let (unit, Interval { low, middle, high }) = (self.by.unit(), ratio);
+            format!(
+                "{unit}, B over A: {middle:.3} (between {low:.3} and {high:.3}; {pairs} pairs, {spoilt} spoilt)\n"
+            )
+        } else {
+            format!("{pairs} pairs counted, {spoilt} were spoilt: too few for a verdict\n")
+        };
+        if comparison.ground() == Ground::Busy {
+            let _ = writeln!(out, "{}", self.disturbance());
+            if known {
+                let reach = (ratio.high / ratio.low).sqrt() - 1.0;
+                let _ = writeln!(
+                    out,
+                    "all pairs count therefore; the interval is ±{:.1} % wide, and smaller differences stay hidden in it",
+                    reach * 100.0
+                );
+            }
+        }
+        if !known && disturbed > 0 {
+            let _ = writeln!(
+                out,
+                "{disturbed} were disturbed: the machine must be quieter, the load lower (--rate, --think), or see --others"
+            );
+        }
+        if !known && spoilt > disturbed {
+            let _ = writeln!(
+                out,
+                "{} had failures, or no answer in time: brisk bench URL says why",
+                spoilt - disturbed
+            );
+        }
+        format!("{out}{verdict}\n")
+    }
 }
 
 impl Target {
@@ -404,56 +554,6 @@ impl Clock {
         };
         (used, time)
     }
-}
-
-fn measure(options: &Options, target: &Target, by: By) -> Result<Measured, String> {
-    let mut server =
-        target.command.as_ref().map(|command| Server::start(command, &target.url)).transpose()?;
-    if let (By::Cpu, Some(server), true) = (by, &server, target.watch.is_empty()) {
-        target.must_be_below(server)?;
-    }
-    let text = |error: std::io::Error| error.to_string();
-    let urls = std::slice::from_ref(&target.url);
-    let plan = Plan {
-        sites: sites(urls, &options.request).map_err(|error| error.to_string())?,
-        tls: tls(urls, options.plan.version, false)?,
-        ..options.plan.clone()
-    };
-    let warmup = plan.warmup;
-    let run = engine::start(plan).map_err(text)?;
-    while !run.wait_started(Duration::from_millis(50)) && !run.is_over() && !system::interrupted() {}
-    std::thread::sleep(warmup);
-    let clock = Clock::start(target.who(server.as_ref()));
-    let (before, begun) = (run.progress(), Instant::now());
-    while begun.elapsed() < options.length && !system::interrupted() {
-        std::thread::sleep(Duration::from_millis(5).min(options.length));
-    }
-    let processes = clock.processes();
-    let (after, elapsed) = (run.progress(), begun.elapsed());
-    let (used_ns, time) = clock.stop(&processes);
-    run.stop();
-    let stats = run.join().map_err(text)?.stats;
-    if let Some(server) = &mut server {
-        server.check()?;
-    }
-    if stats.responses() == stats.refusals() && stats.errors() + stats.refusals() > 0 {
-        return Ok(Measured::Useless(errors_of(&stats)));
-    }
-    let responses = (after.responses - before.responses) as f64;
-    let cost = match by {
-        By::Latency => stats.latency.quantile(0.5) as f64 / 1e6,
-        By::Rate => elapsed.as_secs_f64() * 1e6 / responses,
-        By::Cpu if processes.is_empty() => {
-            return Err(format!(
-                "nobody was seen to listen for {}; --watch-a, --watch-b or --by latency",
-                target.url
-            ));
-        }
-        By::Cpu => used_ns as f64 / 1e3 / responses,
-    };
-    let is_late = report::late(&stats).is_some();
-    let side = Side { cost, taken_share: time.taken_share(), error_share: stats.error_share(), is_late };
-    Ok(Measured::Side(side))
 }
 
 /// What came in place of good answers.

@@ -63,13 +63,13 @@ impl Side {
         if self.error_share > ERROR_SHARE_MAX {
             return Some(Spoilt::Failed(self.error_share));
         }
+        if !(self.cost.is_finite() && self.cost > 0.0) {
+            return Some(Spoilt::Empty);
+        }
         if self.taken_share > taken_share_max {
             return Some(Spoilt::Disturbed(self.taken_share));
         }
-        if self.is_late {
-            return Some(Spoilt::Late);
-        }
-        (!(self.cost.is_finite() && self.cost > 0.0)).then_some(Spoilt::Empty)
+        self.is_late.then_some(Spoilt::Late)
     }
 }
 

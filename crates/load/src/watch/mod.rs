@@ -1,9 +1,11 @@
 //! Resources beside the load, on the same time axis: what each tier (server, PHP, database …) used, and what the machine
 //! had to say. Works for any software: only the kernel is asked.
 
+mod others;
 pub mod proc;
 mod summary;
 
+pub use others::{Look, Others};
 pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary, Verdict, limit};
 
 use std::io;
