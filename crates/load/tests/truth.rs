@@ -17,6 +17,7 @@ use brisk_load::plan::{Plan, RequestOptions, Stop, Url, Version, sites};
 use brisk_load::report::{Environment, Report, RunReport, csv, html, json, prometheus, raw, text};
 use brisk_load::rng::Rng;
 use brisk_load::stats::{Part, Slice};
+use brisk_load::watch::proc::Account;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -169,33 +170,59 @@ fn report(outcome: Outcome, users: usize) -> Report {
     }
 }
 
-/// Every half percentile is within 1 % or 0.2 ms. The machine may be busy with other tests: one quiet run of several counts.
-fn assert_agree(count: u64, run: impl Fn() -> (Outcome, Arc<Mutex<Vec<u64>>>)) {
+/// A run, and how long this process's threads (the generator's and the server's) were ready meanwhile and had no CPU.
+fn watched(plan: Plan) -> (Outcome, Duration) {
+    let (own, mut account) = ([std::process::id()], Account::default());
+    let begun = account.look(&own, false).waited_ns;
+    let run = engine::start(plan).unwrap();
+    // What a thread has waited since the last look is lost when it ends.
+    while !run.is_over() {
+        account.look(&own, false);
+        thread::park_timeout(Duration::from_millis(5));
+    }
+    let waited = account.look(&own, false).waited_ns - begun;
+    (run.join().unwrap(), Duration::from_nanos(waited))
+}
+
+/// Every half percentile is within 1 % or 0.2 ms. Where this process had to wait for CPUs, what it waited is in the figures: no percentile is
+/// lower than the truth, and together they are higher by at most what was waited. One run of several counts.
+fn assert_agree(count: u64, run: impl Fn() -> (Outcome, Duration, Arc<Mutex<Vec<u64>>>)) {
     let _alone = alone();
     let mut worst = Vec::new();
     for _ in 0..20 {
-        let (outcome, truth) = run();
+        let (outcome, waited, truth) = run();
         assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (count, 0));
         let mut truth = truth.lock().unwrap().clone();
         truth.sort_unstable();
-        let off = (1..=199).map(|step| f64::from(step) / 200.0).map(|share| {
+        let (mut most, mut lowest, mut more, mut allowed) = ((0f64, 0f64), 0f64, 0.0, 0.0);
+        for share in (1..=199).map(|step| f64::from(step) / 200.0) {
             let (want, have) = (exact(&truth, share), outcome.stats.latency.quantile(share) as f64);
-            ((have - want).abs() / (want * 0.01).max(200_000.0), share)
-        });
-        let most = off.max_by(|left, right| left.0.total_cmp(&right.0)).unwrap();
-        if most.0 <= 1.0 {
+            let may_be_off = (want * 0.01).max(200_000.0);
+            let off = (have - want) / may_be_off;
+            if off.abs() > most.0 {
+                most = (off.abs(), share);
+            }
+            lowest = lowest.min(off);
+            more += (have - want) / 199.0;
+            allowed += may_be_off / 199.0;
+        }
+        let explained = waited.as_nanos() as f64 / count as f64;
+        if most.0 <= 1.0 || (lowest >= -1.0 && more <= allowed + explained) {
             return;
         }
-        worst.push(most);
+        worst.push((most, lowest, more / 1e6, explained / 1e6));
     }
-    panic!("times the allowed error, and where: {worst:?}");
+    panic!(
+        "times the allowed error, and where; below; too much in the mean, and what waiting explains, in ms: {worst:?}"
+    );
 }
 
 #[test]
 fn percentiles_agree_with_a_server_that_delays_by_known_amounts() {
     assert_agree(800, || {
         let (address, truth) = delaying();
-        (engine::run(plan(address, 8, Stop::Requests(800))).unwrap(), truth)
+        let (outcome, waited) = watched(plan(address, 8, Stop::Requests(800)));
+        (outcome, waited, truth)
     });
 }
 
@@ -204,7 +231,8 @@ fn percentiles_of_many_streams_agree_with_a_server_that_delays_by_known_amounts(
     assert_agree(4000, || {
         let (address, truth) = delaying_streams();
         let plan = Plan { version: Version::H2, pipeline: 16, ..plan(address, 2, Stop::Requests(4000)) };
-        (engine::run(plan).unwrap(), truth)
+        let (outcome, waited) = watched(plan);
+        (outcome, waited, truth)
     });
 }
 
@@ -218,7 +246,8 @@ fn reports_say_what_the_raw_log_says() {
         plan.record = Some(1000);
         plan.series = Some(Duration::from_millis(100));
         plan.rate = is_open.then(|| Rate::constant(500.0));
-        let report = report(engine::run(plan).unwrap(), 8);
+        let (outcome, waited) = watched(plan);
+        let report = report(outcome, 8);
         let mut log = Vec::new();
         raw(&report.runs[0], &mut log).unwrap();
         let log = String::from_utf8(log).unwrap();
@@ -239,7 +268,9 @@ fn reports_say_what_the_raw_log_says() {
         assert_eq!((waits.len(), &figures["responses"]), (400, &serde_json::json!(400)));
         assert_eq!(figures["bytes"], serde_json::json!(bytes));
         let (rate, true_rate) = (figures["responses_per_second"].as_f64().unwrap(), 400e9 / last as f64);
-        assert!((rate / true_rate - 1.0).abs() < 0.02, "{rate}/s for {true_rate}");
+        // The log's clock begins before the generator's thread runs, and ends before it is asked.
+        let late = waited.as_nanos() as f64 / last as f64;
+        assert!((rate / true_rate - 1.0).abs() < 0.02 + late, "{rate}/s for {true_rate}, waited {late}");
         for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
             let (have, want) = (figures["latency_us"][name].as_f64().unwrap(), exact(&waits, share) / 1e3);
             assert!((have / want - 1.0).abs() < 0.01, "{name}: {have} for {want}");
@@ -269,7 +300,7 @@ fn answers_after_the_end_have_a_latency_and_no_part_in_the_rate() {
             rate,
             ..plan(address, 12, Stop::After(time))
         };
-        let mut outcome = engine::run(plan).unwrap();
+        let (mut outcome, waited) = watched(plan);
         let stats = &outcome.stats;
         assert_eq!(stats.responses(), truth.lock().unwrap().len() as u64);
         assert_eq!((stats.errors(), stats.unsent, stats.tail.left), (0, 0, 0));
@@ -277,8 +308,10 @@ fn answers_after_the_end_have_a_latency_and_no_part_in_the_rate() {
         assert_eq!(stats.tail.responses(), stats.tail.under_way);
         let end = outcome.elapsed.as_nanos() as u64;
         // The thread begins a little later than the log's clock.
-        let in_time = outcome.records.iter().filter(|record| record.done_ns <= end).count() as u64;
-        assert!(in_time.abs_diff(stats.responses_in_time()) <= 2, "{in_time} {}", stats.responses_in_time());
+        let within = |end: u64| outcome.records.iter().filter(|record| record.done_ns <= end).count() as u64;
+        let (in_time, waited) = (stats.responses_in_time(), waited.as_nanos() as u64);
+        let may_be = within(end.saturating_sub(waited)).saturating_sub(2)..=within(end + waited) + 2;
+        assert!(may_be.contains(&in_time), "{in_time}, not in {may_be:?}");
         let late = outcome.series.iter().filter(|slice| slice.part == Part::Tail);
         assert_eq!(late.map(Slice::responses).sum::<u64>(), stats.tail.responses());
         let latency_ns: u64 = outcome.records.iter().map(|record| record.done_ns - record.due_ns).sum();
@@ -313,11 +346,12 @@ fn a_run_is_over_with_its_last_response_and_not_when_somebody_looks() {
     let outcome = run.join().unwrap();
     let last = Duration::from_nanos(outcome.records.last().unwrap().done_ns);
     let after = outcome.elapsed.saturating_sub(last);
-    assert!(after < Duration::from_millis(150), "{after:?} after {last:?}");
+    let waited = Duration::from_nanos(outcome.stats.generator_waited_ns);
+    assert!(after < Duration::from_millis(150) + waited, "{after:?} after {last:?}, waited {waited:?}");
 }
 
-/// Three requests in 5 ms are not due on whole milliseconds. Half a millisecond is what waiting for those would cost on the average;
-/// one quiet run of several counts.
+/// Three requests in 5 ms are not due on whole milliseconds. Half a millisecond is what waiting for those would cost on the average; what
+/// the generator waits for a CPU at each of its turns comes on top. One run of several counts.
 #[test]
 fn an_open_loop_is_not_late_by_itself() {
     let _alone = alone();
@@ -327,12 +361,14 @@ fn an_open_loop_is_not_late_by_itself() {
         let mut plan = plan(address, 64, Stop::After(Duration::from_millis(250)));
         plan.rate = Some(Rate::constant(600.0));
         let stats = engine::run(plan).unwrap().stats;
-        late.push(Duration::from_nanos(stats.lateness.quantile(0.5)));
-        if late.last() < Some(&Duration::from_micros(250)) {
+        let half = Duration::from_nanos(stats.lateness.quantile(0.5));
+        let waited = Duration::from_nanos(stats.generator_waited_ns / stats.generator_turns.max(1));
+        if half < Duration::from_micros(250) + waited {
             return;
         }
+        late.push((half, waited));
     }
-    panic!("half of the requests were later than {late:?}");
+    panic!("half of the requests were later than, and waited for a CPU: {late:?}");
 }
 
 #[test]
@@ -362,7 +398,8 @@ fn pauses_and_ramps_take_their_time() {
     assert_eq!((outcome.stats.responses(), outcome.stats.connects, outcome.stats.errors()), (15, 5, 0));
     // The last connection begins after 200 ms and pauses twice.
     let took = begun.elapsed().unwrap();
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
+    let waited = Duration::from_nanos(outcome.stats.generator_waited_ns);
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3) + waited, "{took:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::course::Course;
 use super::model::Scenario;
 use super::report::Report;
 use super::{read, replay, run};
+use brisk_load::system;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -69,15 +70,18 @@ fn what_is_under_way_at_the_end_is_waited_for_and_counts() {
     let report = report(&scenario(&text));
     let all = report.done.tally.all();
     assert_eq!(all.failures.get("timeout"), Some(&4), "{:?}", all.failures);
-    // They are few among many, and still half of the users have got nothing.
-    assert!(all.latency.count() > 400 && report.exit_code() == 3, "{}", report.text());
+    // They are few among many, and still half of the users have got nothing. A generator that has to wait for CPUs asks less.
+    let waited = Duration::from_nanos(report.done.effort.waited_ns);
+    let is_quiet = waited < Duration::from_millis(60);
+    assert!(!is_quiet || all.latency.count() > 400, "{}", report.text());
+    assert!(all.latency.count() > 0 && report.exit_code() == 3, "{}", report.text());
     assert!(report.text().contains("DOES NOT HOLD: errors < 1%"), "{}", report.text());
     let lost = report.done.tally.lost_share();
-    assert!((0.45..0.55).contains(&lost), "{lost}");
+    assert!((0.45..0.55).contains(&lost) || !is_quiet && (0.3..0.6).contains(&lost), "{lost}");
     // Waiting for them does not make the others rarer.
     assert!(report.done.elapsed >= Duration::from_millis(500), "{:?}", report.done);
     let seconds = report.outcome.elapsed.as_secs_f64();
-    assert!((0.3..0.5).contains(&seconds), "{seconds}");
+    assert!((0.3..0.5 + waited.as_secs_f64()).contains(&seconds), "{seconds}, waited {waited:?}");
     let in_series: u64 = report.outcome.series.iter().map(brisk_load::stats::Slice::responses).sum();
     assert_eq!(in_series, all.latency.count());
     assert_eq!(report.outcome.stats.errors(), 4);
@@ -134,12 +138,14 @@ impl Drop for Log {
     }
 }
 
-/// The machine may be busy with other tests: one quiet round of several counts.
+/// Off by 15 ms at most, and by what generator and server waited for CPUs. One round of several counts.
 #[test]
 fn replayed_requests_come_when_they_are_due_at_every_speed() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let moments = Arc::clone(&seen);
-    let port = server(move |_, stream| answer(stream, || moments.lock().unwrap().push(Instant::now())));
+    let port = server(move |_, stream| {
+        answer(stream, || moments.lock().unwrap().push((Instant::now(), system::thread_waited().0)));
+    });
     let log = Log::new("timing", &[2, 0, 1]);
     for (speed, dues) in [("2.0", [0, 250, 1000]), ("10.0", [0, 50, 200]), ("0.8", [0, 625, 2500])] {
         let mut offs = Vec::new();
@@ -148,11 +154,13 @@ fn replayed_requests_come_when_they_are_due_at_every_speed() {
             let report = report(&log.scenario(port, &format!("speed = {speed}")));
             assert_eq!(report.done.tally.all().requests(), 3);
             let moments = std::mem::take(&mut *seen.lock().unwrap());
-            let off = |(moment, due): (&Instant, u64)| {
-                (moment.duration_since(moments[0]).as_secs_f64() * 1e3 - due as f64).abs()
+            let served_ns: u64 = moments.iter().map(|(_, waited)| *waited).sum();
+            let waited = (report.done.effort.waited_ns + served_ns) as f64 / 1e6;
+            let off = |((moment, _), due): (&(Instant, u64), u64)| {
+                (moment.duration_since(moments[0].0).as_secs_f64() * 1e3 - due as f64).abs()
             };
             offs = moments.iter().zip(dues).map(off).collect();
-            offs.iter().all(|off| *off < 15.0)
+            offs.iter().all(|off| *off < 15.0 + waited)
         });
         assert!(is_right, "speed {speed}: off by {offs:?} ms");
     }
