@@ -2,6 +2,8 @@
 
 #[path = "bench/compare.rs"]
 mod compare;
+#[path = "bench/watch.rs"]
+mod watch;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -239,8 +241,9 @@ fn each_tier_is_accounted_for() {
         .start();
     let url = format!("http://127.0.0.1:{}/work.php", server.port());
     let watch = format!(
-        "server={},php=pool:www,fpm=port:{}",
+        "server={},php=pool:{},fpm=port:{}",
         server.pid(),
+        php.pool(),
         php.address().rsplit(':').next().unwrap()
     );
     let all = figures(&["-c", "2", "-d", "1s", "--watch", &watch, &url]);

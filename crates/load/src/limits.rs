@@ -122,3 +122,20 @@ pub const FLAT_USERS_MIN: f64 = 2.0;
 
 /// Steps of a fit.
 pub const FIT_STEPS_MAX: usize = 300;
+
+// watch/inside.rs, watch/mysql.rs
+
+/// A tier that is asked for its status has so much time to answer.
+pub const ASK_TIME_MAX: Duration = Duration::from_secs(1);
+/// What it answers is not longer, in bytes.
+pub const STATUS_BYTES_MAX: usize = 4 << 20;
+
+// watch/sockets.rs
+
+/// Reading tables of so many lines costs less than a millisecond.
+pub const SHORT_TABLE_LINES_MAX: usize = 500;
+
+// watch/verdict.rs
+
+/// Fewer queries that wait for locks are an accident of the moment.
+pub const LOCKED_QUERIES_MIN: f64 = 1.0;

@@ -6,12 +6,14 @@ use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A running PHP-FPM; it ends with the test.
 pub struct PhpFpm {
     child: Child,
     dir: TempDir,
     port: Option<Port>,
+    pool: String,
 }
 
 /// The program of whatever version is installed.
@@ -45,9 +47,12 @@ impl PhpFpm {
         // Processes of root drop their rights: they, and the server, must still reach what lies here.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a folder of our own");
         let log = dir.path().join("fpm.log");
+        // Tests at the same time look at processes by their pools.
+        static POOLS: AtomicU32 = AtomicU32::new(0);
+        let pool = format!("www{}n{}", std::process::id(), POOLS.fetch_add(1, Ordering::Relaxed));
         let user = if rustix::process::getuid().is_root() { "user = nobody\ngroup = nogroup" } else { "" };
         let conf = format!(
-            "[global]\nerror_log = {}\ndaemonize = no\n[www]\n{user}\nlisten = {listen}\nlisten.mode = 0666\n\
+            "[global]\nerror_log = {}\ndaemonize = no\n[{pool}]\npm.status_path = /fpm-status\n{user}\nlisten = {listen}\nlisten.mode = 0666\n\
              listen.backlog = 511\npm = static\npm.max_children = {children}\ncatch_workers_output = yes\n",
             log.display()
         );
@@ -60,7 +65,7 @@ impl PhpFpm {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("php-fpm starts");
-        let fpm = PhpFpm { child, dir, port };
+        let fpm = PhpFpm { child, dir, port, pool };
         wait::holds("PHP-FPM's processes", || process::children(fpm.child.id()).len() == children);
         fpm
     }
@@ -71,6 +76,11 @@ impl PhpFpm {
             Some(port) => format!("127.0.0.1:{}", port.number),
             None => format!("unix:{}", self.dir.path().join("php.sock").display()),
         }
+    }
+
+    /// The name of its pool. Its status page is `/fpm-status`.
+    pub fn pool(&self) -> &str {
+        &self.pool
     }
 
     /// Its folder, for scripts.

@@ -185,9 +185,15 @@ fn target(text: String, url: Option<&str>, watch: Vec<Who>) -> Result<Target, St
 }
 
 fn whom(text: &str) -> Result<Vec<Who>, String> {
-    let tier = |part: &str| crate::watch::parse(&format!("server={}", part.trim()));
-    let tiers: Vec<_> = text.split(',').map(tier).collect::<Result<_, _>>()?;
-    Ok(tiers.into_iter().flatten().map(|tier| tier.who).collect())
+    let who = |part: &str| {
+        let tiers = crate::watch::parse(&format!("server={}", part.trim()))?;
+        let found: Option<Vec<Who>> = tiers.into_iter().map(|tier| tier.who).collect();
+        found.ok_or_else(|| {
+            format!("\"{part}\" names no processes: write a PID, COMMAND, pool:, cgroup: or port:")
+        })
+    };
+    let all: Vec<_> = text.split(',').map(who).collect::<Result<_, _>>()?;
+    Ok(all.concat())
 }
 
 /// A share, from a number of percent.

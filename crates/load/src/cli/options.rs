@@ -152,7 +152,7 @@ struct How {
 #[command(next_help_heading = "What comes of it")]
 #[allow(missing_docs, reason = "their docs are the help text")]
 pub struct Outputs {
-    /// Resources beside the load: server=PID,php=pool:www,db=mariadbd,x=port:443,y=cgroup:/path
+    /// Resources beside the load: server=PID,php=pool:www,x=port:443,y=cgroup:/path,z=COMMAND, and tiers that tell of themselves: php=fpm:URL,web=apache:URL,edge=brisk:URL,db=mysql:SOCKET
     #[arg(long, value_name = "WHAT", value_parser = watch::parse)]
     pub watch: Vec<Tiers>,
     /// Print JSON, or write it to a file

@@ -74,6 +74,13 @@ impl Resources<'_> {
                 tier.pss_per_process() / 1e6,
                 each(format!(", {:.2} switches per response", tier.switches_per_response)),
             );
+            let inside = [
+                tier.pool.as_ref().map(ToString::to_string),
+                tier.database.as_ref().map(ToString::to_string),
+            ];
+            for what in inside.into_iter().flatten() {
+                let _ = writeln!(out, "  {what}");
+            }
         }
         let _ = writeln!(out, "machine: {machine}");
         let _ = writeln!(out, "{}", self.limit());
@@ -103,13 +110,14 @@ impl Resources<'_> {
             "retransmits": machine.retransmits,
             "resets": machine.resets,
             "failed_connects": machine.failed_connects,
+            "disk_busy_share": machine.disk_busy_share,
+            "disk_await_ms": machine.disk_await_ms,
         });
         let looks = self.beside.watched.samples.windows(2);
         all["watched"] = Value::Array(looks.map(|pair| look(self.beside, pair)).collect());
         let verdict = self.limit();
         let headroom = verdict.headroom();
-        all["limit"] =
-            value!({ "full": verdict.full, "used_share": verdict.used_share, "headroom": headroom });
+        all["limit"] = value!({ "full": verdict.full, "used_share": verdict.used_share, "headroom": headroom, "also_full": verdict.also, "doubt": verdict.doubt });
     }
 
     /// For a page: a table of tiers, and their course.
@@ -128,6 +136,8 @@ impl Resources<'_> {
             "processes",
             "MB each",
             "switches/response",
+            "workers busy",
+            "requests queued",
         ];
         let each = |text: String| if self.responses > 0 { text } else { "–".to_owned() };
         let row = |tier: TierSummary| {
@@ -140,12 +150,16 @@ impl Resources<'_> {
                 tier.processes.to_string(),
                 format!("{:.1}", tier.pss_per_process() / 1e6),
                 each(format!("{:.2}", tier.switches_per_response)),
+                tier.pool
+                    .as_ref()
+                    .map_or("–".to_owned(), |pool| format!("{:.1} of {}", pool.busy, pool.total)),
+                tier.pool.as_ref().map_or(tier.queued_max, |pool| pool.queued_max).to_string(),
             ]
         };
         let (tiers, machine) = self.tiers();
         let table = Section {
             title: "resources".to_owned(),
-            text: format!("Verdict: {}. Machine: {machine}.", self.limit()),
+            text: format!("Verdict: {}. Machine: {machine}.{}", self.limit(), databases(&tiers)),
             body: Body::Table(head.map(str::to_owned).to_vec(), tiers.into_iter().map(row).collect()),
         };
         let course = Section {
@@ -155,6 +169,12 @@ impl Resources<'_> {
         };
         [table, course]
     }
+}
+
+/// What databases said of themselves.
+fn databases(tiers: &[TierSummary]) -> String {
+    let said = tiers.iter().filter_map(|tier| Some(format!(" {}: {}.", tier.name, tier.database.as_ref()?)));
+    said.collect()
 }
 
 fn tier(tier: TierSummary) -> (String, Value) {
@@ -167,6 +187,17 @@ fn tier(tier: TierSummary) -> (String, Value) {
         "pss_bytes": tier.pss_max,
         "pss_bytes_per_process": tier.pss_per_process(),
         "processes": tier.processes,
+        "threads": tier.threads,
+        "listen_queue_max": tier.queued_max,
+        "workers": tier.pool.map(|pool| value!({
+            "busy": pool.busy, "total": pool.total, "queued": pool.queued, "queued_max": pool.queued_max,
+            "full_share": pool.full_share, "blocked_share": pool.blocked_share, "limit_hits": pool.limit_hits,
+        })),
+        "database": tier.database.map(|database| value!({
+            "running": database.running, "locked": database.locked, "lock_waits": database.lock_waits,
+            "connected_max": database.connected.0, "connections": database.connected.1, "refused": database.refused,
+            "buffer_hits": database.buffer_hits, "disk_pending": database.disk_pending, "slow_queries": database.slow,
+        })),
     });
     (tier.name, figures)
 }

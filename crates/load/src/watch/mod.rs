@@ -1,12 +1,23 @@
 //! Resources beside the load, on the same time axis: what each tier (server, PHP, database …) used, and what the machine
-//! had to say. Works for any software: only the kernel is asked.
+//! had to say. Works for any software, because the kernel is asked; tiers that have a status page or a status are asked, too.
 
+mod inside;
+mod mysql;
 mod others;
+mod pools;
 pub mod proc;
+mod sockets;
 mod summary;
+mod tier;
+mod verdict;
 
+pub use inside::{Inside, Queries, Source, Workers};
 pub use others::{Look, Others};
-pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary, Verdict, limit};
+pub use pools::{DatabaseSummary, PoolSummary};
+pub use sockets::Connections;
+pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary};
+pub use tier::{Tier, Who, parse};
+pub use verdict::{Verdict, limit};
 
 use std::io;
 use std::path::PathBuf;
@@ -15,78 +26,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use proc::{Account, Machine, Usage};
+use inside::Asker;
+use proc::{Account, Disk, Machine, Usage};
+use sockets::{Listener, Tables};
 
 /// How often tiers are looked at beside a run.
 pub const EVERY: Duration = Duration::from_millis(250);
 /// How often memory and context switches are looked at: reading them costs the watched process time too.
 const DEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// How a tier's processes are found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Who {
-    /// This process and all below it.
-    Tree(u32),
-    /// Workers of a PHP-FPM pool.
-    Pool(String),
-    /// Processes of this command name.
-    Command(String),
-    /// Processes of a control group.
-    Group(PathBuf),
-    /// Whoever listens on this TCP port, and all below it.
-    Port(u16),
-}
-
-/// One tier.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tier {
-    /// What the report calls it.
-    pub name: String,
-    /// Its processes.
-    pub who: Who,
-}
-
-/// Reads `server=4711,php=pool:www,db=mariadbd,app=cgroup:/system.slice/app.service,edge=port:443`.
-pub fn parse(text: &str) -> Result<Vec<Tier>, String> {
-    let tier = |part: &str| {
-        let bad = || {
-            format!(
-                "\"{part}\" is not name=PID, name=pool:POOL, name=cgroup:PATH, name=port:N or name=COMMAND"
-            )
-        };
-        let (name, who) = part.split_once('=').ok_or_else(bad)?;
-        if name.is_empty() || who.is_empty() {
-            return Err(bad());
-        }
-        let who = match who.split_once(':') {
-            Some(("pool", pool)) => Who::Pool(pool.to_owned()),
-            Some(("cgroup", path)) => Who::Group(proc::group_folder(path)),
-            Some(("port", port)) => Who::Port(port.parse().map_err(|_| bad())?),
-            Some(("command", command)) => Who::Command(command.to_owned()),
-            _ => who.parse().map_or_else(|_| Who::Command(who.to_owned()), Who::Tree),
-        };
-        Ok(Tier { name: name.to_owned(), who })
-    };
-    text.split(',').map(|part| tier(part.trim())).collect()
-}
-
-impl Who {
-    /// Its processes, now.
-    pub fn processes(&self) -> Vec<u32> {
-        match self {
-            Self::Tree(pid) => proc::tree(*pid),
-            Self::Pool(pool) => proc::with_title(&format!("php-fpm: pool {pool}")),
-            Self::Command(name) => proc::with_command(name),
-            Self::Group(path) => proc::in_group(path),
-            Self::Port(port) => {
-                let mut all: Vec<u32> = proc::listening_on(*port).into_iter().flat_map(proc::tree).collect();
-                all.sort_unstable();
-                all.dedup();
-                all
-            }
-        }
-    }
-}
+/// How often tiers are asked.
+const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// One look.
 #[derive(Debug, Clone)]
@@ -95,6 +44,12 @@ pub struct Sample {
     pub at: Duration,
     /// By tier.
     pub tiers: Vec<Usage>,
+    /// By tier, what it says of itself.
+    pub inside: Vec<Inside>,
+    /// By tier, the connections of what it listens on.
+    pub connections: Vec<Connections>,
+    /// Disks.
+    pub disks: Vec<Disk>,
     /// The machine.
     pub machine: Machine,
 }
@@ -104,6 +59,8 @@ pub struct Sample {
 pub struct Watched {
     /// The tiers' names.
     pub names: Vec<String>,
+    /// Whether each is a pool, whose processes serve one connection each.
+    pub pools: Vec<bool>,
     /// When the watch began.
     pub origin: Instant,
     /// In their order.
@@ -114,6 +71,7 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct Watch {
     names: Vec<String>,
+    pools: Vec<bool>,
     origin: Instant,
     stop: Arc<AtomicBool>,
     samples: Arc<Mutex<Vec<Sample>>>,
@@ -121,33 +79,29 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to look at the tiers every `interval`. A tier without a process is an error.
+    /// Begins to look at the tiers every `interval`. A tier without a process, or one that does not tell what it should, is an error.
     pub fn start(tiers: &[Tier], interval: Duration) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut looked: Vec<Looked> = Vec::new();
         for tier in tiers {
-            let missing = match tier.who {
-                Who::Tree(pid) => !PathBuf::from(format!("/proc/{pid}")).exists(),
-                _ => tier.who.processes().is_empty(),
-            };
-            if missing {
-                let text = format!("no process to watch for \"{}\" ({:?})", tier.name, tier.who);
-                return Err(io::Error::new(io::ErrorKind::NotFound, text));
-            }
+            looked.push(Looked::start(tier, &stop)?);
         }
         let origin = Instant::now();
-        let (stop, samples) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let samples = Arc::new(Mutex::new(Vec::new()));
+        let pools = looked.iter().map(|tier| matches!(tier.who, Some(Who::Pool(_)))).collect();
         let work = {
-            let (stop, samples, tiers) = (Arc::clone(&stop), Arc::clone(&samples), tiers.to_vec());
-            move || watch(&tiers, interval, origin, &stop, &samples)
+            let (stop, samples) = (Arc::clone(&stop), Arc::clone(&samples));
+            move || watch(&mut looked, interval, origin, &stop, &samples)
         };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(work)?;
         let names = tiers.iter().map(|tier| tier.name.clone()).collect();
-        Ok(Self { names, origin, stop, samples, thread: Some(thread) })
+        Ok(Self { names, pools, origin, stop, samples, thread: Some(thread) })
     }
 
     /// What was seen so far.
     pub fn so_far(&self) -> Watched {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Watched { names: self.names.clone(), origin: self.origin, samples }
+        Watched { names: self.names.clone(), pools: self.pools.clone(), origin: self.origin, samples }
     }
 
     /// Ends the watch, with a last look.
@@ -171,15 +125,70 @@ impl Drop for Watch {
     }
 }
 
+/// A tier that is looked at.
+struct Looked {
+    who: Option<Who>,
+    account: Account,
+    listeners: Vec<Listener>,
+    /// What its source said last; a thread of its own asks, since answers may take their time.
+    said: Option<Arc<Mutex<Inside>>>,
+}
+
+impl Looked {
+    fn start(tier: &Tier, stop: &Arc<AtomicBool>) -> io::Result<Self> {
+        let failed = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot watch \"{}\": {error}", tier.name))
+        };
+        let (mut who, mut said) = (tier.who.clone(), None);
+        if let Some(source) = &tier.source {
+            let mut asker = Asker::new(source.clone());
+            if let Some(pool) = asker.pool().map_err(failed)? {
+                who = Some(Who::Pool(pool));
+            }
+            let first = asker.ask().map_err(failed)?;
+            said = Some(ask_again_and_again(asker, first, stop)?);
+        }
+        let pids = who.as_ref().map_or_else(Vec::new, Who::processes);
+        let is_missing = match &who {
+            Some(Who::Tree(pid)) => !PathBuf::from(format!("/proc/{pid}")).exists(),
+            // What tells of itself may be on another machine.
+            _ => pids.is_empty() && said.is_none(),
+        };
+        if is_missing {
+            let text = format!("no process to watch for \"{}\" ({who:?})", tier.name);
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        Ok(Self { who, account: Account::default(), listeners: sockets::listeners_of(&pids), said })
+    }
+}
+
+/// Keeps what a source says up to date until the watch ends.
+fn ask_again_and_again(
+    mut asker: Asker,
+    first: Inside,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<Arc<Mutex<Inside>>> {
+    let said = Arc::new(Mutex::new(first));
+    let (stop, kept) = (Arc::clone(stop), Arc::downgrade(&said));
+    std::thread::Builder::new().name("ask".to_owned()).spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(ASK_EVERY);
+            let heard = asker.ask().unwrap_or(Inside::Silent);
+            let Some(kept) = kept.upgrade() else { return };
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = heard;
+        }
+    })?;
+    Ok(said)
+}
+
 fn watch(
-    tiers: &[Tier],
+    tiers: &mut [Looked],
     interval: Duration,
     origin: Instant,
     stop: &AtomicBool,
     samples: &Mutex<Vec<Sample>>,
 ) {
-    let mut accounts: Vec<Account> = tiers.iter().map(|_| Account::default()).collect();
-    let mut deep_at = Duration::ZERO;
+    let (mut deep_at, mut is_short) = (Duration::ZERO, false);
     loop {
         let is_last = stop.load(Ordering::Relaxed);
         let at = origin.elapsed();
@@ -187,9 +196,22 @@ fn watch(
         if deeply {
             deep_at = at + DEEP_EVERY;
         }
-        let looks = tiers.iter().zip(&mut accounts);
-        let tiers = looks.map(|(tier, account)| account.look(&tier.who.processes(), deeply)).collect();
-        let sample = Sample { at, tiers, machine: proc::machine() };
+        let whole = deeply || is_short;
+        let tables = Tables::read(tiers.iter().flat_map(|tier| &tier.listeners), whole);
+        is_short = tables.are_short();
+        let connections = tiers.iter().map(|tier| tables.of(&tier.listeners, whole)).collect();
+        let said = |tier: &Looked| {
+            let said = tier.said.as_ref();
+            said.map_or(Inside::Unknown, |said| *said.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        let inside = tiers.iter().map(said).collect();
+        let look = |tier: &mut Looked| {
+            let pids = tier.who.as_ref().map_or_else(Vec::new, Who::processes);
+            tier.account.look(&pids, deeply)
+        };
+        let tiers = tiers.iter_mut().map(look).collect();
+        let (machine, disks) = (proc::machine(), proc::disks());
+        let sample = Sample { at, tiers, inside, connections, disks, machine };
         samples.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
         if is_last {
             return;
@@ -203,25 +225,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiers() {
-        let read =
-            |text: &str| parse(text).map(|tiers| tiers.into_iter().map(|tier| tier.who).collect::<Vec<_>>());
-        let want = vec![
-            Who::Tree(4711),
-            Who::Pool("www".to_owned()),
-            Who::Command("mariadbd".to_owned()),
-            Who::Group("/sys/fs/cgroup/a.slice".into()),
-            Who::Port(443),
-        ];
-        assert_eq!(read("server=4711,php=pool:www,db=mariadbd,g=cgroup:/a.slice,e=port:443"), Ok(want));
-        for bad in ["", "x", "=1", "x=", "x=port:y"] {
-            assert!(parse(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
     fn a_watch_sees_work() {
-        let own = Tier { name: "own".to_owned(), who: Who::Tree(std::process::id()) };
+        let own = Tier { name: "own".to_owned(), who: Some(Who::Tree(std::process::id())), source: None };
         let watch = Watch::start(&[own], Duration::from_millis(10)).unwrap();
         let begun = Instant::now();
         while watch.so_far().samples.last().is_none_or(|sample| sample.tiers[0].cpu_ns < 20_000_000) {
@@ -236,7 +241,11 @@ mod tests {
 
     #[test]
     fn who_is_not_there_is_said() {
-        let nobody = Tier { name: "db".to_owned(), who: Who::Command("no-such-command".to_owned()) };
+        let nobody = Tier {
+            name: "db".to_owned(),
+            who: Some(Who::Command("no-such-command".to_owned())),
+            source: None,
+        };
         let error = Watch::start(&[nobody], Duration::from_secs(1)).unwrap_err();
         assert!(error.to_string().contains("db"), "{error}");
     }

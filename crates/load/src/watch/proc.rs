@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::sockets;
+
 /// What one tier has used up to now, as far as it grows, and what it is using.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -45,6 +47,43 @@ pub struct Machine {
     pub resets: u64,
     /// Connections that could not be made.
     pub failed_connects: u64,
+}
+
+/// A disk, since the machine was started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// Reads and writes that it has answered.
+    pub answers: u64,
+    /// How long these took, together, in milliseconds.
+    pub taken_ms: u64,
+    /// How long it had something to do, in milliseconds.
+    pub busy_ms: u64,
+}
+
+/// The disks of `/proc/diskstats` (the kernel's Documentation/admin-guide/iostats.rst) of which `is_whole` says that they are no part
+/// of another one.
+fn disks_of(text: &str, is_whole: impl Fn(&str) -> bool) -> Vec<Disk> {
+    let disk = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        let name = fields.get(2).filter(|name| !name.starts_with("loop") && !name.starts_with("ram"))?;
+        is_whole(name).then_some(())?;
+        Some(Disk {
+            name: (*name).to_owned(),
+            answers: number(3)? + number(7)?,
+            taken_ms: number(6)? + number(10)?,
+            busy_ms: number(12)?,
+        })
+    };
+    text.lines().filter_map(disk).collect()
+}
+
+/// Looks at all disks.
+pub fn disks() -> Vec<Disk> {
+    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+    disks_of(&text, |name| Path::new("/sys/block").join(name.replace('/', "!")).exists())
 }
 
 /// Numbers that are names of a folder's entries.
@@ -98,28 +137,12 @@ pub fn with_command(name: &str) -> Vec<u32> {
 
 /// Processes that listen on a TCP port. Others' are only seen by root.
 pub fn listening_on(port: u16) -> Vec<u32> {
-    let mut inodes = BTreeSet::new();
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let text = fs::read_to_string(table).unwrap_or_default();
-        inodes.extend(text.lines().skip(1).filter_map(|line| listening_inode(line, port)));
-    }
-    holding(&inodes)
+    holding(&sockets::inodes_of_port(port))
 }
 
 /// Processes that listen on a unix socket. Others' are only seen by root.
 pub fn listening_at(path: &Path) -> Vec<u32> {
-    let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    holding(&text.lines().skip(1).filter_map(|line| listening_unix_inode(line, path)).collect())
-}
-
-/// The socket's inode in a line of `/proc/net/unix`, if it listens there: `Num RefCount Protocol Flags Type St Inode Path`.
-fn listening_unix_inode(line: &str, path: &Path) -> Option<u64> {
-    // __SO_ACCEPTCON of the kernel's include/linux/net.h.
-    const LISTENS: u32 = 1 << 16;
-    let (numbers, found) = line.split_at(line.find(" /")?);
-    let fields: Vec<&str> = numbers.split_whitespace().collect();
-    let listens = u32::from_str_radix(fields.get(3)?, 16).ok()? & LISTENS != 0;
-    (listens && Path::new(&found[1..]) == path).then(|| fields.get(6)?.parse().ok()).flatten()
+    holding(&sockets::inodes_of_path(path))
 }
 
 /// Processes that have one of these sockets.
@@ -130,14 +153,6 @@ fn holding(inodes: &BTreeSet<u64>) -> Vec<u32> {
         !inodes.is_empty() && sockets.any(|file| inodes.contains(&file.ino()))
     };
     processes().filter(holds).collect()
-}
-
-/// The socket's inode in a line of `/proc/net/tcp`, if it listens on this port.
-fn listening_inode(line: &str, port: u16) -> Option<u64> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let local = fields.get(1)?.rsplit_once(':')?.1;
-    let matches = u16::from_str_radix(local, 16).ok()? == port && *fields.get(3)? == "0A";
-    matches.then(|| fields.get(9)?.parse().ok()).flatten()
 }
 
 /// Processes of a control group and of those below it.
@@ -279,18 +294,9 @@ mod tests {
         assert_eq!(table_value(text, "TcpExt:", "ListenDrops"), 22);
         assert_eq!(table_value(text, "TcpExt:", "C"), 0);
         assert_eq!(parent_of("12 (a b) c) S 7 12 12"), Some(7));
-        let line =
-            "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 4711 1 0";
-        assert_eq!(listening_inode(line, 8080), Some(4711));
-        assert_eq!(listening_inode(line, 8081), None);
-        assert_eq!(listening_inode("", 8081), None);
-        let line = "00000000d1a1e2f3: 00000002 00000000 00010000 0001 01  4712 /run/a b.sock";
-        assert_eq!(listening_unix_inode(line, Path::new("/run/a b.sock")), Some(4712));
-        assert_eq!(listening_unix_inode(line, Path::new("/run/a")), None);
-        assert_eq!(
-            listening_unix_inode(&line.replace("00010000", "00000000"), Path::new("/run/a b.sock")),
-            None
-        );
+        let disks = " 254 0 vda 100 1 800 40 50 2 900 60 0 70 110\n 254 1 vda1 9 1 8 4 5 2 9 6 0 7 11\n 7 0 loop0 1 1 1 1 1 1 1 1 1 1 1\n";
+        let vda = Disk { name: "vda".to_owned(), answers: 150, taken_ms: 100, busy_ms: 70 };
+        assert_eq!(disks_of(disks, |name| name == "vda"), [vda]);
         assert_eq!(account_of("5 6 7\n"), Some((5, 6)));
     }
 

@@ -1,16 +1,14 @@
-//! What a watch comes to: figures per request, and who was the limit.
+//! What a watch comes to: figures per request.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::proc::Machine;
+use super::pools::{self, DatabaseSummary, PoolSummary};
+use super::proc::{Disk, Machine};
 use super::{Sample, Watched};
 
-/// A thread or machine at this share of its time has nothing left to give.
-const FULL_SHARE: f64 = 0.95;
-
 /// One tier during the counted part of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TierSummary {
     /// What the report calls it.
     pub name: String,
@@ -28,6 +26,14 @@ pub struct TierSummary {
     pub pss_max: u64,
     /// Processes, at most.
     pub processes: u32,
+    /// Threads, at most.
+    pub threads: u32,
+    /// Connections that waited to be accepted, at most.
+    pub queued_max: u32,
+    /// What is known of its workers.
+    pub pool: Option<PoolSummary>,
+    /// What it says of itself, if it is a database.
+    pub database: Option<DatabaseSummary>,
 }
 
 impl TierSummary {
@@ -78,6 +84,10 @@ pub struct MachineSummary {
     pub resets: u64,
     /// Connections that could not be made.
     pub failed_connects: u64,
+    /// The share of time that the busiest disk had something to do.
+    pub disk_busy_share: f64,
+    /// How long its reads and writes took, in the mean, in milliseconds.
+    pub disk_await_ms: f64,
 }
 
 impl Watched {
@@ -170,7 +180,7 @@ impl Watched {
             let ran = (b.cpu_ns - a.cpu_ns) as f64;
             let of =
                 |what: fn(&super::Usage) -> u64| part.iter().map(|sample| what(&sample.tiers[index])).max();
-            TierSummary {
+            let mut tier = TierSummary {
                 name: name.clone(),
                 cpu_us_per_response: ran / 1e3 / responses,
                 cores: ran / 1e9 / seconds,
@@ -179,10 +189,33 @@ impl Watched {
                 switches_per_response: b.switches.saturating_sub(a.switches) as f64 / responses,
                 pss_max: of(|usage| usage.pss).unwrap_or(0),
                 processes: of(|usage| u64::from(usage.processes)).unwrap_or(0) as u32,
-            }
+                threads: of(|usage| u64::from(usage.threads)).unwrap_or(0) as u32,
+                queued_max: queued(part, index),
+                database: pools::database(part, index),
+                pool: None,
+            };
+            let is_pool = self.pools.get(index).copied().unwrap_or(false);
+            tier.pool = pools::pool(part, index, is_pool, &tier);
+            tier
         });
         (tiers.collect(), machine(begin, end, seconds))
     }
+}
+
+fn queued(part: &[Sample], index: usize) -> u32 {
+    let looks = part.iter().filter_map(|sample| sample.connections.get(index));
+    looks.map(|connections| connections.queued).max().unwrap_or(0)
+}
+
+/// The busiest disk: the share of time that it had something to do, and how long its reads and writes took, in milliseconds.
+fn disk(begin: &Sample, end: &Sample, seconds: f64) -> (f64, f64) {
+    let of = |now: &Disk| {
+        let then = begin.disks.iter().find(|then| then.name == now.name)?;
+        let busy = now.busy_ms.saturating_sub(then.busy_ms) as f64 / 1e3 / seconds;
+        let answers = now.answers.saturating_sub(then.answers).max(1);
+        Some((busy.min(1.0), now.taken_ms.saturating_sub(then.taken_ms) as f64 / answers as f64))
+    };
+    end.disks.iter().filter_map(of).max_by(|left, right| left.0.total_cmp(&right.0)).unwrap_or_default()
 }
 
 fn busiest(part: &[Sample], index: usize) -> f64 {
@@ -198,7 +231,10 @@ fn machine(begin: &Sample, end: &Sample, seconds: f64) -> MachineSummary {
     let pressure = |index: usize| {
         (b.pressure_us[index].saturating_sub(a.pressure_us[index]) as f64 / 1e6 / seconds).min(1.0)
     };
+    let (disk_busy_share, disk_await_ms) = disk(begin, end, seconds);
     MachineSummary {
+        disk_busy_share,
+        disk_await_ms,
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         busy_share: b.busy_ticks.saturating_sub(a.busy_ticks) as f64 / all,
         steal_share: b.steal_ticks.saturating_sub(a.steal_ticks) as f64 / all,
@@ -210,46 +246,17 @@ fn machine(begin: &Sample, end: &Sample, seconds: f64) -> MachineSummary {
     }
 }
 
-/// What limited a run, as far as CPUs say it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    /// Who was full, and how that was seen; `None`: nobody was.
-    pub full: Option<String>,
-    /// The share of what the nearest limit allows that was in use.
-    pub used_share: f64,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.full {
-            Some(full) => write!(f, "the limit was {full}"),
-            None => write!(
-                f,
-                "nobody was full: {:.0} % of the nearest CPU limit in use; at most {:.1} times this rate, if it is CPU that counts",
-                self.used_share * 100.0,
-                self.headroom()
-            ),
-        }
-    }
-}
-
-impl Verdict {
-    /// How many times the rate there is CPU for; 1 if somebody was full.
-    pub fn headroom(&self) -> f64 {
-        if self.full.is_some() { 1.0 } else { 1.0 / self.used_share.max(0.01) }
-    }
-}
-
 impl fmt::Display for MachineSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "CPUs {:.0} % busy; waited for CPU {:.0} %, memory {:.0} %, disk {:.0} % of the time; \
-             listen drops {}, sent again {}, resets {}, failed connects {}",
+             busiest disk {:.0} % busy; listen drops {}, sent again {}, resets {}, failed connects {}",
             self.busy_share * 100.0,
             self.pressure[0] * 100.0,
             self.pressure[1] * 100.0,
             self.pressure[2] * 100.0,
+            self.disk_busy_share * 100.0,
             self.listen_drops,
             self.retransmits,
             self.resets,
@@ -258,32 +265,10 @@ impl fmt::Display for MachineSummary {
     }
 }
 
-/// Says who was the limit. `generator`: the share of its time that the generator's busiest thread was on a CPU.
-pub fn limit(tiers: &[TierSummary], machine: &MachineSummary, generator: f64) -> Verdict {
-    let mut used: Vec<(f64, String)> = Vec::new();
-    for tier in tiers {
-        let threads = format!(
-            "{}: its busiest thread was on a CPU {:.0} % of the time",
-            tier.name,
-            tier.busiest_share * 100.0
-        );
-        used.push((tier.busiest_share, threads));
-        let all = tier.cores / machine.cpus.max(1) as f64;
-        used.push((all, format!("{}: it used {:.2} of {} CPUs", tier.name, tier.cores, machine.cpus)));
-    }
-    used.push((
-        machine.busy_share,
-        format!("the machine: its CPUs were {:.0} % busy", machine.busy_share * 100.0),
-    ));
-    used.push((generator, format!("the load generator: {:.0} % of a core", generator * 100.0)));
-    let highest = used.into_iter().max_by(|left, right| left.0.total_cmp(&right.0));
-    let (share, text) = highest.unwrap_or_default();
-    Verdict { full: (share >= FULL_SHARE).then_some(text), used_share: share }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::proc::{Machine, Usage};
+    use super::super::{Connections, Inside};
     use super::*;
     use std::time::Instant;
 
@@ -298,6 +283,14 @@ mod tests {
                 processes: 4,
                 ..Usage::default()
             }],
+            inside: vec![Inside::Unknown],
+            connections: vec![Connections { queued: second as u32, accepted: None }],
+            disks: vec![Disk {
+                name: "vda".to_owned(),
+                answers: second * 10,
+                taken_ms: second * 80,
+                busy_ms: second * 700,
+            }],
             machine: Machine {
                 busy_ticks: second * 150,
                 all_ticks: second * 200,
@@ -308,6 +301,7 @@ mod tests {
         };
         Watched {
             names: vec!["server".to_owned()],
+            pools: vec![false],
             origin: Instant::now(),
             samples: (0..=10).map(sample).collect(),
         }
@@ -321,6 +315,8 @@ mod tests {
         assert!((tiers[0].switches_per_response - 0.2).abs() < 1e-9);
         assert!((machine.busy_share - 0.75).abs() < 1e-9 && machine.listen_drops == 18);
         assert!((machine.pressure[0] - 0.25).abs() < 1e-9);
+        assert!((machine.disk_busy_share - 0.7).abs() < 1e-9 && (machine.disk_await_ms - 8.0).abs() < 1e-9);
+        assert_eq!((tiers[0].queued_max, &tiers[0].pool, &tiers[0].database), (8, &None, &None));
         // Moments between samples: the figures are the same.
         let (tiers, _) = watched().summary(Duration::from_millis(2500), Duration::from_millis(7500), 50_000);
         assert!((tiers[0].cpu_us_per_response - 50.0).abs() < 1e-6);
@@ -362,20 +358,13 @@ mod tests {
     }
 
     #[test]
-    fn who_was_full_is_named() {
-        let (tiers, machine) = watched().summary(Duration::ZERO, Duration::from_secs(10), 1);
-        let room = limit(&tiers, &machine, 0.3);
-        assert_eq!((room.full.as_deref(), (room.headroom() * 3.0).round()), (None, 4.0));
-        assert!(room.to_string().contains("at most 1.3 times this rate"), "{room}");
-        assert!(limit(&tiers, &machine, 0.99).full.unwrap().contains("load generator"));
-        let mut busy = tiers.clone();
-        busy[0].busiest_share = 0.97;
-        assert!(limit(&busy, &machine, 0.3).full.unwrap().starts_with("server"));
-    }
-
-    #[test]
     fn a_watch_that_saw_nothing_says_nothing() {
-        let empty = Watched { names: vec!["x".to_owned()], origin: Instant::now(), samples: Vec::new() };
+        let empty = Watched {
+            names: vec!["x".to_owned()],
+            pools: vec![false],
+            origin: Instant::now(),
+            samples: Vec::new(),
+        };
         assert!(empty.summary(Duration::ZERO, Duration::from_secs(1), 5).0.is_empty());
     }
 }
