@@ -1,5 +1,7 @@
 //! Apache's configuration language and what its directives mean, without I/O and clock.
 //!
+//! - [`conditional`]: `<IfModule>` and its relatives, `Define`.
+//! - [`directives`]: all of them, and where they may stand.
 //! - [`syntax`]: lines, words and sections of Apache's files.
 //! - [`expr`]: expressions (`<If>`, `Require expr`, `Header … expr=`), as Apache's documentation calls `ap_expr`.
 //! - [`rewrite`]: `RewriteRule` and `RewriteCond`, per server and per directory.
@@ -11,6 +13,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod conditional;
+pub mod directives;
 pub mod escape;
 pub mod expr;
 mod facts;
