@@ -69,6 +69,8 @@ fn files() -> TempDir {
     std::fs::hard_link(&drawn, dir.path().join("d/rnd/2.txt")).expect("a second name");
     dir.write("d/many/x.txt", "x\n");
     dir.write("d/many/.hidden", "x\n");
+    dir.write(".late", "add_header X-Late \"$uri $http_x_test\";\n");
+    dir.write("d/.late", "if ($arg_a) { return 204; }\ndeny 127.0.0.2;\nadd_header X-Late $uri;\n");
     dir.write("one/s/a.txt", "text a of one\n");
     let _ = std::os::unix::fs::symlink(dir.path().join("a.txt"), dir.path().join("link.txt"));
     dir

@@ -34,6 +34,12 @@ impl Context {
     pub const STREAM_SERVER: Context = Context(1 << 10);
     /// `upstream … { … }` in `stream`.
     pub const STREAM_UPSTREAM: Context = Context(1 << 11);
+    /// Further directives of a location, compiled after the start. No directive names this context: they stand there as in
+    /// [`Context::LOCATION`]. Blocks enter it, as what is inherited differs.
+    pub const LATE: Context = Context(1 << 12);
+
+    /// Blocks that belong to the location around them.
+    pub const SAME_LOCATION: Context = Context(1 << 6 | 1 << 7 | 1 << 12);
 
     /// `http`, `server`, `location`: where most directives live.
     pub const HSL: Context = Context(1 << 2 | 1 << 3 | 1 << 4);

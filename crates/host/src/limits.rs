@@ -75,3 +75,5 @@ pub const TEMP_NAMES_MAX: u32 = 10_000;
 pub const TEMP_LEVELS_MAX: usize = 3;
 /// nginx's smallest zone: eight pages.
 pub const ZONE_BYTES_MIN: u64 = 8 * 4096;
+/// Names of variables that may come up after the start of a configuration, in what is compiled late.
+pub const LATE_VARIABLES_MAX: usize = 4096;

@@ -23,6 +23,7 @@ mod core_tests;
 mod dav;
 mod dictionary;
 mod directory;
+mod directory_overrides;
 mod empty_gif;
 mod flv;
 mod forwarded;
@@ -79,6 +80,8 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
     &brisk_server::core::HTTP2,
+    // Before all that count requests or decide about them: the files may say something else of it.
+    &directory_overrides::MODULE,
     &geo::MODULE,
     &geoip2::MODULE,
     &access::MODULE,

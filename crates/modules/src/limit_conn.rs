@@ -110,7 +110,7 @@ fn limit_conn_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let name = named.0.clone();
     let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
-    cx.global.named.insert((NAME, name), Box::new(Keyed { zone, key }));
+    cx.global.named.insert((NAME, name), Arc::new(Keyed { zone, key }));
     Ok(())
 }
 

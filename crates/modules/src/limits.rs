@@ -100,6 +100,17 @@ pub const BEST_LEVEL_BYTES_MAX: u64 = 2 << 20;
 /// Variants that are asked for and not made yet.
 pub const PENDING_FILES_MAX: usize = 256;
 
+// directory_overrides.rs
+
+/// Bytes of one file with directives for its folder; no more than of a file that is kept in memory.
+pub const OVERRIDES_BYTES_MAX: usize = 64 * 1024;
+/// Folders from a root to a file of it.
+pub const OVERRIDES_DEPTH_MAX: usize = 64;
+/// A file that was written less than so many milliseconds ago may not be whole.
+pub const OVERRIDES_QUIET_MS_MIN: i64 = 50;
+/// How often a request waits for it to be left alone for that long.
+pub const OVERRIDES_WAITS_MAX: u8 = 10;
+
 // dictionary/encode.rs
 
 /// The fastest level of Brotli that looks into a dictionary.

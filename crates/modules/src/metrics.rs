@@ -72,8 +72,7 @@ impl ModuleConf for Conf {
     }
 
     fn enter(&mut self, into: Context) -> bool {
-        // An `if` is still the same location.
-        if !Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into) {
+        if !Context::SAME_LOCATION.has(into) {
             self.form = None;
         }
         true

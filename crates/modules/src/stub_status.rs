@@ -49,8 +49,7 @@ impl ModuleConf for Conf {
     }
 
     fn enter(&mut self, into: Context) -> bool {
-        // An `if` is still the same location.
-        self.on &= Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into);
+        self.on &= Context::SAME_LOCATION.has(into);
         true
     }
 }

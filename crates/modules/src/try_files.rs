@@ -41,8 +41,8 @@ impl ModuleConf for Conf {
         Arc::new(self.clone())
     }
 
-    fn must_enter(&self, _: Context) -> bool {
-        self.tries.is_some()
+    fn must_enter(&self, into: Context) -> bool {
+        self.tries.is_some() && into != Context::LATE
     }
 
     /// Inner locations inherit nothing, nor do `if` blocks.

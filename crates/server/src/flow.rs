@@ -1,9 +1,11 @@
 //! What a handler decides.
 
+use crate::conf::entrance::Entrance;
 use crate::files::Wanted;
 use crate::request::Request;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A future that works on a request; it lives on one thread.
@@ -33,6 +35,8 @@ pub enum Flow {
     Redirect { uri: Vec<u8>, args: Option<Vec<u8>> },
     /// Go on in a named location.
     Named(Vec<u8>),
+    /// Go on in a location that was compiled late into the present one ([`late`](crate::late)).
+    Enter(Arc<Entrance>),
     /// This file is not in memory: fetch it on the pool, then ask the same handler again.
     Disk(Wanted),
     /// Await the future, then act on what it returns.

@@ -20,6 +20,7 @@ pub mod h2;
 mod hand_over;
 pub mod in_memory;
 pub mod interim;
+pub mod late;
 #[cfg(debug_assertions)]
 mod lies;
 pub mod limits;

@@ -103,3 +103,9 @@ pub const SMALL_BODY_BYTES_MAX: usize = 4096;
 pub const VERIFY_DEPTH_MAX: usize = 8;
 /// The longest OCSP response that is read.
 pub const OCSP_RESPONSE_BYTES_MAX: usize = 64 * 1024;
+/// Locations that one file of directives may make after the start: its own, and those of `if` and `limit_except`.
+pub const LATE_LOCATIONS_MAX: u32 = 64;
+/// Names under which directives that were compiled after the start are kept, for one configuration.
+pub const LATE_ENTRIES_MAX: usize = 4096;
+/// Bytes of all their texts.
+pub const LATE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -8,8 +8,9 @@ use crate::serving::{Http, Served};
 use brisk_host::log::LogFile;
 use brisk_host::thread::Listener;
 use brisk_http::HeadOptions;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ pub struct Live<S: Served = Http> {
     pub(crate) head_options: Vec<HeadOptions>,
     /// `None`: nobody asks for the numbers of requests.
     pub(crate) places: Option<Places>,
+    /// What the present one is beside, with a location that was compiled late; `None`: it is none of these.
+    pub(crate) root: Option<Rc<Live<S>>>,
+    /// What was compiled late.
+    pub(crate) late: OnceCell<S::Late>,
 }
 
 impl<S: Served> Deref for Live<S> {
@@ -59,6 +64,8 @@ impl<S: Served> Live<S> {
             prepared_h2: RefCell::default(),
             head_options,
             places,
+            root: None,
+            late: OnceCell::new(),
         }
     }
 
@@ -82,7 +89,33 @@ impl<S: Served> Live<S> {
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
             head_options: Vec::new(),
-            places: self.places.as_ref().map(|places| places.reduced(location)),
+            places: self.places.as_ref().map(|places| places.reduced(self.snap.place_of(location))),
+            root: None,
+            late: OnceCell::new(),
         }
+    }
+
+    /// For a request that goes on in a location that was compiled late.
+    pub(crate) fn late(root: Rc<Live<S>>, snap: Arc<Snapshot<S>>) -> Live<S> {
+        Live {
+            base: root.base.clone(),
+            snap,
+            prepared: RefCell::default(),
+            prepared_h2: RefCell::default(),
+            head_options: Vec::new(),
+            places: root.places.as_ref().map(|_| Places::default()),
+            root: Some(root),
+            late: OnceCell::new(),
+        }
+    }
+
+    /// The configuration as it was started.
+    pub(crate) fn root(&self) -> &Live<S> {
+        self.root.as_deref().unwrap_or(self)
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn shared_root(self: &Rc<Self>) -> Rc<Live<S>> {
+        self.root.as_ref().unwrap_or(self).clone()
     }
 }

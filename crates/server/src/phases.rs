@@ -152,6 +152,17 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
                 return refuse(r, 500);
             }
         }
+        Flow::Enter(entrance) => {
+            if !r.enter_late(&entrance) {
+                return refuse(r, 500);
+            }
+            dlog!(r, "using configuration \"{}\", extended", shown_name(r.snap(), r.route.loc));
+            // Its own limit holds beside that of the location around.
+            if let Err(flow) = body::check_length(r) {
+                return act(r, flow);
+            }
+            enter(r, Phase::Rewrite);
+        }
         Flow::Disk(wanted) => return Some(Run::Disk(wanted)),
         Flow::Wait(waiter) => {
             r.depends_on(Dependencies::AWAITED);
@@ -252,6 +263,7 @@ fn rewrite(r: &mut Request) -> Flow {
             return Flow::Status(500);
         }
         r.route.uri_changed = false;
+        r.leave_late();
         let root = r.snap().server(r.route.server).root;
         r.route.loc = root;
         enter(r, Phase::FindConfig);
@@ -444,6 +456,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
     r.route.unparsed_uri_valid = false;
     r.route.location_valid = true;
     r.state.visit.clear();
+    r.leave_late();
     let root = r.snap().server(r.route.server).root;
     r.route.loc = root;
     enter(r, Phase::ServerRewrite);
@@ -452,6 +465,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
 
 /// A jump to a named location; false if it cannot be done.
 fn named(r: &mut Request, name: &[u8]) -> bool {
+    r.leave_late();
     let live = r.live.clone();
     if !r.route.spend_change() {
         crate::rlog!(

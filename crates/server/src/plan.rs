@@ -121,6 +121,8 @@ pub struct Plan {
     pub content: Option<Arc<dyn Handler>>,
     /// The handler's URIs lie below the location: `/x` is redirected to `/x/` if that is the location (proxies).
     pub auto_redirect: bool,
+    /// More directives may be compiled into the location after the start ([`late`](crate::late)).
+    pub is_extended_later: bool,
     /// Asked in order when nobody owns the location.
     pub content_chain: Vec<(u8, Arc<dyn Handler>)>,
     pub filters: Vec<(Stage, Arc<dyn Filter>)>,

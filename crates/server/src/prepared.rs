@@ -5,6 +5,8 @@
 //! unchanged. Which codings a client accepts is looked at only where the answer depends on it.
 
 use crate::conf::ids::{ListenId, LocationId, ServerId};
+use crate::conf::snapshot::Snapshot;
+use crate::core::http_conf::CoreConf;
 use crate::files::Dep;
 use crate::limits::{
     PREPARED_ANSWER_BYTES_MAX, PREPARED_BYTES_MAX, PREPARED_ENCODINGS_MAX, PREPARED_ENTRIES_MAX,
@@ -24,6 +26,7 @@ use brisk_net::{clock, fault};
 use hashbrown::HashMap;
 use std::hash::BuildHasher as _;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A GET without a field on which its answer might depend: others may get the same.
 #[inline]
@@ -37,6 +40,17 @@ pub fn is_usual(r: &Request) -> bool {
         && unusual.names.iter().all(|name| r.head.parsed.named(&r.head.buf, name.as_bytes()).next().is_none())
 }
 
+/// Whether connections go on after the request as its location of the start says: that one is asked when the answer is given
+/// again.
+fn keeps_connections_alike(r: &Request) -> bool {
+    let start = r.snap().at_start(r.route.loc);
+    let of = |core: &CoreConf| {
+        let header = core.keepalive_header;
+        (core.keepalive_requests, core.keepalive_time, core.keepalive_timeout, header, core.http2)
+    };
+    start == r.route.loc || of(r.core()) == of(&r.snap().location(start).core)
+}
+
 /// A kept answer.
 pub struct Answer {
     /// Head and body.
@@ -47,6 +61,8 @@ pub struct Answer {
     pub status: u16,
     pub server: ServerId,
     pub location: LocationId,
+    /// The location that was compiled late into that one, where the log needs it.
+    late: Option<(Arc<Snapshot>, LocationId)>,
     /// What variables would say: for the log.
     pub target: Target,
     pub uri: Box<[u8]>,
@@ -73,6 +89,7 @@ impl Answer {
             && (200..400).contains(&r.resp.status)
             && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
             && is_usual(r)
+            && keeps_connections_alike(r)
             && r.evidence.deps.iter().all(Dep::is_up);
         // A test compares with a server that prepares nothing.
         if !is_the_same || fault::is_ordered("no-prepared") {
@@ -84,7 +101,8 @@ impl Answer {
             head_len,
             status: r.resp.status,
             server: r.route.server,
-            location: r.route.loc,
+            location: r.snap().at_start(r.route.loc),
+            late: (has_log && r.live.root.is_some()).then(|| (r.live.snap.clone(), r.route.loc)),
             target: r.head.target.without_path(),
             uri: r.route.uri[..].into(),
             args: r.route.args[..].into(),
@@ -105,6 +123,10 @@ impl Answer {
         if self.has_log {
             r.route.server = self.server;
             r.route.loc = self.location;
+            if let Some((snap, location)) = &self.late {
+                r.live = Rc::new(Live::late(r.live.shared_root(), snap.clone()));
+                r.route.loc = *location;
+            }
             r.head.target.clone_from(&self.target);
             r.route.uri.extend_from_slice(&self.uri);
             r.route.args.extend_from_slice(&self.args);

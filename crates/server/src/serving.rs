@@ -21,6 +21,10 @@ pub trait Served: Sized + 'static {
     type Prepared: Default;
     /// What makes fields behind a body.
     type Trailers: ?Sized;
+    /// What is kept of a configuration so that parts of it can be compiled after the start.
+    type Ground: Send + Sync;
+    /// What was compiled since.
+    type Late;
 }
 
 /// HTTP, the one protocol of this crate.

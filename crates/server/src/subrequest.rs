@@ -126,6 +126,7 @@ impl Parent {
         let mut copy = self.begin(r.route.method, &r.route.uri, &r.route.args);
         copy.route.depth = r.route.depth;
         copy.route.internal = r.route.internal;
+        copy.live = self.live.clone();
         copy.route.loc = r.route.loc;
         copy.route.unparsed_uri_valid = r.route.unparsed_uri_valid;
         copy.resp = r.resp.head();
@@ -136,11 +137,11 @@ impl Parent {
 
     fn begin(&self, method: Method, uri: &[u8], args: &[u8]) -> Box<Request> {
         let mut r = self.thread.take_request();
-        r.live = self.live.clone();
+        r.live = self.live.shared_root();
         self.head.copy_to(&mut r.head);
         r.client.carrier.clone_from(&self.carrier);
         r.route.server = self.server;
-        r.route.loc = self.live.snap.server(self.server).root;
+        r.route.loc = r.snap().server(self.server).root;
         r.state.shared = self.shared.clone();
         r.body = RequestBody::Whole { content: self.body.clone(), given: 0 };
         r.route.uri.extend_from_slice(uri);
@@ -288,6 +289,7 @@ impl Again {
     pub fn request(&self) -> Box<Request> {
         let route = &self.route;
         let mut copy = self.parent.begin(route.method, &route.uri, &route.args);
+        copy.live = self.parent.live.clone();
         copy.route.loc = route.loc;
         copy.route.internal = route.internal;
         copy.route.unparsed_uri_valid = route.unparsed_uri_valid;

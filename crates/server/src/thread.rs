@@ -1,12 +1,14 @@
 //! What one event-loop thread does with its connections, caches and present configuration.
 
 use crate::conf::ids::{ListenId, LocationId, ServerId};
+use crate::conf::late::Ground;
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::driver;
 use crate::files::Files;
 use crate::h1::parked::{Burst, Parked};
 use crate::interim::learned::Learned;
+use crate::late::Store;
 use crate::limits::ARENA_BYTES;
 pub use crate::live::Live;
 use crate::module::Module;
@@ -44,6 +46,8 @@ impl Served for Http {
     type Learned = Learned;
     type Prepared = Prepared;
     type Trailers = dyn Trailers;
+    type Ground = Ground;
+    type Late = Arc<Store>;
 }
 
 impl Live {
@@ -134,8 +138,11 @@ impl Thread {
     pub(crate) fn put_request(&self, mut r: Box<Request>) {
         r.renew();
         let mut pool = self.requests.borrow_mut();
-        // A pooled request must not keep an old configuration alive.
-        let is_current = Rc::ptr_eq(&r.live, &self.live.borrow());
+        // A pooled request must not keep an old configuration alive, nor what was compiled late.
+        let is_current = Rc::ptr_eq(&r.live, &self.live.borrow()) || {
+            r.leave_late();
+            Rc::ptr_eq(&r.live, &self.live.borrow())
+        };
         if is_current && pool.len() < crate::limits::POOLED_REQUESTS_MAX && r.head.buf.capacity() <= 64 << 10
         {
             pool.push(r);

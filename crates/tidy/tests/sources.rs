@@ -40,6 +40,7 @@ const CLOCK_READERS: &[(&str, &str)] = &[
     ("autoindex/", "what is listed is awaited"),
     ("cache/", "what is given out from memory is good for the present second"),
     ("compress_static/", "when the store works again"),
+    ("directory_overrides.rs", "when a file may be read; what it says holds at any time"),
     ("limit_req/", "says nothing"),
     ("overload.rs", "how often it complains"),
     ("upstream/", "back ends are awaited"),

@@ -13,5 +13,7 @@ pub mod values;
 pub use context::{Context, Eval};
 pub use spelled::Spelled;
 pub use store::{Store, Value};
-pub use table::{Assign, Get, Kind, Names, Reads, Source, Table, Var, VarId, Variable, VariableGet};
+pub use table::{
+    Assign, Get, Kind, LateNumbers, Names, Reads, Source, Table, Var, VarId, Variable, VariableGet,
+};
 pub use template::{Part, Template, is_set};

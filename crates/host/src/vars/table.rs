@@ -2,9 +2,10 @@
 
 use super::context::{Context, Eval};
 use super::spelled::Spelled;
+use crate::limits::LATE_VARIABLES_MAX;
 use brisk_conf::Span;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A variable's number in its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,6 +131,44 @@ pub struct Var<C: 'static> {
     used_at: Option<Span>,
 }
 
+impl<C> Var<C> {
+    /// It is built in and cannot be assigned.
+    fn is_fixed(&self) -> bool {
+        matches!(self.kind, Kind::Source(Source::Fixed(_))) && self.assign.is_none()
+    }
+}
+
+/// What the table of a part has that was compiled after the start. It defines variables for its part alone.
+struct Late<C: 'static> {
+    outer: Arc<Table<C>>,
+    numbers: Arc<LateNumbers>,
+    own: Vec<(VarId, Var<C>)>,
+    is_full: bool,
+}
+
+/// The numbers of names that have come up since the start. All parts that were compiled since then have the same ones: a value
+/// that a request brings from one to the other keeps its name, and a number never gets a second meaning.
+#[derive(Debug)]
+pub struct LateNumbers {
+    first: u32,
+    names: Mutex<HashMap<Box<str>, u32>>,
+}
+
+impl LateNumbers {
+    /// The number of a name; `None` if there are too many.
+    fn of(&self, name: &str) -> Option<VarId> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = names.len();
+        if let Some(have) = names.get(name) {
+            return Some(VarId(self.first + have));
+        }
+        (count < LATE_VARIABLES_MAX).then(|| {
+            names.insert(name.into(), count as u32);
+            VarId(self.first + count as u32)
+        })
+    }
+}
+
 /// What a name stands for, where the configuration does not mention it.
 pub enum Found<C: 'static> {
     /// It has a number.
@@ -140,14 +179,15 @@ pub enum Found<C: 'static> {
     Nothing,
 }
 
-/// All variables of a configuration.
+/// All variables of a configuration, or of a part that was compiled after the start.
 pub struct Table<C: 'static> {
     vars: Vec<Var<C>>,
     names: HashMap<Box<str>, VarId>,
     builtin: HashMap<&'static str, Variable<C>>,
     families: Vec<(&'static str, Variable<C>)>,
     /// The unix sockets of which the configuration speaks.
-    pub spelled: Spelled,
+    spelled: Spelled,
+    late: Option<Late<C>>,
 }
 
 impl<C> Default for Table<C> {
@@ -158,6 +198,7 @@ impl<C> Default for Table<C> {
             builtin: HashMap::new(),
             families: Vec::new(),
             spelled: Spelled::default(),
+            late: None,
         }
     }
 }
@@ -201,21 +242,79 @@ impl<C: Context> Table<C> {
         self.families.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
     }
 
+    /// A table for what is compiled after the start, beside the whole configuration's. `numbers` are those of all such tables.
+    pub fn beside(outer: Arc<Table<C>>, numbers: Arc<LateNumbers>) -> Table<C> {
+        Table { late: Some(Late { outer, numbers, own: Vec::new(), is_full: false }), ..Table::default() }
+    }
+
+    /// Numbers of names that come up after the start.
+    pub fn late_numbers(&self) -> LateNumbers {
+        LateNumbers { first: self.vars.len() as u32, names: Mutex::default() }
+    }
+
+    /// There were more names after the start than [`LATE_VARIABLES_MAX`]: numbers that this table gave are none.
+    pub fn is_full(&self) -> bool {
+        self.late.as_ref().is_some_and(|late| late.is_full)
+    }
+
+    /// Whether the configuration as it was started spells out this unix socket. What is compiled later adds none: its authors may
+    /// be others than the configuration's.
+    pub fn has_socket(&self, path: &[u8]) -> bool {
+        self.late.as_ref().map_or(&self.spelled, |late| &late.outer.spelled).has_socket(path)
+    }
+
     /// The variable of this number, which the table has given.
+    #[inline]
     pub fn get(&self, id: VarId) -> &Var<C> {
-        &self.vars[id.0 as usize]
+        match self.vars.get(id.0 as usize) {
+            Some(var) => var,
+            None => self.get_late(id),
+        }
+    }
+
+    #[cold]
+    fn get_late(&self, id: VarId) -> &Var<C> {
+        let late = self.late.as_ref().expect("the table has given the number");
+        let own =
+            || &late.own.iter().find(|(have, _)| *have == id).expect("the table has given the number").1;
+        late.outer.vars.get(id.0 as usize).unwrap_or_else(own)
+    }
+
+    /// The variable of this number for a definition; `None` if it is the whole configuration's, which stays as it is.
+    fn own_mut(&mut self, id: VarId) -> Option<&mut Var<C>> {
+        match &mut self.late {
+            None => self.vars.get_mut(id.0 as usize),
+            Some(late) => late.own.iter_mut().find(|(have, _)| *have == id).map(|(_, var)| var),
+        }
+    }
+
+    /// The number of a name (in lower case) that something mentions.
+    pub fn number(&self, name: &str) -> Option<VarId> {
+        self.names.get(name).copied().or_else(|| self.late.as_ref()?.outer.number(name))
     }
 
     /// The number of a variable that is used at `span`; it may be defined later.
     pub fn refer(&mut self, name: &str, span: Option<Span>) -> VarId {
         let name = name.to_ascii_lowercase();
-        if let Some(&id) = self.names.get(name.as_str()) {
+        if let Some(id) = self.number(&name) {
             return id;
         }
         let (kind, row) = self.builtin_kind(&name);
-        let id = VarId(self.vars.len() as u32);
         let (assign, reads) = (row.set, row.reads);
-        self.vars.push(Var { name: name.as_str().into(), kind, assign, reads, used_at: span });
+        let var = Var { name: name.as_str().into(), kind, assign, reads, used_at: span };
+        let id = match &mut self.late {
+            None => {
+                self.vars.push(var);
+                VarId(self.vars.len() as u32 - 1)
+            }
+            Some(late) => {
+                let id = late.numbers.of(&name);
+                late.is_full |= id.is_none();
+                let id = id.unwrap_or(VarId(u32::MAX));
+                late.own.push((id, var));
+                id
+            }
+        };
         self.names.insert(name.into(), id);
         id
     }
@@ -223,7 +322,7 @@ impl<C: Context> Table<C> {
     /// What `name` stands for, without regard to case.
     pub(super) fn find(&self, name: &str) -> Found<C> {
         let name = name.to_ascii_lowercase();
-        if let Some(&id) = self.names.get(name.as_str()) {
+        if let Some(id) = self.number(&name) {
             return Found::Id(id);
         }
         match self.builtin_kind(&name) {
@@ -234,6 +333,9 @@ impl<C: Context> Table<C> {
 
     /// What a built-in variable is, and its row.
     fn builtin_kind(&self, name: &str) -> (Kind<C>, Variable<C>) {
+        if let Some(late) = &self.late {
+            return late.outer.builtin_kind(name);
+        }
         if let Some(row) = self.builtin.get(name) {
             match row.get {
                 VariableGet::Fixed(get) => return (Kind::Source(Source::Fixed(get)), *row),
@@ -254,57 +356,68 @@ impl<C: Context> Table<C> {
     /// by that name, and families such as `$http_…`, still give its value where nothing was assigned.
     pub fn define_assigned(&mut self, name: &str) -> Option<VarId> {
         let id = self.refer(name, None);
-        let var = &mut self.vars[id.0 as usize];
-        match var.kind {
-            Kind::Undefined => var.kind = Kind::Assigned,
-            Kind::Source(Source::Fixed(_)) if var.assign.is_none() => return None,
-            _ => {}
+        if self.get(id).is_fixed() {
+            return None;
+        }
+        if let Some(var) = self.own_mut(id)
+            && matches!(var.kind, Kind::Undefined)
+        {
+            var.kind = Kind::Assigned;
         }
         Some(id)
     }
 
     /// Whether anything in the configuration names this variable (in lower case).
     pub fn is_used(&self, name: &str) -> bool {
-        self.names.contains_key(name)
+        self.number(name).is_some()
     }
 
     /// Defines a variable that a named group or a module fills; `None` if it is built in and cannot be assigned.
     pub fn define_slot(&mut self, name: &str) -> Option<VarId> {
         let id = self.refer(name, None);
-        let var = &mut self.vars[id.0 as usize];
-        match var.kind {
-            Kind::Source(Source::Fixed(_)) if var.assign.is_none() => return None,
-            Kind::Source(Source::Fixed(_) | Source::Once(_)) | Kind::Eval { .. } => {}
-            _ => var.kind = Kind::Slot,
+        if self.get(id).is_fixed() {
+            return None;
+        }
+        if let Some(var) = self.own_mut(id) {
+            match var.kind {
+                Kind::Source(Source::Fixed(_) | Source::Once(_)) | Kind::Eval { .. } => {}
+                _ => var.kind = Kind::Slot,
+            }
         }
         Some(id)
     }
 
     /// Defines a computed variable; a later definition replaces an earlier one, as in nginx. `None` if it is built in
-    /// and cannot be assigned.
+    /// and cannot be assigned, or if it is compiled late and the whole configuration has one of this name.
     pub fn define_eval(&mut self, name: &str, eval: Arc<dyn Eval<C>>, volatile: bool) -> Option<VarId> {
         let id = self.refer(name, None);
-        let var = &mut self.vars[id.0 as usize];
-        if matches!(var.kind, Kind::Source(Source::Fixed(_))) && var.assign.is_none() {
+        if self.get(id).is_fixed() {
             return None;
         }
+        self.own_mut(id)?;
         for value in eval.values().into_iter().flatten() {
             self.spelled.note(value.as_literal().unwrap_or_default());
         }
-        var.kind = Kind::Eval { eval, volatile };
+        self.own_mut(id)?.kind = Kind::Eval { eval, volatile };
         Some(id)
     }
 
     /// Names that are used and not defined, with the place of their first use.
     pub fn undefined(&self) -> impl Iterator<Item = (&str, Option<Span>)> {
-        self.vars.iter().filter(|v| matches!(v.kind, Kind::Undefined)).map(|v| (&*v.name, v.used_at))
+        self.own().filter(|v| matches!(v.kind, Kind::Undefined)).map(|v| (&*v.name, v.used_at))
     }
 
     /// All names that could be meant, for "did you mean".
     pub fn known(&self) -> impl Iterator<Item = &str> {
-        self.builtin
-            .keys()
-            .copied()
-            .chain(self.vars.iter().filter(|v| !matches!(v.kind, Kind::Undefined)).map(|v| &*v.name))
+        let outer = self.late.as_ref().map(|late| &*late.outer);
+        outer.into_iter().chain([self]).flat_map(|table| {
+            let defined = table.own().filter(|v| !matches!(v.kind, Kind::Undefined));
+            table.builtin.keys().copied().chain(defined.map(|v| &*v.name))
+        })
+    }
+
+    /// The variables of this table alone.
+    fn own(&self) -> impl Iterator<Item = &Var<C>> {
+        self.vars.iter().chain(self.late.iter().flat_map(|late| late.own.iter().map(|(_, var)| var)))
     }
 }

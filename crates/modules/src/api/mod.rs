@@ -68,8 +68,7 @@ impl ModuleConf for Conf {
     }
 
     fn enter(&mut self, into: Context) -> bool {
-        // `if` and `limit_except` are still the same location.
-        if !Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into) {
+        if !Context::SAME_LOCATION.has(into) {
             self.write = None;
         }
         true

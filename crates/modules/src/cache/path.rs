@@ -267,7 +267,7 @@ pub fn declare<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(),
         zone,
     });
     cx.global.services.push(declared.clone());
-    cx.global.named.insert((MODULE, name), Box::new(declared));
+    cx.global.named.insert((MODULE, name), Arc::new(declared));
     Ok(())
 }
 

@@ -125,7 +125,7 @@ fn limit_req_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (named, token) = named.filter(|((name, _), _)| !name.is_empty()).ok_or_else(|| no_zone(d))?;
     let name = named.0.clone();
     let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
-    cx.global.named.insert((NAME, name), Box::new(Counted { zone, key, rate }));
+    cx.global.named.insert((NAME, name), Arc::new(Counted { zone, key, rate }));
     Ok(())
 }
 

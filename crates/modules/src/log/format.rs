@@ -51,7 +51,7 @@ pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let text: Vec<u8> = parts.iter().flat_map(|t| t.bytes().to_vec()).collect();
     let template = Template::parse_bytes(cx.names(), &text, d.arg(0))?;
-    cx.global.named.insert(key, Box::new(Arc::new(Format { template, escape })));
+    cx.global.named.insert(key, Arc::new(Arc::new(Format { template, escape })));
     Ok(())
 }
 
@@ -76,7 +76,7 @@ pub fn combined(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag>
     }
     let template = Template::parse_bytes(&mut cx.global.vars, COMBINED.as_bytes(), token)?;
     let format = Arc::new(Format { template, escape: Escape::Default });
-    cx.global.named.insert(key, Box::new(format.clone()));
+    cx.global.named.insert(key, Arc::new(format.clone()));
     Ok(format)
 }
 

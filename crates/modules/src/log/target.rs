@@ -123,7 +123,7 @@ fn buffering(
         Some((_, buffering)) => Ok(Some(buffering.clone())),
         None => {
             let buffering = Arc::new(keeping.buffering());
-            cx.global.named.insert(key, Box::new((keeping.clone(), buffering.clone())));
+            cx.global.named.insert(key, Arc::new((keeping.clone(), buffering.clone())));
             Ok(Some(buffering))
         }
     }

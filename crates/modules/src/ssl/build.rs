@@ -77,7 +77,7 @@ fn shared<T: Send + Sync + 'static>(
         return Ok(have.clone());
     }
     let value = Arc::new(make(cx)?);
-    cx.global.named.insert((kind, key), Box::new(value.clone()));
+    cx.global.named.insert((kind, key), Arc::new(value.clone()));
     Ok(value)
 }
 
@@ -320,7 +320,7 @@ fn source_with(
     let parsed = Parsed::new(&pair, &texts.0, &texts.1, passwords)
         .map_err(|why| Diag::emerg(certificate.span, why))?;
     let source = Arc::new(Source::new(pair, parsed, passwords.clone(), stapling.stapler, stapling.response));
-    cx.global.named.insert(("ssl source", id), Box::new(source.clone()));
+    cx.global.named.insert(("ssl source", id), Arc::new(source.clone()));
     Ok(source)
 }
 

@@ -75,7 +75,7 @@ pub fn at_run_time(r: &Request, host: &str, given: Option<u16>, port: u16) -> Op
 /// Whether an address that variables have made may be this unix socket: only if the configuration spells it out. A refusal is
 /// logged.
 pub fn may_reach_socket(r: &Request, path: &str) -> bool {
-    let is_spelled = r.snap().vars.spelled.has_socket(path.as_bytes());
+    let is_spelled = r.snap().vars.has_socket(path.as_bytes());
     if !is_spelled {
         brisk_server::rlog!(
             r,
@@ -133,6 +133,7 @@ pub fn implicit(
     if let Some(have) = registry.find(&name, Some(port)) {
         return Ok(have);
     }
+    cx.global.only_at_start(token, "a group of back ends")?;
     if let Some(host) = &unknown
         && let Some(endpoints) = server::look_up(cx, token, host, port)
     {

@@ -321,7 +321,7 @@ fn sessions_zone(cx: &mut Cx<'_, '_>, name: &Token, bytes: u64, upstream: &str) 
             format!("sticky zone \"{text}\" is already used in upstream \"{other}\""),
         ));
     }
-    cx.global.named.insert(("sticky", text.to_string()), Box::new(upstream.to_string()));
+    cx.global.named.insert(("sticky", text.to_string()), Arc::new(upstream.to_string()));
     let meaning = Token { value: upstream.as_bytes().into(), span: name.span, quoted: false };
     cx.global
         .add_zone("sticky", (text.to_string(), bytes), name, &meaning, |bytes| Arc::new(Sessions::new(bytes)))

@@ -1,7 +1,8 @@
 //! Resolving blocks.
 
-use super::cx::{Cx, Global, Written};
+use super::cx::{Cx, Global, Rows, Written};
 use super::ids::LocationId;
+use super::late;
 use super::snapshot::{Location, Snapshot};
 use crate::conf::environment::Environment;
 use crate::location::Scope;
@@ -38,7 +39,7 @@ impl Confs {
     }
 
     /// What an inner block starts with.
-    fn enter(&self, into: Context) -> Confs {
+    pub(super) fn enter(&self, into: Context) -> Confs {
         let mut list = self.list.clone();
         for conf in &mut list {
             if conf.must_enter(into) {
@@ -91,7 +92,7 @@ pub fn build(
     tree: &[Directive],
     diags: &mut Vec<Diag>,
 ) -> Option<Snapshot> {
-    let mut rows: HashMap<&'static str, Vec<_>> = HashMap::new();
+    let mut rows = Rows::new();
     let mut vars = Table::default();
     for (index, module) in modules.iter().enumerate() {
         module.rows.iter().for_each(|row| rows.entry(row.name).or_default().push((index, row)));
@@ -107,6 +108,7 @@ pub fn build(
         vars,
         parts,
         locations: Vec::new(),
+        first_location: LocationId(0),
         servers: Vec::new(),
         names: Vec::new(),
         listens: Vec::new(),
@@ -125,7 +127,9 @@ pub fn build(
         failed_tls: Vec::new(),
         log_places: Vec::new(),
         named: HashMap::new(),
-        rows,
+        rows: Arc::new(rows),
+        blocks: HashMap::new(),
+        late: None,
     };
     let mut confs = Confs::new(modules);
     defaults(&mut global, &mut confs);
@@ -210,6 +214,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             _ => {}
         }
         let done = row.set.run(row, cx, directive);
+        let done = done.and_then(|()| late::check_growth(cx.global, directive));
         match done {
             Err(diag) => cx.global.diags.push(explained(diag.about(row.name), hint)),
             Ok(()) => suspect(cx.global.diags, told, hint),
@@ -280,6 +285,7 @@ fn find(cx: &Cx<'_, '_>, directive: &Directive) -> Result<(usize, &'static crate
     };
     let (module, found) = rows.iter().find(|(_, row)| row.contexts.has(cx.block)).unwrap_or(&rows[0]);
     row::check(found, directive, cx.block)?;
+    late::check_rule(cx.global, found, directive)?;
     Ok((*module, found))
 }
 
@@ -292,32 +298,34 @@ pub(super) fn location<'a>(
     name: &[u8],
     prepare: impl FnOnce(&mut Cx<'_, 'a>),
 ) {
-    let ((plan, core), scope) = entered(outer, kind, |cx| {
+    let location = entered(outer, kind, |cx| {
         prepare(cx);
         directives(cx, directive.block.as_deref().unwrap_or_default());
-        let mut plan = Plan::default();
-        for (index, module) in cx.global.modules.iter().enumerate() {
-            cx.module = index;
-            if let Some(install) = module.install {
-                install(cx, &mut plan);
-            }
-        }
-        let core: Arc<crate::core::http_conf::CoreConf> = cx.shared();
-        plan.seal(core.declares());
-        (plan, core)
+        finished(cx, id, name)
     });
-    let anonymous = !Context::SERVER.or(Context::LOCATION).has(kind);
-    let locations = &outer.global.locations;
-    let wants_slash =
-        |id: LocationId| locations[id.0 as usize].as_ref().is_some_and(|l| l.plan.auto_redirect);
-    let (tree, named) = scope.finish(wants_slash);
-    if kind == Context::SERVER {
-        outer.global.servers.last_mut().expect("the server is being built").named = named;
-    } else {
-        outer.global.servers.last_mut().expect("locations are in a server").named.extend(named);
+    outer.global.locations[(id.0 - outer.global.first_location.0) as usize] = Some(location);
+}
+
+/// What has become of a block whose directives are carried out: a location with its plan.
+pub(super) fn finished(cx: &mut Cx<'_, '_>, id: LocationId, name: &[u8]) -> Location {
+    let mut plan = Plan::default();
+    for (index, module) in cx.global.modules.iter().enumerate() {
+        cx.module = index;
+        if let Some(install) = module.install {
+            install(cx, &mut plan);
+        }
     }
-    let location = Location { name: name.into(), core, plan, tree, anonymous };
-    outer.global.locations[id.0 as usize] = Some(location);
+    let core: Arc<crate::core::http_conf::CoreConf> = cx.shared();
+    plan.seal(core.declares());
+    let anonymous = !Context::SERVER.or(Context::LOCATION).has(cx.block);
+    let global = &mut *cx.global;
+    let wants_slash = |id: LocationId| global.location(id).is_some_and(|l| l.plan.auto_redirect);
+    let (tree, named) = std::mem::take(cx.scope).finish(wants_slash);
+    if plan.is_extended_later {
+        global.blocks.insert(id, late::Block::new(cx.confs.clone(), global.names.last().cloned()));
+    }
+    global.servers.last_mut().expect("locations are in a server").named.extend(named);
+    Location { name: name.into(), core, plan, tree, anonymous }
 }
 
 /// Resolves an inner block of a protocol beside HTTP.
@@ -328,23 +336,18 @@ pub(super) fn inner<'a, T>(
     done: impl FnOnce(&mut Cx<'_, 'a>) -> T,
 ) -> T {
     let module = outer.module;
-    let (result, _) = entered(outer, kind, |cx| {
+    entered(outer, kind, |cx| {
         directives(cx, directive.block.as_deref().unwrap_or_default());
         cx.module = module;
         done(cx)
-    });
-    result
+    })
 }
 
-/// Does `work` in a block of `kind` whose settings begin as those of `outer`, and gives the locations that it has made.
-fn entered<'a, T>(
-    outer: &mut Cx<'_, 'a>,
-    kind: Context,
-    work: impl FnOnce(&mut Cx<'_, 'a>) -> T,
-) -> (T, Scope) {
+/// Does `work` in a block of `kind` whose settings begin as those of `outer`.
+fn entered<'a, T>(outer: &mut Cx<'_, 'a>, kind: Context, work: impl FnOnce(&mut Cx<'_, 'a>) -> T) -> T {
     let mut confs = outer.confs.enter(kind);
     let mut scope = Scope::default();
-    let mut cx = Cx {
+    work(&mut Cx {
         global: &mut *outer.global,
         confs: &mut confs,
         block: kind,
@@ -352,9 +355,7 @@ fn entered<'a, T>(
         first: true,
         written: Vec::new(),
         module: outer.module,
-    };
-    let result = work(&mut cx);
-    (result, scope)
+    })
 }
 
 /// What can be done about a variable that nobody defines.
@@ -369,7 +370,7 @@ fn unknown_variable<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone
 }
 
 /// The errors for variables that are used and that nothing defines.
-fn report_undefined(global: &mut Global<'_>) {
+pub(super) fn report_undefined(global: &mut Global<'_>) {
     let undefined = global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
     let known: Vec<String> = global.vars.known().map(str::to_string).collect();
     report(global.diags, undefined, &known);
@@ -413,9 +414,10 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         location.as_ref().is_some_and(|location| location.core.logs(brisk_host::log::LogLevel::Debug))
     };
     let debugs = !main.debug_clients.is_empty() || global.locations.iter().any(wants_debug);
-    let read_later: Vec<Template> = global.read_later.into_iter().collect();
+    let read_later: Vec<Template> = std::mem::take(&mut global.read_later).into_iter().collect();
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
     let core: Arc<crate::core::http_conf::CoreConf> = confs.shared();
+    let ground = late::Ground::of(&mut global);
     let base = brisk_host::snapshot::Snapshot {
         main,
         error_log: core.error_log.clone(),
@@ -437,13 +439,15 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     Some(Snapshot {
         base: Arc::new(base),
         core,
-        listens,
+        listens: listens.into(),
         servers: global.servers.into_iter().map(Arc::new).collect(),
         locations: global
             .locations
             .into_iter()
             .map(|location| Arc::new(location.expect("every reserved location is built")))
             .collect(),
+        late: None,
+        ground: ground.map(Arc::new),
         vars: Arc::new(global.vars),
         modules: global.modules,
         records_requests: global.records_requests,

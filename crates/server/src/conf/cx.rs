@@ -1,6 +1,7 @@
 //! What a directive's setter may see and do.
 
 use super::block::Confs;
+use super::late::{Block, Compiling};
 use crate::conf::environment::{Environment, Places};
 use crate::conf::ids::{LocationId, ServerId};
 use crate::conf::snapshot::{Location, Server};
@@ -33,6 +34,8 @@ pub struct Global<'a> {
     /// The parts of other protocols.
     pub parts: Vec<Box<dyn Part>>,
     pub locations: Vec<Option<Location>>,
+    /// The number of the first of them.
+    pub(super) first_location: LocationId,
     pub servers: Vec<Server>,
     /// The names of each server.
     pub names: Vec<Vec<crate::server_name::Name>>,
@@ -62,15 +65,39 @@ pub struct Global<'a> {
     pub services: Vec<std::sync::Arc<dyn brisk_host::service::Service>>,
     pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
-    pub named: HashMap<(&'static str, String), Box<dyn Any>>,
-    pub(super) rows: HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>,
+    pub named: HashMap<(&'static str, String), std::sync::Arc<dyn Any + Send + Sync>>,
+    pub(super) rows: std::sync::Arc<Rows>,
+    /// Blocks into which more may be compiled after the start.
+    pub(super) blocks: HashMap<LocationId, Block>,
+    /// What holds while a location is compiled after the start.
+    pub(super) late: Option<Compiling<'a>>,
 }
 
+/// The rows of all modules by name, each with the module's place in the list.
+pub type Rows = HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>;
+
 impl Global<'_> {
+    /// A location of the configuration that is being built, if it is complete.
+    pub(super) fn location(&self, id: LocationId) -> Option<&Location> {
+        self.locations[(id.0 - self.first_location.0) as usize].as_ref()
+    }
+
+    /// Refuses what can be made at a start alone, such as shared memory.
+    pub fn only_at_start(&self, token: &Token, what: &str) -> Result<(), Diag> {
+        if self.late.is_none() {
+            return Ok(());
+        }
+        Err(Diag::emerg(
+            token.span,
+            format!("\"{}\" needs {what}, which is made at a start only", token.text()),
+        )
+        .help("put it into the main configuration and reload"))
+    }
+
     /// Reserves a location's number; [`Cx::child`] fills it.
     pub fn reserve_location(&mut self) -> LocationId {
         self.locations.push(None);
-        LocationId(self.locations.len() as u32 - 1)
+        LocationId(self.first_location.0 + self.locations.len() as u32 - 1)
     }
 
     /// The number of a log, shared by all who name the same target.
@@ -106,6 +133,18 @@ pub struct Cx<'b, 'a: 'b> {
     /// This block's own simple directives so far; all of them when [`Module::finish`](crate::module::Module::finish) is called.
     pub written: Vec<Written>,
     pub(super) module: usize,
+}
+
+impl<'b, 'a> Cx<'b, 'a> {
+    /// For directives that stand in a location.
+    pub(super) fn of_location(
+        global: &'b mut Global<'a>,
+        confs: &'b mut Confs,
+        scope: &'b mut crate::location::Scope,
+    ) -> Cx<'b, 'a> {
+        let block = Context::LOCATION;
+        Cx { global, confs, block, scope, first: true, written: Vec::new(), module: 0 }
+    }
 }
 
 impl<'a> Cx<'_, 'a> {

@@ -6,8 +6,10 @@
 
 pub(crate) mod block;
 pub(crate) mod cx;
+pub(crate) mod entrance;
 pub(crate) mod environment;
 pub(crate) mod ids;
+pub(crate) mod late;
 pub(crate) mod snapshot;
 pub(crate) mod zones;
 
@@ -15,7 +17,9 @@ pub use crate::module::Modules;
 pub use block::{Confs, build};
 pub use brisk_host::log::{LogId, LogTarget};
 pub use brisk_host::snapshot::Socket;
-pub use cx::{Cx, Global, Written, invalid_parameter, invalid_value};
+pub use cx::{Cx, Global, Rows, Written, invalid_parameter, invalid_value};
+pub use entrance::Entrance;
 pub use environment::{Environment, Places};
 pub use ids::{ListenId, LocationId, ServerId};
-pub use snapshot::{Listen, LocalListen, Location, Prefix, Server, Snapshot};
+pub use late::{Compiled, Ground, Rule, Text, compile};
+pub use snapshot::{Late, Listen, LocalListen, Location, Prefix, Server, Snapshot};

@@ -95,15 +95,29 @@ pub struct Location<S: Served = Http> {
     pub anonymous: bool,
 }
 
+/// Locations that were compiled after the start, beside all others: one with the `if` and `limit_except` blocks inside.
+pub struct Late<S: Served = Http> {
+    /// The number of the first one. No other one has it, however many are compiled later.
+    pub first: LocationId,
+    pub locations: Box<[Arc<Location<S>>]>,
+    /// The location into which they were compiled.
+    pub into: LocationId,
+}
+
 /// A whole configuration.
 pub struct Snapshot<S: Served = Http> {
     /// What concerns no protocol.
     pub base: Arc<brisk_host::snapshot::Snapshot>,
     /// The main level's.
     pub core: Arc<CoreConf>,
-    pub listens: Vec<Listen>,
-    pub servers: Vec<Arc<Server>>,
-    pub locations: Vec<Arc<Location<S>>>,
+    pub listens: Arc<[Listen]>,
+    pub servers: Arc<[Arc<Server>]>,
+    /// Those of the files that were read at the start.
+    pub locations: Arc<[Arc<Location<S>>]>,
+    /// Those that were compiled later; only requests that are led to them have a snapshot with any.
+    pub late: Option<Late<S>>,
+    /// What later ones are compiled with; nothing where no location can be.
+    pub ground: Option<Arc<S::Ground>>,
     pub vars: Arc<S::Vars>,
     pub modules: &'static [&'static S::Module],
     /// Somebody may ask for the numbers of requests: they are recorded.
@@ -134,9 +148,11 @@ impl<S: Served> Snapshot<S> {
         Snapshot {
             base: Arc::new(self.base.reduced()),
             core: self.core.clone(),
-            listens: Vec::new(),
-            servers: vec![Arc::new(alone)],
-            locations: vec![self.locations[location.0 as usize].clone()],
+            listens: Arc::default(),
+            servers: [Arc::new(alone)].into(),
+            locations: [self.shared_location(location).clone()].into(),
+            late: None,
+            ground: None,
             vars: self.vars.clone(),
             modules: self.modules,
             records_requests: self.records_requests,
@@ -145,8 +161,58 @@ impl<S: Served> Snapshot<S> {
         }
     }
 
+    #[inline]
     pub fn location(&self, id: LocationId) -> &Location<S> {
-        &self.locations[id.0 as usize]
+        self.shared_location(id)
+    }
+
+    #[inline]
+    fn shared_location(&self, id: LocationId) -> &Arc<Location<S>> {
+        match self.locations.get(id.0 as usize) {
+            Some(location) => location,
+            None => self.late_location(id),
+        }
+    }
+
+    #[cold]
+    fn late_location(&self, id: LocationId) -> &Arc<Location<S>> {
+        let late = self.late.as_ref().expect("the number is of this configuration");
+        &late.locations[(id.0 - late.first.0) as usize]
+    }
+
+    /// Where requests of a location are counted: those that were compiled late have a list of their own.
+    pub fn place_of(&self, id: LocationId) -> usize {
+        match &self.late {
+            Some(late) if id.0 >= late.first.0 => (id.0 - late.first.0) as usize,
+            _ => id.0 as usize,
+        }
+    }
+
+    /// The location of the files that were read at the start which this one is, or was compiled into.
+    pub fn at_start(&self, id: LocationId) -> LocationId {
+        match &self.late {
+            Some(late) if id.0 >= late.first.0 => late.into,
+            _ => id,
+        }
+    }
+
+    /// The same configuration with what was compiled late beside it.
+    #[must_use]
+    pub fn with_late(&self, late: Late<S>, vars: Arc<S::Vars>) -> Snapshot<S> {
+        Snapshot {
+            base: self.base.clone(),
+            core: self.core.clone(),
+            listens: self.listens.clone(),
+            servers: self.servers.clone(),
+            locations: self.locations.clone(),
+            late: Some(late),
+            ground: self.ground.clone(),
+            vars,
+            modules: self.modules,
+            records_requests: self.records_requests,
+            unusual: self.unusual.clone(),
+            allowed: self.allowed.clone(),
+        }
     }
 
     pub fn server(&self, id: ServerId) -> &Server {

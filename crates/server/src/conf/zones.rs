@@ -16,6 +16,7 @@ impl Global<'_> {
         meaning: &Token,
         make: fn(u64) -> Arc<dyn Any + Send + Sync>,
     ) -> Result<Arc<Zone>, Diag> {
+        self.only_at_start(token, "shared memory")?;
         if let Some(have) = self.zones.iter().find(|zone| *zone.name == name) {
             let text = if have.module == module {
                 let key = String::from_utf8_lossy(&have.meaning);

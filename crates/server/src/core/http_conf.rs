@@ -374,8 +374,11 @@ impl ModuleConf for CoreConf {
 
     fn enter(&mut self, into: Context) -> bool {
         // `internal` and `limit_except` are not inherited, but an `if` is still the same location.
-        if !Context::LOCATION_IF.has(into) && !Context::LIMIT_EXCEPT.has(into) {
+        if !Context::SAME_LOCATION.has(into) {
             self.internal = false;
+        }
+        // What is compiled late has its requests after the block around was chosen by the method.
+        if !Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into) {
             self.limit_except = None;
         }
         self.root_here = false;

@@ -325,6 +325,6 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         && is_usual(r);
     let answer = is_kept.then(|| Answer::of(r, bytes, r.progress.sent.head_bytes as usize, date_at - start));
     if let Some(answer) = answer.flatten() {
-        r.live.prepared.borrow_mut().keep(r, listen, answer);
+        r.live.root().prepared.borrow_mut().keep(r, listen, answer);
     }
 }

@@ -502,6 +502,6 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], head_len: usize, date_at: O
     let Some(date_at) = date_at else { return };
     let is_kept = r.resp.content_length.is_some() && head_len <= frame::PAYLOAD_BYTES_DEFAULT as usize;
     if let Some(answer) = is_kept.then(|| Answer::of(r, bytes, head_len, date_at)).flatten() {
-        r.live.prepared_h2.borrow_mut().keep(r, listen, answer);
+        r.live.root().prepared_h2.borrow_mut().keep(r, listen, answer);
     }
 }

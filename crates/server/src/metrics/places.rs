@@ -57,17 +57,16 @@ pub(crate) struct Ended {
 
 impl Places {
     /// For a [reduced](crate::conf::Snapshot::reduced) configuration, where the location has the number 0.
-    pub(crate) fn reduced(&self, location: LocationId) -> Places {
-        let place = self.0.borrow().get(location.0 as usize).cloned().flatten();
+    pub(crate) fn reduced(&self, at: usize) -> Places {
+        let place = self.0.borrow().get(at).cloned().flatten();
         Places(RefCell::new(vec![place]))
     }
 
-    /// Counts a request; `find` gives the place of its location, if it is the first one there.
+    /// Counts a request at place `at`; `find` gives the place of its location, if it is the first one there.
     #[inline]
-    pub(super) fn record(&self, ended: Ended, find: impl FnOnce() -> Arc<Place>) {
+    pub(super) fn record(&self, at: usize, ended: Ended, find: impl FnOnce() -> Arc<Place>) {
         let took_us = clock::precise_us().saturating_sub(ended.started_us);
         let mut places = self.0.borrow_mut();
-        let at = ended.location.0 as usize;
         match places.get(at) {
             Some(Some(place)) => place.record(ended, took_us),
             _ => {

@@ -23,7 +23,7 @@ fn find(thread: &Thread, live: &Live, ended: Ended) -> Arc<Place> {
 pub(crate) fn record_ended(thread: &Thread, live: &Live, ended: impl FnOnce() -> Ended) {
     if let Some(places) = &live.places {
         let ended = ended();
-        places.record(ended, || find(thread, live, ended));
+        places.record(live.snap.place_of(ended.location), ended, || find(thread, live, ended));
     }
 }
 

@@ -18,6 +18,7 @@ pub use reply::{Interim, Persistence, Reply};
 pub use route::{Cursor, Phase, Route};
 pub use state::{Sender, Shared, State, Values, Visit};
 
+use crate::conf::entrance::Entrance;
 use crate::conf::snapshot::Snapshot;
 use crate::core::http_conf::CoreConf;
 use crate::files::{Cold, Deps, Files, Found};
@@ -104,6 +105,23 @@ impl Request {
         let bytes = self.head_bytes();
         self.client.head_charge = Some(account.hold_head(bytes));
         self.client.also_holds(WAITING_REQUEST_BYTES);
+    }
+
+    /// Goes on in a location that was compiled late; false if there is none behind the entrance.
+    pub(crate) fn enter_late(&mut self, entrance: &Entrance) -> bool {
+        let Some(location) = entrance.location() else { return false };
+        self.evidence.deps.push(entrance.watch().into());
+        self.live = Rc::new(Live::late(self.live.shared_root(), entrance.snap.clone()));
+        self.route.loc = location;
+        self.state.visit.clear();
+        true
+    }
+
+    /// Goes on under the configuration as it was started. The location is one that was compiled late until another is set.
+    pub(crate) fn leave_late(&mut self) {
+        if let Some(root) = self.live.root.clone() {
+            self.live = root;
+        }
     }
 
     pub fn snap(&self) -> &Snapshot {

@@ -49,7 +49,7 @@ pub fn block(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for line in d.block.as_deref().unwrap_or_default() {
         condition(cx, line, &mut wanted)?;
     }
-    if cx.global.named.insert(("match", name.clone()), Box::new(Arc::new(wanted))).is_some() {
+    if cx.global.named.insert(("match", name.clone()), Arc::new(Arc::new(wanted))).is_some() {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate match \"{name}\"")));
     }
     Ok(())
