@@ -287,7 +287,14 @@ fn loses_nothing(server: &Server, end: impl FnOnce(&Server)) {
     busy.until(|client| client.answers[&id].body.len() > 30_000);
     let mut idle = H2Client::connect(server.port());
     assert_eq!(idle.get("/a.txt").status, 200);
+    let mut resting = H2Client::connect(server.port());
+    assert_eq!(resting.get("/a.txt").status, 200);
     end(server);
+    // A connection without a stream may begin one before it hears of the end (RFC 9113 §6.8): it is served, and is the last.
+    let next = resting.begin(&H2Client::get_fields("/a.txt"), true);
+    assert_eq!(resting.wait(next).status, 200);
+    assert_eq!(resting.ending(), Some(ErrorCode::NO_ERROR));
+    assert_eq!(resting.goaway.map(|(last, _)| last), Some(next));
     assert_eq!(idle.ending(), Some(ErrorCode::NO_ERROR));
     assert_eq!(idle.goaway.map(|(last, _)| last), Some(1));
     // It may begin a stream before it hears of the end: that is served too.

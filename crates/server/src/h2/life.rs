@@ -191,10 +191,9 @@ pub fn leave(session: &Session, conn: &Rc<Connection>) {
         return;
     }
     session.stage.set(Stage::Leaving);
-    if session.is_idle() {
-        // What is on its way now it may send again elsewhere: it is told that nobody has looked at it.
-        go_away(session, ErrorCode::NO_ERROR);
-    } else {
+    {
+        // Without any stream, too: a first one may be on its way, and clients need not ask again for those above the last number
+        // that a GOAWAY names. RFC 9113 §6.8 has the number 2^31-1 announced, and the true one sent a round trip later.
         let (mut engine, mut out) = (session.engine.borrow_mut(), session.out.borrow_mut());
         engine.announce_end(&mut out);
         engine.ping(LAST_PING, &mut out);
