@@ -228,6 +228,24 @@ pub trait Facts {
     /// The client's address.
     fn client(&self) -> IpAddr;
 
+    /// The client's host name, if its address leads to a name that leads back to the address.
+    ///
+    /// # Errors
+    /// [`Stop::Wait`] until it was looked up.
+    fn client_host(&self) -> Result<Option<Value<'_>>, Stop>;
+
+    /// Whether the client's address is one of a host's.
+    ///
+    /// # Errors
+    /// [`Stop::Wait`] until it was looked up.
+    fn is_address_of(&self, host: &[u8]) -> Result<bool, Stop>;
+
+    /// Whether the user who has logged in is in a group (`AuthGroupFile`).
+    ///
+    /// # Errors
+    /// [`Stop::Wait`] until the file was read; [`Stop::Failed`] if there is none.
+    fn is_in_group(&self, group: &[u8]) -> Result<bool, Stop>;
+
     /// Whether a path of the file system is what is asked for. What cannot be looked at is not.
     ///
     /// # Errors

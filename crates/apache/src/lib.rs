@@ -1,5 +1,6 @@
 //! Apache's configuration language and what its directives mean, without I/O and clock.
 //!
+//! - [`access`]: `Require`, `Order`, `Allow`, `Deny`.
 //! - [`conditional`]: `<IfModule>` and its relatives, `Define`.
 //! - [`directives`]: all of them, and where they may stand.
 //! - [`syntax`]: lines, words and sections of Apache's files.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod access;
 pub mod conditional;
 pub mod directives;
 pub mod escape;

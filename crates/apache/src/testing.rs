@@ -95,6 +95,18 @@ impl Facts for Request {
         [192, 0, 2, 77].into()
     }
 
+    fn client_host(&self) -> Result<Option<Value<'_>>, Stop> {
+        Ok(Some(b"pc.example.net"[..].into()))
+    }
+
+    fn is_address_of(&self, host: &[u8]) -> Result<bool, Stop> {
+        Ok(host == b"home.example.net")
+    }
+
+    fn is_in_group(&self, group: &[u8]) -> Result<bool, Stop> {
+        Ok(group == b"admins")
+    }
+
     fn file(&self, path: &[u8], test: FileTest) -> Result<bool, Stop> {
         if self.unknown.iter().any(|known| known.as_bytes() == path) {
             return Err(Stop::Wait);

@@ -44,6 +44,11 @@ impl<P> Condition<P> {
     pub fn parse(text: &[u8], place: Place, patterns: &impl Patterns<Pattern = P>) -> Result<Self, String> {
         parser::condition(text, place, patterns).map(|root| Condition { root })
     }
+
+    /// Whether its value may depend on who has logged in.
+    pub fn reads_user(&self) -> bool {
+        self.root.reads(&Variable::RemoteUser)
+    }
 }
 
 impl Text {
@@ -88,6 +93,23 @@ enum Test<P> {
         pattern: Word,
         options: crate::glob::Options,
     },
+}
+
+impl<P> Test<P> {
+    fn reads(&self, variable: &Variable) -> bool {
+        match self {
+            Test::Constant(_) | Test::Client(_) => false,
+            Test::Not(test) => test.reads(variable),
+            Test::All(list) | Test::Any(list) => list.iter().any(|test| test.reads(variable)),
+            Test::Match { subject: word, .. } | Test::Unary(_, word) | Test::Address(word, _) => {
+                word.reads(variable)
+            }
+            Test::Compare(_, one, other) | Test::Glob { text: one, pattern: other, .. } => {
+                one.reads(variable) || other.reads(variable)
+            }
+            Test::In(word, list) => word.reads(variable) || list.iter().any(|word| word.reads(variable)),
+        }
+    }
 }
 
 /// How two words are compared.
@@ -142,6 +164,17 @@ enum Word {
     Variable(Variable),
     Call(Function, Box<Word>),
     Capture(usize),
+}
+
+impl Word {
+    fn reads(&self, variable: &Variable) -> bool {
+        match self {
+            Word::Literal(_) | Word::Capture(_) => false,
+            Word::Concat(words) => words.iter().any(|word| word.reads(variable)),
+            Word::Variable(own) => own == variable,
+            Word::Call(_, argument) => argument.reads(variable),
+        }
+    }
 }
 
 #[cfg(test)]

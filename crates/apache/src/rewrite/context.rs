@@ -122,6 +122,18 @@ impl Facts for Context<'_> {
         self.facts.client()
     }
 
+    fn client_host(&self) -> Result<Option<Value<'_>>, Stop> {
+        self.facts.client_host()
+    }
+
+    fn is_address_of(&self, host: &[u8]) -> Result<bool, Stop> {
+        self.facts.is_address_of(host)
+    }
+
+    fn is_in_group(&self, group: &[u8]) -> Result<bool, Stop> {
+        self.facts.is_in_group(group)
+    }
+
     fn file(&self, path: &[u8], test: FileTest) -> Result<bool, Stop> {
         self.facts.file(path, test)
     }

@@ -6,9 +6,15 @@ use crate::expr::Condition;
 use std::sync::Arc;
 
 /// Rules in the order in which they apply.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Rules<P> {
     pub(super) list: Vec<Arc<Rule<P>>>,
+}
+
+impl<P> Clone for Rules<P> {
+    fn clone(&self) -> Rules<P> {
+        Rules { list: self.list.clone() }
+    }
 }
 
 impl<P> Default for Rules<P> {
