@@ -6,6 +6,9 @@ use std::net::IpAddr;
 /// A text that is there already, or was made.
 pub type Value<'a> = Cow<'a, [u8]>;
 
+/// A variable of the environment that is set, or with `None` removed.
+pub type EnvChange = (Vec<u8>, Option<Vec<u8>>);
+
 /// Why an evaluation has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -205,6 +208,21 @@ impl Variable {
     }
 }
 
+/// What `%t`, `%D`, `%l`, `%i` and `%b` are in `Header`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// When the request came, in microseconds since 1970.
+    RequestTime,
+    /// Microseconds since then.
+    Duration,
+    /// The machine's load: three numbers, with slashes between.
+    Load,
+    /// The percentage of workers that are idle.
+    Idle,
+    /// The percentage of those that are busy.
+    Busy,
+}
+
 /// A request, and the machine that serves it. What does not exist is an empty text, as in Apache, unless it is an `Option`.
 pub trait Facts {
     /// A variable with a fixed name.
@@ -227,6 +245,9 @@ pub trait Facts {
 
     /// The client's address.
     fn client(&self) -> IpAddr;
+
+    /// A number for `Header`, as text.
+    fn measure(&self, measure: Measure) -> Value<'_>;
 
     /// The client's host name, if its address leads to a name that leads back to the address.
     ///

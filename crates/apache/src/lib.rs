@@ -5,6 +5,7 @@
 //! - [`directives`]: all of them, and where they may stand.
 //! - [`syntax`]: lines, words and sections of Apache's files.
 //! - [`expr`]: expressions (`<If>`, `Require expr`, `Header … expr=`), as Apache's documentation calls `ap_expr`.
+//! - [`headers`], [`expires`], [`redirect`], [`setenv`], [`options`]: single directives and their relatives.
 //! - [`rewrite`]: `RewriteRule` and `RewriteCond`, per server and per directory.
 //!
 //! The program that uses this crate knows the request, the file system and regular expressions; it implements [`Facts`] and
@@ -18,16 +19,21 @@ pub mod access;
 pub mod conditional;
 pub mod directives;
 pub mod escape;
+pub mod expires;
 pub mod expr;
 mod facts;
 pub mod glob;
+pub mod headers;
 pub mod limits;
 pub mod network;
+pub mod options;
 mod pattern;
+pub mod redirect;
 pub mod rewrite;
+pub mod setenv;
 pub mod syntax;
 
-pub use facts::{Facts, FileTest, Stop, Value, Variable};
+pub use facts::{EnvChange, Facts, FileTest, Measure, Stop, Value, Variable};
 pub use pattern::{Captures, Pattern, Patterns};
 
 #[cfg(test)]

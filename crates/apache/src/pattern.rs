@@ -60,4 +60,27 @@ impl Captures {
             None => &[],
         }
     }
+
+    /// A text with `$1` by what was captured. A backslash stands before a `$`, a `&` or a backslash that is itself.
+    pub fn substituted(&self, text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut rest = text;
+        loop {
+            rest = match rest {
+                [] => return out,
+                [b'$', digit @ b'0'..=b'9', rest @ ..] => {
+                    out.extend_from_slice(self.get(usize::from(digit - b'0')));
+                    rest
+                }
+                [b'\\', escaped @ (b'$' | b'\\' | b'&'), rest @ ..] => {
+                    out.push(*escaped);
+                    rest
+                }
+                [byte, rest @ ..] => {
+                    out.push(*byte);
+                    rest
+                }
+            };
+        }
+    }
 }

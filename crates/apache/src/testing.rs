@@ -1,7 +1,7 @@
 //! A request and patterns for tests.
 
 use crate::pattern::{GROUPS, Spans};
-use crate::{Facts, FileTest, Pattern, Patterns, Stop, Value, Variable};
+use crate::{Facts, FileTest, Measure, Pattern, Patterns, Stop, Value, Variable};
 use std::net::IpAddr;
 
 /// Patterns of the crate `regex`; one that is called FAIL fails.
@@ -93,6 +93,10 @@ impl Facts for Request {
 
     fn client(&self) -> IpAddr {
         [192, 0, 2, 77].into()
+    }
+
+    fn measure(&self, _: Measure) -> Value<'_> {
+        b"17"[..].into()
     }
 
     fn client_host(&self) -> Result<Option<Value<'_>>, Stop> {

@@ -2,7 +2,7 @@
 
 use super::outcome::{Effects, Target};
 use super::template::Lookup;
-use crate::{Captures, Facts, FileTest, Stop, Value, Variable};
+use crate::{Captures, Facts, FileTest, Measure, Stop, Value, Variable};
 use std::net::IpAddr;
 
 /// See the module's head.
@@ -120,6 +120,10 @@ impl Facts for Context<'_> {
 
     fn client(&self) -> IpAddr {
         self.facts.client()
+    }
+
+    fn measure(&self, measure: Measure) -> Value<'_> {
+        self.facts.measure(measure)
     }
 
     fn client_host(&self) -> Result<Option<Value<'_>>, Stop> {

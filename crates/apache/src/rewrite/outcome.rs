@@ -1,5 +1,7 @@
 //! What is rewritten, and what comes of it.
 
+use crate::EnvChange;
+
 /// What is rewritten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
@@ -73,8 +75,8 @@ pub enum Meaning {
 /// What rules do besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Variables of the environment that are set, or with `None` removed, in this order.
-    pub env: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Variables of the environment, in this order.
+    pub env: Vec<EnvChange>,
     /// Cookies that are set, unless one of the same name was set for this request.
     pub cookies: Vec<Cookie>,
     /// Fields of the request for `Vary`.
