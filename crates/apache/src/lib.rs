@@ -27,6 +27,7 @@ pub mod headers;
 pub mod limits;
 pub mod network;
 pub mod options;
+pub mod overrides;
 mod pattern;
 pub mod redirect;
 pub mod rewrite;
