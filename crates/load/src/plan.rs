@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use brisk_tls::ClientContext;
 
-use crate::arrivals::Rate;
+use crate::arrivals::{Distribution, Rate};
 use crate::jar::Jar;
 pub use crate::request::{RequestOptions, Target};
 use crate::rng::Rng;
@@ -142,6 +142,8 @@ pub struct Plan {
     /// An open loop: requests are due at this rate whatever becomes of those before them, and wait for a connection if
     /// all are busy. `None` is a closed loop, in which every connection asks again when it was answered.
     pub rate: Option<Rate>,
+    /// How its requests lie around the moments that the rate gives them.
+    pub distribution: Distribution,
     /// Order of the targets.
     pub order: Order,
     /// End of the run.
@@ -184,6 +186,7 @@ impl Plan {
             dial_rate: None,
             think: None,
             rate: None,
+            distribution: Distribution::Constant,
             order: Order::RoundRobin,
             stop,
             hold: false,

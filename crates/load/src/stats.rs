@@ -216,6 +216,8 @@ pub struct Stats {
     pub resumed: u64,
     /// Connections that the peer closed after a response, as it may.
     pub closes: u64,
+    /// Requests that were sent once more, because the server had closed a kept connection without notice.
+    pub asked_again: u64,
     /// CPU that the generator itself used, in nanoseconds.
     pub generator_cpu_ns: u64,
     /// How long its threads were ready to run and had no CPU, in nanoseconds.
@@ -350,6 +352,7 @@ impl Stats {
         self.connects += other.connects;
         self.resumed += other.resumed;
         self.closes += other.closes;
+        self.asked_again += other.asked_again;
         self.generator_cpu_ns += other.generator_cpu_ns;
         self.generator_waited_ns += other.generator_waited_ns;
         self.generator_turns += other.generator_turns;
@@ -374,6 +377,7 @@ impl Stats {
             &mut self.connects,
             &mut self.resumed,
             &mut self.closes,
+            &mut self.asked_again,
             &mut self.generator_cpu_ns,
             &mut self.generator_waited_ns,
             &mut self.generator_turns,

@@ -167,6 +167,50 @@ fn each_user_has_cookies_of_its_own() {
     assert_eq!((outcome.stats.responses(), outcome.stats.non_2xx(), errors(&outcome)), (300, 0, vec![]));
 }
 
+/// Answers the first request of each connection, and closes without notice when the second one comes.
+fn closing_without_notice() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                if let Ok(1..) = socket.read(&mut buffer) {
+                    let _ = socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                    let _ = socket.read(&mut buffer);
+                }
+            });
+        }
+    });
+    address
+}
+
+/// As browsers do it: the request is asked once again, which is no error, and counted apart. What may not be sent twice is not.
+#[test]
+fn a_kept_connection_that_is_closed_without_notice_is_asked_again() {
+    let address = closing_without_notice();
+    let once = Plan { record: Some(100), ..plan(address, &["/a", "/b", "/c"], 2, Stop::Requests(40)) };
+    let outcome = engine::run(once).unwrap();
+    assert_eq!((outcome.stats.responses(), errors(&outcome)), (40, vec![]));
+    // Each connection answers one; all but the first ones are made for a request that was sent before.
+    assert_eq!(outcome.stats.asked_again, 38);
+    // The same target is asked again, so that each has its third; and its wait counts from when it was first sent.
+    let of = |target| outcome.records.iter().filter(|record| record.target == target).count();
+    assert!((0..3).all(|target| (12..=15).contains(&of(target))), "{} {} {}", of(0), of(1), of(2));
+    assert!(outcome.records.iter().filter(|record| record.due_ns < record.sent_ns).count() >= 30);
+    let open = Plan { rate: Some(Rate::constant(200.0)), ..plan(address, &["/a"], 4, Stop::Requests(40)) };
+    let outcome = engine::run(open).unwrap();
+    // A second kept connection may be closed, too: then it is an error.
+    let failed = outcome.stats.errors();
+    assert_eq!(outcome.stats.responses() + failed, 40);
+    assert!(outcome.stats.asked_again > 0 && failed < outcome.stats.asked_again, "{:?}", errors(&outcome));
+    let url = Url::parse(&format!("http://{address}/")).unwrap();
+    let post = RequestOptions { method: "POST".to_owned(), ..RequestOptions::default() };
+    let plan = Plan::new(sites(&[url], &post).unwrap(), 1, Stop::Requests(10));
+    let outcome = engine::run(plan).unwrap();
+    assert_eq!((outcome.stats.responses(), outcome.stats.errors(), outcome.stats.asked_again), (5, 5, 0));
+}
+
 #[test]
 fn errors_are_counted_by_kind() {
     let check = |path: &str, want: ErrorKind| {

@@ -84,6 +84,11 @@ fn sound() -> Vec<(&'static str, String)> {
         ("upload", format!("{step}upload = \"access.log\"\nheaders = {{ A = \"b c\", D = 5 }}\n")),
         ("files", format!("{step}form = {{ a = 1 }}\nfiles = {{ f = \"access.log\" }}\n")),
         ("save", format!("{step}save = {{ a = \"json:$.a\", b = \"status\", c = \"regex:a(b)\" }}\n")),
+        (
+            "arrivals",
+            format!("duration = \"1m\"\narrivals = {{ rate = 2.5, distribution = \"poisson\" }}\n{step}"),
+        ),
+        ("rates", format!("[[stage]]\nrate = 20\nover = \"1s\"\n[[stage]]\nrate = 0\nover = 2\n{step}")),
         ("path", "target = \"HTTPS://h\"\n[[user]]\n[[user.step]]\nrequest = \"GET /a b\"\n".to_owned()),
     ]
 }
@@ -124,6 +129,11 @@ fn unsound() -> Vec<(&'static str, String)> {
         ("method", "[[user]]\n[[user.step]]\nrequest = \"get http://h/\"\n".to_owned()),
         ("relative", "target = \"http://h\"\n[[user]]\n[[user.step]]\nrequest = \"GET a\"\n".to_owned()),
         ("steps", "target = \"http://h\"\n[[user]]\nname = \"a\"\n".to_owned()),
+        ("arrivals-and-users", format!("users = 5\narrivals = {{ rate = 1 }}\n{step}")),
+        ("no-arrivals", format!("arrivals = {{ rate = 0 }}\n{step}")),
+        ("burst", format!("arrivals = {{ rate = 1, burst = 3 }}\n{step}")),
+        ("two-kinds", format!("[[stage]]\nusers = 1\nrate = 1\nhold = 1\n{step}")),
+        ("nobody-comes", format!("[[stage]]\nrate = 0\nhold = 1\n{step}")),
         ("stage", format!("[[stage]]\nover = \"1s\"\n{step}")),
     ]
 }

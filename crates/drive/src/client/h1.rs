@@ -102,6 +102,7 @@ impl Conn {
             head_bytes: text.len() as u64,
             phases,
             reused,
+            asked_again: false,
             tls: self.facts.clone(),
             peer: Rc::clone(&self.peer),
         })

@@ -194,6 +194,7 @@ impl Conn {
             head_bytes,
             phases,
             reused,
+            asked_again: false,
             tls: self.facts.clone(),
             peer: Rc::clone(&self.peer),
         })

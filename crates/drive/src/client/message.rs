@@ -146,6 +146,8 @@ pub struct Exchange {
     pub phases: Phases,
     /// The connection had been used before.
     pub reused: bool,
+    /// It was asked once again: the server had closed a kept connection without notice.
+    pub asked_again: bool,
     /// What TLS has agreed on.
     pub tls: Option<Rc<TlsFacts>>,
     /// The server's address.

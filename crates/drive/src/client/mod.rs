@@ -168,7 +168,10 @@ impl Client {
         if let Some(conn) = kept {
             match self.over_h1(conn, request, Phases::new(began), true).await {
                 // The server has closed it meanwhile: that says nothing of the request (RFC 9112 §9.3.1).
-                Err(failure) if failure.before_response && request.is_repeatable() => {}
+                Err(failure) if failure.before_response && request.is_repeatable() => {
+                    let exchange = self.over_new(request, Phases::new(began)).await?;
+                    return Ok(Exchange { asked_again: true, ..exchange });
+                }
                 done => return done,
             }
         }

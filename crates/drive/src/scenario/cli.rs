@@ -1,11 +1,13 @@
 //! `brisk bench run` and `brisk bench schema`.
 
 use super::course::Course;
-use super::model::{Scenario, Stage};
+use super::model::{Arrivals, Scenario, Stage};
 use super::report::{Beginning, Report};
 use super::{keys, read, replay, run};
 use crate::client::Url;
+use crate::limits::ARRIVED_USERS_MAX;
 use brisk_cli::Entry;
+use brisk_load::arrivals::{Distribution, Rate, Schedule};
 use brisk_load::cli::{Files, Outputs, Texts, WRONG_USAGE, args};
 use brisk_load::live::{Live, Screen, View, Web, progress_bar};
 use brisk_load::output;
@@ -76,6 +78,12 @@ struct CommandLine {
     /// In place of its duration, without its stages
     #[arg(short, long, value_name = "TIME", value_parser = args::duration)]
     duration: Option<Duration>,
+    /// In place of its users: they arrive, so many per second, e.g. 40, or 10..100/60s for a ramp
+    #[arg(short, long, value_name = "RATE", value_parser = args::rate, conflicts_with = "users")]
+    rate: Option<Rate>,
+    /// How they arrive: constant, at the same distance, or poisson, independently of each other
+    #[arg(long, value_name = "HOW", value_parser = args::distribution)]
+    arrivals: Option<Distribution>,
     /// Speed of a replay: 2 is twice as fast
     #[arg(long, value_name = "N", value_parser = args::number::<f64>)]
     speed: Option<f64>,
@@ -99,6 +107,8 @@ impl CommandLine {
         let instead = Instead {
             target: self.target,
             users: self.users,
+            rate: self.rate,
+            arrivals: self.arrivals,
             duration: self.duration,
             speed: self.speed,
             insecure: self.insecure,
@@ -140,6 +150,8 @@ struct Args {
 struct Instead {
     target: Option<Url>,
     users: Option<usize>,
+    rate: Option<Rate>,
+    arrivals: Option<Distribution>,
     duration: Option<Duration>,
     speed: Option<f64>,
     insecure: bool,
@@ -148,28 +160,63 @@ struct Instead {
 impl Instead {
     fn put(self, scenario: &mut Scenario) -> Result<(), String> {
         if self.target.is_some() {
-            scenario.target = self.target;
+            scenario.target.clone_from(&self.target);
         }
         scenario.insecure |= self.insecure;
         if self.duration.is_some_and(|duration| duration.is_zero()) {
             return Err("--duration is above 0".to_owned());
         }
         let is_replay = scenario.replay.is_some();
-        if is_replay && (self.users.is_some() || self.duration.is_some())
-            || !is_replay && self.speed.is_some()
-        {
-            return Err("--users and --duration are for users, --speed is for a replay".to_owned());
+        let has_users = self.users.is_some() || self.rate.is_some() || self.arrivals.is_some();
+        if is_replay && (has_users || self.duration.is_some()) || !is_replay && self.speed.is_some() {
+            return Err("--users, --rate, --arrivals and --duration are for users, --speed is for a replay"
+                .to_owned());
         }
-        if self.users.is_some() || self.duration.is_some() {
-            let users = self.users.unwrap_or(scenario.users_max());
-            let hold = self.duration.unwrap_or(scenario.length());
-            scenario.stages = vec![Stage { users, over: Duration::ZERO, hold }];
-        }
+        self.put_load(scenario)?;
         if let (Some(speed), Some(replay)) = (self.speed, &mut scenario.replay) {
             if !(speed > 0.0 && speed <= 1e6) {
                 return Err("--speed is above 0".to_owned());
             }
             replay.speed = speed;
+        }
+        Ok(())
+    }
+}
+
+impl Instead {
+    /// Who is there or arrives, and for how long.
+    fn put_load(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let length = self.duration.unwrap_or(scenario.length());
+        if let Some(rate) = self.rate {
+            let usual = Arrivals {
+                distribution: Distribution::Constant,
+                schedule: Schedule::new([]),
+                users_max: ARRIVED_USERS_MAX as usize,
+            };
+            let old = scenario.arrivals.take().unwrap_or(usual);
+            scenario.arrivals = Some(Arrivals { schedule: Schedule::new([(rate, length)]), ..old });
+            scenario.stages = Vec::new();
+            scenario.iterations = scenario.iterations.or(Some(1));
+        } else if self.users.is_some() {
+            if scenario.arrivals.take().is_some() {
+                // Once was for those who arrive.
+                scenario.iterations = None;
+            }
+            let users = self.users.unwrap_or(1);
+            scenario.stages = vec![Stage { users, over: Duration::ZERO, hold: length }];
+        } else if self.duration.is_some() && scenario.arrivals.is_some() {
+            return Err("--duration needs --rate where users arrive: the file's rates have their own times"
+                .to_owned());
+        } else if self.duration.is_some() {
+            let users = scenario.users_max();
+            scenario.stages = vec![Stage { users, over: Duration::ZERO, hold: length }];
+        }
+        match (self.arrivals, &mut scenario.arrivals) {
+            (Some(distribution), Some(arrivals)) => arrivals.distribution = distribution,
+            (Some(_), None) => {
+                return Err("--arrivals says how users arrive: give them a rate with --rate".to_owned());
+            }
+            (None, _) => {}
         }
         Ok(())
     }

@@ -109,6 +109,8 @@ pub struct Taken {
     pub connects: u64,
     /// Of these, those that resumed a TLS session.
     pub resumed: u64,
+    /// Requests that were asked once again.
+    pub asked_again: u64,
     /// What was wrong.
     pub wrong: Option<Wrong>,
 }
@@ -127,6 +129,7 @@ impl Taken {
             bytes: 0,
             connects: 0,
             resumed: 0,
+            asked_again: 0,
             wrong: None,
         }
     }
@@ -136,6 +139,7 @@ impl Taken {
         self.status = exchange.status;
         self.first_byte = exchange.phases.first_byte.map(|time| asked + time);
         self.connects += u64::from(!exchange.reused);
+        self.asked_again += u64::from(exchange.asked_again);
         self.resumed += u64::from(!exchange.reused && exchange.tls.as_ref().is_some_and(|tls| tls.resumed));
     }
 }
@@ -191,7 +195,7 @@ impl Course {
         Self {
             began: OnceLock::new(),
             width: (scenario.length() / SLICES).max(WIDTH_TIME_MIN),
-            is_open: scenario.replay.is_some(),
+            is_open: scenario.replay.is_some() || scenario.arrivals.is_some(),
             keeps_rows,
             seen: Mutex::default(),
             responses: AtomicU64::new(0),
@@ -257,6 +261,7 @@ impl Course {
         seen.now.bytes += taken.bytes;
         seen.now.connects += taken.connects;
         seen.now.resumed += taken.resumed;
+        seen.now.asked_again += taken.asked_again;
         if self.keeps_rows {
             if seen.rows.len() < RAW_RECORDS_MAX {
                 seen.rows.push((step.to_owned(), taken.clone()));

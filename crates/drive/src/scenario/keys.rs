@@ -1,7 +1,7 @@
 //! Every key of a scenario file. Its reader, the remedies that it offers and the JSON Schema for editors come from here.
 
 pub use crate::limits::LENGTH_SECS_MAX;
-use crate::limits::{KEYS_USERS_MAX, WEIGHT_MAX};
+use crate::limits::{KEYS_USERS_MAX, RATE_MAX, WEIGHT_MAX};
 use serde_json::{Map, Value, json};
 
 /// Where a key stands.
@@ -21,6 +21,8 @@ pub enum Scope {
     Check,
     /// `[replay]`.
     Replay,
+    /// `arrivals = { … }`.
+    Arrivals,
 }
 
 /// What a key holds.
@@ -42,6 +44,8 @@ pub enum Kind {
     Whole(u64),
     /// A number above 0, at most this.
     Number(u64),
+    /// A number from 0, at most this.
+    Rate(u64),
     /// `500ms`, `10s`, `2m`, or a number of seconds.
     Time,
     /// The same, above 0.
@@ -89,7 +93,6 @@ const fn key(scope: Scope, name: &'static str, kind: Kind, doc: &'static str) ->
 
 /// Keys that must be there.
 const REQUIRED: &[(Scope, &[&str])] = &[
-    (Scope::Stage, &["users"]),
     (Scope::User, &["step"]),
     (Scope::Data, &["name", "file"]),
     (Scope::Step, &["request"]),
@@ -102,6 +105,9 @@ pub const APART: &[(Scope, &str, &str)] = &[
     (Scope::Root, "stage", "ramp"),
     (Scope::Root, "stage", "duration"),
     (Scope::Root, "replay", "user"),
+    (Scope::Root, "replay", "arrivals"),
+    (Scope::Root, "arrivals", "users"),
+    (Scope::Stage, "users", "rate"),
     (Scope::Step, "body", "json"),
     (Scope::Step, "body", "form"),
     (Scope::Step, "body", "upload"),
@@ -151,6 +157,31 @@ pub const KEYS: &[Key] = &[
         Kind::Inner(Scope::Replay),
         "an access log to be played again, in place of users",
     ),
+    key(
+        Scope::Root,
+        "arrivals",
+        Kind::Inner(Scope::Arrivals),
+        "users arrive at a rate, whatever becomes of those before, take their steps and go: { rate = 40, distribution = \"poisson\" }",
+    ),
+    key(
+        Scope::Arrivals,
+        "rate",
+        Kind::Number(RATE_MAX),
+        "users per second, where there are no stages; after the ramp",
+    ),
+    key(
+        Scope::Arrivals,
+        "distribution",
+        Kind::One(&["constant", "poisson"]),
+        "constant: at the same distance; poisson: independently of each other [constant]",
+    ),
+    key(
+        Scope::Arrivals,
+        "users_max",
+        Kind::Count(KEYS_USERS_MAX),
+        "users at a time; more than these count as not sent, and the run is INVALID [4000]",
+    ),
+    key(Scope::Stage, "rate", Kind::Rate(RATE_MAX), "users who arrive per second at the end of the ramp"),
     key(Scope::Stage, "users", Kind::Whole(KEYS_USERS_MAX), "users at the end of the ramp"),
     key(Scope::Stage, "over", Kind::Time, "length of the ramp [0s]"),
     key(Scope::Stage, "hold", Kind::Time, "length of the plateau behind it [0s]"),
@@ -245,7 +276,7 @@ fn distance(a: &str, b: &str) -> usize {
 pub fn bounds(scope: Scope, name: &str) -> (u64, u64) {
     match of(scope).find(|key| key.name == name).map(|key| key.kind) {
         Some(Kind::Count(most)) => (1, most),
-        Some(Kind::Whole(most) | Kind::Number(most)) => (0, most),
+        Some(Kind::Whole(most) | Kind::Number(most) | Kind::Rate(most)) => (0, most),
         _ => (0, u64::MAX),
     }
 }
@@ -256,7 +287,7 @@ pub fn schema() -> Value {
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     schema.insert("anyOf".to_owned(), json!([{ "required": ["user"] }, { "required": ["replay"] }]));
     schema.insert("dependentRequired".to_owned(), json!({ "replay": ["target"] }));
-    let somebody = json!({ "properties": { "users": { "minimum": 1 } } });
+    let somebody = json!({ "properties": { "users": { "minimum": 1 }, "rate": { "exclusiveMinimum": 0 } } });
     if let Some(stages) = schema.get_mut("properties").and_then(|properties| properties.get_mut("stage")) {
         stages["contains"] = somebody;
     }
@@ -278,6 +309,9 @@ fn object(scope: Scope) -> Map<String, Value> {
     map.insert("additionalProperties".to_owned(), json!(false));
     if let Some((_, names)) = REQUIRED.iter().find(|(of, _)| *of == scope) {
         map.insert("required".to_owned(), json!(names));
+    }
+    if scope == Scope::Stage {
+        map.insert("anyOf".to_owned(), json!([{ "required": ["users"] }, { "required": ["rate"] }]));
     }
     let apart = APART.iter().filter(|(of, ..)| *of == scope);
     let apart: Vec<Value> = apart.map(|(_, one, other)| json!({ "required": [one, other] })).collect();
@@ -311,6 +345,7 @@ fn type_of(kind: Kind) -> Map<String, Value> {
         Kind::Count(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
         Kind::Whole(most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
         Kind::Number(most) => json!({ "type": "number", "exclusiveMinimum": 0, "maximum": most }),
+        Kind::Rate(most) => json!({ "type": "number", "minimum": 0, "maximum": most }),
         Kind::Time => {
             json!({ "type": ["string", "number"], "pattern": format!("^{time}$"), "minimum": 0, "maximum": LENGTH_SECS_MAX })
         }

@@ -5,6 +5,7 @@ use super::extract::Source;
 use super::template::{Template, form};
 use super::threshold::Threshold;
 use crate::client::{Url, Version};
+use brisk_load::arrivals::{Distribution, Schedule};
 use brisk_load::plan::Think;
 use brisk_load::request::{FormField, multipart};
 use std::path::PathBuf;
@@ -30,8 +31,10 @@ pub struct Scenario {
     pub variables: Vec<(String, String)>,
     /// Rows of CSV files.
     pub data: Vec<Data>,
-    /// How many users there are when.
+    /// How many users there are when; empty if they arrive.
     pub stages: Vec<Stage>,
+    /// Users arrive, whatever becomes of those before, and go when they are done.
+    pub arrivals: Option<Arrivals>,
     /// Rounds after which a user is done.
     pub iterations: Option<u64>,
     /// Kinds of users; empty only for a replay.
@@ -45,7 +48,10 @@ pub struct Scenario {
 impl Scenario {
     /// How long it takes at most.
     pub fn length(&self) -> Duration {
-        self.stages.iter().map(|stage| stage.over + stage.hold).sum()
+        match &self.arrivals {
+            Some(arrivals) => arrivals.schedule.length(),
+            None => self.stages.iter().map(|stage| stage.over + stage.hold).sum(),
+        }
     }
 
     /// What was asked for, as names and values for people.
@@ -57,6 +63,17 @@ impl Scenario {
             row("speed", replay.speed.to_string());
             row("connections", replay.connections.to_string());
         } else {
+            if let Some(Arrivals { distribution, schedule, users_max }) = &self.arrivals {
+                let how = match distribution {
+                    Distribution::Constant => "evenly",
+                    Distribution::Poisson => "independently of each other (Poisson)",
+                };
+                let (count, length) = (schedule.arrivals(), schedule.length());
+                row(
+                    "arrivals",
+                    format!("{count:.0} users within {length:?}, {how}; {users_max} at a time at most"),
+                );
+            }
             for Stage { users, over, hold } in &self.stages {
                 row("stage", format!("{users} users, reached in {over:?}, held for {hold:?}"));
             }
@@ -86,7 +103,10 @@ impl Scenario {
 
     /// The most users at a time.
     pub fn users_max(&self) -> usize {
-        self.stages.iter().map(|stage| stage.users).max().unwrap_or(0)
+        match &self.arrivals {
+            Some(arrivals) => arrivals.users_max,
+            None => self.stages.iter().map(|stage| stage.users).max().unwrap_or(0),
+        }
     }
 
     /// When the user of this number (from 0) is there: from, to.
@@ -108,6 +128,17 @@ impl Scenario {
         spans.extend(since.map(|since| (since, now)));
         spans
     }
+}
+
+/// How users arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arrivals {
+    /// How they lie around the moments that their rate gives them.
+    pub distribution: Distribution,
+    /// Users per second, and for how long.
+    pub schedule: Schedule,
+    /// Users at a time, at most: who arrives beyond it counts as not sent.
+    pub users_max: usize,
 }
 
 /// A stretch of time: a ramp from as many users as there were, then a plateau.

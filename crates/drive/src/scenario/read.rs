@@ -1,10 +1,12 @@
 //! From TOML to a scenario. Everything that is wrong is told at once, each with file, line and remedy.
 
+mod arrivals;
 mod fields;
 mod parts;
 
 use super::keys::{self, Scope};
 use super::model::{Check, Scenario, Stage};
+use super::tally::SESSIONS;
 use super::template::Template;
 use crate::client::{Url, Version};
 use crate::limits::LENGTH_SECS_MAX;
@@ -123,7 +125,13 @@ impl Reader<'_> {
         scenario.headers = self.headers(root);
         scenario.variables =
             self.pairs(root, "variables").into_iter().map(|(_, name, value)| (name, value)).collect();
-        scenario.stages = self.stages(root);
+        if let Some(arrivals) = self.arrivals(root) {
+            scenario.arrivals = Some(arrivals);
+            // Who arrives does what it came for, and goes.
+            scenario.iterations = scenario.iterations.or(Some(1));
+        } else {
+            scenario.stages = self.stages(root);
+        }
         scenario.data = self.data(root);
         scenario.users = self.users(root);
         scenario.thresholds = self.thresholds(root);
@@ -152,7 +160,7 @@ impl Reader<'_> {
         if scenario.length() > Duration::from_secs(LENGTH_SECS_MAX) {
             self.fault(at("stage"), "a run of more than a week", "shorten the stages");
         }
-        if find(root, "stage").is_some() && self.faults.is_empty() {
+        if find(root, "stage").is_some() && scenario.arrivals.is_none() && self.faults.is_empty() {
             let stages = first(at("stage"));
             if scenario.length().is_zero() {
                 self.fault(stages, "stages that take no time", "write over = \"10s\" or hold = \"1m\"");
@@ -162,7 +170,10 @@ impl Reader<'_> {
         }
         self.names(root, scenario);
         for threshold in &scenario.thresholds {
-            let Some(of) = &threshold.of else { continue };
+            let Some(of) = threshold.of.as_ref().filter(|of| scenario.arrivals.is_none() || *of != SESSIONS)
+            else {
+                continue;
+            };
             let steps = scenario.users.iter().flat_map(|user| user.start.iter().chain(&user.steps));
             if scenario.replay.is_none()
                 && !steps.into_iter().any(|step| step.name == *of || step.group.as_ref() == Some(of))
@@ -285,6 +296,7 @@ impl Scenario {
             variables: Vec::new(),
             data: Vec::new(),
             stages: Vec::new(),
+            arrivals: None,
             iterations: None,
             users: Vec::new(),
             thresholds: Vec::new(),

@@ -1,8 +1,8 @@
 //! Users at work. Each is a task with connections and cookies of its own; threads share nothing but counters.
 
-use super::course::{Course, Taken, UnderWay, Wrong};
-use super::model::{Check, Escape, Scenario, Step, User};
-use super::tally::Tally;
+use super::course::{Course, Taken, UnderWay, Wrong, count};
+use super::model::{Arrivals, Check, Escape, Scenario, Step, User};
+use super::tally::{Sessions, Tally};
 use crate::client::{Client, Common, Exchange, Fields, Options, Request, Url, block_on, decode};
 use crate::limits::{BODY_BYTES_MAX, SCENARIO_REDIRECTS_MAX};
 use brisk_load::jar::Jar;
@@ -65,7 +65,7 @@ struct Shared {
     course: Arc<Course>,
     /// The next row of each data file.
     rows: Vec<AtomicUsize>,
-    /// The kind of each user.
+    /// The kind of each user who is there. Who arrives is of the next kind.
     kinds: Vec<usize>,
 }
 
@@ -77,7 +77,7 @@ pub fn run(scenario: &Arc<Scenario>, threads: usize, course: &Arc<Course>) -> Re
         scenario: Arc::clone(scenario),
         course: Arc::clone(course),
         rows: scenario.data.iter().map(|_| AtomicUsize::new(0)).collect(),
-        kinds: kinds(&scenario.users, users),
+        kinds: if scenario.arrivals.is_none() { kinds(&scenario.users, users) } else { Vec::new() },
     });
     course.begin();
     let threads: Vec<_> = (0..threads.min(users).max(1))
@@ -99,16 +99,17 @@ pub fn run(scenario: &Arc<Scenario>, threads: usize, course: &Arc<Course>) -> Re
 /// Which kind each user is of, so that any first part of them is mixed as the weights say.
 fn kinds(users: &[User], count: usize) -> Vec<usize> {
     let mut given = vec![0u64; users.len()];
-    (0..count)
-        .map(|_| {
-            let share = |at: usize| (given[at] + 1) as f64 / f64::from(users[at].weight);
-            let next = (0..users.len()).min_by(|&a, &b| share(a).total_cmp(&share(b))).unwrap_or(0);
-            if let Some(given) = given.get_mut(next) {
-                *given += 1;
-            }
-            next
-        })
-        .collect()
+    (0..count).map(|_| next_kind(users, &mut given)).collect()
+}
+
+/// The kind of which there are fewest, by its weight; `given` counts them.
+fn next_kind(users: &[User], given: &mut [u64]) -> usize {
+    let share = |at: usize| (given[at] + 1) as f64 / f64::from(users[at].weight);
+    let next = (0..users.len()).min_by(|&a, &b| share(a).total_cmp(&share(b))).unwrap_or(0);
+    if let Some(given) = given.get_mut(next) {
+        *given += 1;
+    }
+    next
 }
 
 fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effort), String> {
@@ -154,15 +155,16 @@ type Place = (usize, bool, usize);
 impl Here {
     async fn work(self: Rc<Self>, index: usize, of: usize) {
         let Shared { scenario, course, .. } = &*self.shared;
-        for number in (index..scenario.users_max()).step_by(of) {
-            let visitor = Visitor { here: Rc::clone(&self), number };
-            self.active.set(self.active.get() + 1);
-            spawn(async move {
-                visitor.visits().await;
-                visitor.here.active.set(visitor.here.active.get() - 1);
-            });
+        match &scenario.arrivals {
+            Some(arrivals) => self.arrive(arrivals, index, of).await,
+            None => {
+                for number in (index..scenario.users_max()).step_by(of) {
+                    let kind = self.shared.kinds[number];
+                    self.come(Visitor { here: Rc::clone(&self), number, kind, arrived: None });
+                }
+            }
         }
-        let length = scenario.length();
+        let length = self.end();
         while self.active.get() > 0 && course.elapsed() < length && !system::interrupted() {
             sleep(LOOK.min(length.saturating_sub(course.elapsed()) + Duration::from_millis(1))).await;
         }
@@ -173,6 +175,9 @@ impl Here {
             sleep(LOOK / 4).await;
         }
         self.came.take().into_values().for_each(|came| self.stayed_since(came));
+        if let Some(sessions) = &mut self.tally.borrow_mut().sessions {
+            sessions.unfinished = self.active.get() as u64;
+        }
         let left = self.under_way.take();
         if system::interrupted() {
             self.tally.borrow_mut().unfinished += left.len() as u64;
@@ -185,6 +190,56 @@ impl Here {
         }
     }
 
+    fn come(&self, visitor: Visitor) {
+        self.active.set(self.active.get() + 1);
+        spawn(async move {
+            visitor.visits().await;
+            visitor.here.active.set(visitor.here.active.get() - 1);
+        });
+    }
+
+    /// Lets users come when they are due, whatever becomes of those before.
+    async fn arrive(self: &Rc<Self>, arrivals: &Arrivals, index: usize, of: usize) {
+        let Shared { scenario, course, .. } = &*self.shared;
+        self.tally.borrow_mut().sessions = Some(Sessions::default());
+        let most = (arrivals.users_max / of).max(1);
+        let mut given = vec![0; scenario.users.len()];
+        let mut number = index;
+        for due in arrivals.schedule.of_thread(arrivals.distribution, index, of) {
+            // The loop's clock counts milliseconds.
+            while let Some(left) = due.checked_sub(course.elapsed()).filter(|left| !left.is_zero()) {
+                if system::interrupted() {
+                    return;
+                }
+                sleep(left.min(Duration::from_millis(200)).max(Duration::from_millis(1))).await;
+            }
+            if system::interrupted() {
+                return;
+            }
+            let late = course.elapsed().saturating_sub(due);
+            course.noticed(late);
+            let kind = next_kind(&scenario.users, &mut given);
+            if self.active.get() >= most {
+                course.unsent(1);
+            } else {
+                self.come(Visitor {
+                    here: Rc::clone(self),
+                    number,
+                    kind,
+                    arrived: Some(Arrived { due, late }),
+                });
+            }
+            number += of;
+        }
+    }
+
+    /// When no more steps are begun: who has arrived gets as long for the rest of the session as for an answer.
+    fn end(&self) -> Duration {
+        let scenario = &self.shared.scenario;
+        let grace = if scenario.arrivals.is_some() { scenario.timeout } else { Duration::ZERO };
+        scenario.length() + grace
+    }
+
     fn step(&self, (kind, is_start, at): Place) -> &Step {
         let user = &self.shared.scenario.users[kind];
         if is_start { &user.start[at] } else { &user.steps[at] }
@@ -195,8 +250,11 @@ impl Here {
         time.min(self.shared.scenario.length())
     }
 
-    /// A user waited in vain, or could do nothing else.
+    /// A user waited in vain, or could do nothing else. Those who arrive come whatever becomes of others: their failures are counted.
     fn lost(&self, from: Duration, to: Duration) {
+        if self.shared.scenario.arrivals.is_some() {
+            return;
+        }
         self.tally.borrow_mut().lost += self.within(to).saturating_sub(from);
     }
 
@@ -215,7 +273,7 @@ impl Here {
 
     /// No more steps are begun.
     fn is_over(&self) -> bool {
-        self.shared.course.elapsed() >= self.shared.scenario.length() || system::interrupted()
+        self.shared.course.elapsed() >= self.end() || system::interrupted()
     }
 }
 
@@ -223,6 +281,16 @@ impl Here {
 struct Visitor {
     here: Rc<Here>,
     number: usize,
+    kind: usize,
+    /// `None`: it is one of those who are there.
+    arrived: Option<Arrived>,
+}
+
+/// When a user was due, and how much later the generator noticed that.
+#[derive(Debug, Clone, Copy)]
+struct Arrived {
+    due: Duration,
+    late: Duration,
 }
 
 /// What a user knows and has.
@@ -233,6 +301,10 @@ struct Mind {
     rows: Vec<usize>,
     round: u64,
     rng: Rng,
+    /// Of a user who arrives, until its first step is taken.
+    arrived: Option<Arrived>,
+    /// The first failure.
+    failed: Option<String>,
 }
 
 /// An answer that was good, or what was wrong with it.
@@ -249,12 +321,15 @@ impl Visitor {
 
     /// Comes and goes as the stages say.
     async fn visits(&self) {
+        if let Some(arrived) = self.arrived {
+            return self.session(arrived).await;
+        }
         for (from, to) in self.scenario().presence(self.number) {
             sleep(from.saturating_sub(self.elapsed())).await;
             let users = &self.here.shared.course.users;
             users.fetch_add(1, Ordering::Relaxed);
             self.here.came.borrow_mut().insert(self.number, self.elapsed());
-            let done = self.visit(to).await;
+            let (done, _) = self.visit(to).await;
             let came = self.here.came.borrow_mut().remove(&self.number);
             self.here.stayed_since(came.unwrap_or_default());
             users.fetch_sub(1, Ordering::Relaxed);
@@ -264,16 +339,31 @@ impl Visitor {
         }
     }
 
+    /// The one session of a user who arrives: its latency counts from when it was due.
+    async fn session(&self, arrived: Arrived) {
+        let users = &self.here.shared.course.users;
+        users.fetch_add(1, Ordering::Relaxed);
+        let (done, mind) = self.visit(Duration::MAX).await;
+        users.fetch_sub(1, Ordering::Relaxed);
+        let taken = self.elapsed().saturating_sub(arrived.due);
+        let mut tally = self.here.tally.borrow_mut();
+        let sessions = tally.sessions.get_or_insert_default();
+        match mind.and_then(|mind| mind.failed) {
+            Some(failure) => count(&mut sessions.line.failures, &failure, 1),
+            None if done => sessions.line.latency.record(taken.as_nanos() as u64),
+            None => sessions.unfinished += 1,
+        }
+    }
+
     /// Steps that are not begun any more take no time: who went on to take them would never come to an end.
     fn must_go(&self, until: Duration) -> bool {
         self.elapsed() >= until || self.here.is_over()
     }
 
-    /// One stay; true when all rounds are done.
-    async fn visit(&self, until: Duration) -> bool {
+    /// One stay: whether all rounds are done, and what the user knows then.
+    async fn visit(&self, until: Duration) -> (bool, Option<Mind>) {
         let scenario = self.scenario();
-        let kind = self.here.shared.kinds[self.number];
-        let Some(user) = scenario.users.get(kind) else { return true };
+        let Some(user) = scenario.users.get(self.kind) else { return (true, None) };
         let mut mind = Mind {
             client: Client::new(&self.here.common),
             jar: Jar::default(),
@@ -281,25 +371,34 @@ impl Visitor {
             rows: vec![0; scenario.data.len()],
             round: 0,
             rng: Rng::new(Rng::from_clock().next_u64() ^ (self.number as u64) << 20),
+            arrived: self.arrived,
+            failed: None,
         };
-        self.draw_rows(&mut mind);
+        let done = self.rounds(user, until, &mut mind).await;
+        (done, Some(mind))
+    }
+
+    /// The steps at the start, and the rounds; true when all are done.
+    async fn rounds(&self, user: &User, until: Duration, mind: &mut Mind) -> bool {
+        let (scenario, kind) = (self.scenario(), self.kind);
+        self.draw_rows(mind);
         for at in 0..user.start.len() {
-            self.take((kind, true, at), user, &mut mind).await;
+            self.take((kind, true, at), user, mind).await;
         }
         let rounds = scenario.iterations.unwrap_or(u64::MAX);
         while mind.round < rounds {
             if mind.round > 0 {
-                self.draw_rows(&mut mind);
+                self.draw_rows(mind);
             }
             if user.random {
                 let at = drawn(&user.steps, &mut mind.rng);
-                self.take((kind, false, at), user, &mut mind).await;
+                self.take((kind, false, at), user, mind).await;
             } else {
                 for at in 0..user.steps.len() {
                     if self.must_go(until) {
                         return false;
                     }
-                    self.take((kind, false, at), user, &mut mind).await;
+                    self.take((kind, false, at), user, mind).await;
                 }
             }
             mind.round += 1;
@@ -328,6 +427,9 @@ impl Visitor {
         let step = self.here.step(place);
         let sent = self.elapsed();
         let mut taken = Taken::begun(self.number, sent, sent);
+        if let Some(Arrived { due, late }) = mind.arrived.take() {
+            (taken.due, taken.late) = (due, late);
+        }
         self.here.under_way.borrow_mut().insert(self.number, (place, sent));
         let waiting = UnderWay::of(&self.here.shared.course);
         let judged = self.ask(step, mind, &mut taken).await;
@@ -335,6 +437,9 @@ impl Visitor {
         self.here.under_way.borrow_mut().remove(&self.number);
         taken.done = self.elapsed();
         taken.wrong = judged.err();
+        if mind.failed.is_none() {
+            mind.failed = taken.wrong.as_ref().map(|wrong| wrong.text.clone());
+        }
         self.here.count(step, &taken);
         let think =
             step.think.or(user.think).map_or(Duration::ZERO, |think: Think| think.draw(&mut mind.rng));

@@ -14,6 +14,9 @@ use std::time::Duration;
 pub const HEAD: [&str; 9] =
     ["step", "requests", "failed", "mean ms", "p50 ms", "p95 ms", "p99 ms", "max ms", "req/s"];
 
+/// What thresholds call whole sessions of users who arrive.
+pub const SESSIONS: &str = "sessions";
+
 /// Figures of one step, one group, or everything.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
@@ -48,12 +51,23 @@ impl Line {
     }
 }
 
+/// Sessions of users who arrive.
+#[derive(Debug, Clone, Default)]
+pub struct Sessions {
+    /// Those that came to their end: good ones, and those of which a step failed, by the first failure.
+    pub line: Line,
+    /// Those that were under way when the time after the end was over.
+    pub unfinished: u64,
+}
+
 /// See the module's head.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// By the step's name, in the order in which they first came.
     pub steps: Vec<(String, Line)>,
     groups: BTreeMap<String, String>,
+    /// Whole sessions of users who arrive, from when they were due; `None`: users are there.
+    pub sessions: Option<Sessions>,
     /// What was under way when the user ended the run: it is not counted.
     pub unfinished: u64,
     /// How long users waited in vain within the time of the run, together.
@@ -81,6 +95,11 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         for (name, line) in &other.steps {
             self.step(name, other.groups.get(name).map(String::as_str)).merge(line);
+        }
+        if let Some(more) = &other.sessions {
+            let sessions = self.sessions.get_or_insert_default();
+            sessions.line.merge(&more.line);
+            sessions.unfinished += more.unfinished;
         }
         self.unfinished += other.unfinished;
         self.lost += other.lost;
@@ -124,7 +143,8 @@ impl Tally {
     /// The figures of a step or group.
     pub fn find(&self, name: &str) -> Option<Line> {
         let step = self.steps.iter().find(|(have, _)| have == name).map(|(_, line)| line.clone());
-        step.or_else(|| self.groups().remove(name))
+        let sessions = || self.sessions.as_ref().filter(|_| name == SESSIONS).map(|found| found.line.clone());
+        step.or_else(|| self.groups().remove(name)).or_else(sessions)
     }
 
     /// Judges all thresholds: text and whether it holds.
@@ -161,7 +181,8 @@ impl Tally {
         };
         let steps = self.steps.iter().map(|(name, line)| row(name, line));
         let groups = self.groups().into_iter().map(|(name, line)| row(&format!("[{name}]"), &line));
-        steps.chain(groups).chain([row("all", &self.all())]).collect()
+        let sessions = self.sessions.iter().map(|sessions| row("(sessions)", &sessions.line));
+        steps.chain(groups).chain([row("all", &self.all())]).chain(sessions).collect()
     }
 
     /// For people.
@@ -170,6 +191,7 @@ impl Tally {
         let all = self.all();
         let width =
             self.steps.iter().map(|(name, _)| name.chars().count()).chain(groups.keys().map(String::len));
+        let width = width.chain(self.sessions.as_ref().map(|_| "(sessions)".len()));
         let width = width.max().unwrap_or(0).clamp(4, 40);
         let mut out = String::new();
         for [name, requests, failed, mean, p50, p95, p99, max, rate] in
@@ -195,6 +217,12 @@ impl Tally {
     /// What the numbers of failures do not say.
     pub fn beside_failures(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        if let Some(Sessions { line, unfinished }) = &self.sessions {
+            let (good, failed) = (line.latency.count(), line.failed());
+            lines.push(format!(
+                "sessions since they were due: {good} good, {failed} with a failure, {unfinished} not at their end"
+            ));
+        }
         let lost = self.lost_share() * 100.0;
         if lost >= 0.1 {
             lines.push(format!("users waited in vain for {lost:.1} % of their time"));
@@ -253,7 +281,12 @@ impl Tally {
             .iter()
             .map(|judged| json!({ "threshold": judged.to_string(), "holds": judged.holds }))
             .collect();
-        json!({ "seconds": seconds, "all": line(&self.all()), "steps": steps, "groups": groups,
+        let sessions = self.sessions.as_ref().map(|sessions| {
+            let mut figures = line(&sessions.line);
+            figures["unfinished"] = sessions.unfinished.into();
+            figures
+        });
+        json!({ "seconds": seconds, "sessions": sessions, "all": line(&self.all()), "steps": steps, "groups": groups,
             "unfinished": self.unfinished, "lost_share": self.lost_share(), "thresholds": thresholds })
     }
 }

@@ -239,3 +239,55 @@ fn a_form_with_a_file_arrives_whole() {
     assert_eq!(body.matches(boundary).count(), 3, "{body}");
     assert!(body.contains("name=\"who\"\r\n\r\n0\r\n") && body.contains("GET /a?b HTTP/1.1"), "{body}");
 }
+
+/// Users arrive whatever becomes of those before: a server that answers after 300 ms has many at a time, and each session took as long
+/// since it was due. A closed loop of one user would have asked four times.
+#[test]
+fn users_arrive_although_nobody_has_gone() {
+    let port = server(|_, stream| answer(stream, || std::thread::sleep(Duration::from_millis(300))));
+    for distribution in ["constant", "poisson"] {
+        let text = format!(
+            "target = \"http://127.0.0.1:{port}\"\nduration = \"1s\"\ntimeout = \"20s\"\nthresholds = [\"sessions: p50 > 590ms\", \"errors < 1%\"]\n\
+             arrivals = {{ rate = 50, distribution = \"{distribution}\" }}\n\
+             [[user]]\n[[user.step]]\nname = \"a\"\nrequest = \"GET /\"\n[[user.step]]\nname = \"b\"\nrequest = \"GET /\"\n"
+        );
+        let report = report(&scenario(&text));
+        let tally = &report.done.tally;
+        let sessions = tally.sessions.as_ref().unwrap();
+        let count = sessions.line.latency.count();
+        // 50 are due, or 50 with a deviation of 7.
+        assert!(if distribution == "constant" { count == 50 } else { (15..100).contains(&count) }, "{count}");
+        assert_eq!((sessions.line.failed(), sessions.unfinished, report.outcome.stats.unsent), (0, 0, 0));
+        assert_eq!(tally.find("a").unwrap().requests(), count);
+        assert_eq!(tally.find("b").unwrap().requests(), count);
+        assert!(sessions.line.latency.min() >= 600_000_000, "{}", report.text());
+        assert!(report.text().contains("(sessions)") && report.text().contains("lateness of the generator"));
+        assert_eq!(report.json()["sessions"]["requests"], count, "{}", report.json());
+        assert!(report.judged.iter().all(|judged| judged.holds), "{}", report.text());
+    }
+}
+
+/// A failed step fails its session, what is not done in time is at no end, and who finds no place is not sent.
+#[test]
+fn sessions_that_fail_or_find_no_place_are_told() {
+    let port = server(|number, stream| {
+        if number % 2 == 0 {
+            answer(stream, || {});
+        } else {
+            let _ = { stream }.read_to_end(&mut Vec::new());
+        }
+    });
+    let arrivals = |more: &str| {
+        format!(
+            "target = \"http://127.0.0.1:{port}\"\nduration = \"1s\"\ntimeout = \"300ms\"\narrivals = {{ rate = 20{more} }}\n{STEP}"
+        )
+    };
+    let whole = report(&scenario(&arrivals("")));
+    let sessions = whole.done.tally.sessions.as_ref().unwrap();
+    let (good, failed) = (sessions.line.latency.count(), sessions.line.failed());
+    assert_eq!(good + failed + sessions.unfinished, 20, "{}", whole.text());
+    assert!(good >= 8 && failed + sessions.unfinished >= 8, "{}", whole.text());
+    assert_eq!(whole.done.tally.all().failures.get("timeout").copied(), Some(20 - good), "{}", whole.text());
+    let crowded = report(&scenario(&arrivals(", users_max = 1")));
+    assert!(crowded.outcome.stats.unsent > 0 && crowded.exit_code() == 2, "{}", crowded.text());
+}

@@ -4,7 +4,7 @@ pub use crate::limits::CONNECTIONS_MAX;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::arrivals::Rate;
+use crate::arrivals::{Distribution, Rate};
 use crate::plan::Think;
 
 /// A number of any type.
@@ -45,6 +45,15 @@ pub fn rate(text: &str) -> Result<Rate, String> {
         }
     };
     if rate.is_sound() { Ok(rate) } else { Err(bad()) }
+}
+
+/// `constant` or `poisson`.
+pub fn distribution(text: &str) -> Result<Distribution, String> {
+    match text {
+        "constant" => Ok(Distribution::Constant),
+        "poisson" => Ok(Distribution::Poisson),
+        _ => Err(format!("\"{text}\" is neither constant nor poisson")),
+    }
 }
 
 /// Numbers with `us`, `ms`, `s`, `m` or `h`, one behind the other as in `1m30s`; a single one without a unit is seconds. At most

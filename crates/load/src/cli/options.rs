@@ -12,7 +12,7 @@ use clap::Parser;
 use super::args::{
     self, Numbers, connections, count, depth, duration, numbers, rate, report_file, size, some_time, think,
 };
-use crate::arrivals::Rate;
+use crate::arrivals::{Distribution, Rate};
 use crate::jar::Jar;
 use crate::plan::{Order, Plan, RequestOptions, Stop, Think, Tls, Url, Version, sites};
 use crate::request::{FormField, multipart};
@@ -60,6 +60,9 @@ struct Much {
     /// Open loop: requests per second, e.g. 500, or 10..1000/60s for a ramp
     #[arg(short, long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
+    /// How requests of an open loop come: constant, at the same distance, or poisson, independently of each other [default: constant]
+    #[arg(long, value_name = "HOW", value_parser = args::distribution)]
+    arrivals: Option<Distribution>,
     /// A sweep: a run for each number of users, -d each, warm-up cut off, fitted
     #[arg(long, value_name = "N,N,...", value_parser = users, conflicts_with_all = ["find_max", "idle"])]
     users: Option<Numbers>,
@@ -363,6 +366,10 @@ impl Args {
                 "--users is a closed loop, --rate an open one: choose",
             ),
             (
+                much.arrivals.is_some() && much.rate.is_none() && !much.find_max,
+                "--arrivals says how requests of an open loop come: give it a rate with --rate",
+            ),
+            (
                 is_many && self.outputs.raw.is_some(),
                 "--raw holds the requests of one run, sweeps and searches have many: make that run by itself, with -c or --rate",
             ),
@@ -407,6 +414,7 @@ impl Args {
             plan.order = Order::Random;
         }
         plan.rate = much.rate;
+        plan.distribution = much.arrivals.unwrap_or_default();
         plan.think = much.think;
         plan.dial_rate = much.ramp;
         plan.timeout = much.timeout;

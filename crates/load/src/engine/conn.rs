@@ -433,6 +433,19 @@ impl Open {
         if is_idle && self.stage != Stage::Waiting { Turn::Settled } else { Turn::Wait }
     }
 
+    /// A server may close a kept connection at any time, and a request may be on its way then: it is asked once again on another one
+    /// (RFC 9112 §9.3.1), as browsers do. It must not have begun to answer, and its methods must allow that.
+    fn may_ask_again(&self, kind: ErrorKind, lost: &[InFlight], ctx: &Context<'_>) -> bool {
+        let [request] = lost else { return false };
+        self.stage == Stage::Answered
+            && matches!(self.talk, Talk::H1(_))
+            && matches!(kind, ErrorKind::Closed | ErrorKind::Reset | ErrorKind::Write)
+            && request.first_byte == 0
+            && !request.is_again
+            && ctx.is_repeatable(request.target)
+            && (ctx.is_open_loop || ctx.ended_at.is_none())
+    }
+
     /// Counts the end. Requests that were pipelined behind a closing response get another chance.
     fn finish(&mut self, end: End, ctx: &mut Context<'_>) -> Turn {
         let now = ctx.now();
@@ -451,11 +464,25 @@ impl Open {
                 ctx.stats.closes += u64::from(by_peer);
                 if ctx.is_open_loop {
                     // They were due and are not forgotten: they wait for another connection.
-                    let due = |request: &InFlight| Due { at: request.due, late: request.late };
+                    let due = |request: &InFlight| Due { at: request.due, late: request.late, again: None };
                     lost.iter().rev().for_each(|request| ctx.waiting.push_front(due(request)));
                 } else if ctx.ended_at.is_none() {
                     self.budget.allowance = self.budget.allowance.saturating_add(lost.len() as u64);
                     ctx.allowance = ctx.allowance.saturating_add(lost.len() as u64);
+                }
+            }
+            End::Lost(kind) if self.may_ask_again(kind, &lost, ctx) => {
+                ctx.stats.closes += 1;
+                ctx.stats.asked_again += lost.len() as u64;
+                for request in &lost {
+                    let due = Due { at: request.due, late: request.late, again: Some(request.target) };
+                    if ctx.is_open_loop {
+                        ctx.waiting.push_front(due);
+                    } else {
+                        self.budget.allowance = self.budget.allowance.saturating_add(1);
+                        ctx.allowance = ctx.allowance.saturating_add(1);
+                        ctx.owed.insert(self.made.user, due);
+                    }
                 }
             }
             End::Lost(kind) => {

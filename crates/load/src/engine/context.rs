@@ -1,6 +1,6 @@
 //! What a thread's connections share: targets, room to work in, counters, and what may still be sent.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use super::wire::End;
@@ -17,13 +17,15 @@ const BUFFER_BYTES: usize = 128 * 1024;
 /// A moment: nanoseconds from the run's start.
 pub type Ns = u64;
 
-/// A request of an open loop that waits for a connection.
+/// A request of an open loop that waits for a connection, or one that is asked again.
 #[derive(Debug, Clone, Copy)]
 pub struct Due {
     /// When it was to be sent.
     pub at: Ns,
     /// How much later the generator noticed that: its own lateness.
     pub late: Ns,
+    /// Its target, if it was sent before, on a connection that the server closed without notice.
+    pub again: Option<u32>,
 }
 
 /// A request that waits for its response.
@@ -45,13 +47,25 @@ pub struct InFlight {
     pub bytes: u64,
     /// Of these, its head's.
     pub head_bytes: u32,
+    /// Whether it is sent for the second time.
+    pub is_again: bool,
 }
 
 impl InFlight {
     /// Just sent.
     pub fn new(target: usize, due: Due, sent: Ns) -> Self {
-        let Due { at: due, late } = due;
-        Self { target: target as u32, status: 0, due, late, sent, first_byte: 0, bytes: 0, head_bytes: 0 }
+        let Due { at: due, late, again } = due;
+        Self {
+            target: target as u32,
+            status: 0,
+            due,
+            late,
+            sent,
+            first_byte: 0,
+            bytes: 0,
+            head_bytes: 0,
+            is_again: again.is_some(),
+        }
     }
 }
 
@@ -59,7 +73,7 @@ impl Due {
     /// Now, and noticed now: so are all requests of closed loops.
     #[inline]
     pub fn now(now: Ns) -> Self {
-        Self { at: now, late: 0 }
+        Self { at: now, late: 0, again: None }
     }
 }
 
@@ -114,6 +128,8 @@ pub struct Context<'a> {
     pub ended_at: Option<Ns>,
     /// In an open loop, the requests that wait for a connection; the first has waited longest.
     pub waiting: VecDeque<Due>,
+    /// In a closed loop, by user, the requests that are asked again on the next connection.
+    pub owed: BTreeMap<u32, Due>,
     /// The raw log.
     pub records: Vec<Record>,
     /// Requests that found no room in it.
@@ -165,6 +181,7 @@ impl<'a> Context<'a> {
             is_open_loop: plan.rate.is_some(),
             ended_at: None,
             waiting: VecDeque::new(),
+            owed: BTreeMap::new(),
             records: Vec::new(),
             records_dropped: 0,
             rng: Rng::new(Rng::from_clock().next_u64() ^ share.index as u64),
@@ -257,6 +274,13 @@ impl<'a> Context<'a> {
             self.stats.first_byte.record(request.first_byte.saturating_sub(request.sent));
             self.keep(request, status, None, now, made);
         }
+    }
+
+    /// Whether a request may be sent twice without harm (RFC 9110 §9.2.2).
+    pub fn is_repeatable(&self, target: u32) -> bool {
+        const IDEMPOTENT: [&[u8]; 6] = [b"GET ", b"HEAD ", b"PUT ", b"DELETE ", b"OPTIONS ", b"TRACE "];
+        let request = &self.targets[target as usize].request;
+        IDEMPOTENT.iter().any(|method| request.starts_with(method))
     }
 
     /// Counts a request that got no usable response.

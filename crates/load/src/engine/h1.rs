@@ -177,7 +177,10 @@ impl H1 {
         let count = budget.take(ctx.depth() - self.in_flight.len(), ctx);
         match count {
             0 => Ok(()),
-            1 => self.send(wire, site, Due::now(now), now, ctx),
+            1 => {
+                let owed = if ctx.owed.is_empty() { None } else { ctx.owed.remove(&self.user) };
+                self.send(wire, site, owed.unwrap_or(Due::now(now)), now, ctx)
+            }
             _ => self.send_many(wire, site, count, now, ctx),
         }
     }
@@ -192,7 +195,7 @@ impl H1 {
         now: Ns,
         ctx: &mut Context<'_>,
     ) -> Result<(), End> {
-        let target = ctx.next_target(site);
+        let target = due.again.map_or_else(|| ctx.next_target(site), |target| target as usize);
         self.in_flight.push_back(InFlight::new(target, due, now));
         if ctx.has_jars() {
             let mut batch = std::mem::take(&mut ctx.batch);

@@ -148,7 +148,7 @@ impl<'a> Worker<'a> {
             pauses: BinaryHeap::new(),
             retry_at: None,
             settled: 0,
-            arrivals: plan.rate.map(arrivals),
+            arrivals: plan.rate.map(|rate| Arrivals::spread(rate, plan.distribution, share.index, share.of)),
             ctx: Context::new(plan, share, shared.made_at),
         })
     }
@@ -246,7 +246,7 @@ impl<'a> Worker<'a> {
             arrivals.advance();
             self.ctx.stats.lateness.record(now - due);
             if self.ctx.waiting.len() < WAITING_REQUESTS_MAX {
-                self.ctx.waiting.push_back(Due { at: due, late: now - due });
+                self.ctx.waiting.push_back(Due { at: due, late: now - due, again: None });
             } else {
                 self.ctx.stats.unsent += 1;
             }

@@ -71,6 +71,7 @@ pub fn run_of(run: &RunReport) -> Value {
         "connects": stats.connects,
         "resumed": stats.resumed,
         "closes": stats.closes,
+        "asked_again": stats.asked_again,
         "errors": errors,
         "tls_failure": stats.tls_failure,
         "under_way_at_end": {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{QUANTILES, Report, RunReport, per_day};
 use crate::chart::short;
 use crate::histogram::Histogram;
-use crate::stats::ErrorKind;
+use crate::stats::{ErrorKind, Stats};
 
 /// The whole report.
 pub fn text(report: &Report) -> String {
@@ -74,6 +74,33 @@ fn rates(run: &RunReport, out: &mut String) {
     }
 }
 
+/// Connections, and what came in place of good answers.
+fn connections(stats: &Stats, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "connections made {}, closed by peer {}; not 2xx: {}; errors: {}",
+        stats.connects,
+        stats.closes,
+        stats.non_2xx(),
+        stats.errors(),
+    );
+    if stats.asked_again > 0 {
+        let count = stats.asked_again;
+        let _ = writeln!(
+            out,
+            "  asked once again, for the server closed a kept connection without notice: {count}"
+        );
+    }
+    for (status, count) in &stats.by_status {
+        let _ = writeln!(out, "  status {status}: {count}");
+    }
+    for (kind, count) in stats.errors.seen() {
+        let why = stats.tls_failure.as_ref().filter(|_| kind == ErrorKind::Tls);
+        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+        let _ = writeln!(out, "  {}: {count}{why}", kind.name());
+    }
+}
+
 fn run(run: &RunReport, out: &mut String) {
     let stats = &run.outcome.stats;
     rates(run, out);
@@ -100,22 +127,7 @@ fn run(run: &RunReport, out: &mut String) {
     if let Some(why) = run.invalid() {
         let _ = writeln!(out, "INVALID: {why}");
     }
-    let _ = writeln!(
-        out,
-        "connections made {}, closed by peer {}; not 2xx: {}; errors: {}",
-        stats.connects,
-        stats.closes,
-        stats.non_2xx(),
-        stats.errors(),
-    );
-    for (status, count) in &stats.by_status {
-        let _ = writeln!(out, "  status {status}: {count}");
-    }
-    for (kind, count) in stats.errors.seen() {
-        let why = stats.tls_failure.as_ref().filter(|_| kind == ErrorKind::Tls);
-        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-        let _ = writeln!(out, "  {}: {count}{why}", kind.name());
-    }
+    connections(stats, out);
     if let Some((cut, _)) = run.steady {
         let _ = writeln!(out, "warm-up cut off: {:.1} s", cut.as_secs_f64());
     }

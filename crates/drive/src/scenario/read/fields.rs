@@ -65,6 +65,18 @@ impl Reader<'_> {
         number
     }
 
+    /// A number that may be 0.
+    pub(super) fn rate(&mut self, node: Node<'_>, scope: Scope, name: &str) -> Option<f64> {
+        let value = find(node, name)?;
+        let (_, most) = keys::bounds(scope, name);
+        let number = seconds(value.get_ref()).filter(|number| (0.0..=most as f64).contains(number));
+        if number.is_none() {
+            let help = format!("write {name} = 40; {most} at most");
+            self.fault(value.span(), format!("\"{name}\" is a number, 0 or more"), help);
+        }
+        number
+    }
+
     pub(super) fn time(&mut self, node: Node<'_>, name: &str) -> Option<Duration> {
         let value = find(node, name)?;
         if let Some(time) = time_of(value.get_ref()) {
