@@ -22,6 +22,7 @@ pub mod escape;
 pub mod expires;
 pub mod expr;
 mod facts;
+pub mod fuzz;
 pub mod glob;
 pub mod headers;
 pub mod limits;

@@ -84,6 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "brisk-fuzz",
         &[
+            "brisk-apache",
             "brisk-cache",
             "brisk-cachepolicy",
             "brisk-conf",
