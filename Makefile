@@ -20,7 +20,7 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test tests lint bench experiments conformance corpus docs man soak fuzz fuzz-guided install \
+.PHONY: help build php run test tests lint bench experiments conformance corpus docs man soak fuzz fuzz-guided install \
     uninstall deb image
 
 help: ## this list
@@ -28,6 +28,10 @@ help: ## this list
 
 build: ## the program: target/release/brisk (FEATURES=none: one without AVIF images, a minute sooner)
 	cargo build --release --locked -p brisk $(if $(filter none,$(FEATURES)),--no-default-features)
+
+php: ## the masters of PHP pools: target/php/brisk-phpVERSION (needs php-dev and libphp-embed)
+	scripts/setup.sh php
+	scripts/php.sh
 
 run: ## builds it (sooner: profile "quick") and serves the example site, or DIR=folder, or CONF=nginx.conf
 	cargo build --profile quick --locked -p brisk

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a task needs and this machine lacks, on Debian and its kin:
-# setup.sh [test|bench|load|experiments|conformance|corpus|image]
+# setup.sh [test|php|bench|load|experiments|conformance|corpus|image]
 # A tool that cannot be had ends this with an error: tests never skip for want of one.
 set -eu
 task=${1:-test}
@@ -13,7 +13,7 @@ test)
         nghttp:nghttp2-client h2load:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege
         httperf:httperf cwebp:webp memcached:memcached ffmpeg:ffmpeg go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin
         mariadbd:mariadb-server-core zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
-    packages='libc6-dev tzdata php-fpm python3-jsonschema node-har-schema'
+    packages='libc6-dev tzdata php-fpm php-dev libphp-embed python3-jsonschema node-har-schema'
     ;;
 bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
@@ -31,9 +31,10 @@ conformance)
     packages='libc6-dev uwsgi-plugin-python3 libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
         libscgi-perl libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
+php) tools="$build" packages='libc6-dev php-dev libphp-embed' ;;
 image) tools="umoci:umoci" packages= ;;
 corpus) tools="$build nginx:nginx-light" packages='libc6-dev' ;;
-*) echo "usage: $0 [test|bench|load|experiments|conformance|corpus|image]" >&2; exit 2 ;;
+*) echo "usage: $0 [test|php|bench|load|experiments|conformance|corpus|image]" >&2; exit 2 ;;
 esac
 
 has_package() {
@@ -121,6 +122,7 @@ test)
     mkdir -p "$tools/bin"
     tools=$(cd "$tools" && pwd)
     # Inside of a module, which says what of Go's libraries it takes: the latest need a newer Go than Debian 12 has.
+    "$here/php.sh"
     (cd "$here/h2spec" && build h2spec go install github.com/summerwind/h2spec/cmd/h2spec)
     ;;
 load)

@@ -29,6 +29,8 @@ pub enum Order {
     Adopt,
     /// Something goes from a cache: see [`purge`].
     Purge(String),
+    /// Other processes take the place of this PHP pool's.
+    PhpReload(String),
 }
 
 /// `--timeout` where none is given.
@@ -180,7 +182,11 @@ fn order(line: &str) -> Option<Order> {
         "stop" => Some(Order::Stop),
         "quit" => Some(Order::Quit),
         "adopt" => Some(Order::Adopt),
-        line => line.strip_prefix("purge ").map(|order| Order::Purge(order.into())),
+        line => match line.split_once(' ')? {
+            ("purge", order) => Some(Order::Purge(order.into())),
+            ("php-reload", pool) => Some(Order::PhpReload(pool.into())),
+            _ => None,
+        },
     }
 }
 
@@ -221,22 +227,33 @@ fn end(mut stream: UnixStream, order: &str, pid_path: &str) -> bool {
 /// Tells the running server to purge something from a cache, at once. Gives how many entries went of which nothing was on
 /// disk yet; `Ok(None)`: no server runs. The error says why it could not be told.
 pub fn purge(pid_path: &str, zone: &str, order: &Purge) -> Result<Option<u64>, String> {
+    let line = format!("purge {} {}", hex(zone.as_bytes()), order.text());
+    Ok(tell(pid_path, &line)?.and_then(|count| count.parse().ok()))
+}
+
+/// Tells the running server to have other processes take the place of a PHP pool's, and waits until they serve; gives its answer.
+/// `Ok(None)`: no server runs.
+pub fn reload_php(pid_path: &str, pool: &str) -> Result<Option<String>, String> {
+    tell(pid_path, &format!("php-reload {pool}"))
+}
+
+/// Sends an order; gives the answer. `Ok(None)`: no server runs.
+fn tell(pid_path: &str, order: &str) -> Result<Option<String>, String> {
     let mut stream = match UnixStream::connect(socket_path(pid_path)) {
         Ok(stream) => stream,
         // One without a master has no such socket.
         Err(_) if !std::path::Path::new(pid_path).exists() => return Ok(None),
         Err(error) => return Err(brisk_conf::os_text(&error)),
     };
-    let line = format!("purge {} {}\n", hex(zone.as_bytes()), order.text());
     let mut answer = String::new();
     stream
-        .write_all(line.as_bytes())
+        .write_all(format!("{order}\n").as_bytes())
         .and_then(|()| stream.read_to_string(&mut answer))
         .map_err(|error| brisk_conf::os_text(&error))?;
     // Lines about what the master waits for come first.
     let answer = answer.trim_end().lines().find(|line| !line.starts_with(WAITS)).unwrap_or_default();
     match answer.split_once(' ') {
-        Some(("ok", count)) => Ok(count.parse().ok()),
+        Some(("ok", text)) => Ok(Some(text.into())),
         Some((_, why)) => Err(why.into()),
         None => Err("no answer from the master".into()),
     }

@@ -22,6 +22,18 @@ pub struct Identity {
     gid: u32,
 }
 
+impl Identity {
+    /// The user's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The ids of user and group.
+    pub fn ids(&self) -> (u32, u32) {
+        (self.uid, self.gid)
+    }
+}
+
 /// The user of the configuration, `nobody` by default.
 pub fn identity(main: &MainConf) -> Result<Option<Identity>, Diag> {
     if !rustix::process::geteuid().is_root() {

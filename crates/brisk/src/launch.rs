@@ -3,6 +3,7 @@
 use crate::background::{self, Caller, Detached};
 use crate::claim::{self, pid_file};
 use crate::config::{self, Loaded, Outcome, Paths};
+use crate::pools::Pools;
 use crate::sockets::{self, Sockets};
 use crate::{alone, host, master, refusal, systemd, takeover, title};
 use brisk_conf::Diag;
@@ -133,6 +134,14 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     }
     let wanted: Vec<_> = snap.sockets.iter().map(|l| l.address.clone()).collect();
     open.commit(&wanted, fresh);
+    // What is bound here is the daemon's alone.
+    let pools = match Pools::default().prepare(&snap).map_err(told) {
+        Ok(pools) => pools,
+        Err(message) => {
+            open.close(upgraded.is_none() && orphan.is_none());
+            return if caller.failed(&message) { Ok(1) } else { Err(message) };
+        }
+    };
     // The texts are not needed while the server runs.
     drop(sources);
     if detached {
@@ -141,7 +150,7 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let paths = Paths { detached, ..paths.clone() };
     title::master(&paths.conf);
     let ran = if snap.main.master_process {
-        let start = master::Start { snap, bundle, logs, sockets: open, orphan };
+        let start = master::Start { snap, bundle, logs, sockets: open, orphan, pools };
         master::run(&paths, start, caller.clone())
     } else {
         alone::run(&paths, snap, logs, open, &caller, orphan.map(|orphan| *orphan))

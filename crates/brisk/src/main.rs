@@ -24,6 +24,8 @@ mod master;
 mod notice;
 mod options;
 mod orders;
+mod php;
+mod pools;
 mod process;
 mod refusal;
 mod serve;

@@ -12,6 +12,7 @@ use crate::claim::{pid_file, write_pid};
 use crate::config::Paths;
 use crate::control::{Control, socket_path};
 use crate::orders::Order;
+use crate::pools::{self, Pools};
 use crate::sockets::Sockets;
 use crate::takeover::{Taken, Token};
 use crate::{notice, systemd, upgrade};
@@ -23,6 +24,7 @@ use brisk_server::log::{self, Entry, LogFile};
 use brisk_server::tls::Source;
 use brisk_supervise::{Family, Pid};
 use std::sync::Arc;
+use std::time::Instant;
 
 mod change;
 mod rounds;
@@ -52,12 +54,14 @@ pub struct Start {
     pub sockets: Sockets,
     /// A worker whose master was killed.
     pub orphan: Option<Box<Taken>>,
+    /// PHP pools of the configuration.
+    pub pools: pools::Next,
 }
 
 /// Runs the master until it is told to end; gives the exit code. The error says why it does not serve; then nothing is left of
 /// it.
 pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
-    let Start { snap, bundle, logs, mut sockets, orphan } = start;
+    let Start { snap, bundle, logs, mut sockets, orphan, pools: wanted } = start;
     let opened = sys::signal_fd(SIGNALS)
         .map_err(|error| format!("signalfd() failed ({})", brisk_conf::os_text(&error)))
         .and_then(|signals| Ok((signals, Token::new().map_err(|e| format!("pipe() failed ({e})"))?)));
@@ -74,6 +78,7 @@ pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
         sockets,
         workers: Family::new(workers::policy()),
         certificates: Certificates::new(Vec::new()),
+        pools: Pools::default(),
         generation: 1,
         control: None,
         token,
@@ -91,6 +96,7 @@ pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
         predecessor: upgrade::predecessor(),
         caller,
     };
+    master.pools.commit(wanted);
     if let Err(message) = master.begin(snap, orphan) {
         master.stage = Stage::Failed(message);
     }
@@ -109,6 +115,7 @@ impl Master {
             None if self.paths.inline.is_none() => self.control = Control::open(&self.pid_path),
             None => {}
         }
+        self.tend_pools();
         self.start_worker(Some(snap), None)?;
         sys::release_free_memory();
         Ok(())
@@ -168,6 +175,13 @@ impl Master {
     fn supervise(&mut self) -> Result<i32, String> {
         loop {
             match &self.stage {
+                // Requests that workers finish may need PHP to the end.
+                Stage::Ending if self.workers.is_empty() && !self.pools.is_empty() => {
+                    if !self.pools.is_ending() {
+                        self.pools.end(false);
+                    }
+                    self.turn();
+                }
                 Stage::Ending if self.workers.is_empty() => {
                     self.log(LogLevel::Notice, "exit");
                     self.leave();
@@ -198,6 +212,7 @@ impl Master {
             }
         }
         self.workers.clear();
+        self.pools.end(true);
         if self.control.take().is_some() && !was_adopted {
             let _ = std::fs::remove_file(socket_path(&self.pid_path));
         }
@@ -255,7 +270,18 @@ impl Master {
         match how {
             // The new binary's workers go on: what the old ones have begun may take its time without a master, too.
             Order::Quit { .. } => self.quit_all(self.successor.is_none()),
-            _ => self.stop_all(),
+            _ => {
+                self.stop_all();
+                self.pools.end(true);
+            }
+        }
+    }
+
+    /// Does what is due for PHP pools, and logs what they say.
+    fn tend_pools(&mut self) {
+        self.pools.turn(Instant::now());
+        for (level, text) in self.pools.notes() {
+            self.log(level, &text);
         }
     }
 

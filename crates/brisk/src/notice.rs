@@ -31,6 +31,7 @@ pub fn order(order: &Order, (pid, uid): (i32, u32)) -> Option<String> {
         Order::Reopen => ("reopen", "reopening logs"),
         Order::Stop => ("stop", "exiting"),
         Order::Quit => ("quit", "shutting down"),
+        Order::PhpReload(_) => ("php reload", "replacing the processes of a PHP pool"),
         Order::Generation | Order::Adopt | Order::Purge(_) => return None,
     };
     Some(format!("{name} is ordered by process {pid}, {effect} (user {uid})"))

@@ -42,7 +42,7 @@ impl Known {
             };
             (min, max) = (min.min(low), max.max(high));
         }
-        Arity { min, max, block }
+        Arity { min, max, block, may_block: false }
     }
 }
 

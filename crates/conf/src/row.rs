@@ -90,6 +90,8 @@ pub struct Arity {
     pub max: u8,
     /// Whether a block follows.
     pub block: bool,
+    /// Whether one may follow.
+    pub may_block: bool,
 }
 
 impl Arity {
@@ -106,23 +108,29 @@ impl Arity {
 
     /// Just so many parameters, and no block.
     pub const fn exactly(count: u8) -> Arity {
-        Arity { min: count, max: count, block: false }
+        Arity { min: count, max: count, block: false, may_block: false }
     }
 
     /// From `min` to `max` parameters, and no block.
     pub const fn between(min: u8, max: u8) -> Arity {
-        Arity { min, max, block: false }
+        Arity { min, max, block: false, may_block: false }
     }
 
     /// At least so many parameters, and no block.
     pub const fn at_least(min: u8) -> Arity {
-        Arity { min, max: u8::MAX, block: false }
+        Arity { min, max: u8::MAX, block: false, may_block: false }
     }
 
     /// The same with a block.
     #[must_use]
     pub const fn block(self) -> Arity {
         Arity { block: true, ..self }
+    }
+
+    /// The same with or without a block.
+    #[must_use]
+    pub const fn or_block(self) -> Arity {
+        Arity { may_block: true, ..self }
     }
 }
 
@@ -243,7 +251,7 @@ pub fn check<S>(row: &Row<S>, directive: &Directive, context: Context) -> Result
         return Err(Diag::emerg(directive.span, format!("directive \"{name}\" has no opening \"{{\""))
             .help(format!("write: {name} … {{ … }}")));
     }
-    if !row.arity.block && directive.block.is_some() {
+    if !row.arity.block && !row.arity.may_block && directive.block.is_some() {
         return Err(Diag::emerg(directive.span, format!("directive \"{name}\" is not terminated by \";\""))
             .at(last.behind())
             .help("it takes no block; is a \";\" missing here?"));

@@ -51,6 +51,7 @@ mod mirror;
 mod mp4;
 mod overload;
 mod own_handler;
+pub mod php;
 mod proxy;
 mod random_index;
 mod realip;
@@ -124,6 +125,7 @@ pub static MODULES: &[&Module] = &[
     &map::MODULE,
     &memcached::MODULE,
     &metrics::MODULE,
+    &php::MODULE,
     &proxy::MODULE,
     &referer::MODULE,
     &random_index::MODULE,

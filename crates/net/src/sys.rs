@@ -171,22 +171,34 @@ pub fn groups(name: &str, gid: u32) -> Vec<u32> {
 }
 
 /// What a child process may, and when it ends.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Confinement {
     /// `None`: the user of this process.
     pub account: Option<Account>,
     /// Resource limits.
     pub limits: Vec<(Resource, Rlimit)>,
-    /// Sent to it by the kernel when the thread ends that has started it.
-    pub death_signal: Signal,
+    /// Sent to it by the kernel when the thread ends that has started it; `None`: it goes on.
+    pub death_signal: Option<Signal>,
+    /// What it has open from the start besides: its numbers are 3, 4, …
+    pub descriptors: Vec<OwnedFd>,
 }
 
+/// The first number that [`Confinement::descriptors`] do not get.
+const ABOVE_DESCRIPTORS: RawFd = 64;
+
 /// Has a command's process start so confined, with no signal blocked. Its start fails if this cannot be done.
-pub fn confine(command: &mut std::process::Command, confinement: Confinement) {
+pub fn confine(command: &mut std::process::Command, confinement: Confinement) -> io::Result<()> {
     use std::os::unix::process::CommandExt as _;
     let parent = rustix::process::getpid();
+    // Out of the way of the numbers that they get, so that none is closed for another one.
+    let raise = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, ABOVE_DESCRIPTORS);
+    let descriptors = confinement.descriptors.iter().map(raise).collect::<Result<Vec<OwnedFd>, _>>()?;
     let apply = move || -> io::Result<()> {
         unblock_signals();
+        for (number, fd) in (3..).zip(&descriptors) {
+            // SAFETY: both numbers are plain descriptors; the copy is not closed by the execution that follows.
+            check(unsafe { libc::dup2(fd.as_raw_fd(), number) })?;
+        }
         for (resource, limit) in &confinement.limits {
             rustix::process::setrlimit(*resource, *limit)?;
         }
@@ -199,8 +211,8 @@ pub fn confine(command: &mut std::process::Command, confinement: Confinement) {
             }
         }
         // After the change of the user, which takes it back (prctl(2)).
-        rustix::process::set_parent_process_death_signal(Some(confinement.death_signal))?;
-        if rustix::process::getppid() != Some(parent) {
+        rustix::process::set_parent_process_death_signal(confinement.death_signal)?;
+        if confinement.death_signal.is_some() && rustix::process::getppid() != Some(parent) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
@@ -209,6 +221,7 @@ pub fn confine(command: &mut std::process::Command, confinement: Confinement) {
     unsafe {
         command.pre_exec(apply);
     }
+    Ok(())
 }
 
 /// Ignores a signal from now on.

@@ -28,10 +28,10 @@ impl Child {
         let (reader, writer) = io::pipe()?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-        sys::confine(&mut command, confinement);
+        sys::confine(&mut command, confinement)?;
         // What stands for the process in the library is dropped: numbers are waited for in one place.
         let pid = command.spawn()?.id() as Pid;
-        Ok(Child { pid, output: Output { reader, rest: Vec::new() } })
+        Ok(Child { pid, output: Output { reader, rest: Vec::new(), is_closed: false } })
     }
 
     /// Sends a signal. A process that has ended needs none.
@@ -48,6 +48,7 @@ pub struct Output {
     reader: PipeReader,
     /// The beginning of a line.
     rest: Vec<u8>,
+    is_closed: bool,
 }
 
 impl AsFd for Output {
@@ -57,6 +58,11 @@ impl AsFd for Output {
 }
 
 impl Output {
+    /// Whether its end was read: nothing more comes, and there is nothing to wait for.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Gives `each` the lines that have come, without their ends and with control characters escaped. False at the end of the
     /// output: the last line is given then, too.
     pub fn lines(&mut self, mut each: impl FnMut(&str)) -> bool {
@@ -82,6 +88,7 @@ impl Output {
             at += length;
         }
         self.rest.drain(..at);
+        self.is_closed = !is_open;
         is_open
     }
 }

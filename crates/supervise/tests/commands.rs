@@ -42,7 +42,8 @@ impl Service {
         let confinement = Confinement {
             account: self.account.clone(),
             limits: vec![(Resource::Nofile, files)],
-            death_signal: Signal::KILL,
+            death_signal: Some(Signal::KILL),
+            descriptors: Vec::new(),
         };
         let now = Instant::now();
         match Child::start(command, confinement) {

@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, Got};
 use crate::head::BackendHead;
 use crate::lend;
 use crate::link::{Key, Link};
-use crate::occupancy::{Occupancy, Patience, Wait};
+use crate::occupancy::{Connected, Occupancy, Patience, Wait};
 use crate::peer::ChosenPeer;
 use crate::pool;
 use crate::protocol::Protocol;
@@ -69,8 +69,11 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    fn begin<P: Protocol>(request: &UpstreamRequest<P>, key: &Key) -> Queued {
+    fn begin<P: Protocol>(request: &UpstreamRequest<P>, key: &Key, peer: &ChosenPeer) -> Queued {
         let occupancy = request.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
+        if let (Some(occupancy), Some(pool)) = (&occupancy, peer.group.processes()) {
+            occupancy.has_processes(pool.count());
+        }
         let wait = occupancy.as_ref().map(|occupancy| Wait::begin(occupancy, clock::mono_ms()));
         Queued { occupancy, wait }
     }
@@ -78,7 +81,7 @@ impl Queued {
     /// From now on the place is the connection's.
     fn join(self, mut link: Box<Link>) -> Box<Link> {
         if let Some(occupancy) = self.occupancy {
-            link.occupancy = Some(occupancy);
+            link.occupancy = Some(Connected::begin(occupancy));
             link.wait = self.wait;
         }
         link
@@ -184,6 +187,10 @@ fn choose<P: Protocol>(
         return connect(request, r, Box::new(peer), cx);
     }
     match group.poll_place(r, cx) {
+        // Nobody wants the answer any more: the place is for those behind.
+        Poll::Pending if request.watches_client() && r.client.poll_gone(cx).is_ready() => {
+            Step::failed(None, client_gone(Activity::Connecting))
+        }
         Poll::Pending => Step::Wait(Attempt::Choosing(group, selection)),
         Poll::Ready(true) => {
             selection.restart();
@@ -191,6 +198,10 @@ fn choose<P: Protocol>(
         }
         Poll::Ready(false) => {
             state.unasked(group.name());
+            if let Some(pool) = group.processes() {
+                let status = pool.refuse(r);
+                return Step::failed(None, Failure::decided(status));
+            }
             let cause = Cause::Unavailable("no live upstreams".into());
             let failure = Failure::upstream(Activity::Connecting, cause);
             Step::failed(None, failure.retry_is(Retry::Never))
@@ -227,7 +238,7 @@ fn dial<P: Protocol>(
 ) -> Step {
     let name = peer.state.peer();
     dlog!(r, "connect to {name}");
-    let queued = Queued::begin(request, &key);
+    let queued = Queued::begin(request, &key, &peer);
     match connect::dial(request.settings(), key, request.tls.as_ref(), &name) {
         Ok(Dialed::Made(link)) => send(request, r, peer, queued.join(link), cx),
         Ok(Dialed::Begun(dialing)) => Step::On(Attempt::Dialing(peer, dialing, queued)),

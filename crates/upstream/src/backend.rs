@@ -55,6 +55,19 @@ pub struct Passes {
     pub is_http2: bool,
 }
 
+/// A group whose one address is that of processes that the server runs itself: each connection leads to another of them.
+pub trait ProcessPool: Send + Sync {
+    /// How many processes there may be now.
+    fn count(&self) -> usize;
+
+    /// Whether a request whose process ended before its first byte, `elapsed_ms` after it was sent, is given to another one. It is
+    /// asked once per request.
+    fn retries(&self, r: &Request, elapsed_ms: u64) -> bool;
+
+    /// A request is refused because no process has a place for it: the status, and what the answer says besides.
+    fn refuse(&self, r: &mut Request) -> u16;
+}
+
 /// A group of servers.
 pub trait Backend: Send + Sync {
     /// Unique in the process: connections of one group serve no other.
@@ -87,6 +100,11 @@ pub trait Backend: Send + Sync {
     fn poll_place(&self, r: &mut Request, cx: &mut Context<'_>) -> Poll<bool> {
         let _ = (r, cx);
         Poll::Ready(false)
+    }
+
+    /// The server runs the group's processes itself, and gives out as many leases as there are.
+    fn processes(&self) -> Option<&dyn ProcessPool> {
+        None
     }
 }
 

@@ -11,7 +11,7 @@ use crate::scratch::{READ_BYTES, scratch};
 use crate::source::Source;
 use brisk_balance::Outcome;
 use brisk_http::limits::INTERIM_RESPONSES_MAX;
-use brisk_net::{Activity, Cause, Failure};
+use brisk_net::{Activity, Cause, Failure, Retry};
 use brisk_server::core::LogLevel;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -365,7 +365,11 @@ impl Exchange {
         match std::mem::replace(&mut self.request, RequestSide::Sent) {
             RequestSide::Abandoned(error) => {
                 let cause = Cause::Call { call: "send()".into(), error };
-                Some(Failure::upstream(Activity::SendingRequest, cause))
+                let failure = Failure::upstream(Activity::SendingRequest, cause);
+                let mut sent = 0;
+                self.peer.state.note(|attempt| sent = attempt.sent);
+                // As in nginx, a server that has got no byte has not looked at the request.
+                Some(if sent == 0 { failure.retry_is(Retry::Safe) } else { failure })
             }
             other => {
                 self.request = other;

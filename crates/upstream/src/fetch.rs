@@ -135,8 +135,17 @@ impl<P: Protocol> UpstreamRequest<P> {
         if is_disabled {
             rlog!(r, Warn, "upstream server temporarily disabled while connecting to upstream");
         }
-        if is_reused && condition == next::ERROR {
-            selection.add_try();
+        match peer.group.processes() {
+            // Nothing has looked at the request: the process ended between two requests.
+            Some(_) if failure.retry() == Retry::Safe => selection.add_try(),
+            Some(pool) => {
+                let may = condition == next::ERROR && !self.was_retried.replace(true);
+                if may && pool.retries(r, peer.elapsed_ms()) {
+                    selection.add_try();
+                }
+            }
+            None if is_reused && condition == next::ERROR => selection.add_try(),
+            None => {}
         }
         let tries = selection.tries();
         let goes_on = self.may_retry(r, &selection, tries, condition, failure.retry());

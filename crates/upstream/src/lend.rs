@@ -7,7 +7,7 @@
 use crate::backend::{Backend, Keepalive};
 use crate::limits::LENT_ASKED_MAX;
 use crate::link::{Key, Link, Stream};
-use crate::occupancy::Occupancy;
+use crate::occupancy::Connected;
 use crate::pool;
 use brisk_balance::Endpoint;
 use brisk_net::{Io, Loop, Mailbox, timeout};
@@ -46,7 +46,7 @@ struct Passed {
     fd: OwnedFd,
     requests: u64,
     started_ms: u64,
-    occupancy: Option<Arc<Occupancy>>,
+    occupancy: Option<Connected>,
 }
 
 /// One question and its answer.

@@ -1,7 +1,7 @@
 //! One connection to a back end.
 
 use crate::http2::Session;
-use crate::occupancy::{Occupancy, Patience, Wait};
+use crate::occupancy::{Connected, Patience, Wait};
 use crate::scratch::scratch;
 use brisk_balance::Endpoint;
 use brisk_net::{Deadline, clock};
@@ -68,7 +68,7 @@ pub struct Link {
     pub(crate) session: Option<Box<Session>>,
     pub(crate) alarm: Option<Arc<Alarm>>,
     /// The connection occupies a process of its server.
-    pub(crate) occupancy: Option<Arc<Occupancy>>,
+    pub(crate) occupancy: Option<Connected>,
     /// Until the first byte of its first answer.
     pub(crate) wait: Option<Wait>,
 }

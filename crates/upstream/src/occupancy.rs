@@ -10,6 +10,7 @@ use brisk_balance::Endpoint;
 use brisk_net::{Sleep, clock, sleep_until};
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future as _;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,6 +34,10 @@ pub(crate) struct Occupancy {
     generation: AtomicU64,
     /// The tasks that close them, one per thread that keeps any.
     keepers: Mutex<Vec<Waker>>,
+    /// The processes, where they are counted; 0: nothing is known of them.
+    processes: AtomicUsize,
+    /// Connections, idle or not, where processes are counted.
+    open: AtomicUsize,
 }
 
 static ADDRESSES: LazyLock<Mutex<HashMap<Endpoint, Weak<Occupancy>>>> = LazyLock::new(Mutex::default);
@@ -50,9 +55,15 @@ impl Occupancy {
         new
     }
 
+    /// There are so many processes: with no more connections than that, nobody waits for one, however slow answers are.
+    pub fn has_processes(&self, count: usize) {
+        self.processes.store(count, Ordering::Relaxed);
+    }
+
     /// Whether a connection may become idle.
     pub fn is_free(&self, now_ms: u64) -> bool {
-        self.waiting().first().is_none_or(|(since_ms, _)| now_ms < since_ms + GRACE_MS)
+        self.open.load(Ordering::Relaxed) <= self.processes.load(Ordering::Relaxed)
+            || self.waiting().first().is_none_or(|(since_ms, _)| now_ms < since_ms + GRACE_MS)
     }
 
     fn waiting(&self) -> MutexGuard<'_, BTreeSet<(u64, u64)>> {
@@ -69,6 +80,31 @@ impl Occupancy {
         self.generation.fetch_add(1, Ordering::SeqCst);
         let keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
         keepers.iter().for_each(Waker::wake_by_ref);
+    }
+}
+
+/// A connection, from the moment it is made to its end, on whatever thread.
+pub(crate) struct Connected(Arc<Occupancy>);
+
+impl Connected {
+    /// One more connection.
+    pub fn begin(of: Arc<Occupancy>) -> Connected {
+        of.open.fetch_add(1, Ordering::Relaxed);
+        Connected(of)
+    }
+}
+
+impl Deref for Connected {
+    type Target = Arc<Occupancy>;
+
+    fn deref(&self) -> &Arc<Occupancy> {
+        &self.0
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -180,6 +216,21 @@ mod tests {
         assert!(same.is_free(14) && !same.is_free(15));
         drop(later);
         assert!(same.is_free(15));
+    }
+
+    #[test]
+    fn slow_answers_count_only_where_processes_are_not_counted() {
+        let occupancy = Occupancy::of(&address("/counted"));
+        let _wait = Wait::begin(&occupancy, 10);
+        let open: Vec<Connected> = (0..3).map(|_| Connected::begin(occupancy.clone())).collect();
+        assert!(!occupancy.is_free(50));
+        occupancy.has_processes(3);
+        assert!(occupancy.is_free(50));
+        let more = Connected::begin(occupancy.clone());
+        assert!(!occupancy.is_free(50), "one of the connections has no process");
+        drop(more);
+        assert!(occupancy.is_free(50));
+        drop(open);
     }
 
     #[test]

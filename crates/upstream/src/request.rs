@@ -20,6 +20,7 @@ use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use brisk_server::{dlog, rlog};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) struct UpstreamRequest<P: Protocol> {
     pub payload: Payload,
     /// Of the first attempt, in milliseconds of [`clock::mono_ms`].
     pub started_ms: u64,
+    /// A process ended over it, and another one was asked ([`ProcessPool`](crate::backend::ProcessPool)).
+    pub was_retried: Cell<bool>,
     ask: Ask,
     way: P::Way,
     shape: BodyShape,
@@ -60,7 +63,10 @@ impl<P: Protocol> UpstreamRequest<P> {
         let Target { peers, tls, way, scheme, uri } = engine.protocol.target(r, &ask).map_err(decided)?;
         let state = State::begin(r, scheme, uri);
         let started_ms = clock::mono_ms();
-        Ok((UpstreamRequest { engine, tls, state, payload, started_ms, ask, way, shape }, peers))
+        let was_retried = Cell::new(false);
+        let request =
+            UpstreamRequest { engine, tls, state, payload, started_ms, was_retried, ask, way, shape };
+        Ok((request, peers))
     }
 
     /// The location's settings.

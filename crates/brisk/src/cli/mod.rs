@@ -6,7 +6,7 @@ mod help;
 mod man;
 mod nginx;
 
-use crate::{cache, directives, log, serve, upstream};
+use crate::{cache, directives, log, php, serve, upstream};
 use brisk_cli::Entry;
 use brisk_drive::{get, page, probe, scenario};
 use brisk_load::cli::{COMPARE, DIFF, bench};
@@ -26,6 +26,7 @@ const COMMANDS: &[Entry] = &[
     brisk_drive::old::ALL[3],
     cache::CACHE,
     upstream::UPSTREAM,
+    php::PHP,
     log::LOG,
     directives::DIRECTIVES,
     directives::VARIABLES,

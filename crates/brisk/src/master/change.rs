@@ -50,10 +50,11 @@ impl Master {
         let warnings = host::make_folders(&snap).map_err(told)?;
         warnings.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
         let (logs, fresh) = claim(&self.paths, &snap, &self.sockets).map_err(told)?;
+        let pools = self.pools.prepare(&snap).map_err(told)?;
         fault::step("reload-claimed");
         let current = Current::new(&snap, bundle, logs);
         let certificates = certificates::sources(&snap);
-        Ok((snap, Next { current, fresh, generation: self.generation + 1, certificates }))
+        Ok((snap, Next { current, fresh, generation: self.generation + 1, certificates, pools }))
     }
 
     fn begin_change(&mut self, snap: Snapshot, next: Box<Next>) {
@@ -224,10 +225,11 @@ impl Master {
     }
 
     fn adopt(&mut self, next: Next) {
-        let Next { current, fresh, generation, certificates } = next;
+        let Next { current, fresh, generation, certificates, pools } = next;
         self.sockets.commit(&current.addresses, fresh);
         self.current = current;
         self.certificates = Certificates::new(certificates);
+        self.pools.commit(pools);
         self.lead_errors();
         self.generation = generation;
         let pid_path = pid_file(&self.paths, &self.current.main);

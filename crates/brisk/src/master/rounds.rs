@@ -69,6 +69,7 @@ impl Master {
     /// Opens all logs again by name. When the caller is answered nothing is written to the old files any more.
     pub(super) fn reopen(&mut self, call: Option<Call>) {
         self.log(LogLevel::Notice, "reopening logs");
+        self.pools.reopen();
         let mut problem = None;
         let mut opened: Vec<(LogTarget, OwnedFd)> = Vec::new();
         let wanted = self.current.logs.iter().map(|log| &log.target);

@@ -8,6 +8,7 @@ use crate::channel::Channel;
 use crate::config::Paths;
 use crate::control::{Call, Control};
 use crate::keeper::Keeper;
+use crate::pools::{self, Pools};
 use crate::sockets::{Fresh, Sockets};
 use crate::takeover::{Adoption, Token};
 use crate::upgrade::Predecessor;
@@ -28,6 +29,8 @@ pub struct Master {
     pub sockets: Sockets,
     pub workers: Family<Link>,
     pub certificates: Certificates,
+    /// PHP pools.
+    pub pools: Pools,
     pub generation: u64,
     pub pid_path: String,
     pub control: Option<Control>,
@@ -110,6 +113,8 @@ pub struct Next {
     pub fresh: Fresh,
     pub generation: u64,
     pub certificates: Vec<Arc<Source>>,
+    /// Its PHP pools.
+    pub pools: pools::Next,
 }
 
 /// A reload under way. Its callers are kept beside it: a child that is forked meanwhile must be able to let go of them.

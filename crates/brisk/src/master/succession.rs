@@ -49,6 +49,7 @@ impl Master {
             self.roll_back();
         }
         upgrade::failed(&self.pid_path);
+        self.pools.rebind();
         self.log(LogLevel::Notice, "the new binary's process has ended; this one goes on");
     }
 

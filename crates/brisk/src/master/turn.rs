@@ -23,6 +23,7 @@ enum Source {
     Certificates,
     Predecessor,
     Adoptions,
+    Pools,
 }
 
 impl Master {
@@ -42,6 +43,8 @@ impl Master {
                 Source::Certificates => self.certificates.notice(),
                 Source::Predecessor => self.predecessor_has_ended(),
                 Source::Adoptions => self.proceed_with_adoptions(),
+                // They are looked at in every turn.
+                Source::Pools => {}
             }
         }
         self.do_what_is_due();
@@ -74,6 +77,7 @@ impl Master {
             add(Source::Predecessor, handle);
         }
         self.adoptions.iter().for_each(|adoption| add(Source::Adoptions, adoption.as_fd()));
+        self.pools.fds().for_each(|fd| add(Source::Pools, fd));
         let timeout = self.next_time().map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
@@ -95,7 +99,8 @@ impl Master {
         let answers = self.workers.iter().filter_map(|worker| worker.link.orders.next());
         let calls = self.calls.iter().map(|call| call.until);
         let adoptions = self.adoptions.iter().map(|adoption| adoption.until);
-        let others = self.workers.next(now).into_iter().chain(self.certificates.next());
+        let others =
+            self.workers.next(now).into_iter().chain(self.certificates.next()).chain(self.pools.next(now));
         answers.chain(calls).chain(adoptions).chain(others).min()
     }
 
@@ -106,6 +111,7 @@ impl Master {
         let now = Instant::now();
         self.calls.retain(|call| call.until > now);
         self.adoptions.retain(|adoption| adoption.until > now);
+        self.tend_pools();
         let late: Vec<Pid> = self.late(now);
         late.into_iter().for_each(|pid| self.give_up(pid, now));
         while let Some(due) = self.workers.due(now) {
@@ -159,6 +165,7 @@ impl Master {
             Asked::Reopen => self.reopen(Some(call)),
             Asked::Generation => call.answer(&Ok(self.generation.to_string())),
             Asked::Purge(order) => self.purge(&order, call),
+            Asked::PhpReload(pool) => self.pools.reload(&pool, call),
             Asked::Adopt => {
                 let me = rustix::process::getpid().as_raw_nonzero();
                 call.answer(&Err(format!("process {me} is its master")));

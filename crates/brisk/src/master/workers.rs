@@ -100,6 +100,7 @@ impl Master {
         self.adoptions.clear();
         (self.change, self.again, self.predecessor) = (None, None, None);
         self.workers.clear();
+        self.pools.forget();
         self.certificates = crate::certificates::Certificates::new(Vec::new());
         let current = next.as_ref().map_or(&self.current, |next| &next.current);
         let snap = snap.or_else(|| config::load_bundle(&self.paths, &current.bundle));
@@ -118,6 +119,7 @@ impl Master {
         self.sockets.close(false);
         if let Some(next) = next {
             next.fresh.close();
+            next.pools.forget();
         }
         let Ok(token) = self.token.copy() else { return 2 };
         let heir = Heir {
@@ -385,6 +387,9 @@ impl Master {
             };
             if self.successor == Some(pid) {
                 self.successor_has_ended();
+                continue;
+            }
+            if self.pools.gone(pid, &how, Instant::now()) {
                 continue;
             }
             // As PID 1 of a container, children of others end here too.

@@ -281,7 +281,7 @@ impl Servant {
                 let count = self.purge(&order);
                 call.answer(&Ok(count.to_string()));
             }
-            Asked::Reload | Asked::Reopen => call.answer(&Err(format!(
+            Asked::Reload | Asked::Reopen | Asked::PhpReload(_) => call.answer(&Err(format!(
                 "the master process {master} has ended, and this is for a master to do: start the server again, it takes over from the worker that serves"
             ))),
         }

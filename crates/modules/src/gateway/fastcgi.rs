@@ -1,8 +1,8 @@
 //! `ngx_http_fastcgi_module`: requests are answered by FastCGI applications, PHP above all.
 
 use super::records::{FastCgi, Question};
-use super::{Conf, Location, Own, initial};
-use crate::address::Schemes;
+use super::{Conf, Location, Own, Pass, initial, params};
+use crate::address::{Address, Fixed, Schemes};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_gateway::fastcgi::RequestWriter;
 use brisk_http::Method;
@@ -14,6 +14,7 @@ use brisk_server::plan::Plan;
 use brisk_server::regex::Regex;
 use brisk_server::request::Request;
 use brisk_server::vars::{Variable, VariableGet};
+use brisk_upstream::backend::Backend;
 use brisk_upstream::codec::{Codec, request_buffer};
 use brisk_upstream::conf::Settings;
 use brisk_upstream::origin::Ask;
@@ -134,6 +135,44 @@ impl Own for Fast {
     fn new() -> Fast {
         Fast { index: Arc::default(), split: None, catch: Arc::default(), keep_conn: false }
     }
+
+    fn keep(&mut self) {
+        self.keep_conn = true;
+    }
+}
+
+/// What a PHP pool is sent if no `fastcgi_param` is written: nginx's `fastcgi.conf`.
+const USUAL: &[(&str, &str)] = &[
+    ("SCRIPT_FILENAME", "$document_root$fastcgi_script_name"),
+    ("QUERY_STRING", "$query_string"),
+    ("REQUEST_METHOD", "$request_method"),
+    ("CONTENT_TYPE", "$content_type"),
+    ("CONTENT_LENGTH", "$content_length"),
+    ("SCRIPT_NAME", "$fastcgi_script_name"),
+    ("REQUEST_URI", "$request_uri"),
+    ("DOCUMENT_URI", "$document_uri"),
+    ("DOCUMENT_ROOT", "$document_root"),
+    ("SERVER_PROTOCOL", "$server_protocol"),
+    ("REQUEST_SCHEME", "$scheme"),
+    ("HTTPS", "$https"),
+    ("GATEWAY_INTERFACE", "CGI/1.1"),
+    ("SERVER_SOFTWARE", "nginx/$nginx_version"),
+    ("REMOTE_ADDR", "$remote_addr"),
+    ("REMOTE_PORT", "$remote_port"),
+    ("SERVER_ADDR", "$server_addr"),
+    ("SERVER_PORT", "$server_port"),
+    ("SERVER_NAME", "$server_name"),
+    ("REDIRECT_STATUS", "200"),
+];
+
+/// `php_pass`: the location's requests go to a pool of this server's.
+pub fn pass_to_pool(cx: &mut Cx<'_, '_>, d: &Directive, group: Arc<dyn Backend>) -> Result<(), Diag> {
+    let params = USUAL.iter().map(|param| params::usual(cx, d, *param)).collect::<Result<Vec<_>, _>>()?;
+    let fixed = Fixed { group, scheme: Fast::SCHEMES.plain, is_tls: false, host: "localhost".into() };
+    let host = params::host(cx, d)?;
+    let pass = Pass { address: Address::Fixed(fixed), host, pool: Some(Arc::new(params)) };
+    cx.conf_of_mut::<Conf<Fast>>().pass = Some(pass);
+    Ok(())
 }
 
 fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -47,6 +47,9 @@ pub trait Own: Clone + Send + Sync + Sized + 'static {
 
     fn new() -> Self;
 
+    /// The application is a pool of this server's: its connections are kept.
+    fn keep(&mut self) {}
+
     /// How back ends are spoken to over TLS, in the present block; for modules that can.
     fn tls(cx: &mut Cx<'_, '_>) -> Result<Option<Arc<PeerTls>>, Diag> {
         let _ = cx;
@@ -60,6 +63,8 @@ struct Pass {
     address: Address,
     /// `HTTP_HOST`, if no `*_param` sets it.
     host: Arc<Param>,
+    /// Of a PHP pool: what is sent if no `*_param` is written.
+    pool: Option<Arc<Vec<Arc<Param>>>>,
 }
 
 /// One module's configuration in one block.
@@ -82,7 +87,7 @@ fn initial<O: Own>() -> Arc<dyn ModuleConf> {
 
 /// `*_pass`.
 fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    let pass = Pass { host: params::host(cx, d)?, address: Address::parse(cx, d, &O::SCHEMES)? };
+    let pass = Pass { host: params::host(cx, d)?, address: Address::parse(cx, d, &O::SCHEMES)?, pool: None };
     cx.conf::<Conf<O>>().pass = Some(pass);
     Ok(())
 }
@@ -145,13 +150,21 @@ where
 {
     let conf = cx.conf_of::<Conf<O>>();
     let Some(pass) = &conf.pass else { return };
-    let params = List::new(&conf.module.params, &pass.host, conf.settings.pass_request_headers);
+    let own_params = match &pass.pool {
+        Some(usual) if conf.module.params.is_empty() => usual,
+        _ => &conf.module.params,
+    };
+    let params = List::new(own_params, &pass.host, conf.settings.pass_request_headers);
+    let mut own = conf.module.own.clone();
+    if pass.pool.is_some() {
+        own.keep();
+    }
     let location = Location {
         settings: conf.settings.clone(),
         params,
         address: pass.address.clone(),
         tls: conf.module.tls.clone(),
-        own: conf.module.own.clone(),
+        own,
     };
     let engine = Arc::new(Engine::new(location));
     let core = cx.conf_of::<CoreConf>();

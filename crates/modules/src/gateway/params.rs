@@ -26,6 +26,12 @@ pub fn parse(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Arc<Param>, Diag> {
     Ok(Arc::new(Param { name: d.arg(0).bytes().into(), value, if_not_empty }))
 }
 
+/// One that is no directive's.
+pub fn usual(cx: &mut Cx<'_, '_>, d: &Directive, (name, value): (&str, &str)) -> Result<Arc<Param>, Diag> {
+    let value = cx.template(&Token { value: value.as_bytes().into(), span: d.span, quoted: true })?;
+    Ok(Arc::new(Param { name: name.as_bytes().into(), value, if_not_empty: name == "HTTPS" }))
+}
+
 /// What is sent as `HTTP_HOST` if the configuration does not say otherwise: the host as the server understood it.
 pub fn host(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Arc<Param>, Diag> {
     let value = b"$host$is_request_port$request_port".as_slice().into();

@@ -1,10 +1,10 @@
 //! FastCGI as the engine's codec.
 
 use crate::limits::MESSAGE_BYTES_MAX;
-use brisk_gateway::fastcgi::{Demux, Event as Record, stdin_end, stdin_head};
+use brisk_gateway::fastcgi::{Demux, EndRequest, Event as Record, ProtocolStatus, stdin_end, stdin_head};
 use brisk_http::head::Parsed;
 use brisk_http::response::{CgiStart, RequestKind, ResponseFraming, ResponseHead, cgi_framing, parse_cgi};
-use brisk_net::Failure;
+use brisk_net::{Failure, Retry};
 use brisk_server::core::LogLevel;
 use brisk_upstream::codec::{Codec, Event, Step};
 use brisk_upstream::head::BackendHead;
@@ -137,7 +137,10 @@ impl Codec for FastCgi {
                     }
                 }
                 Record::StdoutEnd => answer.stdout_end()?,
-                Record::End(_) => return Ok(Step { used, event: answer.end(question)? }),
+                Record::End(end) => {
+                    answer.check_end(end)?;
+                    return Ok(Step { used, event: answer.end(question)? });
+                }
             }
         }
         Ok(Step { used, event: Event::NeedMore })
@@ -263,6 +266,18 @@ impl Answer {
         // The end of the request follows: an application is not cut off while it says so.
         self.stage = Stage::StreamEnded;
         self.check_body()
+    }
+
+    /// An application that says so has not looked at the request (FastCGI 1.0, 5.5).
+    fn check_end(&self, end: EndRequest) -> Result<(), Failure> {
+        let refuses =
+            matches!(end.protocol_status, ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex);
+        match &self.stage {
+            Stage::Head { bytes, .. } if refuses && bytes.is_empty() => {
+                Err(Failure::protocol("upstream refused the FastCGI request").retry_is(Retry::Safe))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn end(&mut self, question: &Question) -> Result<Event, Failure> {

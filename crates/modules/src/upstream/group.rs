@@ -60,11 +60,16 @@ pub(super) struct Groups(Mutex<HashMap<String, Arc<Group>>>);
 
 static IDS: AtomicU64 = AtomicU64::new(1);
 
+/// A number for a group, which no other one has ([`Backend::id`]).
+pub fn new_id() -> u64 {
+    IDS.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Upstream {
     pub(super) fn new(parts: Parts) -> Upstream {
         Upstream {
             parts,
-            id: IDS.fetch_add(1, Ordering::Relaxed),
+            id: new_id(),
             idle: AtomicUsize::new(0),
             is_checked: AtomicBool::new(false),
             drawn: AtomicU64::new(clock::now().unix_secs as u64),

@@ -21,7 +21,7 @@ mod stream;
 mod tests;
 pub mod vars;
 
-pub use group::Upstream;
+pub use group::{Upstream, new_id};
 pub use implicit::{Registry, at_run_time, find, implicit, may_reach_socket};
 pub use state::place;
 pub use stream::for_stream;

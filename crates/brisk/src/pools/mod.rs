@@ -1,0 +1,433 @@
+//! PHP pools, as the master process keeps them: a pool master per pool, its sockets, and what becomes of both at a reload.
+//!
+//! The listening socket is the server's: it stays open while a pool master is replaced, so that connections wait in the kernel
+//! meanwhile. Another pool master is started beside the old one and takes its place when it serves; the old one finishes what it has
+//! begun. What a pool is told and says is in the folder `php` of the repository.
+
+mod door;
+mod program;
+
+use crate::control::Call;
+use brisk_conf::Diag;
+use brisk_modules::php::{PoolSpec, Pools as Wanted};
+use brisk_net::sys::Confinement;
+use brisk_server::conf::Snapshot;
+use brisk_server::core::LogLevel;
+use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
+use door::Door;
+use program::Program;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::Signal;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A pool master that was told to end with the server has so long.
+const END_TIME: Duration = Duration::from_secs(12);
+
+const POLICY: Policy = Policy {
+    start_time_max: Duration::from_mins(1),
+    healthy_after: Duration::from_secs(1),
+    pause_min: Duration::from_millis(200),
+    pause_max: Duration::from_secs(5),
+};
+
+/// All pools.
+#[derive(Default)]
+pub struct Pools {
+    list: Vec<Pool>,
+    /// It ends with the server: the master and its workers have the end that is written to. Made with the first pool.
+    lifeline: Option<(PipeReader, PipeWriter)>,
+    /// What the log is to be told.
+    notes: Vec<(LogLevel, String)>,
+}
+
+struct Pool {
+    spec: Arc<PoolSpec>,
+    user: Option<String>,
+    workers_at_start: u32,
+    program: Program,
+    door: Door,
+    family: Family<Process>,
+    /// They wait for other processes to serve.
+    callers: Vec<Call>,
+    /// It is not in the configuration any more: it goes when its processes have ended.
+    is_leaving: bool,
+}
+
+/// A pool master.
+struct Process {
+    child: Child,
+    /// Until it has said that it serves.
+    ready: Option<PipeReader>,
+}
+
+/// What a configuration wants, with everything that could fail done. Dropped, it leaves nothing behind.
+pub struct Next {
+    pools: Vec<NextPool>,
+}
+
+impl Next {
+    /// In a worker that was forked: lets go of sockets.
+    pub fn forget(&mut self) {
+        self.pools.clear();
+    }
+}
+
+struct NextPool {
+    spec: Arc<PoolSpec>,
+    user: Option<String>,
+    workers_at_start: u32,
+    program: Program,
+    /// `None`: it is open already.
+    door: Option<Door>,
+}
+
+impl Pools {
+    /// Looks for what the configuration's pools need, and binds their sockets.
+    pub fn prepare(&self, snap: &Snapshot) -> Result<Next, Diag> {
+        let wanted = snap.data::<Wanted>().map(|wanted| wanted.0.as_slice()).unwrap_or_default();
+        if let (Some(spec), false) = (wanted.first(), snap.main.master_process) {
+            let text = format!(
+                "php_pool \"{}\" needs the master process, which starts its workers",
+                spec.settings.pool
+            );
+            return Err(
+                Diag::global(text).help("leave \"master_process off\" out, or use PHP-FPM with fastcgi_pass")
+            );
+        }
+        let owner = crate::host::identity(&snap.main)?;
+        let user = owner.as_ref().map(|owner| owner.name().to_string());
+        let workers_at_start = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let pools = wanted.iter().map(|spec| {
+            let have = self.list.iter().find(|pool| pool.spec.socket == spec.socket);
+            let door = match have {
+                Some(_) => None,
+                None => Some(Door::open(spec, owner.as_ref().map(crate::host::Identity::ids))?),
+            };
+            let program = Program::find(&spec.settings)?;
+            Ok(NextPool { spec: spec.clone(), user: user.clone(), workers_at_start, program, door })
+        });
+        Ok(Next { pools: pools.collect::<Result<_, Diag>>()? })
+    }
+
+    /// From now on these pools are wanted.
+    pub fn commit(&mut self, next: Next) {
+        for pool in &mut self.list {
+            if !next.pools.iter().any(|want| want.spec.socket == pool.spec.socket) {
+                pool.leave();
+            }
+        }
+        for want in next.pools {
+            let NextPool { spec, user, workers_at_start, program, door } = want;
+            if let Some(pool) = self.list.iter_mut().find(|pool| pool.spec.socket == spec.socket) {
+                let is_same = pool.spec.settings == spec.settings
+                    && pool.program == program
+                    && pool.user == user
+                    && !pool.is_leaving;
+                (pool.spec, pool.program, pool.user, pool.is_leaving) = (spec, program, user, false);
+                if !is_same {
+                    pool.replace();
+                }
+                continue;
+            }
+            let Some(door) = door else { continue };
+            let mut family = Family::new(POLICY);
+            family.want(true);
+            self.list.push(Pool {
+                spec,
+                user,
+                workers_at_start,
+                program,
+                door,
+                family,
+                callers: Vec::new(),
+                is_leaving: false,
+            });
+        }
+    }
+
+    /// Has other processes take the place of a pool's, as after a change of its code. The caller is answered when they serve, or why
+    /// they do not.
+    pub fn reload(&mut self, name: &str, call: Call) {
+        let known: Vec<&str> = self.list.iter().map(Pool::name).collect();
+        let known = known.join(", ");
+        match self.list.iter_mut().find(|pool| pool.name() == name && !pool.is_leaving) {
+            Some(pool) => {
+                call.waits_for("the pool's new processes to serve");
+                pool.callers.push(call);
+                pool.replace();
+            }
+            None if known.is_empty() => call.answer(&Err("the configuration has no php_pool".into())),
+            None => call.answer(&Err(format!("there is no php_pool \"{name}\"; there is {known}"))),
+        }
+    }
+
+    /// The server ends: no pool is wanted any more.
+    pub fn end(&mut self, at_once: bool) {
+        let signal = if at_once { Signal::TERM } else { Signal::QUIT };
+        for pool in &mut self.list {
+            pool.is_leaving = true;
+            pool.family.want(false);
+            let until = Instant::now() + END_TIME;
+            for pid in pool.family.pids() {
+                pool.signal(pid, signal);
+                pool.family.draining(pid, Some(until));
+            }
+        }
+    }
+
+    /// Whether [`Pools::end`] was called.
+    pub fn is_ending(&self) -> bool {
+        self.list.iter().all(|pool| pool.is_leaving)
+    }
+
+    /// Whether no process is left.
+    pub fn is_empty(&self) -> bool {
+        self.list.iter().all(|pool| pool.family.is_empty())
+    }
+
+    /// Their logs are opened again.
+    pub fn reopen(&self) {
+        for pool in &self.list {
+            pool.family.iter().for_each(|process| process.link.child.signal(Signal::USR1));
+        }
+    }
+
+    /// Another server has taken the names of sockets, and has ended: they are taken back.
+    pub fn rebind(&mut self) {
+        for pool in &mut self.list {
+            if pool.is_leaving || pool.door.is_named() {
+                continue;
+            }
+            match pool.door.again() {
+                Ok(door) => {
+                    pool.door = door;
+                    pool.replace();
+                }
+                Err(error) => {
+                    let text =
+                        format!("binding the socket of PHP pool \"{}\" again failed ({error})", pool.name());
+                    self.notes.push((LogLevel::Alert, text));
+                }
+            }
+        }
+    }
+
+    /// In a worker that was forked: lets go of everything but the sign that the server lives.
+    pub fn forget(&mut self) {
+        for pool in &mut self.list {
+            pool.family.clear();
+        }
+        self.list.clear();
+        self.notes.clear();
+    }
+
+    /// What becomes readable when there is something to be done.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let processes = self.list.iter().flat_map(|pool| pool.family.iter());
+        processes.flat_map(|process| {
+            let output = (!process.link.child.output.is_closed()).then(|| process.link.child.output.as_fd());
+            process.link.ready.as_ref().map(AsFd::as_fd).into_iter().chain(output)
+        })
+    }
+
+    /// When [`Pools::turn`] is to be called at the latest.
+    pub fn next(&self, now: Instant) -> Option<Instant> {
+        self.list.iter().filter_map(|pool| pool.family.next(now)).min()
+    }
+
+    /// Reads what processes say, and does what is due.
+    pub fn turn(&mut self, now: Instant) {
+        for at in 0..self.list.len() {
+            self.read(at);
+            while let Some(due) = self.list[at].family.due(now) {
+                match due {
+                    Due::Start => self.start(at, now),
+                    Due::StartOverdue(pid) => {
+                        let pool = &mut self.list[at];
+                        pool.signal(pid, Signal::KILL);
+                        pool.family.gave_up_start(pid, now);
+                        let text =
+                            format!("the master {pid} of PHP pool \"{}\" did not start in time", pool.name());
+                        self.notes.push((LogLevel::Alert, text));
+                    }
+                    Due::EndOverdue(pid) => {
+                        let pool = &mut self.list[at];
+                        pool.signal(pid, Signal::KILL);
+                        pool.family.killed(pid);
+                    }
+                }
+            }
+        }
+        self.list.retain(|pool| !pool.is_leaving || !pool.family.is_empty());
+    }
+
+    /// A child has ended. False if it is no pool's.
+    pub fn gone(&mut self, pid: Pid, how: &str, now: Instant) -> bool {
+        let Some(at) = self.list.iter().position(|pool| pool.family.get(pid).is_some()) else {
+            return false;
+        };
+        self.read(at);
+        let pool = &mut self.list[at];
+        let Some(gone) = pool.family.gone(pid, now) else { return false };
+        let was_told = matches!(gone.state, State::Draining { .. } | State::Killed);
+        let level = if was_told { LogLevel::Notice } else { LogLevel::Alert };
+        let text = format!("the master {pid} of PHP pool \"{}\" {how}", pool.name());
+        if matches!(gone.state, State::Starting { .. } | State::Killed) {
+            pool.answer(&Err(format!("{text}; the error log says why, and the processes before go on")));
+        }
+        self.notes.push((level, text));
+        true
+    }
+
+    /// What is to be logged since the last call.
+    pub fn notes(&mut self) -> Vec<(LogLevel, String)> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn read(&mut self, at: usize) {
+        let pool = &mut self.list[at];
+        let (mut ready, mut notes) = (Vec::new(), Vec::new());
+        for process in pool.family.iter_mut() {
+            let (pid, process) = (process.pid, &mut process.link);
+            process.child.output.lines(|line| notes.push(note(line)));
+            let mut text = [0; 64];
+            match process.ready.as_mut().map(|pipe| pipe.read(&mut text)) {
+                Some(Ok(0)) => process.ready = None,
+                Some(Ok(count)) if text[..count].starts_with(b"ready") => {
+                    process.ready = None;
+                    ready.push(pid);
+                }
+                _ => {}
+            }
+        }
+        let name = pool.name().to_string();
+        for pid in ready {
+            pool.family.ready(pid);
+            notes.push((LogLevel::Notice, format!("the master {pid} of PHP pool \"{name}\" serves")));
+            pool.retire_others(pid);
+            pool.answer(&Ok(format!("process {pid}")));
+        }
+        self.notes.append(&mut notes);
+    }
+
+    fn start(&mut self, at: usize, now: Instant) {
+        let started = self.lifeline().and_then(|lifeline| self.list[at].start(lifeline));
+        let pool = &mut self.list[at];
+        let name = pool.name().to_string();
+        match started {
+            Ok(process) => {
+                let pid = process.child.pid;
+                pool.family.started(pid, process, now);
+                self.notes.push((LogLevel::Notice, format!("start the master {pid} of PHP pool \"{name}\"")));
+            }
+            Err(error) => {
+                pool.family.start_failed(now);
+                pool.answer(&Err(format!("starting the pool's processes failed ({error})")));
+                let program = pool.program.path.display();
+                let text = format!("starting \"{program}\" for PHP pool \"{name}\" failed ({error})");
+                self.notes.push((LogLevel::Alert, text));
+            }
+        }
+    }
+
+    fn lifeline(&mut self) -> io::Result<OwnedFd> {
+        if self.lifeline.is_none() {
+            self.lifeline = Some(io::pipe()?);
+        }
+        match &self.lifeline {
+            Some((reader, _)) => Ok(reader.try_clone()?.into()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+/// A line of a pool master, `[LEVEL] TEXT`; others come from libraries.
+fn note(line: &str) -> (LogLevel, String) {
+    let levels = [
+        ("[notice] ", LogLevel::Notice),
+        ("[warn] ", LogLevel::Warn),
+        ("[error] ", LogLevel::Error),
+        ("[alert] ", LogLevel::Alert),
+    ];
+    let known = levels.iter().find_map(|(head, level)| Some((*level, line.strip_prefix(head)?.to_string())));
+    known.unwrap_or_else(|| (LogLevel::Error, format!("PHP: {line}")))
+}
+
+impl Pool {
+    fn name(&self) -> &str {
+        &self.spec.settings.pool
+    }
+
+    fn signal(&self, pid: Pid, signal: Signal) {
+        if let Some(process) = self.family.get(pid) {
+            process.link.child.signal(signal);
+        }
+    }
+
+    fn answer(&mut self, answer: &Result<String, String>) {
+        std::mem::take(&mut self.callers).into_iter().for_each(|call| call.answer(answer));
+    }
+
+    /// Another process is to be started; those that serve go on until it does.
+    fn replace(&mut self) {
+        self.family.want(true);
+        for pid in self.family.pids() {
+            self.family.stuck(pid);
+        }
+    }
+
+    fn retire_others(&mut self, pid: Pid) {
+        for other in self.family.pids().into_iter().filter(|other| *other != pid) {
+            self.signal(other, Signal::QUIT);
+            self.family.draining(other, None);
+        }
+    }
+
+    /// No request comes any more.
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        self.family.want(false);
+        for pid in self.family.pids() {
+            self.signal(pid, Signal::QUIT);
+            self.family.draining(pid, None);
+        }
+    }
+
+    fn start(&self, lifeline: OwnedFd) -> io::Result<Process> {
+        let (reader, writer) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        let ini = self.program.ini(&self.spec.settings);
+        let ini = (ini.0.as_deref(), ini.1.as_deref());
+        let text = self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start);
+        let mut settings = std::fs::File::from(memfd_create("brisk-php", MemfdFlags::CLOEXEC)?);
+        settings.write_all(text.as_bytes())?;
+        settings.rewind()?;
+        let [listener, control] = self.door.copies()?;
+        let mut command = Command::new(&self.program.path);
+        // The name is for ps until the pool master has a title, and makes room for that.
+        command.args(["--pool", &format!("{:32}", self.name())]);
+        let confinement = Confinement {
+            account: None,
+            limits: Vec::new(),
+            death_signal: None,
+            descriptors: vec![listener, control, lifeline, writer.into(), settings.into()],
+        };
+        let child = Child::start(command, confinement)?;
+        Ok(Process { child, ready: Some(reader) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_their_levels() {
+        assert_eq!(note("[warn] a pool"), (LogLevel::Warn, "a pool".into()));
+        assert_eq!(note("Segmentation"), (LogLevel::Error, "PHP: Segmentation".into()));
+    }
+}

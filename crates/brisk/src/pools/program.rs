@@ -1,0 +1,106 @@
+//! The program of pool masters, one per version of PHP, and the php.ini that it reads.
+
+use brisk_conf::Diag;
+use brisk_php::Settings;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// The beginning of its name; the version of PHP follows.
+const NAME: &str = "brisk-php";
+
+/// A program that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The version of PHP that it embeds, as `8.2`.
+    version: String,
+}
+
+impl Program {
+    /// The program of the pool's version; of the highest version if it does not say.
+    pub fn find(settings: &Settings) -> Result<Program, Diag> {
+        let found = choose(folders().iter().flat_map(|folder| programs(folder)), settings.version.as_deref());
+        found.ok_or_else(|| {
+            let (name, version) = (&settings.pool, settings.version.as_deref());
+            let wanted = version.map_or_else(String::new, |version| format!(" for PHP {version}"));
+            let text = format!("php_pool \"{name}\" needs the program {NAME}{}, which is not installed", version.unwrap_or("VERSION"));
+            let folders: Vec<String> = folders().iter().map(|folder| folder.display().to_string()).collect();
+            Diag::global(text).help(format!(
+                "build it{wanted} with \"make php\" (Debian: php-dev and libphp-embed), or use PHP-FPM with fastcgi_pass; it is looked for in {}",
+                folders.join(", ")
+            ))
+        })
+    }
+
+    /// The file and folder of settings that PHP reads: the pool's, else those that FPM of this version has.
+    pub fn ini(&self, settings: &Settings) -> (Option<String>, Option<String>) {
+        if let Some(file) = settings.php_ini() {
+            let folder = Path::new(file).with_file_name("conf.d");
+            return (Some(file.into()), folder.is_dir().then(|| folder.display().to_string()));
+        }
+        for kind in ["fpm", "embed", "cgi", "cli"] {
+            let base = format!("/etc/php/{}/{kind}", self.version);
+            let (file, folder) = (format!("{base}/php.ini"), format!("{base}/conf.d"));
+            if Path::new(&file).is_file() {
+                return (Some(file), Path::new(&folder).is_dir().then_some(folder));
+            }
+        }
+        (None, None)
+    }
+}
+
+/// Beside the server's own program, where it was built, and where packages put it.
+fn folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Some(own) = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_path_buf())) {
+        folders.extend([own.clone(), own.join("../php"), own.join("../lib/brisk")]);
+    }
+    folders.extend([PathBuf::from("/usr/lib/brisk"), PathBuf::from("/usr/local/lib/brisk")]);
+    folders
+}
+
+fn programs(folder: &Path) -> Vec<Program> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let program = |name: &OsStr| {
+        let version = name.to_str()?.strip_prefix(NAME)?.to_string();
+        numbers(&version)?;
+        Some(Program { path: folder.join(name), version })
+    };
+    entries.flatten().filter_map(|entry| program(&entry.file_name())).collect()
+}
+
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let (major, minor) = version.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The first of this version, or of the highest.
+fn choose(all: impl Iterator<Item = Program>, version: Option<&str>) -> Option<Program> {
+    let mut best: Option<Program> = None;
+    for program in all.filter(|program| version.is_none_or(|version| program.version == version)) {
+        if best.as_ref().is_none_or(|best| numbers(&program.version) > numbers(&best.version)) {
+            best = Some(program);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_that_is_asked_for_or_the_highest() {
+        let all = || {
+            ["a/8.2", "b/8.2", "b/8.10", "b/8.4"].iter().map(|path| {
+                let path = PathBuf::from(path);
+                Program { version: path.file_name().unwrap().to_str().unwrap().into(), path }
+            })
+        };
+        let path = |version| choose(all(), version).map(|program| program.path.display().to_string());
+        assert_eq!(path(Some("8.2")).as_deref(), Some("a/8.2"));
+        assert_eq!(path(None).as_deref(), Some("b/8.10"));
+        assert_eq!(path(Some("7.4")), None);
+    }
+}

@@ -1,0 +1,10 @@
+//! PHP pools: processes of PHP that the server runs itself.
+
+#[path = "php_pool/life.rs"]
+mod life;
+#[path = "php_pool/line.rs"]
+mod line;
+#[path = "php_pool/requests.rs"]
+mod requests;
+#[path = "php_pool/site.rs"]
+mod site;

@@ -1,0 +1,224 @@
+//! A pool as requests see it: one address, as many places as there may be workers, and a line in which requests wait for one.
+
+use super::PoolSpec;
+use brisk_balance::{Ask, Endpoint, Group, Lease, Method, Selection, ServerSpec};
+use brisk_http::Method as HttpMethod;
+use brisk_net::{Sleep, clock, sleep_until};
+use brisk_php::limits::{QUEUE_REQUESTS_PER_WORKER, QUEUE_TARGET};
+use brisk_php::{Line, Verdict};
+use brisk_server::request::Request;
+use brisk_upstream::backend::{Backend, Keepalive, ProcessPool};
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// See the module's head.
+pub(crate) struct Pool {
+    spec: Arc<PoolSpec>,
+    id: u64,
+    idle: AtomicUsize,
+    group: Arc<Group>,
+    waiting: Arc<Waiting>,
+    rate: Rate,
+}
+
+/// Requests that wait for a worker. It stands in the group's queue as the only one there, so it is woken when a place is free.
+struct Waiting(Mutex<Line<Waker>>);
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Line<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    /// Called with the group locked: the line never calls the group while it is locked itself.
+    fn wake_by_ref(self: &Arc<Self>) {
+        let next = self.lock().next_waker(clock::mono_ms()).cloned();
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+/// Requests that got a worker in the last full second.
+#[derive(Default)]
+struct Rate {
+    second: AtomicU64,
+    count: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Rate {
+    fn note(&self) {
+        let now = clock::mono_ms() / 1000;
+        if self.second.swap(now, Ordering::Relaxed) != now {
+            self.last.store(self.count.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn per_second(&self) -> u64 {
+        self.last.load(Ordering::Relaxed).max(self.count.load(Ordering::Relaxed)).max(1)
+    }
+}
+
+/// A request's place in the line; dropping it gives the place up.
+struct Place {
+    waiting: Arc<Waiting>,
+    ticket: u64,
+    deadline_ms: u64,
+    /// Until it is to look again: at the target, and at the deadline.
+    sleep: Sleep,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.waiting.lock().leave(self.ticket);
+        self.waiting.wake_by_ref();
+    }
+}
+
+impl Pool {
+    /// The pool of a configuration.
+    pub(super) fn new(spec: Arc<PoolSpec>) -> Pool {
+        let places = spec.settings.children_max();
+        let server = ServerSpec {
+            max_conns: places,
+            // Its processes are replaced one by one: it is never given up as a whole.
+            max_fails: 0,
+            ..ServerSpec::new(&spec.settings.pool, vec![Endpoint::Unix(spec.socket.clone())])
+        };
+        let group = Arc::new(Group::new(&spec.settings.pool, Method::RoundRobin, &[server]));
+        let waiting = Arc::new(Waiting(Mutex::new(Line::new(QUEUE_TARGET))));
+        group.enqueue(usize::MAX, &Waker::from(waiting.clone()));
+        let id = crate::upstream::new_id();
+        Pool { spec, id, idle: AtomicUsize::new(0), group, waiting, rate: Rate::default() }
+    }
+
+    fn places(&self) -> usize {
+        self.spec.settings.children_max() as usize
+    }
+
+    /// What a request in the line is to do now.
+    fn ask(&self, ticket: u64, waker: &Waker) -> Verdict {
+        let now_ms = clock::mono_ms();
+        let mut line = self.waiting.lock();
+        // A line of the usual length is left to its order and its time-out.
+        let late: Vec<Waker> = line
+            .shed_late(self.places() * QUEUE_REQUESTS_PER_WORKER as usize, now_ms)
+            .into_iter()
+            .cloned()
+            .collect();
+        let verdict = line.ask(ticket, now_ms, |have| have.clone_from(waker));
+        drop(line);
+        late.into_iter().for_each(Waker::wake);
+        verdict
+    }
+}
+
+fn leave(r: &mut Request) {
+    r.state.visit.get_mut::<Option<Place>>().take();
+}
+
+impl Backend for Pool {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.spec.settings.pool
+    }
+
+    /// A connection belongs to a worker for as long as both live: the worker ends it when it has answered enough.
+    fn keepalive(&self) -> Keepalive {
+        Keepalive { idle_max: self.places(), requests_max: u64::MAX, time_ms: u64::MAX, ..Keepalive::NONE }
+    }
+
+    fn idle(&self) -> &AtomicUsize {
+        &self.idle
+    }
+
+    fn selection(&self, r: &Request) -> Selection {
+        let ask = Ask { client: r.client_addr().ip(), ..Ask::default() };
+        Selection::new(self.group.clone(), ask, clock::mono_ms())
+    }
+
+    fn chosen(&self, r: &mut Request, _: &Lease) {
+        leave(r);
+        self.rate.note();
+    }
+
+    fn poll_place(&self, r: &mut Request, cx: &mut Context<'_>) -> Poll<bool> {
+        let queue = self.spec.settings.queue();
+        let now_ms = clock::mono_ms();
+        if r.state.visit.get_mut::<Option<Place>>().is_none() {
+            let Some(ticket) = self.waiting.lock().join(queue.max, now_ms, cx.waker().clone()) else {
+                return Poll::Ready(false);
+            };
+            let deadline_ms = now_ms + queue.timeout.as_millis() as u64;
+            let first = deadline_ms.min(now_ms + QUEUE_TARGET.as_millis() as u64 + 1);
+            let place =
+                Place { waiting: self.waiting.clone(), ticket, deadline_ms, sleep: sleep_until(first) };
+            *r.state.visit.get_mut::<Option<Place>>() = Some(place);
+        }
+        let Some(place) = r.state.visit.get_mut::<Option<Place>>() else { return Poll::Ready(false) };
+        let is_over = now_ms >= place.deadline_ms;
+        match self.ask(place.ticket, cx.waker()) {
+            Verdict::Shed => {
+                leave(r);
+                return Poll::Ready(false);
+            }
+            _ if is_over => {
+                leave(r);
+                return Poll::Ready(false);
+            }
+            Verdict::First if self.group.has_place(now_ms) => return Poll::Ready(true),
+            Verdict::First | Verdict::Waits => {}
+        }
+        while Pin::new(&mut place.sleep).poll(cx).is_ready() {
+            if clock::mono_ms() >= place.deadline_ms {
+                return Poll::Ready(true);
+            }
+            place.sleep = sleep_until(place.deadline_ms);
+        }
+        Poll::Pending
+    }
+
+    fn processes(&self) -> Option<&dyn ProcessPool> {
+        Some(self)
+    }
+}
+
+impl ProcessPool for Pool {
+    fn count(&self) -> usize {
+        self.places()
+    }
+
+    fn retries(&self, r: &Request, elapsed_ms: u64) -> bool {
+        let limit_ms = self.spec.settings.terminate_timeout().as_millis() as u64;
+        // A request that took so long was ended for that, and would take as long again.
+        let was_ended = limit_ms > 0 && elapsed_ms >= limit_ms;
+        let is_safe = matches!(r.sent_method(), HttpMethod::Get | HttpMethod::Head | HttpMethod::Options);
+        self.spec.settings.retries && is_safe && !was_ended
+    }
+
+    fn refuse(&self, r: &mut Request) -> u16 {
+        let waiting = self.waiting.lock().len();
+        let seconds = 1 + waiting as u64 / self.rate.per_second();
+        r.resp.set("Retry-After", seconds.to_string());
+        brisk_server::rlog!(
+            r,
+            Warn,
+            "PHP pool \"{}\" is overloaded: {waiting} requests wait, this one is refused",
+            self.name()
+        );
+        503
+    }
+}

@@ -1,0 +1,137 @@
+//! PHP pools: processes that the server runs itself. `php_pool` defines one, `php_pass` has its scripts answer requests.
+//!
+//! The module reads settings and gives requests to the pool; the master process starts the pool's processes from what is left in the
+//! snapshot ([`Pools`]). To requests a pool is a FastCGI application: everything that `fastcgi_…` directives say holds.
+
+mod backend;
+mod block;
+
+use crate::gateway::fastcgi;
+use backend::Pool;
+use brisk_conf::{Arity, Context, Diag, Directive, Risk};
+use brisk_php::Settings;
+use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_upstream::backend::Backend;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// `php_pool` and `php_pass`.
+pub static MODULE: Module =
+    Module { name: "php", rows: ROWS, conf: || Arc::new(Conf::default()), ..Module::EMPTY };
+
+static ROWS: &[Row] = &[
+    directive("php_pool")
+        .doc("A pool of PHP processes that Brisk runs. It takes FPM's settings, with or without \"pm.\", and queue, php, php_ini, php_retry; from= reads FPM's own pool file, whose pool of this name is taken, or its only one. What stands in the block counts more than the file.")
+        .in_(Context::HTTP)
+        .arity(Arity::between(1, 2).or_block())
+        .takes("NAME [from=FILE] [{ SETTING VALUE; ... }]")
+        .many()
+        .definition()
+        .risk(Risk::Resource)
+        .example("php_pool www { max_children 8; php_admin_value[memory_limit] 256M; queue 200 timeout=5s; }")
+        .set(pool),
+    directive("php_pass")
+        .doc("Has a pool's PHP answer. fastcgi_… directives hold for it; without any fastcgi_param it sends what nginx's fastcgi.conf sends.")
+        .in_(Context::LOCATION.or(Context::LOCATION_IF))
+        .takes("POOL")
+        .not_inherited()
+        .example("php_pass www;")
+        .set(pass),
+];
+
+/// The pools of a configuration, for the process that starts them ([`Snapshot::data`]).
+///
+/// [`Snapshot::data`]: brisk_host::snapshot::Snapshot::data
+#[derive(Default)]
+pub struct Pools(pub Vec<Arc<PoolSpec>>);
+
+/// What is known of a pool from the configuration.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// Its settings.
+    pub settings: Settings,
+    /// Where it takes requests.
+    pub socket: PathBuf,
+    /// Where it tells how it stands, and is told how many workers it is to have.
+    pub control: PathBuf,
+}
+
+/// The pools so far.
+#[derive(Clone, Default)]
+struct Conf {
+    pools: Arc<Vec<Arc<Pool>>>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+}
+
+fn pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let spec = Arc::new(block::read(cx, d)?);
+    let name = &spec.settings.pool;
+    if cx.conf::<Conf>().pools.iter().any(|have| have.name() == name) {
+        return Err(Diag::emerg(d.span, format!("duplicate php_pool \"{name}\""))
+            .help("each pool has a name of its own"));
+    }
+    let have = cx.global.data.iter().position(|data| data.is::<Pools>());
+    let mut all = match have {
+        Some(at) => {
+            cx.global.data.remove(at).downcast::<Pools>().map(|pools| pools.0.clone()).unwrap_or_default()
+        }
+        None => Vec::new(),
+    };
+    all.push(spec.clone());
+    cx.global.data.push(Arc::new(Pools(all)));
+    Arc::make_mut(&mut cx.conf::<Conf>().pools).push(Arc::new(Pool::new(spec)));
+    Ok(())
+}
+
+fn pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let pools = &cx.conf::<Conf>().pools;
+    let Some(pool) = pools.iter().find(|pool| pool.name() == token.str()).cloned() else {
+        let known: Vec<&str> = pools.iter().map(|pool| pool.name()).collect();
+        let help = match known.as_slice() {
+            [] => format!("define it in the http block: php_pool {} {{ }}", token.text()),
+            known => format!("there is {}", known.join(", ")),
+        };
+        return Err(Diag::emerg(token.span, format!("there is no php_pool \"{}\"", token.text())).help(help));
+    };
+    fastcgi::pass_to_pool(cx, d, pool)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{http, refused};
+
+    #[test]
+    fn pools_are_left_for_the_master() {
+        let snap =
+            http("php_pool a { pm static; max_children 3; } php_pool b { pm.max_requests 5; }").unwrap();
+        let pools = snap.data::<Pools>().unwrap();
+        let names: Vec<&str> = pools.0.iter().map(|pool| pool.settings.pool.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(pools.0[0].settings.children_max(), 3);
+        assert_ne!(pools.0[0].socket, pools.0[1].socket);
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        refused(&[
+            ("php_pool a { } php_pool a { }", "duplicate php_pool \"a\""),
+            ("php_pool a/b { }", "invalid name \"a/b\" of a PHP pool"),
+            ("php_pool a;", "php_pool \"a\" has neither a block nor a file"),
+            ("php_pool a to=b { }", "invalid parameter \"to=b\""),
+            ("php_pool a { pm many; }", "invalid value \"many\" of \"pm\""),
+            ("php_pool a { max_children; }", "invalid number of arguments"),
+            ("php_pool a { x { } }", "unexpected \"{\""),
+            ("server { location / { php_pass www; } }", "there is no php_pool \"www\""),
+            ("php_pool w { } server { location / { php_pass www; } }", "there is no php_pool \"www\""),
+        ]);
+    }
+}

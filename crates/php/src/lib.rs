@@ -1,0 +1,16 @@
+//! PHP pools as data: what a pool's settings mean, FPM's pool files, and how a pool's requests wait. No I/O and no clock.
+//!
+//! A pool is a master process that embeds PHP and forks workers. Its program is in the folder `php` of the repository; the server's
+//! master process starts one per pool and hands it [`Settings::encode`]d settings.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod limits;
+mod line;
+mod pool_file;
+mod settings;
+mod table;
+
+pub use line::{Line, Verdict};
+pub use pool_file::{Entry, FileError, section};
+pub use settings::{Manager, Problem, Queue, Settings};

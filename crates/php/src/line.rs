@@ -1,0 +1,220 @@
+//! The line of requests that wait for a worker of a pool.
+//!
+//! While the one that has waited longest has not waited longer than the target, it is served next. Beyond that the pool is overloaded:
+//! serving in order would make every answer late, so the newest is served first, and those that have waited longer than the target are
+//! turned away as soon as there are more of them than workers, the oldest first. What is served is thereby served in time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What becomes of a request that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is its turn, if a worker is free.
+    First,
+    /// It waits on.
+    Waits,
+    /// It is turned away.
+    Shed,
+}
+
+/// A request that waits. `W` is what wakes it.
+#[derive(Debug)]
+struct Waiter<W> {
+    ticket: u64,
+    since_ms: u64,
+    waker: W,
+    /// It was turned away, and has not been told yet.
+    is_shed: bool,
+}
+
+/// See the module's head. Times are milliseconds of one monotonic clock.
+#[derive(Debug)]
+pub struct Line<W> {
+    target_ms: u64,
+    /// The oldest first.
+    waiters: VecDeque<Waiter<W>>,
+    next_ticket: u64,
+    /// Requests that were turned away.
+    shed: u64,
+}
+
+impl<W> Line<W> {
+    /// A line in which nobody waits.
+    pub fn new(target: Duration) -> Line<W> {
+        Line { target_ms: target.as_millis() as u64, waiters: VecDeque::new(), next_ticket: 0, shed: 0 }
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiters.iter().filter(|waiter| !waiter.is_shed).count()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Requests that were turned away for having waited too long while others came.
+    pub fn shed(&self) -> u64 {
+        self.shed
+    }
+
+    /// Whether the one that has waited longest has waited longer than the target.
+    pub fn is_overloaded(&self, now_ms: u64) -> bool {
+        self.oldest().is_some_and(|waiter| now_ms.saturating_sub(waiter.since_ms) > self.target_ms)
+    }
+
+    fn oldest(&self) -> Option<&Waiter<W>> {
+        self.waiters.iter().find(|waiter| !waiter.is_shed)
+    }
+
+    /// A request begins to wait; gives its ticket. `None`: `max` wait already.
+    pub fn join(&mut self, max: usize, now_ms: u64, waker: W) -> Option<u64> {
+        if self.len() >= max {
+            return None;
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.waiters.push_back(Waiter { ticket, since_ms: now_ms, waker, is_shed: false });
+        Some(ticket)
+    }
+
+    /// What becomes of this request now; its waker is renewed by `renew`.
+    pub fn ask(&mut self, ticket: u64, now_ms: u64, renew: impl FnOnce(&mut W)) -> Verdict {
+        let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.ticket == ticket) else {
+            return Verdict::Shed;
+        };
+        renew(&mut waiter.waker);
+        if waiter.is_shed {
+            return Verdict::Shed;
+        }
+        if self.next(now_ms).is_some_and(|next| next.ticket == ticket) {
+            Verdict::First
+        } else {
+            Verdict::Waits
+        }
+    }
+
+    /// Whose turn it is.
+    fn next(&self, now_ms: u64) -> Option<&Waiter<W>> {
+        if self.is_overloaded(now_ms) {
+            self.waiters.iter().rev().find(|waiter| !waiter.is_shed)
+        } else {
+            self.oldest()
+        }
+    }
+
+    /// What wakes the request whose turn it is.
+    pub fn next_waker(&self, now_ms: u64) -> Option<&W> {
+        self.next(now_ms).map(|waiter| &waiter.waker)
+    }
+
+    /// Turns those away that have waited longer than the target while more than `keep` wait, the oldest first; gives what wakes them.
+    pub fn shed_late(&mut self, keep: usize, now_ms: u64) -> Vec<&W> {
+        let mut left = self.len();
+        let mut late = Vec::new();
+        for waiter in self.waiters.iter_mut().filter(|waiter| !waiter.is_shed) {
+            if left <= keep || now_ms.saturating_sub(waiter.since_ms) <= self.target_ms {
+                break;
+            }
+            waiter.is_shed = true;
+            self.shed += 1;
+            left -= 1;
+            late.push(&waiter.waker);
+        }
+        late
+    }
+
+    /// A request leaves: it was served, turned away, or its client has gone. False if it was not there.
+    pub fn leave(&mut self, ticket: u64) -> bool {
+        let before = self.waiters.len();
+        self.waiters.retain(|waiter| waiter.ticket != ticket);
+        self.waiters.len() < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Line<&'static str> {
+        Line::new(Duration::from_millis(100))
+    }
+
+    #[test]
+    fn in_order_below_the_target() {
+        let mut line = line();
+        let (a, b) = (line.join(9, 0, "a").unwrap(), line.join(9, 10, "b").unwrap());
+        assert_eq!((line.ask(a, 100, |_| ()), line.ask(b, 100, |_| ())), (Verdict::First, Verdict::Waits));
+        assert_eq!(line.next_waker(100), Some(&"a"));
+        assert!(line.leave(a) && !line.leave(a));
+        assert_eq!(line.ask(b, 100, |_| ()), Verdict::First);
+    }
+
+    #[test]
+    fn the_newest_first_above_it() {
+        let mut line = line();
+        let (a, b) = (line.join(9, 0, "a").unwrap(), line.join(9, 90, "b").unwrap());
+        assert!(line.is_overloaded(101));
+        assert_eq!((line.ask(a, 101, |_| ()), line.ask(b, 101, |_| ())), (Verdict::Waits, Verdict::First));
+        line.leave(a);
+        assert!(!line.is_overloaded(101), "who waits longest now has come later");
+    }
+
+    #[test]
+    fn a_full_line_takes_nobody() {
+        let mut line = line();
+        assert!(line.join(0, 0, "").is_none());
+        let a = line.join(1, 0, "a").unwrap();
+        assert!(line.join(1, 0, "b").is_none());
+        line.leave(a);
+        assert!(line.join(1, 0, "b").is_some());
+    }
+
+    #[test]
+    fn who_waits_too_long_is_turned_away_while_more_wait_than_can_be_served() {
+        let mut line = line();
+        let tickets: Vec<u64> = (0..5).map(|at| line.join(9, at * 30, "w").unwrap()).collect();
+        assert_eq!(line.shed_late(2, 100).len(), 0);
+        // At 161 ms the first three have waited for more than 100.
+        assert_eq!(line.shed_late(3, 161).len(), 2);
+        assert_eq!((line.len(), line.shed()), (3, 2));
+        assert_eq!(line.shed_late(1, 161).len(), 1);
+        assert_eq!(line.ask(tickets[0], 161, |_| ()), Verdict::Shed);
+        assert_eq!(line.ask(tickets[3], 161, |_| ()), Verdict::First);
+        // One that is not known any more is not let in.
+        line.leave(tickets[0]);
+        assert_eq!(line.ask(tickets[0], 161, |_| ()), Verdict::Shed);
+    }
+
+    /// Ten times as much as can be served: what is served has not waited longer than about the target.
+    #[test]
+    fn what_is_served_in_an_overload_is_served_in_time() {
+        let mut line: Line<()> = Line::new(Duration::from_millis(100));
+        let mut waiting: Vec<(u64, u64)> = Vec::new();
+        let (mut waits, mut served) = (Vec::new(), 0);
+        for now in 0..3_000_u64 {
+            // One comes per millisecond, one is served in ten.
+            if let Some(ticket) = line.join(200, now, ()) {
+                waiting.push((ticket, now));
+            }
+            line.shed_late(8, now);
+            waiting.retain(|(ticket, _)| {
+                line.ask(*ticket, now, |()| ()) != Verdict::Shed || !line.leave(*ticket)
+            });
+            if now % 10 == 0
+                && let Some(at) =
+                    waiting.iter().position(|(ticket, _)| line.ask(*ticket, now, |()| ()) == Verdict::First)
+            {
+                let (ticket, since) = waiting.remove(at);
+                line.leave(ticket);
+                waits.push(now - since);
+                served += 1;
+            }
+        }
+        waits.sort_unstable();
+        assert!(served >= 290, "{served}");
+        assert!(waits[waits.len() * 99 / 100] <= 101, "{:?}", waits.last());
+    }
+}

@@ -1,0 +1,542 @@
+//! What a pool's settings mean: checked one by one, then together, and handed to the pool master as lines.
+
+use crate::limits::{
+    CHILDREN_DEFAULT_MAX, QUEUE_REQUESTS_MAX, QUEUE_REQUESTS_PER_WORKER, QUEUE_TIMEOUT_DEFAULT,
+    TERMINATE_TIMEOUT_DEFAULT, TIME_MAX,
+};
+use crate::table::{self, Kind};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Who decides on the number of workers, and how (`pm`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Manager {
+    /// Always `max_children`.
+    Static,
+    /// As many as are busy, and some spare ones.
+    Dynamic,
+    /// As many as are needed, none when nothing is asked.
+    Ondemand,
+    /// The server finds the number.
+    #[default]
+    Auto,
+}
+
+impl Manager {
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Manager::Static => "static",
+            Manager::Dynamic => "dynamic",
+            Manager::Ondemand => "ondemand",
+            Manager::Auto => "auto",
+        }
+    }
+}
+
+/// `queue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// How many requests may wait for a worker.
+    pub max: usize,
+    /// How long each of them may.
+    pub timeout: Duration,
+}
+
+/// What is wrong with a setting, or worth knowing of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The pool cannot be made.
+    Error {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// It is without effect here.
+    Notice(String),
+}
+
+impl Problem {
+    fn error(message: impl Into<String>, help: impl Into<String>) -> Problem {
+        Problem::Error { message: message.into(), help: help.into() }
+    }
+}
+
+/// A pool's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The pool's name.
+    pub pool: String,
+    manager: Option<Manager>,
+    /// By their whole names; times in milliseconds.
+    values: BTreeMap<&'static str, String>,
+    extensions: Option<Vec<String>>,
+    suppressed: Vec<String>,
+    env: Vec<(String, String)>,
+    php: Vec<(String, String)>,
+    php_admin: Vec<(String, String)>,
+    queue: Option<Queue>,
+    /// `php`: the version of PHP, as `8.2`.
+    pub version: Option<String>,
+    /// `php_retry`.
+    pub retries: bool,
+    prefix: Option<String>,
+}
+
+impl Settings {
+    /// A pool of which only the name is known.
+    pub fn new(pool: &str) -> Settings {
+        Settings {
+            pool: pool.to_string(),
+            manager: None,
+            values: BTreeMap::new(),
+            extensions: None,
+            suppressed: Vec::new(),
+            env: Vec::new(),
+            php: Vec::new(),
+            php_admin: Vec::new(),
+            queue: None,
+            version: None,
+            retries: true,
+            prefix: None,
+        }
+    }
+
+    /// Takes one setting, by FPM's name, or one of Brisk's own. `value` is as written, its words joined by blanks.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
+        if value.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f) {
+            return Err(Problem::error(
+                format!("the value of \"{name}\" has a control character"),
+                "line feeds, carriage returns and NUL would end the setting, and begin another one",
+            ));
+        }
+        let value = value.replace("$pool", &self.pool);
+        if let Some((kind, key)) = name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+            return self.set_keyed(name, kind, key, value);
+        }
+        match name {
+            "pm" => self.manager = Some(manager(&value)?),
+            "security.limit_extensions" => {
+                self.extensions = Some(value.split_whitespace().map(str::to_string).collect());
+            }
+            "access.suppress_path" => self.suppressed.push(value),
+            "rlimit_core" => {
+                if value != "unlimited" {
+                    count(name, &value, 0, i64::MAX)?;
+                }
+                self.values.insert("rlimit_core", value);
+            }
+            "prefix" => self.prefix = Some(value),
+            "queue" => self.queue = Some(queue(&value)?),
+            "php" => self.version = Some(version(value)?),
+            "php_retry" => self.retries = flag(name, &value)?,
+            _ => return self.set_row(name, &value),
+        }
+        Ok(())
+    }
+
+    fn set_keyed(&mut self, name: &str, kind: &str, key: &str, value: String) -> Result<(), Problem> {
+        if kind == "access.suppress_path" && key.is_empty() {
+            self.suppressed.push(value);
+            return Ok(());
+        }
+        let is_name = |key: &str| {
+            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic() && !b"=\"'[];".contains(&byte))
+        };
+        if !is_name(key) {
+            return Err(Problem::error(
+                format!("\"{name}\" has no name in its brackets"),
+                "write env[NAME], php_value[NAME] …",
+            ));
+        }
+        let list = match kind {
+            "env" => &mut self.env,
+            "php_value" | "php_flag" => &mut self.php,
+            "php_admin_value" | "php_admin_flag" => &mut self.php_admin,
+            _ => return Err(unknown(name)),
+        };
+        let value = match kind {
+            "php_flag" | "php_admin_flag" => if flag(name, &value)? { "1" } else { "0" }.to_string(),
+            _ => value,
+        };
+        list.retain(|(have, _)| have != key || key == "extension");
+        list.push((key.to_string(), value));
+        Ok(())
+    }
+
+    fn set_row(&mut self, name: &str, value: &str) -> Result<(), Problem> {
+        let (name, kind) = table::find(name).ok_or_else(|| unknown(name))?;
+        let value = match kind {
+            Kind::Text => value.to_string(),
+            Kind::Path => self.path(value),
+            Kind::Count(min, max) => count(name, value, min, max)?.to_string(),
+            Kind::Time => time(name, value)?.as_millis().to_string(),
+            Kind::Flag => if flag(name, value)? { "yes" } else { "no" }.to_string(),
+            Kind::Unused(why) => {
+                return Err(Problem::Notice(format!(
+                    "\"{name}\" of pool \"{}\" has no effect: {why}",
+                    self.pool
+                )));
+            }
+            Kind::Refused(why) => {
+                return Err(Problem::error(
+                    format!("\"{name}\" is not supported in pool \"{}\"", self.pool),
+                    why,
+                ));
+            }
+        };
+        if (name.ends_with("_path") || name == "ping.path") && !value.starts_with('/') {
+            let text = format!("\"{name}\" must begin with \"/\"");
+            return Err(Problem::error(text, "it is a URI, such as /fpm-status"));
+        }
+        self.values.insert(name, value);
+        Ok(())
+    }
+
+    fn path(&self, value: &str) -> String {
+        match &self.prefix {
+            Some(prefix) => value.replace("$prefix", prefix),
+            None => value.to_string(),
+        }
+    }
+
+    /// Who decides on the number of workers.
+    pub fn manager(&self) -> Manager {
+        self.manager.unwrap_or_default()
+    }
+
+    /// The most workers that there may be.
+    pub fn children_max(&self) -> u32 {
+        self.number("pm.max_children").unwrap_or(CHILDREN_DEFAULT_MAX)
+    }
+
+    /// How many requests may wait for a worker, and how long.
+    pub fn queue(&self) -> Queue {
+        let max = self.children_max().saturating_mul(QUEUE_REQUESTS_PER_WORKER) as usize;
+        self.queue.unwrap_or(Queue { max, timeout: QUEUE_TIMEOUT_DEFAULT })
+    }
+
+    /// How long a request may take; zero: as long as it does.
+    pub fn terminate_timeout(&self) -> Duration {
+        match self.values.get("request_terminate_timeout") {
+            Some(ms) => Duration::from_millis(ms.parse().unwrap_or(0)),
+            None => TERMINATE_TIMEOUT_DEFAULT,
+        }
+    }
+
+    /// The user that the pool runs as, if it is named.
+    pub fn user(&self) -> Option<&str> {
+        self.values.get("user").map(String::as_str)
+    }
+
+    /// `php_ini`, if it is written.
+    pub fn php_ini(&self) -> Option<&str> {
+        self.values.get("php_ini").map(String::as_str)
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.values.get(name)?.parse().ok()
+    }
+
+    /// Checks what several settings say together; to be called when all are known.
+    pub fn finish(&mut self) -> Result<(), Problem> {
+        let max = self.children_max();
+        self.values.entry("pm.max_children").or_insert_with(|| max.to_string());
+        if self.manager() == Manager::Dynamic {
+            self.finish_dynamic(max)?;
+        }
+        if self.values.contains_key("request_slowlog_timeout") && !self.values.contains_key("slowlog") {
+            return Err(Problem::error(
+                "\"request_slowlog_timeout\" needs \"slowlog\"",
+                "name the file that slow requests are written to",
+            ));
+        }
+        let limit = self.terminate_timeout().as_millis().to_string();
+        self.values.entry("request_terminate_timeout").or_insert(limit);
+        Ok(())
+    }
+
+    fn finish_dynamic(&mut self, max: u32) -> Result<(), Problem> {
+        let need = |name: &str| {
+            let help = "write it, or use \"pm = auto\", which finds the number of workers by itself";
+            Problem::error(format!("\"pm = dynamic\" needs \"{name}\""), help)
+        };
+        let least = self.number("pm.min_spare_servers").ok_or_else(|| need("pm.min_spare_servers"))?;
+        let most = self.number("pm.max_spare_servers").ok_or_else(|| need("pm.max_spare_servers"))?;
+        if least > max || most > max || most < least {
+            return Err(Problem::error(
+                format!(
+                    "\"pm.min_spare_servers\" ({least}) and \"pm.max_spare_servers\" ({most}) do not fit \"pm.max_children\" ({max})"
+                ),
+                "min_spare_servers may not be greater than max_spare_servers, nor that greater than max_children",
+            ));
+        }
+        let start = self.number("pm.start_servers").unwrap_or(least + (most - least) / 2);
+        if start < least || start > most {
+            return Err(Problem::error(
+                format!(
+                    "\"pm.start_servers\" ({start}) is not between \"pm.min_spare_servers\" ({least}) and \"pm.max_spare_servers\" ({most})"
+                ),
+                "leave it out: then it is in the middle of both",
+            ));
+        }
+        self.values.insert("pm.start_servers", start.to_string());
+        Ok(())
+    }
+
+    /// What the pool master reads: lines of name, tab and value. `user` is the pool's unless it names one; `start` are the workers
+    /// of `pm auto` at the start.
+    pub fn encode(&self, user: Option<&str>, ini: (Option<&str>, Option<&str>), start: u32) -> String {
+        let mut out = String::new();
+        let mut put = |name: &str, value: &str| {
+            let _ = writeln!(out, "{name}\t{value}");
+        };
+        put("pool", &self.pool);
+        put("pm", self.manager().name());
+        if let (None, Some(user)) = (self.user(), user) {
+            put("user", user);
+        }
+        for (name, value) in self.values.iter().filter(|(name, _)| **name != "php_ini") {
+            put(name, value);
+        }
+        if self.manager() == Manager::Auto {
+            put("pm.start_servers", &start.to_string());
+        }
+        if let Some(file) = ini.0 {
+            put("php_ini", file);
+        }
+        if let Some(folder) = ini.1 {
+            put("php_ini_folder", folder);
+        }
+        let usual = [String::from(".php"), String::from(".phar")];
+        let extensions = self.extensions.as_deref().unwrap_or(&usual);
+        extensions.iter().for_each(|one| put("security.limit_extensions", one));
+        self.suppressed.iter().for_each(|one| put("access.suppress_path", one));
+        for (kind, list) in
+            [("env", &self.env), ("php_value", &self.php), ("php_admin_value", &self.php_admin)]
+        {
+            list.iter().for_each(|(name, value)| put(&format!("{kind}[{name}]"), value));
+        }
+        out
+    }
+}
+
+fn unknown(name: &str) -> Problem {
+    Problem::error(
+        format!("unknown setting \"{name}\" of a PHP pool"),
+        "a pool has the settings of FPM's pool files, with or without \"pm.\", and queue, php, php_ini, php_retry",
+    )
+}
+
+fn manager(value: &str) -> Result<Manager, Problem> {
+    let all = [Manager::Static, Manager::Dynamic, Manager::Ondemand, Manager::Auto];
+    all.into_iter().find(|manager| manager.name() == value).ok_or_else(|| {
+        Problem::error(
+            format!("invalid value \"{value}\" of \"pm\""),
+            "it is static, dynamic, ondemand or auto",
+        )
+    })
+}
+
+fn count(name: &str, value: &str, min: i64, max: i64) -> Result<i64, Problem> {
+    let number = value.parse::<i64>().ok().filter(|number| (min..=max).contains(number));
+    number.ok_or_else(|| {
+        let range = if max == i64::MAX { format!("from {min} on") } else { format!("from {min} to {max}") };
+        Problem::error(format!("invalid value \"{value}\" of \"{name}\""), format!("it is a number {range}"))
+    })
+}
+
+fn time(name: &str, value: &str) -> Result<Duration, Problem> {
+    let wrong = || {
+        Problem::error(
+            format!("invalid value \"{value}\" of \"{name}\""),
+            "it is a time: a number of seconds, or one with ms, s, m, h or d",
+        )
+    };
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = value[..digits].parse().map_err(|_| wrong())?;
+    let unit_ms = match &value[digits..] {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    let time = Duration::from_millis(number.checked_mul(unit_ms).ok_or_else(wrong)?);
+    if time > TIME_MAX { Err(wrong()) } else { Ok(time) }
+}
+
+fn flag(name: &str, value: &str) -> Result<bool, Problem> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "yes" | "true" | "on" => Ok(true),
+        "0" | "no" | "false" | "off" => Ok(false),
+        _ => Err(Problem::error(format!("invalid value \"{value}\" of \"{name}\""), "it is yes or no")),
+    }
+}
+
+/// `NUMBER [timeout=TIME]`
+fn queue(value: &str) -> Result<Queue, Problem> {
+    let mut words = value.split_whitespace();
+    let max = count("queue", words.next().unwrap_or_default(), 0, QUEUE_REQUESTS_MAX.into())? as usize;
+    let mut timeout = QUEUE_TIMEOUT_DEFAULT;
+    for word in words {
+        let Some(value) = word.strip_prefix("timeout=") else {
+            return Err(Problem::error(
+                format!("invalid parameter \"{word}\" of \"queue\""),
+                "it is queue NUMBER [timeout=TIME]",
+            ));
+        };
+        timeout = time("queue", value)?;
+    }
+    Ok(Queue { max, timeout })
+}
+
+/// `8.2`
+fn version(value: String) -> Result<String, Problem> {
+    let is_number =
+        |text: &str| !text.is_empty() && text.len() < 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_version = value.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor));
+    if is_version {
+        Ok(value)
+    } else {
+        Err(Problem::error(
+            format!("invalid value \"{value}\" of \"php\""),
+            "it is a version of PHP, such as 8.2",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(list: &[(&str, &str)]) -> Result<Settings, Problem> {
+        let mut settings = Settings::new("www");
+        list.iter().try_for_each(|(name, value)| settings.set(name, value))?;
+        settings.finish().map(|()| settings)
+    }
+
+    #[track_caller]
+    fn refused(list: &[(&str, &str)], want: &str) {
+        match pool(list) {
+            Err(Problem::Error { message, help }) => {
+                assert!(message.contains(want), "{message}");
+                assert!(!help.is_empty());
+            }
+            other => panic!("{list:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_the_pool_master_is_told() {
+        let settings = pool(&[
+            ("pm", "static"),
+            ("max_children", "3"),
+            ("pm.max_requests", "500"),
+            ("request_terminate_timeout", "2m"),
+            ("access.log", "/log/$pool.access"),
+            ("php_admin_flag[log_errors]", "on"),
+            ("php_value[memory_limit]", "32M"),
+            ("php_value[memory_limit]", "64M"),
+            ("env[A]", "b c"),
+            ("clear_env", "no"),
+        ]);
+        let text = settings.unwrap().encode(Some("nobody"), (Some("/php.ini"), None), 2);
+        let want = "pool\twww\npm\tstatic\nuser\tnobody\naccess.log\t/log/www.access\nclear_env\tno\npm.max_children\t3\n\
+                    pm.max_requests\t500\nrequest_terminate_timeout\t120000\nphp_ini\t/php.ini\n\
+                    security.limit_extensions\t.php\nsecurity.limit_extensions\t.phar\nenv[A]\tb c\n\
+                    php_value[memory_limit]\t64M\nphp_admin_value[log_errors]\t1\n";
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn defaults() {
+        let settings = pool(&[]).unwrap();
+        assert_eq!((settings.manager(), settings.children_max()), (Manager::Auto, 32));
+        assert_eq!(settings.queue(), Queue { max: 128, timeout: Duration::from_secs(5) });
+        assert_eq!(settings.terminate_timeout(), Duration::from_mins(5));
+        let none = pool(&[("request_terminate_timeout", "0")]).unwrap();
+        assert!(none.terminate_timeout().is_zero());
+        let dynamic = [
+            ("pm", "dynamic"),
+            ("max_children", "9"),
+            ("min_spare_servers", "2"),
+            ("max_spare_servers", "6"),
+        ];
+        assert!(pool(&dynamic).unwrap().encode(None, (None, None), 1).contains("pm.start_servers\t4\n"));
+    }
+
+    #[test]
+    fn queues() {
+        let queue = |value| pool(&[("queue", value)]).unwrap().queue();
+        assert_eq!(queue("200 timeout=500ms"), Queue { max: 200, timeout: Duration::from_millis(500) });
+        assert_eq!(queue("0"), Queue { max: 0, timeout: QUEUE_TIMEOUT_DEFAULT });
+        refused(&[("queue", "a")], "invalid value \"a\" of \"queue\"");
+        refused(&[("queue", "1 time=2")], "invalid parameter \"time=2\"");
+        refused(&[("queue", "1 timeout=2x")], "invalid value \"2x\"");
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        refused(&[("pm", "many")], "invalid value \"many\" of \"pm\"");
+        refused(&[("max_children", "0")], "invalid value \"0\" of \"pm.max_children\"");
+        refused(&[("max_children", "4097")], "invalid value \"4097\"");
+        refused(&[("no_such", "1")], "unknown setting \"no_such\"");
+        refused(&[("env[]", "1")], "has no name in its brackets");
+        refused(&[("env[a=b]", "1")], "has no name in its brackets");
+        refused(&[("other[a]", "1")], "unknown setting \"other[a]\"");
+        refused(&[("php_flag[x]", "maybe")], "invalid value \"maybe\"");
+        refused(&[("php_value[x]", "a\nextension=evil")], "control character");
+        refused(&[("env[x]", "a\0b")], "control character");
+        refused(&[("php", "8")], "invalid value \"8\" of \"php\"");
+        refused(&[("php", "../8.2")], "invalid value");
+        refused(&[("status_path", "status")], "must begin with \"/\"");
+        refused(&[("request_slowlog_timeout", "5")], "needs \"slowlog\"");
+        refused(&[("request_terminate_timeout", "5y")], "invalid value \"5y\"");
+        refused(&[("apparmor_hat", "x")], "is not supported");
+        refused(&[("pm", "dynamic")], "needs \"pm.min_spare_servers\"");
+        let spare = |min, max, start| {
+            [
+                ("pm", "dynamic"),
+                ("max_children", "5"),
+                ("min_spare_servers", min),
+                ("max_spare_servers", max),
+                ("start_servers", start),
+            ]
+        };
+        refused(&spare("3", "2", "2"), "do not fit");
+        refused(&spare("1", "6", "2"), "do not fit");
+        refused(&spare("1", "3", "4"), "is not between");
+    }
+
+    #[test]
+    fn what_has_no_effect_is_told() {
+        let Err(Problem::Notice(text)) = Settings::new("www").set("listen", "/run/php/php8.2-fpm.sock")
+        else {
+            panic!()
+        };
+        assert!(text.starts_with("\"listen\" of pool \"www\" has no effect: "), "{text}");
+    }
+
+    /// FPM's own values on Debian 12.
+    #[test]
+    fn debians_pool_is_taken_as_it_is() {
+        let file = "[www]\nuser = www-data\ngroup = www-data\nlisten = /run/php/php8.2-fpm.sock\nlisten.owner = www-data\n\
+                    listen.group = www-data\npm = dynamic\npm.max_children = 5\npm.start_servers = 2\n\
+                    pm.min_spare_servers = 1\npm.max_spare_servers = 3\n";
+        let mut settings = Settings::new("www");
+        let mut notices = 0;
+        for entry in crate::section(file, "www").unwrap() {
+            match settings.set(&entry.name, &entry.value) {
+                Ok(()) => {}
+                Err(Problem::Notice(_)) => notices += 1,
+                Err(problem) => panic!("{problem:?}"),
+            }
+        }
+        settings.finish().unwrap();
+        assert_eq!((notices, settings.user(), settings.children_max()), (3, Some("www-data"), 5));
+    }
+}

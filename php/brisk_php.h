@@ -1,0 +1,255 @@
+/*
+ * The master of one PHP pool: what its files share.
+ *
+ * A pool master is a program that embeds PHP's library. It gets its listening socket from the server, drops its privileges, starts PHP
+ * once, and forks workers that answer FastCGI requests. It knows nothing of HTTP, locations or other pools.
+ *
+ * settings.c  what the server says of the pool       fastcgi.c  the wire
+ * board.c     what all processes of the pool see     status.c   the status page and the answers of the control socket
+ * request.c   a request's variables as PHP sees them sapi.c     the interface to PHP
+ * worker.c    answers requests                       pool.c     forks and supervises workers
+ */
+#ifndef BRISK_PHP_H
+#define BRISK_PHP_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/* Limits. Units are in the names. */
+#define WORKERS_MAX 4096
+#define INPUT_BYTES (64 * 1024)
+#define OUTPUT_BYTES (32 * 1024)
+#define RECORD_BYTES_MAX 65528
+/* All parameters of a request: a client's head is at most some 64 KiB, and what the server adds is little. */
+#define PARAMS_BYTES_MAX (1024 * 1024)
+#define PARAMS_MAX 4096
+#define TEXT_BYTES 256
+#define CONTROL_CALLERS_MAX 16
+/* A worker that was told to end by SIGTERM is killed after this time. */
+#define KILL_AFTER_MS 2000
+/* The first request of a pool fills OPcache alone, but others do not wait for it longer than this. */
+#define WARM_UP_MS 250
+
+/* Settings: one list of names and values, in the order in which they came. */
+
+struct pair {
+    char *name;
+    char *value;
+};
+
+enum manager { PM_STATIC, PM_DYNAMIC, PM_ONDEMAND, PM_AUTO };
+
+struct settings {
+    char *pool;
+    char *user;
+    char *group;
+    char *chroot;
+    char *chdir;
+    char *php_ini;
+    char *php_ini_folder;
+    enum manager manager;
+    int max_children;
+    int start_servers;
+    int min_spare;
+    int max_spare;
+    int max_spawn_rate;
+    long max_requests;
+    long idle_timeout_ms;
+    long terminate_timeout_ms;
+    long slowlog_timeout_ms;
+    int slowlog_depth;
+    char *slowlog;
+    bool terminate_tracks_finished;
+    bool catch_output;
+    bool decorate_output;
+    bool clear_env;
+    bool has_priority;
+    int priority;
+    bool dumpable;
+    long rlimit_files;
+    long rlimit_core;
+    bool has_rlimit_core;
+    char *status_path;
+    char *ping_path;
+    char *ping_response;
+    char *access_log;
+    char *access_format;
+    struct pair *suppressed; /* access.suppress_path: names only */
+    size_t suppressed_count;
+    char **extensions; /* security.limit_extensions; empty: any */
+    size_t extension_count;
+    struct pair *env;
+    size_t env_count;
+    struct pair *values; /* php_value, php_flag */
+    size_t value_count;
+    struct pair *admin_values;
+    size_t admin_value_count;
+};
+
+extern struct settings settings;
+
+/* Reads settings from a descriptor until its end: lines of NAME TAB VALUE. Ends the process with a message if it cannot. */
+void settings_read(int fd);
+
+/* Messages for the server's error log, one line each: LEVEL TEXT. */
+enum level { LEVEL_NOTICE, LEVEL_WARN, LEVEL_ERROR, LEVEL_ALERT };
+void say(enum level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, and ends the process with code 78. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The board: shared memory of master and workers. Each worker writes its own slot, the master reads them. */
+
+enum slot_state { SLOT_FREE, SLOT_STARTING, SLOT_ACCEPTING, SLOT_KEPT, SLOT_READING, SLOT_RUNNING, SLOT_FINISHING };
+
+struct slot {
+    volatile pid_t pid;
+    volatile int state;
+    volatile uint64_t started_ms;     /* of the process */
+    volatile uint64_t began_us;       /* of the request; monotonic */
+    volatile uint64_t idle_since_ms;
+    volatile uint64_t requests;
+    volatile uint64_t duration_us;    /* of the last request */
+    volatile uint64_t busy_us;        /* of all requests */
+    volatile uint64_t memory_bytes;   /* peak of the last request */
+    volatile uint64_t content_length;
+    volatile double cpu_percent;      /* of the last request */
+    volatile bool is_finished;        /* fastcgi_finish_request was called, or all was sent */
+    /* Of the master: */
+    volatile uint64_t kill_at_ms;     /* 0: not told to end at once */
+    volatile bool is_told_to_end;
+    volatile bool is_logged_slow;
+    char method[16];
+    char uri[TEXT_BYTES];
+    char query[TEXT_BYTES];
+    char script[TEXT_BYTES];
+    char user[64];
+    const void *volatile executing;   /* where PHP keeps the present call */
+};
+
+struct board {
+    volatile uint64_t started_s;      /* wall clock */
+    volatile uint64_t started_ms;
+    volatile uint64_t accepted;       /* requests */
+    volatile uint64_t slow_requests;
+    volatile uint64_t max_active;
+    volatile uint64_t max_children_reached;
+    volatile uint64_t restarts;
+    volatile uint64_t crashes;
+    volatile uint64_t timeouts;
+    volatile uint64_t gone_clients;   /* requests whose client had gone before PHP saw them */
+    volatile uint32_t wanted;         /* the number of workers now */
+    volatile bool is_warm;            /* a request was answered */
+    struct slot slots[];
+};
+
+extern struct board *board;
+extern struct slot *own_slot;
+
+void board_make(void);
+/* Takes or updates fields that PHP's status functions show. */
+void board_note(struct slot *slot, const char *method, const char *uri, const char *query, const char *script, const char *user);
+uint64_t now_us(void);
+uint64_t now_ms(void);
+
+/* Status: the numbers of FPM's page. */
+struct summary {
+    unsigned idle, active, total;
+};
+struct summary board_summary(void);
+/* Connections that wait to be accepted, and how many may. */
+void backlog(unsigned *waiting, unsigned *most);
+/* Writes the page in the form that the query asks for into a buffer of its own; gives its type. The caller frees it. */
+char *status_page(const char *query, const char **type);
+/* What the control socket answers to "status". */
+char *status_json(void);
+
+/* The wire. */
+
+struct param {
+    char *name;
+    uint32_t name_length;
+    char *value; /* null: was taken out */
+    uint32_t value_length;
+};
+
+struct exchange {
+    int fd;
+    bool is_kept;         /* FCGI_KEEP_CONN */
+    bool is_ended;        /* nothing more is sent: it was ended, or the peer is gone */
+    bool is_broken;       /* the connection cannot be used any more */
+    bool is_stdin_ended;
+    uint16_t id;
+    uint32_t stdin_left;  /* of the present record */
+    uint32_t padding_left;
+    struct param params[PARAMS_MAX];
+    size_t param_count;
+};
+
+extern struct exchange exchange;
+
+enum received { RECEIVED_REQUEST, RECEIVED_END, RECEIVED_CUT };
+
+/* A connection that was just accepted. */
+void fastcgi_begin(int fd);
+/* Waits for the next request. RECEIVED_CUT: a part came, but the rest cannot come any more. */
+enum received fastcgi_receive(void);
+/* Reads from the request's body; less than asked for only at its end. */
+size_t fastcgi_read(char *buffer, size_t count);
+bool fastcgi_write(const char *bytes, size_t count);
+/* A message for the server's error log. */
+bool fastcgi_log(const char *bytes, size_t count);
+bool fastcgi_flush(void);
+/* The answer is complete: everything leaves in one write. */
+bool fastcgi_end(uint32_t status);
+/* The request was not looked at, and may be given to another worker. */
+void fastcgi_refuse(void);
+/* After the answer: takes what is left of the request, so that the next one can come. False: the connection is to be closed. */
+bool fastcgi_rest(void);
+void fastcgi_close(void);
+/* Whether the peer has closed its side. */
+bool fastcgi_peer_is_gone(void);
+
+struct param *param_find(const char *name);
+char *param_get(const char *name);
+/* Sets a parameter; a null value takes it out. The value is copied. */
+char *param_put(const char *name, const char *value);
+
+/* PHP. */
+
+/* Starts PHP: php.ini, extensions, OPcache, preloading. */
+bool php_begin(const char *program);
+/* In a worker, after the fork. */
+void php_begin_worker(void);
+void php_end(void);
+/* Answers the request of the exchange. */
+void php_answer(void);
+/* What of the request PHP must know before it starts it. */
+void request_prepare(void);
+bool request_has_script_extension(const char *path);
+/* A message for the server's error log, by the request's connection. */
+void request_log(const char *message);
+/* PHP_VALUE and PHP_ADMIN_VALUE of the request. */
+void request_apply_values(void);
+const void *php_executing(void);
+char *php_status_json(void);
+
+/* Processes. */
+
+extern int listen_fd;
+extern int null_fd;
+extern volatile sig_atomic_t is_draining;
+
+/* Before PHP is started. */
+void worker_catch_signals(void);
+_Noreturn void worker_main(struct slot *slot);
+int pool_main(int control_fd, int lifeline_fd, int ready_fd);
+
+void access_log_open(void);
+void access_log_write(void);
+void slow_log_write(struct slot *slot);
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * The beginning of a pool master. Descriptors come from the server: 3 the listening socket, 4 the control socket, 5 a pipe that ends
+ * with the server, 6 a pipe on which the pool says that it serves, 7 the settings. The order counts: privileges are dropped before PHP
+ * is started, so no code of an extension runs as root, and what OPcache shares belongs to the pool's user.
+ */
+#include "brisk_php.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { LISTEN_FD = 3, CONTROL_FD, LIFELINE_FD, READY_FD, SETTINGS_FD };
+
+static void set_limits(void)
+{
+    if (settings.rlimit_files > 0) {
+        struct rlimit files = {(rlim_t)settings.rlimit_files, (rlim_t)settings.rlimit_files};
+        if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+            say(LEVEL_WARN, "pool %s: rlimit_files could not be set (%s)", settings.pool, strerror(errno));
+    }
+    if (settings.has_rlimit_core) {
+        rlim_t bytes = settings.rlimit_core < 0 ? RLIM_INFINITY : (rlim_t)settings.rlimit_core;
+        struct rlimit core = {bytes, bytes};
+        if (setrlimit(RLIMIT_CORE, &core) != 0)
+            say(LEVEL_WARN, "pool %s: rlimit_core could not be set (%s)", settings.pool, strerror(errno));
+    }
+    if (settings.has_priority && setpriority(PRIO_PROCESS, 0, settings.priority) != 0)
+        say(LEVEL_WARN, "pool %s: process.priority could not be set (%s)", settings.pool, strerror(errno));
+}
+
+static gid_t group_id(const char *name)
+{
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+    if (*name && !*end)
+        return (gid_t)number;
+    const struct group *group = getgrnam(name);
+    if (!group)
+        fail("pool %s: there is no group \"%s\"", settings.pool, name);
+    return group->gr_gid;
+}
+
+/* The pool's user. Its environment: what FPM's workers have. */
+static void become_user(void)
+{
+    bool is_root = geteuid() == 0;
+    const struct passwd *user = NULL;
+    if (settings.user) {
+        char *end;
+        unsigned long number = strtoul(settings.user, &end, 10);
+        user = *settings.user && !*end ? getpwuid((uid_t)number) : getpwnam(settings.user);
+        if (!user)
+            fail("pool %s: there is no user \"%s\"", settings.pool, settings.user);
+    }
+    gid_t group = settings.group ? group_id(settings.group) : user ? user->pw_gid : getegid();
+    char *name = user ? strdup(user->pw_name) : NULL, *home = user ? strdup(user->pw_dir) : NULL;
+    uid_t id = user ? user->pw_uid : geteuid();
+    if (is_root && id == 0)
+        fail("pool %s: PHP does not run as root; set \"user\"", settings.pool);
+    if (is_root && name && initgroups(name, group) != 0)
+        fail("pool %s: initgroups() failed (%s)", settings.pool, strerror(errno));
+    if (is_root && settings.chroot && (chroot(settings.chroot) != 0 || chdir("/") != 0))
+        fail("pool %s: chroot(\"%s\") failed (%s)", settings.pool, settings.chroot, strerror(errno));
+    if (is_root && (setgid(group) != 0 || setuid(id) != 0))
+        fail("pool %s: changing to user %s failed (%s)", settings.pool, settings.user ? settings.user : "?", strerror(errno));
+    if (!is_root && settings.chroot)
+        fail("pool %s: chroot needs a server that is started as root", settings.pool);
+    if (settings.chdir && chdir(settings.chdir) != 0)
+        fail("pool %s: chdir(\"%s\") failed (%s)", settings.pool, settings.chdir, strerror(errno));
+    /* A change of the user makes a process that cannot be looked into; the slow log needs that of workers by their master. */
+    prctl(PR_SET_DUMPABLE, settings.dumpable || settings.slowlog_timeout_ms > 0, 0, 0, 0);
+    if (settings.clear_env)
+        clearenv();
+    if (name)
+        setenv("USER", name, 1);
+    if (home)
+        setenv("HOME", home, 1);
+    for (size_t at = 0; at < settings.env_count; at++) {
+        const char *value = settings.env[at].value;
+        setenv(settings.env[at].name, value, 1);
+    }
+    free(name);
+    free(home);
+}
+
+/* How ps shows it: in the place of the arguments. */
+static void set_title(char **argv)
+{
+    char title[256];
+    snprintf(title, sizeof title, "brisk: php pool %s", settings.pool);
+    size_t room = strlen(argv[0]);
+    for (char **arg = argv + 1; *arg; arg++)
+        room += strlen(*arg) + 1;
+    memset(argv[0], 0, room);
+    memcpy(argv[0], title, strlen(title) < room ? strlen(title) : room);
+    prctl(PR_SET_NAME, "brisk-php");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--pool") != 0) {
+        fprintf(stderr, "%s is started by brisk (php_pool); it has no use of its own\n", argv[0]);
+        return 64;
+    }
+    for (int fd = LISTEN_FD; fd <= SETTINGS_FD; fd++)
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+            fail("descriptor %d is missing: pool masters are started by brisk", fd);
+    settings_read(SETTINGS_FD);
+    close(SETTINGS_FD);
+    listen_fd = LISTEN_FD;
+    null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null_fd < 0)
+        fail("opening /dev/null failed (%s)", strerror(errno));
+    char *program = strdup(argv[0]);
+    /* Logs may lie where only root writes. */
+    access_log_open();
+    set_limits();
+    become_user();
+    board_make();
+    board->wanted = (uint32_t)settings.start_servers;
+    worker_catch_signals();
+    if (!php_begin(program))
+        fail("pool %s: PHP could not be started; what it says stands above", settings.pool);
+    set_title(argv);
+    int code = pool_main(CONTROL_FD, LIFELINE_FD, READY_FD);
+    php_end();
+    return code;
+}

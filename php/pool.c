@@ -1,0 +1,531 @@
+/*
+ * The pool: workers are forked, replaced and told to end. The master answers no requests and runs no script.
+ *
+ * How many workers there are: static, always max_children; dynamic and ondemand as in FPM, but a connection that waits while no worker
+ * accepts has one forked at once; auto, the number that the server has set last.
+ */
+#include "brisk_php.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int listen_fd = -1;
+int null_fd = -1;
+
+enum stage { SERVING, DRAINING };
+
+static struct {
+    enum stage stage;
+    uint64_t kill_all_at_ms;   /* while draining; 0: workers may take their time */
+    int signals, control, lifeline, ready, edges;
+    int callers[CONTROL_CALLERS_MAX];
+    char said[CONTROL_CALLERS_MAX][64];
+    uint64_t look_at_ms;       /* a connection may wait for a worker; 0: none does */
+    uint64_t tick_at_ms;
+    uint64_t fork_not_before_ms;
+    uint64_t pause_ms;         /* after workers that died young */
+    int spawn_rate;            /* of dynamic: doubles while idle workers are missing */
+    bool is_at_limit;
+} pool;
+
+/* The tick: ages of requests and idle workers are looked at so often. */
+#define TICK_MS 1000
+#define LOOK_MS 2
+#define PAUSE_MS_MIN 100
+#define PAUSE_MS_MAX 5000
+#define YOUNG_MS 1000
+#define END_MS 10000
+
+static struct slot *slot_of(pid_t pid)
+{
+    for (int at = 0; at < settings.max_children; at++)
+        if (board->slots[at].pid == pid)
+            return &board->slots[at];
+    return NULL;
+}
+
+/* Workers that are not told to end, and those of them that wait in accept(). */
+static int count_workers(int *accepting)
+{
+    int total = 0;
+    *accepting = 0;
+    for (int at = 0; at < settings.max_children; at++) {
+        const struct slot *slot = &board->slots[at];
+        if (slot->pid == 0 || slot->is_told_to_end)
+            continue;
+        total++;
+        if (slot->state == SLOT_ACCEPTING || slot->state == SLOT_STARTING)
+            ++*accepting;
+    }
+    return total;
+}
+
+static void forget_master(void)
+{
+    close(pool.signals);
+    close(pool.edges);
+    if (pool.control >= 0)
+        close(pool.control);
+    if (pool.lifeline >= 0)
+        close(pool.lifeline);
+    if (pool.ready >= 0)
+        close(pool.ready);
+    for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
+        if (pool.callers[at] >= 0)
+            close(pool.callers[at]);
+}
+
+static bool fork_worker(void)
+{
+    struct slot *slot = slot_of(0);
+    uint64_t now = now_ms();
+    if (!slot || now < pool.fork_not_before_ms)
+        return false;
+    memset(slot, 0, sizeof *slot);
+    slot->state = SLOT_STARTING;
+    slot->started_ms = now;
+    pid_t pid = fork();
+    if (pid == 0) {
+        slot->pid = getpid();
+        forget_master();
+        worker_main(slot);
+    }
+    if (pid < 0) {
+        say(LEVEL_ERROR, "forking a worker of pool %s failed (%s)", settings.pool, strerror(errno));
+        slot->state = SLOT_FREE;
+        pool.fork_not_before_ms = now + PAUSE_MS_MAX;
+        return false;
+    }
+    slot->pid = pid;
+    return true;
+}
+
+static void tell_to_end(struct slot *slot)
+{
+    slot->is_told_to_end = true;
+    kill(slot->pid, SIGQUIT);
+}
+
+/* Ends a worker and what it has started: SIGTERM, and SIGKILL if that does not help. */
+static void terminate(struct slot *slot, uint64_t now)
+{
+    slot->is_told_to_end = true;
+    slot->kill_at_ms = now + KILL_AFTER_MS;
+    if (kill(-slot->pid, SIGTERM) != 0)
+        kill(slot->pid, SIGTERM);
+}
+
+/* The worker that has been idle for longest: its caches are the coldest. */
+static struct slot *longest_idle(void)
+{
+    struct slot *found = NULL;
+    for (int at = 0; at < settings.max_children; at++) {
+        struct slot *slot = &board->slots[at];
+        bool is_idle = slot->state == SLOT_ACCEPTING || slot->state == SLOT_KEPT;
+        if (slot->pid && is_idle && !slot->is_told_to_end && (!found || slot->idle_since_ms < found->idle_since_ms))
+            found = slot;
+    }
+    return found;
+}
+
+static int limit(void)
+{
+    if (settings.manager != PM_AUTO)
+        return settings.max_children;
+    int wanted = (int)board->wanted;
+    return wanted < 1 ? 1 : wanted > settings.max_children ? settings.max_children : wanted;
+}
+
+/* Whether the pool's first request is under way: OPcache is filled by one worker alone, unless that takes long. */
+static bool is_warming_up(int total, uint64_t now)
+{
+    if (board->is_warm || total == 0)
+        return false;
+    for (int at = 0; at < settings.max_children; at++) {
+        const struct slot *slot = &board->slots[at];
+        if (slot->pid && slot->state == SLOT_RUNNING && now > slot->began_us / 1000 + WARM_UP_MS)
+            return false;
+    }
+    return true;
+}
+
+/* A connection may wait that no worker accepts. */
+static void look_at_queue(int total, int accepting)
+{
+    unsigned waiting, most;
+    struct pollfd poll_listen = {listen_fd, POLLIN, 0};
+    if (poll(&poll_listen, 1, 0) <= 0) {
+        pool.look_at_ms = 0;
+        pool.is_at_limit = false;
+        return;
+    }
+    backlog(&waiting, &most);
+    int missing = (int)(waiting ? waiting : 1) - accepting;
+    if (missing > settings.max_spawn_rate)
+        missing = settings.max_spawn_rate;
+    for (; missing > 0 && total < limit() && fork_worker(); missing--)
+        total++;
+    if (missing > 0 && total >= settings.max_children && !pool.is_at_limit) {
+        pool.is_at_limit = true;
+        board->max_children_reached++;
+        say(LEVEL_WARN, "pool %s has reached pm.max_children (%d) with %u connections waiting", settings.pool, settings.max_children, waiting);
+    }
+    pool.look_at_ms = now_ms() + (total >= limit() ? 100 : LOOK_MS);
+}
+
+static void keep_dynamic(int total)
+{
+    int idle = 0;
+    for (int at = 0; at < settings.max_children; at++) {
+        const struct slot *slot = &board->slots[at];
+        bool is_idle = slot->state == SLOT_ACCEPTING || slot->state == SLOT_KEPT || slot->state == SLOT_STARTING;
+        idle += slot->pid && is_idle && !slot->is_told_to_end;
+    }
+    if (idle > settings.max_spare) {
+        struct slot *slot = longest_idle();
+        if (slot)
+            tell_to_end(slot);
+        pool.spawn_rate = 1;
+    } else if (idle < settings.min_spare) {
+        int count = settings.min_spare - idle;
+        if (count > pool.spawn_rate)
+            count = pool.spawn_rate;
+        for (; count > 0 && total < settings.max_children && fork_worker(); count--)
+            total++;
+        pool.spawn_rate = pool.spawn_rate * 2 > settings.max_spawn_rate ? settings.max_spawn_rate : pool.spawn_rate * 2;
+    } else {
+        pool.spawn_rate = 1;
+    }
+}
+
+static void end_idle(uint64_t now)
+{
+    struct slot *slot;
+    while ((slot = longest_idle()) && now >= slot->idle_since_ms + (uint64_t)settings.idle_timeout_ms)
+        tell_to_end(slot);
+}
+
+/* Brings the number of workers to what it is to be. */
+static void keep_number(uint64_t now, bool is_tick)
+{
+    int accepting, total = count_workers(&accepting);
+    if (is_warming_up(total, now))
+        return;
+    switch (settings.manager) {
+    case PM_STATIC:
+    case PM_AUTO:
+        while (total < limit() && fork_worker())
+            total++;
+        for (struct slot *slot; total > limit() && (slot = longest_idle()); total--)
+            tell_to_end(slot);
+        break;
+    case PM_DYNAMIC:
+        if (total < 1)
+            for (; total < settings.start_servers && fork_worker();)
+                total++;
+        if (is_tick)
+            keep_dynamic(total);
+        break;
+    case PM_ONDEMAND:
+        if (is_tick)
+            end_idle(now);
+        break;
+    }
+    total = count_workers(&accepting);
+    if (settings.manager != PM_STATIC && pool.look_at_ms && now >= pool.look_at_ms)
+        look_at_queue(total, accepting);
+}
+
+/* Requests that take too long. */
+static void look_at_ages(uint64_t now)
+{
+    for (int at = 0; at < settings.max_children; at++) {
+        struct slot *slot = &board->slots[at];
+        if (!slot->pid)
+            continue;
+        if (slot->kill_at_ms && now >= slot->kill_at_ms) {
+            if (kill(-slot->pid, SIGKILL) != 0)
+                kill(slot->pid, SIGKILL);
+            slot->kill_at_ms = now + KILL_AFTER_MS;
+        }
+        if (slot->state != SLOT_RUNNING || slot->kill_at_ms)
+            continue;
+        uint64_t age = now - slot->began_us / 1000;
+        if (settings.slowlog_timeout_ms && age >= (uint64_t)settings.slowlog_timeout_ms && !slot->is_logged_slow) {
+            slot->is_logged_slow = true;
+            board->slow_requests++;
+            slow_log_write(slot);
+        }
+        bool counts = !slot->is_finished || settings.terminate_tracks_finished;
+        if (settings.terminate_timeout_ms && age >= (uint64_t)settings.terminate_timeout_ms && counts) {
+            say(LEVEL_WARN, "worker process %d of pool %s is ended: its request took %.3f s (request_terminate_timeout), \"%s %s\", script \"%s\"",
+                (int)slot->pid, settings.pool, (double)age / 1000, slot->method, slot->uri, slot->script);
+            board->timeouts++;
+            terminate(slot, now);
+        }
+    }
+}
+
+static void reaped(pid_t pid, int status)
+{
+    struct slot *slot = slot_of(pid);
+    if (!slot)
+        return;
+    uint64_t now = now_ms();
+    bool was_running = slot->state == SLOT_RUNNING || slot->state == SLOT_READING;
+    if (WIFSIGNALED(status) && !slot->is_told_to_end) {
+        board->crashes++;
+        say(LEVEL_ERROR, "worker process %d of pool %s exited on signal %d%s%s%s%s%s%s", (int)pid, settings.pool, WTERMSIG(status),
+            was_running ? " while it answered \"" : "", was_running ? slot->method : "", was_running ? " " : "",
+            was_running ? slot->uri : "", was_running ? "\", script " : "", was_running ? slot->script : "");
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+        say(LEVEL_ERROR, "worker process %d of pool %s exited with code %d", (int)pid, settings.pool, WEXITSTATUS(status));
+    }
+    /* What the script has started and what is left of its group ends with it. */
+    if (slot->kill_at_ms)
+        kill(-pid, SIGKILL);
+    bool died_young = !slot->is_told_to_end && slot->requests == 0 && now < slot->started_ms + YOUNG_MS;
+    if (died_young && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        pool.pause_ms = pool.pause_ms ? pool.pause_ms * 2 : PAUSE_MS_MIN;
+        if (pool.pause_ms > PAUSE_MS_MAX)
+            pool.pause_ms = PAUSE_MS_MAX;
+        pool.fork_not_before_ms = now + pool.pause_ms;
+    } else {
+        pool.pause_ms = 0;
+    }
+    board->restarts++;
+    slot->pid = 0;
+    slot->state = SLOT_FREE;
+    slot->is_told_to_end = false;
+    slot->kill_at_ms = 0;
+    /* Whoever waits may have waited for this one. */
+    pool.look_at_ms = pool.look_at_ms ? pool.look_at_ms : now;
+}
+
+static void begin_draining(uint64_t limit_ms)
+{
+    uint64_t now = now_ms();
+    if (pool.stage == SERVING) {
+        for (int at = 0; at < settings.max_children; at++)
+            if (board->slots[at].pid)
+                tell_to_end(&board->slots[at]);
+        if (pool.control >= 0)
+            close(pool.control);
+        pool.control = -1;
+    }
+    pool.stage = DRAINING;
+    if (limit_ms && !pool.kill_all_at_ms)
+        pool.kill_all_at_ms = now + limit_ms;
+}
+
+static void terminate_all(void)
+{
+    uint64_t now = now_ms();
+    begin_draining(KILL_AFTER_MS);
+    for (int at = 0; at < settings.max_children; at++)
+        if (board->slots[at].pid && !board->slots[at].kill_at_ms)
+            terminate(&board->slots[at], now);
+}
+
+static void read_signals(void)
+{
+    struct signalfd_siginfo info;
+    while (read(pool.signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        int status;
+        switch (info.ssi_signo) {
+        case SIGCHLD:
+            for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+                reaped(pid, status);
+            break;
+        case SIGQUIT: begin_draining(0); break;
+        case SIGUSR1: access_log_open(); break;
+        default: terminate_all(); break;
+        }
+    }
+}
+
+/* The control socket: one line, one answer. */
+
+static void send_all(int fd, const char *text)
+{
+    struct timeval second = {.tv_sec = 1};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
+    for (size_t left = strlen(text); left > 0;) {
+        ssize_t count = send(fd, text, left, MSG_NOSIGNAL);
+        if (count <= 0 && errno != EINTR)
+            return;
+        if (count > 0) {
+            text += count;
+            left -= (size_t)count;
+        }
+    }
+}
+
+static void obey(int fd, const char *order)
+{
+    if (strcmp(order, "status") == 0) {
+        char *text = status_json();
+        send_all(fd, text);
+        free(text);
+    } else if (strncmp(order, "size ", 5) == 0 && atoi(order + 5) > 0) {
+        board->wanted = (uint32_t)atoi(order + 5);
+        send_all(fd, "done\n");
+    } else {
+        send_all(fd, "unknown order\n");
+    }
+}
+
+static void hear(int place)
+{
+    int fd = pool.callers[place];
+    char *said = pool.said[place];
+    size_t had = strlen(said);
+    ssize_t count = recv(fd, said + had, sizeof pool.said[place] - had - 1, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (count > 0) {
+        said[had + (size_t)count] = 0;
+        char *end = strchr(said, '\n');
+        if (!end && had + (size_t)count + 1 < sizeof pool.said[place])
+            return;
+        if (end) {
+            *end = 0;
+            obey(fd, said);
+        }
+    }
+    close(fd);
+    pool.callers[place] = -1;
+}
+
+static void take_caller(void)
+{
+    int fd = accept4(pool.control, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    for (int at = 0; at < CONTROL_CALLERS_MAX; at++) {
+        if (pool.callers[at] < 0) {
+            pool.callers[at] = fd;
+            pool.said[at][0] = 0;
+            return;
+        }
+    }
+    close(fd);
+}
+
+/* Says that it serves, once a worker accepts connections; or at once where workers come only on demand. */
+static void tell_ready(void)
+{
+    int accepting;
+    count_workers(&accepting);
+    bool is_up = settings.manager == PM_ONDEMAND;
+    for (int at = 0; at < settings.max_children && !is_up; at++)
+        is_up = board->slots[at].pid && board->slots[at].state >= SLOT_ACCEPTING;
+    if (pool.ready < 0 || !is_up)
+        return;
+    ssize_t ignored = write(pool.ready, "ready\n", 6);
+    (void)ignored;
+    close(pool.ready);
+    pool.ready = -1;
+}
+
+static int wait_ms(uint64_t now)
+{
+    uint64_t until = pool.tick_at_ms;
+    if (pool.look_at_ms && settings.manager != PM_STATIC && pool.look_at_ms < until)
+        until = pool.look_at_ms;
+    if (pool.fork_not_before_ms > now && pool.fork_not_before_ms < until)
+        until = pool.fork_not_before_ms;
+    if (pool.ready >= 0 && now + 2 < until)
+        until = now + 2;
+    if (!board->is_warm && now + 20 < until)
+        until = now + 20;
+    return until > now ? (int)(until - now) : 0;
+}
+
+static void wait_and_hear(void)
+{
+    struct pollfd waits[4 + CONTROL_CALLERS_MAX] = {
+        {pool.signals, POLLIN, 0}, {pool.lifeline, POLLIN, 0}, {pool.control, POLLIN, 0}, {pool.edges, POLLIN, 0},
+    };
+    for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
+        waits[4 + at] = (struct pollfd){pool.callers[at], POLLIN, 0};
+    if (poll(waits, 4 + CONTROL_CALLERS_MAX, wait_ms(now_ms())) <= 0)
+        return;
+    if (waits[0].revents)
+        read_signals();
+    if (waits[1].revents & (POLLHUP | POLLERR)) {
+        say(LEVEL_NOTICE, "the server of pool %s has ended, and the pool ends", settings.pool);
+        close(pool.lifeline);
+        pool.lifeline = -1;
+        begin_draining(END_MS);
+    }
+    if (waits[2].revents && pool.control >= 0)
+        take_caller();
+    if (waits[3].revents) {
+        struct epoll_event event;
+        epoll_wait(pool.edges, &event, 1, 0);
+        if (!pool.look_at_ms)
+            pool.look_at_ms = now_ms() + (settings.manager == PM_ONDEMAND ? 0 : LOOK_MS);
+    }
+    for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
+        if (waits[4 + at].revents && pool.callers[at] >= 0)
+            hear(at);
+}
+
+static void begin(int control_fd, int lifeline_fd, int ready_fd)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    sigset_t own;
+    sigemptyset(&own);
+    static const int SIGNALS[] = {SIGCHLD, SIGQUIT, SIGTERM, SIGINT, SIGUSR1};
+    for (size_t at = 0; at < sizeof SIGNALS / sizeof *SIGNALS; at++)
+        sigaddset(&own, SIGNALS[at]);
+    pool.signals = signalfd(-1, &own, SFD_NONBLOCK | SFD_CLOEXEC);
+    pool.edges = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    if (pool.signals < 0 || pool.edges < 0 || epoll_ctl(pool.edges, EPOLL_CTL_ADD, listen_fd, &event) != 0)
+        fail("pool %s could not begin to wait (%s)", settings.pool, strerror(errno));
+    pool.control = control_fd;
+    pool.lifeline = lifeline_fd;
+    pool.ready = ready_fd;
+    pool.spawn_rate = 1;
+    pool.tick_at_ms = now_ms() + TICK_MS;
+    for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
+        pool.callers[at] = -1;
+}
+
+int pool_main(int control_fd, int lifeline_fd, int ready_fd)
+{
+    begin(control_fd, lifeline_fd, ready_fd);
+    for (;;) {
+        uint64_t now = now_ms();
+        bool is_tick = now >= pool.tick_at_ms;
+        if (is_tick)
+            pool.tick_at_ms = now + TICK_MS;
+        if (pool.stage == SERVING)
+            keep_number(now, is_tick);
+        if (is_tick || pool.stage == DRAINING)
+            look_at_ages(now);
+        if (pool.kill_all_at_ms && now >= pool.kill_all_at_ms)
+            terminate_all();
+        if (pool.stage == DRAINING) {
+            bool is_empty = true;
+            for (int at = 0; at < settings.max_children; at++)
+                is_empty = is_empty && board->slots[at].pid == 0;
+            if (is_empty)
+                return 0;
+        }
+        tell_ready();
+        wait_and_hear();
+    }
+}

@@ -1,0 +1,156 @@
+/* A worker: accepts connections and answers their requests, until it is told to end or has answered enough. */
+#include "brisk_php.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+volatile sig_atomic_t is_draining;
+/* The connection that waits for its next request; -1: none does. */
+static volatile sig_atomic_t waiting_fd = -1;
+
+/*
+ * SIGQUIT: no further request. A call of accept() that comes after this finds a descriptor that is no socket, one that waits is
+ * interrupted; a connection that waits for its next request is shut down for reading, which ends the wait, or leaves a request that
+ * has come already.
+ */
+static void drain(int signal)
+{
+    (void)signal;
+    int error = errno;
+    is_draining = 1;
+    dup2(null_fd, listen_fd);
+    if (waiting_fd >= 0)
+        shutdown(waiting_fd, SHUT_RD);
+    errno = error;
+}
+
+/*
+ * Before PHP is started: it notes the handlers that it finds then, and restores them with each request. The master has these signals
+ * blocked, and reads them in another way.
+ */
+void worker_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = drain};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGQUIT, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+static void begin_process(struct slot *slot)
+{
+    own_slot = slot;
+    slot->started_ms = slot->idle_since_ms = now_ms();
+    slot->requests = slot->busy_us = slot->duration_us = 0;
+    /* A group of its own: what a script starts ends with it if it is killed. */
+    setpgid(0, 0);
+    pid_t master = getppid();
+    /* Without its master a worker finishes what it has begun. */
+    prctl(PR_SET_PDEATHSIG, SIGQUIT);
+    if (getppid() != master || master == 1)
+        is_draining = 1;
+    if (!settings.catch_output) {
+        dup2(null_fd, STDOUT_FILENO);
+        dup2(null_fd, STDERR_FILENO);
+    }
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* One request that was received. */
+static void answer(bool is_first)
+{
+    struct slot *slot = own_slot;
+    /* One that waited in the accept queue may have been given up by now: PHP does not see it. */
+    if (is_first && fastcgi_peer_is_gone()) {
+        __atomic_add_fetch(&board->gone_clients, 1, __ATOMIC_RELAXED);
+        exchange.is_ended = exchange.is_broken = true;
+        return;
+    }
+    slot->requests++;
+    __atomic_add_fetch(&board->accepted, 1, __ATOMIC_RELAXED);
+    if (settings.max_requests > 0 && slot->requests >= (uint64_t)settings.max_requests)
+        is_draining = 1;
+    slot->is_finished = slot->is_logged_slow = false;
+    uint64_t began = now_us();
+    double cpu = cpu_seconds();
+    slot->began_us = began;
+    slot->state = SLOT_RUNNING;
+    php_answer();
+    uint64_t took = now_us() - began;
+    slot->duration_us = took;
+    slot->busy_us += took;
+    slot->cpu_percent = took ? (cpu_seconds() - cpu) * 1e6 / (double)took * 100 : 0;
+    board->is_warm = true;
+}
+
+/* The connection ends. A request that was sent on it meanwhile is refused, so that another worker gets it. */
+static void end_connection(void)
+{
+    if (!exchange.is_broken && fastcgi_rest()) {
+        shutdown(exchange.fd, SHUT_RD);
+        if (fastcgi_receive() != RECEIVED_END)
+            fastcgi_refuse();
+    }
+    fastcgi_close();
+}
+
+static void serve(int fd)
+{
+    fastcgi_begin(fd);
+    for (bool is_first = true;; is_first = false) {
+        own_slot->state = is_first ? SLOT_READING : SLOT_KEPT;
+        own_slot->idle_since_ms = now_ms();
+        waiting_fd = fd;
+        if (is_draining)
+            shutdown(fd, SHUT_RD);
+        enum received received = fastcgi_receive();
+        waiting_fd = -1;
+        if (received == RECEIVED_CUT && is_draining)
+            fastcgi_refuse();
+        if (received != RECEIVED_REQUEST) {
+            fastcgi_close();
+            return;
+        }
+        answer(is_first);
+        if (!exchange.is_kept || exchange.is_broken || !fastcgi_rest())
+            break;
+    }
+    end_connection();
+}
+
+void worker_main(struct slot *slot)
+{
+    begin_process(slot);
+    php_begin_worker();
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    while (!is_draining) {
+        slot->state = SLOT_ACCEPTING;
+        slot->idle_since_ms = now_ms();
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            serve(fd);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+            nanosleep(&pause, NULL);
+        } else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
+            break;
+        }
+    }
+    slot->state = SLOT_FINISHING;
+    php_end();
+    _exit(0);
+}
