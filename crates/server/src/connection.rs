@@ -45,6 +45,7 @@ impl PartialHead {
 
 /// A client's connection.
 pub struct Connection {
+    /// The socket, with the TLS session if there is one.
     pub io: Stream,
     /// Bytes read but not used: the start of the next request, or a body.
     pub input: RefCell<Vec<u8>>,
@@ -54,12 +55,15 @@ pub struct Connection {
     pub(crate) caught_up_us: Cell<u64>,
     /// `$connection`: unique in the process.
     pub id: u64,
+    /// Who has connected, before any header tells of another client.
     pub peer: Peer,
     /// `$remote_addr` as text: it is in every log line.
     pub peer_text: Box<[u8]>,
+    /// The listening socket that it came by.
     pub listener: Rc<Listener>,
     /// What the connection makes the process hold.
     pub account: Rc<Account>,
+    /// When it was accepted.
     pub started: Now,
     /// `debug_connection`: everything about it is logged.
     pub debug: Cell<bool>,
@@ -90,6 +94,7 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// One that was accepted at `started` and has brought nothing yet. `id` is unique in the process.
     pub fn new(io: Stream, id: u64, peer: Peer, listener: Rc<Listener>, started: Now) -> Connection {
         Connection {
             io,

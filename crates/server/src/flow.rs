@@ -31,8 +31,13 @@ pub enum Flow {
     Done,
     /// End with this status: `error_page` and built-in pages apply.
     Status(u16),
-    /// Start again with another URI, inside the server. `args` of `None` keeps the present ones.
-    Redirect { uri: Vec<u8>, args: Option<Vec<u8>> },
+    /// Start again with another URI, inside the server.
+    Redirect {
+        /// The path, decoded.
+        uri: Vec<u8>,
+        /// What follows the `?`; `None` keeps the present arguments.
+        args: Option<Vec<u8>>,
+    },
     /// Go on in a named location.
     Named(Vec<u8>),
     /// Go on in a location that was compiled late into the present one ([`late`](crate::late)).

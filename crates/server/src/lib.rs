@@ -1,5 +1,6 @@
 //! The server: configuration, connections, requests and their phases. It names no module; modules name it.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod adopt;
 pub mod body;

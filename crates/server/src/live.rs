@@ -16,6 +16,7 @@ use std::time::Duration;
 
 /// A thread's view of one configuration.
 pub struct Live<S: Served = Http> {
+    /// What it says.
     pub snap: Arc<Snapshot<S>>,
     pub(crate) base: brisk_host::thread::Live,
     pub(crate) prepared: RefCell<S::Prepared>,
@@ -40,6 +41,7 @@ impl<S: Served> Deref for Live<S> {
 }
 
 impl<S: Served> Live<S> {
+    /// For one thread. `logs` are open, by their number; `generation` counts reloads, from 1.
     pub fn new(snap: Arc<Snapshot<S>>, logs: Arc<Vec<Arc<LogFile>>>, generation: u64) -> Live<S> {
         let head_options = snap
             .listens

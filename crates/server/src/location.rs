@@ -104,8 +104,11 @@ pub type NamedLocations = HashMap<Box<[u8]>, LocationId>;
 pub enum Pattern {
     /// `=`: just this URI.
     Exact(Box<[u8]>),
+    /// URIs that begin with the text.
     Prefix {
+        /// What they begin with.
         text: Box<[u8]>,
+        /// `^~`: no regular expression is tried where this is the longest prefix.
         no_regex: bool,
     },
     /// `~` and `~*`: URIs that match.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 /// One step of a phase. Plain functions: a handler that must wait says so with [`Flow::Disk`] or [`Flow::Wait`].
 pub trait Handler: Send + Sync {
+    /// Does its step, and says how the request goes on. After [`Flow::Disk`] it is called again.
     fn handle(&self, r: &mut Request) -> Flow;
 
     /// What its decision depends on, and what it does besides.
@@ -37,6 +38,7 @@ impl<H: Handler> Handler for Declaring<H> {
 
 /// Works on a response before it is sent: changes headers, wraps the body.
 pub trait Filter: Send + Sync {
+    /// Changes the response; neither waits nor fails.
     fn filter(&self, r: &mut Request);
 
     /// Asked instead of [`filter`](Filter::filter) where the head depends on the whole body: what must be awaited
@@ -54,6 +56,7 @@ pub trait Filter: Send + Sync {
 
 /// Writes a line, counts a request: runs when the response is sent or given up.
 pub trait LogHandler: Send + Sync {
+    /// Is called once for each request, also for one that was given up before its response was complete.
     fn log(&self, r: &Request);
 
     /// What it writes depends on beyond what a request with a prepared answer has: its own fields and facts, the
@@ -113,9 +116,13 @@ impl Stage {
 pub struct Plan {
     /// Of the server block: once, before anything else is done with the request.
     pub post_read: Vec<Arc<dyn Handler>>,
+    /// The script of `rewrite`, `return`, `if` and `set`, in the server rewrite or the rewrite phase.
     pub rewrite: Option<Arc<dyn Handler>>,
+    /// Limits: what counts requests before it is asked whether they may come in.
     pub preaccess: Vec<Arc<dyn Handler>>,
+    /// Who may come in: `satisfy` says whether one or all must allow it.
     pub access: Vec<Arc<dyn Handler>>,
+    /// What leads elsewhere before there is content: `try_files`, `mirror`.
     pub precontent: Vec<Arc<dyn Handler>>,
     /// The one handler that owns the location, e.g. a proxy; `None`: the chain below.
     pub content: Option<Arc<dyn Handler>>,
@@ -125,7 +132,9 @@ pub struct Plan {
     pub is_extended_later: bool,
     /// Asked in order when nobody owns the location.
     pub content_chain: Vec<(u8, Arc<dyn Handler>)>,
+    /// What changes the response, in the order of stages once the plan is sealed.
     pub filters: Vec<(Stage, Arc<dyn Filter>)>,
+    /// What tells of the request at its end.
     pub log: Vec<Arc<dyn LogHandler>>,
     declared: Steps,
     /// What modules' variables look up here, by type.

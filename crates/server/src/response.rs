@@ -13,11 +13,19 @@ use std::{fmt, io};
 /// A piece of a body.
 #[derive(Clone)]
 pub enum Piece {
+    /// Bytes in memory.
     Bytes(Text),
-    File { file: Rc<OpenFile>, range: Range<u64> },
+    /// A part of a file.
+    File {
+        /// Where the bytes are.
+        file: Rc<OpenFile>,
+        /// Which of them.
+        range: Range<u64>,
+    },
 }
 
 impl Piece {
+    /// Its length in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Piece::Bytes(text) => text.len() as u64,
@@ -25,6 +33,7 @@ impl Piece {
         }
     }
 
+    /// It has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -43,6 +52,7 @@ impl Piece {
 
 /// What a stream gives when it is pulled.
 pub enum Chunk {
+    /// The next part of the body.
     Piece(Piece),
     /// Nothing more is ready: send what there is, then pull again.
     Flush,
@@ -90,11 +100,14 @@ pub trait BodyStream {
 /// A response's body.
 #[derive(Default)]
 pub enum Body {
+    /// No body, or one without bytes.
     #[default]
     Empty,
     /// One piece; by far the most common.
     One(Piece),
+    /// Several pieces, sent one behind the other.
     Many(Vec<Piece>),
+    /// Pulled while it is sent; its length is not known to it.
     Stream(Box<dyn BodyStream>),
 }
 
@@ -124,6 +137,7 @@ impl Body {
         self.len() == Some(0)
     }
 
+    /// A body in memory.
     pub fn bytes(text: impl Into<Text>) -> Body {
         Body::One(Piece::Bytes(text.into()))
     }
@@ -136,6 +150,7 @@ pub struct Response {
     pub status: u16,
     /// Reason phrase, where a back end's is to be kept.
     pub reason: Option<Text>,
+    /// `Content-Type` without its charset; nothing sends none.
     pub content_type: Option<Text>,
     /// Added to the content type.
     pub charset: Option<Text>,
@@ -147,13 +162,17 @@ pub struct Response {
     pub is_judged: bool,
     /// `Some` also for HEAD. `None`: chunked or until close.
     pub content_length: Option<u64>,
+    /// `Content-Encoding`.
     pub content_encoding: Option<Text>,
     /// Seconds since 1970.
     pub last_modified: Option<i64>,
+    /// `ETag` with its quotes and, if it is weak, the `W/` (RFC 9110 §8.8.3).
     pub etag: Option<Text>,
+    /// `Location`. One that begins with `/` is made absolute, as `absolute_redirect` says.
     pub location: Option<Text>,
     /// `Server` from a back end that is passed on, and likewise its date. An empty one is not sent.
     pub server: Option<Text>,
+    /// `Date` from a back end.
     pub date: Option<Text>,
     /// Everything else, in the order of sending. Back ends send empty values too, and they are passed on.
     pub headers: Vec<(Text, Text)>,
@@ -161,10 +180,11 @@ pub struct Response {
     pub trailers: Vec<Rc<<Http as Served>::Trailers>>,
     /// What the trailers came to, for the client and for variables.
     pub sent_trailers: RefCell<Vec<(Text, Text)>>,
+    /// What is sent behind the head; HEAD and some statuses send none of it.
     pub body: Body,
     /// The body is a whole representation of which ranges may be cut.
     pub allow_ranges: bool,
-    /// `$sent_http_…` of ranges: where in the whole a single range begins.
+    /// `Vary`.
     pub vary: Option<Text>,
     /// Behind the head both directions are raw bytes (RFC 9110 §7.8): the body goes to the client as it is, and takes
     /// what the client sends by itself.
@@ -227,6 +247,7 @@ impl Response {
         self.headers.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
+    /// Adds a header behind all others, also where there is one of this name.
     pub fn add(&mut self, name: impl Into<Text>, value: impl Into<Text>) {
         self.headers.push((name.into(), value.into()));
     }
@@ -283,11 +304,13 @@ impl Response {
         }
     }
 
+    /// Says nothing of when the content was last changed.
     pub fn clear_last_modified(&mut self) {
         self.last_modified = None;
         self.remove("Last-Modified");
     }
 
+    /// Removes all headers of this name, of those that have no field of their own.
     pub fn remove(&mut self, name: &str) {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 /// What the threads of a worker share. Nothing here is locked on the request path.
 pub struct Shared {
     pub(crate) base: Arc<brisk_host::thread::Shared>,
+    /// What each thread counts, by thread. Others only read it.
     pub counters: Vec<Counters>,
     /// Numbers of requests, by thread.
     pub places: Vec<PlacesOfThread>,

@@ -51,6 +51,7 @@ pub struct Parent {
 }
 
 impl Parent {
+    /// With the body, as far as the request has read it.
     pub fn of(r: &Request) -> Rc<Parent> {
         let body = r.body.content().cloned().unwrap_or_else(|| Rc::new(Content::None));
         Rc::new(Parent::with_body(r, body))
@@ -277,6 +278,7 @@ pub struct Again {
 }
 
 impl Again {
+    /// Of a request at its content handler, without the body.
     pub fn of(r: &Request) -> Again {
         Again {
             parent: Parent::without_body(r),

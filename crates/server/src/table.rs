@@ -46,8 +46,10 @@ pub(crate) struct Slot<S: Served = Http> {
 pub struct Thread<S: Served = Http> {
     /// What serves whatever is served.
     pub host: Rc<brisk_host::thread::Thread>,
+    /// What all threads have in common.
     pub shared: Arc<Shared>,
     pub(crate) seat: Rc<Seat>,
+    /// Files that are open or known to be missing.
     pub files: Files,
     pub(crate) live: RefCell<Rc<Live<S>>>,
     pub(crate) slots: RefCell<Vec<(u32, Option<Slot<S>>)>>,

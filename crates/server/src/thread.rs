@@ -106,6 +106,7 @@ impl Thread {
         &self.seat
     }
 
+    /// The present configuration, for requests that come now.
     pub fn live(&self) -> Rc<Live> {
         self.live.borrow().clone()
     }
@@ -139,14 +140,18 @@ impl Thread {
         r.renew();
         let mut pool = self.requests.borrow_mut();
         // A pooled request must not keep an old configuration alive, nor what was compiled late.
-        let is_current = Rc::ptr_eq(&r.live, &self.live.borrow()) || {
-            r.leave_late();
-            Rc::ptr_eq(&r.live, &self.live.borrow())
-        };
+        let is_current = Rc::ptr_eq(&r.live, &self.live.borrow()) || self.comes_back(&mut r);
         if is_current && pool.len() < crate::limits::POOLED_REQUESTS_MAX && r.head.buf.capacity() <= 64 << 10
         {
             pool.push(r);
         }
+    }
+
+    /// Leads a request out of what was compiled late; whether its configuration is the present one then.
+    #[cold]
+    fn comes_back(&self, r: &mut Request) -> bool {
+        r.leave_late();
+        Rc::ptr_eq(&r.live, &self.live.borrow())
     }
 
     /// Frees the requests that are kept for later ones.

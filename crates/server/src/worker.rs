@@ -97,18 +97,22 @@ impl Worker {
         Ok(Worker { shared, generation, logs, snap })
     }
 
+    /// The present configuration's number: it counts reloads, from 1.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
+    /// The present configuration.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snap
     }
 
+    /// Open logs, by their number in the configuration.
     pub fn logs(&self) -> &Arc<Vec<Arc<LogFile>>> {
         &self.logs
     }
 
+    /// What the threads have in common.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

@@ -58,16 +58,22 @@ impl Confs {
         *self.places.get(&TypeId::of::<T>()).expect("the module is in the list")
     }
 
+    /// The configuration of the module whose type it is, as this block has it.
+    ///
+    /// # Panics
+    /// If no module has this type.
     pub fn find<T: ModuleConf>(&self) -> &T {
         let conf: &dyn Any = &*self.list[self.position::<T>()];
         conf.downcast_ref().expect("found by type")
     }
 
+    /// The same, to be changed: it is copied first where an outer block has it, too.
     pub fn find_mut<T: ModuleConf>(&mut self) -> &mut T {
         let index = self.position::<T>();
         self.get_mut(index)
     }
 
+    /// The same, to be kept by what the module installs.
     pub fn shared<T: ModuleConf>(&self) -> Arc<T> {
         let conf: Arc<dyn Any + Send + Sync> = self.list[self.position::<T>()].clone();
         conf.downcast().expect("found by type")

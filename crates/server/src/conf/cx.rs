@@ -24,22 +24,31 @@ use std::sync::Arc;
 
 /// What belongs to the whole configuration while it is built.
 pub struct Global<'a> {
+    /// All modules, in the order in which they install themselves.
     pub modules: Modules,
+    /// What paths and names are resolved against.
     pub env: &'a Environment,
+    /// The files read so far: what spans point into.
     pub sources: &'a mut SourceMap,
+    /// How files are read and names looked up.
     pub loader: &'a dyn Loader,
+    /// Errors and notices so far. One error, and the configuration is not applied.
     pub diags: &'a mut Vec<Diag>,
     /// The variables of requests.
     pub vars: Table,
     /// The parts of other protocols.
     pub parts: Vec<Box<dyn Part>>,
+    /// Locations by their number; `None` while a block is being read.
     pub locations: Vec<Option<Location>>,
     /// The number of the first of them.
     pub(super) first_location: LocationId,
+    /// `server` blocks of `http`, by their number.
     pub servers: Vec<Server>,
     /// The names of each server.
     pub names: Vec<Vec<crate::server_name::Name>>,
+    /// What `listen` asks for, in the order of the configuration.
     pub listens: Vec<ListenSpec>,
+    /// Logs by their number, each target once.
     pub logs: Vec<LogTarget>,
     /// Where each log was named first.
     pub log_places: Vec<Option<Span>>,
@@ -61,8 +70,11 @@ pub struct Global<'a> {
     pub(super) unusual: Unusual,
     /// See [`Cx::reads_later`].
     pub(super) read_later: HashSet<Template>,
+    /// Shared memory by name, which a reload keeps.
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
+    /// What goes on beside requests while the configuration is live.
     pub services: Vec<std::sync::Arc<dyn brisk_host::service::Service>>,
+    /// What modules look up by type at run time ([`brisk_host::snapshot::Snapshot::data`]).
     pub data: Vec<std::sync::Arc<dyn Any + Send + Sync>>,
     /// Log formats, zones and other things that modules name once and use elsewhere, by module and name.
     pub named: HashMap<(&'static str, String), std::sync::Arc<dyn Any + Send + Sync>>,
@@ -114,7 +126,9 @@ impl Global<'_> {
 /// A directive of the current block that has been carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
+    /// The directive's name.
     pub name: &'static str,
+    /// Where it stands.
     pub span: Span,
     /// Its first parameter is `off`.
     pub is_off: bool,
@@ -122,7 +136,9 @@ pub struct Written {
 
 /// The context of a setter: one block of the configuration.
 pub struct Cx<'b, 'a: 'b> {
+    /// What belongs to the whole configuration.
     pub global: &'b mut Global<'a>,
+    /// The modules' configurations of this block.
     pub confs: &'b mut Confs,
     /// The kind of block (one bit).
     pub block: Context,
@@ -200,10 +216,12 @@ impl<'a> Cx<'_, 'a> {
         super::block::inner(self, directive, kind, done)
     }
 
+    /// Text with variables. The error is that of a name that cannot be one.
     pub fn template(&mut self, token: &Token) -> Result<Template, Diag> {
         Template::parse(self.names(), token)
     }
 
+    /// A regular expression, without regard to case if `caseless`; its named groups become variables. The error shows the pattern.
     pub fn regex(&mut self, token: &Token, pattern: &[u8], caseless: bool) -> Result<Regex, Diag> {
         let text = std::str::from_utf8(pattern)
             .map_err(|_| Diag::emerg(token.span, "the pattern is not valid UTF-8"))?;
@@ -230,6 +248,7 @@ impl<'a> Cx<'_, 'a> {
         Ok(set)
     }
 
+    /// Adds a message that is no reason to refuse the configuration.
     pub fn warn(&mut self, diag: Diag) {
         self.global.diags.push(diag);
     }

@@ -25,6 +25,7 @@ pub struct Places {
     pub state: String,
     /// What can be made again.
     pub cache: String,
+    /// Logs without a path of their own.
     pub logs: String,
     /// The pid file.
     pub run: String,

@@ -17,7 +17,9 @@ use std::sync::Arc;
 /// Plain or PROXY-protocol, TLS or not: how a socket's connections begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefix {
+    /// `listen … proxy_protocol`: a PROXY header comes first.
     pub proxy_protocol: bool,
+    /// `listen … ssl`: a ClientHello comes next.
     pub tls: bool,
     /// `listen … http2`.
     pub http2: bool,
@@ -29,6 +31,7 @@ impl Prefix {
         !(self.proxy_protocol || self.tls || self.http2)
     }
 
+    /// What either of two `listen` directives for an address says: it holds for all its connections.
     #[must_use]
     pub fn or(self, other: Prefix) -> Prefix {
         Prefix {
@@ -41,9 +44,13 @@ impl Prefix {
 
 /// One socket to listen on, and who answers there.
 pub struct Listen {
+    /// What is listened on.
     pub address: Address,
+    /// How its connections begin.
     pub prefix: Prefix,
+    /// The servers by the names that requests give.
     pub names: NameTable,
+    /// The server for requests whose name no server has.
     pub default_server: ServerId,
     /// `listen` of a wildcard address stands for others of the same port: the local address decides.
     pub by_local: Vec<LocalListen>,
@@ -51,9 +58,13 @@ pub struct Listen {
 
 /// An address that a wildcard's socket stands for.
 pub struct LocalListen {
+    /// The address that the client has connected to.
     pub address: Address,
+    /// How connections to it begin.
     pub prefix: Prefix,
+    /// The servers by the names that requests give.
     pub names: NameTable,
+    /// The server for requests whose name no server has.
     pub default_server: ServerId,
 }
 
@@ -79,6 +90,7 @@ pub struct Server {
     pub name: Box<[u8]>,
     /// The block itself as a location: server-level rewrite, defaults.
     pub root: LocationId,
+    /// Named locations (`@name`).
     pub named: HashMap<Box<[u8]>, LocationId>,
     /// What its `ssl_…` directives say; nothing without any that matters.
     pub tls: Option<Arc<Rules>>,
@@ -88,8 +100,11 @@ pub struct Server {
 pub struct Location<S: Served = Http> {
     /// As written, for messages and `$…`.
     pub name: Box<[u8]>,
+    /// The core's directives, merged.
     pub core: Arc<CoreConf>,
+    /// The handlers and filters that are configured here.
     pub plan: S::Plan,
+    /// The locations inside; nothing without any.
     pub tree: Option<Box<LocationTree>>,
     /// `if` and `limit_except` blocks: content handlers see through to the location around.
     pub anonymous: bool,
@@ -99,6 +114,7 @@ pub struct Location<S: Served = Http> {
 pub struct Late<S: Served = Http> {
     /// The number of the first one. No other one has it, however many are compiled later.
     pub first: LocationId,
+    /// By their number behind the first one's.
     pub locations: Box<[Arc<Location<S>>]>,
     /// The location into which they were compiled.
     pub into: LocationId,
@@ -110,7 +126,9 @@ pub struct Snapshot<S: Served = Http> {
     pub base: Arc<brisk_host::snapshot::Snapshot>,
     /// The main level's.
     pub core: Arc<CoreConf>,
+    /// Listening sockets by [`ListenId`].
     pub listens: Arc<[Listen]>,
+    /// Servers by [`ServerId`].
     pub servers: Arc<[Arc<Server>]>,
     /// Those of the files that were read at the start.
     pub locations: Arc<[Arc<Location<S>>]>,
@@ -118,7 +136,9 @@ pub struct Snapshot<S: Served = Http> {
     pub late: Option<Late<S>>,
     /// What later ones are compiled with; nothing where no location can be.
     pub ground: Option<Arc<S::Ground>>,
+    /// The variables of requests.
     pub vars: Arc<S::Vars>,
+    /// All modules, in the order in which they install themselves.
     pub modules: &'static [&'static S::Module],
     /// Somebody may ask for the numbers of requests: they are recorded.
     pub records_requests: bool,
@@ -161,6 +181,10 @@ impl<S: Served> Snapshot<S> {
         }
     }
 
+    /// The location of this number.
+    ///
+    /// # Panics
+    /// If the number is another configuration's.
     #[inline]
     pub fn location(&self, id: LocationId) -> &Location<S> {
         self.shared_location(id)
@@ -215,10 +239,18 @@ impl<S: Served> Snapshot<S> {
         }
     }
 
+    /// The server of this number.
+    ///
+    /// # Panics
+    /// If the number is another configuration's.
     pub fn server(&self, id: ServerId) -> &Server {
         &self.servers[id.0 as usize]
     }
 
+    /// The listening socket of this number.
+    ///
+    /// # Panics
+    /// If the number is another configuration's.
     pub fn listen(&self, id: ListenId) -> &Listen {
         &self.listens[id.0 as usize]
     }

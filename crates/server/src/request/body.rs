@@ -8,12 +8,14 @@ use std::rc::Rc;
 /// What has become of a request's body.
 #[derive(Default)]
 pub enum RequestBody {
+    /// Nothing of it was asked for.
     #[default]
     Unread,
     /// The rest is with the client.
     Partial(BodyReader),
     /// All of it is here, or there is none.
     Whole {
+        /// The bytes; shared with subrequests.
         content: Rc<Content>,
         /// How much of it [`Request::body_piece`] has given.
         given: u64,
@@ -29,11 +31,14 @@ pub enum RequestBody {
 pub enum Content {
     /// The request has no body.
     None,
+    /// In memory.
     Memory(Vec<u8>),
+    /// In a file below `client_body_temp_path`, which goes with it.
     File(TempFile),
 }
 
 impl Content {
+    /// Its length in bytes, without framing.
     pub fn len(&self) -> u64 {
         match self {
             Content::None => 0,
@@ -42,12 +47,14 @@ impl Content {
         }
     }
 
+    /// There are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl RequestBody {
+    /// One that was read to its end.
     pub fn whole(content: Content) -> RequestBody {
         RequestBody::Whole { content: Rc::new(content), given: 0 }
     }

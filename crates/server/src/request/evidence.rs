@@ -29,6 +29,7 @@ impl Evidence {
     }
 
     /// Makes it anew in its place.
+    #[inline]
     pub(super) fn renew(&mut self) {
         let Evidence { declared, same_until, deps, fetched } = self;
         declared.set(Declared::RECORDED);

@@ -13,6 +13,7 @@ pub struct Head {
     pub(crate) buf: Vec<u8>,
     /// What answers are made of reads it through the accessors in `reads.rs`.
     pub(crate) parsed: RequestHead,
+    /// How the end of the body is told (RFC 9112 §6.3).
     pub framing: BodyFraming,
     /// Its stream was not over with the head, although no body was announced.
     pub(crate) awaits_end: bool,

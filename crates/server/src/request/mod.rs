@@ -42,17 +42,27 @@ type Look = fn(&Files, &Path, Symlinks, &mut Deps<'_>) -> Result<Found, Cold>;
 
 /// One request. Boxed once and used again for later requests of the thread.
 pub struct Request {
+    /// The thread that serves it.
     pub thread: Rc<Thread>,
+    /// The configuration that it came in under, and keeps until it is answered.
     pub live: Rc<Live>,
+    /// What was received: target, host and fields.
     pub head: Head,
+    /// Who has sent it, and by what it came.
     pub client: Client,
+    /// Where it is led: URI, location, place in the phases.
     pub route: Route,
     /// What has become of the body.
     pub body: RequestBody,
+    /// What its handlers have made so far.
     pub resp: Response,
+    /// How it is answered, whatever the response is.
     pub reply: Reply,
+    /// How far it has come, for logs and metrics.
     pub progress: Progress,
+    /// What the answer depends on.
     pub evidence: Evidence,
+    /// What modules and variables keep for it.
     pub state: State,
 }
 
@@ -124,6 +134,7 @@ impl Request {
         }
     }
 
+    /// What its configuration says.
     pub fn snap(&self) -> &Snapshot {
         &self.live.snap
     }
@@ -138,6 +149,7 @@ impl Request {
         self.head.target.unparsed(self.head.parsed.target.of(&self.head.buf))
     }
 
+    /// The client has sent HEAD (RFC 9110 §9.3.2): the answer has no body, whatever the method has become inside the server.
     pub fn is_head(&self) -> bool {
         self.head.parsed.method == Method::Head
     }

@@ -8,17 +8,21 @@ use std::rc::Rc;
 /// How many bytes went out, for logs and metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
+    /// Bytes of the response's head.
     pub head_bytes: u64,
+    /// Bytes of the body with its framing.
     pub body_bytes: u64,
 }
 
 /// See the module's head.
 #[derive(Default)]
 pub struct Progress {
+    /// When its first byte came.
     pub started: Now,
     /// The back end that is being asked, as messages name it.
     pub upstream: Option<Rc<dyn fmt::Display>>,
     /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
+    /// What was sent of the response so far.
     pub sent: Sent,
 }

@@ -7,8 +7,10 @@ use std::rc::Rc;
 /// What becomes of the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Persistence {
+    /// It ends, and the client is told so (`Connection: close`).
     #[default]
     Close,
+    /// It waits for the next request.
     KeepAlive,
 }
 
@@ -25,6 +27,7 @@ pub struct Reply {
     pub err_status: u16,
     /// An error page is being served; others only if `recursive_error_pages`.
     pub error_page: bool,
+    /// Whether the connection goes on behind the response.
     pub persistence: Persistence,
     /// Hints were sent, or it was found that there are none.
     pub(crate) hinted: bool,

@@ -11,13 +11,21 @@ pub enum Phase {
     /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
     #[default]
     EarlyBody,
+    /// `realip`: who the client is.
     PostRead,
+    /// The server's own `rewrite`, `return`, `if` and `set`.
     ServerRewrite,
+    /// The location is looked for.
     FindConfig,
+    /// The location's `rewrite`, `return`, `if` and `set`; if they have changed the URI, the location is looked for again.
     Rewrite,
+    /// `limit_req`, `limit_conn`, overload.
     PreAccess,
+    /// `allow`, `deny`, `auth_…`, as `satisfy` says. Subrequests are not asked.
     Access,
+    /// `try_files`, `mirror`.
     PreContent,
+    /// The handler that owns the location, or the chain of those that look for a file.
     Content,
     /// The response is there; a filter may have to wait.
     Filters,
@@ -26,6 +34,7 @@ pub enum Phase {
 /// Where in the phases a request is; a handler that waited is asked again at the same place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
+    /// The phase.
     pub phase: Phase,
     /// Index of the handler within the phase.
     pub handler: u16,
@@ -34,6 +43,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// At the beginning of a phase.
     pub fn at(phase: Phase) -> Cursor {
         Cursor { phase, ..Cursor::default() }
     }
@@ -47,9 +57,13 @@ pub struct Route {
     pub method: Method,
     /// Decoded and normalised; changed by rewrites and internal redirects.
     pub uri: Vec<u8>,
+    /// What follows the first `?` of the target; changed by rewrites and internal redirects.
     pub args: Vec<u8>,
+    /// The server that was chosen by name and address.
     pub server: ServerId,
+    /// The present location; the server's own block until one is found.
     pub loc: LocationId,
+    /// The place in the phases.
     pub cursor: Cursor,
     /// 0: what the client asked for; more: a subrequest.
     pub depth: u8,
@@ -98,6 +112,7 @@ impl Route {
     }
 
     /// Makes it anew in its place.
+    #[inline]
     pub(super) fn renew(&mut self) {
         let (mut uri, mut args) = (take(&mut self.uri), take(&mut self.args));
         uri.clear();

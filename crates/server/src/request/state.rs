@@ -70,12 +70,14 @@ impl Visit {
 /// Who sent a request, where a trusted proxy has told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
+    /// The address, and the port if it was told.
     pub peer: Peer,
     /// `$remote_addr` as text: it is in every log line.
     pub text: Box<[u8]>,
 }
 
 impl Sender {
+    /// With the text made of the address.
     pub fn new(peer: Peer) -> Sender {
         Sender { peer, text: peer.to_string().into_bytes().into() }
     }
@@ -110,7 +112,9 @@ pub struct State {
     pub visit: Visit,
     /// Values of modules, until the request is answered.
     pub own: Values,
+    /// What the request has in common with its subrequests.
     pub shared: Rc<Shared>,
+    /// Groups of the last regular expression that matched: `$1` … `$9`.
     pub captures: RefCell<Captures>,
 }
 
