@@ -109,6 +109,8 @@ fn a_file_with_a_mistake_closes_its_folder() {
     check("deny all\n", 500, "unexpected end of file, expecting \";\" or \"}\" in ");
     check("deny all;\nno_such_directive on;\n", 500, "unknown directive \"no_such_directive\" in ");
     check("proxy_pass http://127.0.0.1:1;\n", 500, "\"proxy_pass\" directive is not allowed here in ");
+    let text = "if ($uri) { rewrite ^ /plain/a.txt break; }\n";
+    check(text, 500, "\"rewrite\" directive is not allowed here in ");
     check("add_header X-Tag $nosuch;\n", 500, "unknown \"nosuch\" variable");
     check("", 500, "may be half-written");
     check("deny all;", 500, "may be half-written");

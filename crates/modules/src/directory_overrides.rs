@@ -32,7 +32,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[directive("directory_overrides")
-    .doc("Files of this name hold directives for their folder and those below, as if they stood in the location: of inner folders those of the inner file. They take effect when they are saved, and cost prepared answers nothing. What may stand there: headers (add_header, add_trailer, expires, default_type), index (index, autoindex and its format), access (allow, deny, satisfy, auth_basic), errors (error_page), rewrite (rewrite, return, if, set, break). A file with a mistake answers 500 for its folder, one that cannot be read 403.")
+    .doc("Files of this name hold directives for their folder and those below, as if they stood in the location: of inner folders those of the inner file. They take effect when they are saved, and cost prepared answers nothing. What may stand there: headers (add_header, add_trailer, expires, default_type), index (index, autoindex and its format), access (allow, deny, satisfy, auth_basic), errors (error_page), rewrite (rewrite but with the flag break, return, if, set). A file with a mistake answers 500 for its folder, one that cannot be read 403.")
     .in_(Context::HSL)
     .arity(Arity::SOME)
     .takes("off | FILE CLASS ...")
@@ -47,7 +47,7 @@ const CLASSES: [&[&str]; 5] = [
     &["index", "autoindex", "autoindex_exact_size", "autoindex_format", "autoindex_localtime"],
     &["allow", "deny", "satisfy", "auth_basic"],
     &["error_page"],
-    &["rewrite", "return", "if", "set", "break"],
+    &["rewrite", "return", "if", "set"],
 ];
 
 const WORDS: &[(&str, u32)] =
@@ -96,13 +96,20 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let names = CLASSES.iter().zip(WORDS).filter(|(_, (_, bit))| allowed & bit != 0);
     let names: Vec<&'static str> = names.flat_map(|(names, _)| names.iter().copied()).collect();
-    let help = format!("files of this name may have: {}", names.join(", "));
+    let help =
+        format!("files of this name may have: {}; rewrite may not have the flag break", names.join(", "));
     cx.conf::<Conf>().overrides = Some(Overrides {
         file: name.bytes().into(),
-        allows: Arc::new(move |row: &Row| names.contains(&row.name)),
+        allows: Arc::new(move |row: &Row, d: &Directive| names.contains(&row.name) && !stays(d)),
         help: help.into(),
     });
     Ok(())
+}
+
+/// Whether a `rewrite` changes the URI without the location being looked for again: what the files of the folder that it then
+/// leads to say of it would be left out.
+fn stays(d: &Directive) -> bool {
+    d.name() == "rewrite" && d.args.get(2).is_some_and(|flag| flag.bytes() == b"break")
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
@@ -120,7 +127,7 @@ struct Waits(u8);
 #[derive(Clone)]
 struct Overrides {
     file: Box<[u8]>,
-    allows: Arc<dyn Fn(&Row) -> bool + Send + Sync>,
+    allows: Arc<dyn Fn(&Row, &Directive) -> bool + Send + Sync>,
     help: Arc<str>,
 }
 
@@ -304,7 +311,7 @@ mod tests {
             .zip(1..)
             .map(|(text, at)| Text { name: format!("/srv/{at}/.brisk").into(), text: text.as_bytes().into() })
             .collect();
-        compile(snap, location(snap, into), &texts, Rule { allows: &|_| true, help: "" })
+        compile(snap, location(snap, into), &texts, Rule { allows: &|_, _| true, help: "" })
     }
 
     const SITE: &str = "log_format short $uri; limit_req_zone $arg_a zone=one:1m rate=1r/s;

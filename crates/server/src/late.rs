@@ -14,6 +14,7 @@ use crate::live::Live;
 use crate::module::Row;
 use crate::request::Request;
 use crate::rlog;
+use brisk_conf::Directive;
 use brisk_net::blocking::{QueueFull, Serial};
 use hashbrown::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +38,7 @@ pub struct Wanted {
     /// Each inside of the one before.
     pub texts: Vec<Text>,
     /// Which directives may stand there.
-    pub allows: Arc<dyn Fn(&Row) -> bool + Send + Sync>,
+    pub allows: Arc<dyn Fn(&Row, &Directive) -> bool + Send + Sync>,
     /// What can be done about others.
     pub help: Arc<str>,
     /// What becomes of requests if it fails.

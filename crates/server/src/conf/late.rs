@@ -101,7 +101,7 @@ pub struct Text {
 #[derive(Clone, Copy)]
 pub struct Rule<'a> {
     /// Whether this one may stand there.
-    pub allows: &'a (dyn Fn(&Row) -> bool + Sync),
+    pub allows: &'a (dyn Fn(&Row, &Directive) -> bool + Sync),
     /// What the message about another one says can be done.
     pub help: &'a str,
 }
@@ -165,7 +165,7 @@ pub(super) fn check_growth(global: &Global<'_>, directive: &Directive) -> Result
 /// Refuses a directive that may not be compiled late.
 pub(super) fn check_rule(global: &Global<'_>, row: &Row, directive: &Directive) -> Result<(), Diag> {
     let Some(late) = &global.late else { return Ok(()) };
-    if (late.rule.allows)(row) {
+    if (late.rule.allows)(row, directive) {
         return Ok(());
     }
     let text = format!("\"{}\" directive is not allowed here", directive.name());

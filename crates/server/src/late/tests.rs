@@ -53,7 +53,7 @@ fn wanted(text: &str, on_failure: OnFailure) -> Wanted {
         into: LocationId(0),
         name: b"name".as_slice().into(),
         texts: vec![Text { name: "file".into(), text: text.as_bytes().into() }],
-        allows: Arc::new(|row| row.name != "root"),
+        allows: Arc::new(|row, _| row.name != "root"),
         help: "all but root".into(),
         on_failure,
     }
