@@ -196,7 +196,9 @@ fn a_sweep_with_all_its_reports() {
     for part in ["MB each), ", "machine: CPUs ", " requests a day, "] {
         assert!(text.matches(part).count() >= 4, "{part:?}: {text}");
     }
-    assert_eq!(text.matches("nobody was full").count() + text.matches("the limit was").count(), 4, "{text}");
+    // On a machine that is busy with other tests it may be that it cannot be told.
+    let verdicts = ["nobody was full", "nobody was seen to be full", "the limit was"];
+    assert_eq!(verdicts.map(|verdict| text.matches(verdict).count()).iter().sum::<usize>(), 4, "{text}");
     // Not a terminal: plain lines, without escapes.
     assert!(!String::from_utf8_lossy(&output.stderr).contains('\x1b'));
     let all: Value = serde_json::from_str(&server.read("r.json")).unwrap();

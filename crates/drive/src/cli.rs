@@ -1,7 +1,8 @@
 //! What the command lines of this crate share.
 
 use crate::client::{Fields, Options, Url, Version};
-use brisk_load::cli::args::duration;
+use brisk_load::cli::args::{self, duration};
+use brisk_load::plan::Resolve;
 use std::time::Duration;
 
 /// Options that mean the same wherever a [client](crate::client) does the work.
@@ -10,6 +11,12 @@ pub struct ClientArgs {
     /// Further header line, sent with every request
     #[arg(short = 'H', long = "header", value_name = "LINE", value_parser = field)]
     headers: Vec<(String, String)>,
+    /// Log in with this name and password (Basic)
+    #[arg(short, long, value_name = "NAME:PASSWORD", value_parser = args::login)]
+    user: Option<String>,
+    /// This name and port are at this address
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = args::resolve)]
+    resolve: Vec<Resolve>,
     /// Take any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -32,13 +39,15 @@ impl ClientArgs {
             (_, true) => Version::H2,
             _ => other.version,
         };
-        Options { insecure: self.insecure, version, timeout: self.timeout, ..other }
+        let resolve = self.resolve.clone();
+        Options { insecure: self.insecure, version, timeout: self.timeout, resolve, ..other }
     }
 
     /// The header lines.
     pub fn fields(&self) -> Fields {
         let mut fields = Fields::default();
         self.headers.iter().for_each(|(name, value)| fields.push(name, value));
+        self.user.iter().for_each(|login| fields.push("Authorization", login));
         fields
     }
 }
@@ -49,7 +58,7 @@ fn field(line: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// A URL.
+/// A URL; without a scheme it is http.
 pub fn url(text: &str) -> Result<Url, String> {
-    Url::parse(text).map_err(|error| error.to_string())
+    Url::given(text).map_err(|error| error.to_string())
 }

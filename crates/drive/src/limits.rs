@@ -75,6 +75,8 @@ pub const RAW_RECORDS_MAX: usize = 10_000_000;
 pub const KEYS_USERS_MAX: u64 = 20_000;
 /// Users that arrive at a time, unless a scenario says otherwise: each has a connection.
 pub const ARRIVED_USERS_MAX: u64 = 4000;
+/// Times that a step is taken in a row, at most.
+pub const REPEAT_MAX: u64 = 1_000_000;
 /// Users that arrive per second at most.
 pub const RATE_MAX: u64 = 1_000_000;
 /// The largest weight of one member of a group with weights.

@@ -27,6 +27,17 @@ impl Rate {
         sound(self.from) && sound(self.to) && self.to > 0.0
     }
 
+    /// Whether its ramp is as long as the run, however long that is.
+    pub fn is_endless(&self) -> bool {
+        self.over == Duration::MAX
+    }
+
+    /// In a run of this length; `None`: nobody knows it.
+    #[must_use]
+    pub fn within(self, length: Option<Duration>) -> Self {
+        Self { over: if self.is_endless() { length.unwrap_or(self.over) } else { self.over }, ..self }
+    }
+
     /// Seconds from the start until `n` arrivals have come (the first is number 0).
     ///
     /// On the ramp n(t) = a·t + (b − a)·t² / 2T arrivals have come by t; this is its inverse.

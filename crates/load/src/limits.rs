@@ -62,6 +62,13 @@ pub const GATHER_TIME_MAX: Duration = Duration::from_mins(2);
 /// With a ramp, the last user may come so much later than it should.
 pub const RAMP_GRACE_MAX: Duration = Duration::from_secs(1);
 
+// engine/mod.rs
+
+/// So many errors, and nothing else within the time below, end a run: a closed port has no answers later either.
+pub const HOPELESS_ERRORS_MIN: u64 = 10;
+/// See [`HOPELESS_ERRORS_MIN`].
+pub const HOPELESS_TIME_MAX: Duration = Duration::from_secs(3);
+
 // engine/worker.rs
 
 /// Events taken per wake-up.

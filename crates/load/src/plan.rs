@@ -1,6 +1,6 @@
 //! What a run does: targets and their request bytes, connections, limits. Pure data.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -240,11 +240,32 @@ impl Plan {
     }
 }
 
+/// Where a name and a port are, in place of what a look-up would say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolve {
+    /// The name.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The address.
+    pub address: IpAddr,
+}
+
+impl Resolve {
+    /// Whether it is about this place.
+    pub fn is_of(&self, place: &Place) -> bool {
+        matches!(place, Place::Name(host, port) if host.eq_ignore_ascii_case(&self.host) && *port == self.port)
+    }
+}
+
 /// Groups URLs by endpoint, in the order in which endpoints first appear. Names are looked up.
 pub fn sites(urls: &[Url], options: &RequestOptions) -> Result<Vec<Site>, UrlError> {
     let mut sites: Vec<Site> = Vec::new();
     for url in urls {
-        let endpoint = url.endpoint()?;
+        let endpoint = match options.resolve.iter().find(|known| known.is_of(&url.origin.place)) {
+            Some(known) => Endpoint::Tcp(SocketAddr::new(known.address, known.port)),
+            None => url.endpoint()?,
+        };
         let options = RequestOptions { secure: url.origin.secure, ..options.clone() };
         let mut target = options.target(&url.origin.authority(), &url.path);
         target.url = Some(url.clone());

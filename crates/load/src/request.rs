@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use brisk_h2::hpack::{write_literal, write_named};
 
+use crate::plan::Resolve;
 use crate::url::Url;
 
 /// One request, ready to be sent.
@@ -36,6 +37,8 @@ pub struct RequestOptions {
     pub close: bool,
     /// What HTTP/2 is told as the scheme is https.
     pub secure: bool,
+    /// Where names are, in place of look-ups.
+    pub resolve: Vec<Resolve>,
 }
 
 impl Default for RequestOptions {
@@ -46,6 +49,7 @@ impl Default for RequestOptions {
             body: Arc::new([]),
             close: false,
             secure: false,
+            resolve: Vec::new(),
         }
     }
 }

@@ -93,6 +93,18 @@ impl fmt::Display for Url {
 }
 
 impl Url {
+    /// Reads a URL as people write it on a command line: without a scheme it is http.
+    pub fn given(text: &str) -> Result<Self, UrlError> {
+        // A scheme that is not known is no host.
+        let has_scheme =
+            text.split(['/', '?']).next().is_some_and(|first| first.ends_with(':') && first != "unix:");
+        if text.contains("://") || has_scheme || text.starts_with('/') || text.is_empty() {
+            Self::parse(text)
+        } else {
+            Self::parse(&format!("http://{text}"))
+        }
+    }
+
     /// Reads an absolute URL. Names and passwords in it are refused: they end up in logs.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let refuse = |why: &str| UrlError { url: text.to_owned(), why: why.to_owned() };
@@ -240,6 +252,22 @@ fn without_dots(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_leave_the_scheme_out() {
+        for (text, want) in [
+            ("localhost", "http://localhost/"),
+            ("localhost:8080/a?b", "http://localhost:8080/a?b"),
+            ("[::1]:80/", "http://[::1]/"),
+            ("unix:/run/a.sock:/x", "http://unix:/run/a.sock:/x"),
+            ("https://h", "https://h/"),
+        ] {
+            assert_eq!(Url::given(text).unwrap().to_string(), want);
+        }
+        for bad in ["", "/a", "ftp://h/", "ftp:/h", "a b"] {
+            assert!(Url::given(bad).is_err(), "{bad}");
+        }
+    }
 
     /// RFC 3986 §5.4, as far as it concerns http.
     #[test]

@@ -18,6 +18,7 @@ pub use failure::{Failure, Fault};
 pub use message::{Exchange, Fields, Moment, Note, Phases, Request, Watcher};
 pub use run::{block_on, unless_interrupted};
 
+use brisk_load::plan::Resolve;
 use brisk_net::timeout;
 use brisk_tls::{ClientContext, ClientOptions, Trust, Verification};
 use std::cell::RefCell;
@@ -57,6 +58,8 @@ pub struct Options {
     pub keep_alive: bool,
     /// TLS sessions are resumed.
     pub resume: bool,
+    /// Where names are, in place of look-ups.
+    pub resolve: Vec<Resolve>,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             body_max: 64 << 20,
             keep_alive: true,
             resume: true,
+            resolve: Vec::new(),
         }
     }
 }
@@ -101,7 +105,12 @@ impl Common {
             no_resumption: !options.resume,
             ..ClientOptions::new(verification)
         })?;
-        Ok(Rc::new(Self { options, tls, names: RefCell::default() }))
+        let known = |known: &Resolve| {
+            let at = SocketAddr::new(known.address, known.port);
+            ((known.host.to_ascii_lowercase(), known.port), vec![at])
+        };
+        let names = RefCell::new(options.resolve.iter().map(known).collect());
+        Ok(Rc::new(Self { options, tls, names }))
     }
 }
 

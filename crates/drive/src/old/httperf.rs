@@ -8,6 +8,7 @@ use crate::old;
 use brisk_cli::getopt::{self, Given, Long};
 use brisk_cli::{Call, Entry};
 use brisk_load::arrivals::Rate;
+use brisk_load::engine::Progress;
 use brisk_load::output;
 use brisk_load::plan::{Endpoint, Plan, Site, Stop, Target};
 use brisk_tls::Versions;
@@ -15,7 +16,7 @@ use clap::Command;
 use std::fmt::Write as _;
 use std::net::ToSocketAddrs as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `httperf`.
 pub const HTTPERF: Entry =
@@ -331,7 +332,16 @@ fn carry_out(options: &Options) -> Result<String, String> {
     }
     output::line(options.command());
     let before = report::cpu_times();
-    let (outcome, _) = run::run(plan, None, |_| true).map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    let mut is_hopeless = false;
+    let look = |progress: &Progress| {
+        is_hopeless = progress.is_hopeless(begun.elapsed());
+        !is_hopeless
+    };
+    let (outcome, _) = run::run(plan, None, look).map_err(|error| error.to_string())?;
+    if is_hopeless {
+        output::note("httperf: nothing but errors came: given up");
+    }
     let cpu = report::cpu_times();
     Ok(report::text(&outcome, request_bytes, [cpu[0] - before[0], cpu[1] - before[1]]))
 }
@@ -365,6 +375,16 @@ mod tests {
         let request =
             "GET /css/style-print.css HTTP/1.1\r\nUser-Agent: httperf/0.9.0\r\nHost: seravo.fi\r\n\r\n";
         assert_eq!(whole.request(), request.as_bytes());
+    }
+
+    /// 30,000 connections, one after another, to a port that refuses each: nobody waits ten minutes for them.
+    #[test]
+    fn nothing_but_refusals_ends_a_run() {
+        let begun = Instant::now();
+        let options = check("--server=127.0.0.1 --port=1 --num-conns=30000").unwrap();
+        let report = carry_out(&options).unwrap();
+        assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
+        assert!(report.contains("connrefused"), "{report}");
     }
 
     #[test]

@@ -149,6 +149,8 @@ struct State {
 }
 
 struct Loader {
+    /// The page's own.
+    origin: Origin,
     client: Client,
     browser: Browser,
     began: Instant,
@@ -158,7 +160,7 @@ struct Loader {
 
 /// Fetches a page with everything that it needs, or what of that comes before the user wants the end.
 pub async fn load(common: Rc<Common>, url: Url, browser: Browser) -> Page {
-    let date = SystemTime::now();
+    let (date, origin) = (SystemTime::now(), url.origin.clone());
     let first = Wanted {
         url: url.clone(),
         kind: Kind::Document,
@@ -179,6 +181,7 @@ pub async fn load(common: Rc<Common>, url: Url, browser: Browser) -> Page {
     };
     let loader = Rc::new(Loader {
         client: Client::new(&common),
+        origin,
         browser,
         began: Instant::now(),
         jar: RefCell::default(),
@@ -283,6 +286,12 @@ impl Loader {
 
     fn fields(&self, wanted: &Wanted) -> Fields {
         let mut fields = self.browser.fields.clone();
+        if wanted.url.origin != self.origin {
+            // What was meant for one server is no other's business.
+            let is_private =
+                |name: &str| ["authorization", "cookie"].iter().any(|own| name.eq_ignore_ascii_case(own));
+            fields.0.retain(|(name, _)| !is_private(name));
+        }
         let accept = match wanted.kind {
             Kind::Document => "text/html,application/xhtml+xml,*/*;q=0.8",
             Kind::Style => "text/css,*/*;q=0.1",

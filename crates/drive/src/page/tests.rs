@@ -90,3 +90,39 @@ fn connections_that_are_closed_and_heavy_pages_are_advised_on() {
     }
     assert!(!html.contains("<script") && html.trim_end().ends_with("</html>"));
 }
+
+/// What logs in at the page's server is told to no other.
+#[test]
+fn secrets_stay_with_the_page_s_own_server() {
+    let listeners = [TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap()];
+    let [own, other] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+    let (sender, heard) = std::sync::mpsc::channel();
+    for (index, listener) in listeners.into_iter().enumerate() {
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut buffer = [0; 4096];
+                let Ok(count @ 1..) = stream.read(&mut buffer) else { continue };
+                sender.send((index, String::from_utf8_lossy(&buffer[..count]).into_owned())).unwrap();
+                let body = format!("<img src=/a.png><img src=http://{other}/b.png>");
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
+                let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            }
+        });
+    }
+    let mut fields = Fields::default();
+    fields.push("Authorization", "Basic x");
+    fields.push("X-Own", "1");
+    let url = Url::parse(&format!("http://{own}/")).unwrap();
+    let browser = Browser { connections: 1, fields };
+    let page =
+        block_on(async move { load(Common::new(Options::default()).unwrap(), url, browser).await }).unwrap();
+    assert_eq!(page.entries.len(), 3);
+    for (index, request) in heard.try_iter() {
+        assert_eq!(request.contains("Authorization: Basic x"), index == 0, "{request}");
+        assert!(request.contains("X-Own: 1"), "{request}");
+    }
+}

@@ -194,7 +194,8 @@ impl Instead {
                 users_max: ARRIVED_USERS_MAX as usize,
             };
             let old = scenario.arrivals.take().unwrap_or(usual);
-            scenario.arrivals = Some(Arrivals { schedule: Schedule::new([(rate, length)]), ..old });
+            scenario.arrivals =
+                Some(Arrivals { schedule: Schedule::new([(rate.within(Some(length)), length)]), ..old });
             scenario.stages = Vec::new();
             scenario.iterations = scenario.iterations.or(Some(1));
         } else if self.users.is_some() {

@@ -1,7 +1,7 @@
 //! Every key of a scenario file. Its reader, the remedies that it offers and the JSON Schema for editors come from here.
 
 pub use crate::limits::LENGTH_SECS_MAX;
-use crate::limits::{KEYS_USERS_MAX, RATE_MAX, WEIGHT_MAX};
+use crate::limits::{KEYS_USERS_MAX, RATE_MAX, REPEAT_MAX, WEIGHT_MAX};
 use serde_json::{Map, Value, json};
 
 /// Where a key stands.
@@ -202,6 +202,14 @@ pub const KEYS: &[Key] = &[
     key(Scope::Step, "name", Kind::Text, "name in reports [the request]"),
     key(Scope::Step, "group", Kind::Text, "steps of one group are also summed up together"),
     key(Scope::Step, "weight", Kind::Count(WEIGHT_MAX), "share among steps that are drawn [1]"),
+    key(Scope::Step, "repeat", Kind::Count(REPEAT_MAX), "taken so many times, one after the other [1]"),
+    key(Scope::Step, "chance", Kind::Number(100), "taken in so many percent of cases, drawn each time [100]"),
+    key(
+        Scope::Step,
+        "when",
+        Kind::Table,
+        "taken only if values of the user are these: { role = \"admin\" }; one that is not saved yet is empty",
+    ),
     key(
         Scope::Step,
         "request",

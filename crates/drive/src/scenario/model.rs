@@ -189,6 +189,12 @@ pub struct Step {
     pub group: Option<String>,
     /// Among steps that are drawn.
     pub weight: u32,
+    /// Taken so many times, one after the other.
+    pub repeat: u64,
+    /// The share of times that it is taken at all, from 0 to 1.
+    pub chance: f64,
+    /// Values of the user that must be these; else it is left out.
+    pub when: Vec<(String, Template)>,
     /// The method.
     pub method: String,
     /// A path on the target, or a whole URL.

@@ -214,10 +214,12 @@ impl Reader<'_> {
             let own = steps().flat_map(|step| {
                 let headers = step.headers.iter().map(|(_, value)| value);
                 let checks = step.checks.iter().filter_map(Check::template);
-                headers.chain([&step.url]).chain(step.body.templates()).chain(checks)
+                let wanted = step.when.iter().map(|(_, value)| value);
+                headers.chain([&step.url]).chain(step.body.templates()).chain(checks).chain(wanted)
             });
+            let asked = steps().flat_map(|step| step.when.iter().map(|(name, _)| name.as_str()));
             let mut missing: Vec<&str> =
-                all.chain(own).flat_map(Template::names).filter(|name| !known(name)).collect();
+                all.chain(own).flat_map(Template::names).chain(asked).filter(|name| !known(name)).collect();
             missing.sort_unstable();
             missing.dedup();
             for name in missing {

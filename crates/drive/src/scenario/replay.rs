@@ -135,6 +135,7 @@ fn play(
         body_max: 0,
         keep_alive: true,
         resume: true,
+        resolve: Vec::new(),
     })?;
     let player = Rc::new(Player {
         tally: RefCell::default(),

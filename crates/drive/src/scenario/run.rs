@@ -121,6 +121,7 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         body_max: BODY_BYTES_MAX,
         keep_alive: true,
         resume: true,
+        resolve: Vec::new(),
     })?;
     let here = Rc::new(Here {
         shared: Arc::clone(shared),
@@ -300,6 +301,8 @@ struct Mind {
     values: HashMap<String, String>,
     rows: Vec<usize>,
     round: u64,
+    /// Steps that were taken.
+    taken: u64,
     rng: Rng,
     /// Of a user who arrives, until its first step is taken.
     arrived: Option<Arrived>,
@@ -370,6 +373,7 @@ impl Visitor {
             values: scenario.variables.iter().cloned().collect(),
             rows: vec![0; scenario.data.len()],
             round: 0,
+            taken: 0,
             rng: Rng::new(Rng::from_clock().next_u64() ^ (self.number as u64) << 20),
             arrived: self.arrived,
             failed: None,
@@ -383,23 +387,28 @@ impl Visitor {
         let (scenario, kind) = (self.scenario(), self.kind);
         self.draw_rows(mind);
         for at in 0..user.start.len() {
-            self.take((kind, true, at), user, mind).await;
+            self.take_all((kind, true, at), user, until, mind).await;
         }
         let rounds = scenario.iterations.unwrap_or(u64::MAX);
         while mind.round < rounds {
+            let taken = mind.taken;
             if mind.round > 0 {
                 self.draw_rows(mind);
             }
             if user.random {
                 let at = drawn(&user.steps, &mut mind.rng);
-                self.take((kind, false, at), user, mind).await;
+                self.take_all((kind, false, at), user, until, mind).await;
             } else {
                 for at in 0..user.steps.len() {
                     if self.must_go(until) {
                         return false;
                     }
-                    self.take((kind, false, at), user, mind).await;
+                    self.take_all((kind, false, at), user, until, mind).await;
                 }
+            }
+            if mind.taken == taken {
+                // Nothing was to be done: a round that takes no time would have no end.
+                sleep(AFTER_FAILURE).await;
             }
             mind.round += 1;
             if self.must_go(until) {
@@ -419,12 +428,37 @@ impl Visitor {
         }
     }
 
+    /// A step as often as it is to be taken, if it is.
+    async fn take_all(&self, place: Place, user: &User, until: Duration, mind: &mut Mind) {
+        for _ in 0..self.here.step(place).repeat {
+            if self.applies(self.here.step(place), mind) {
+                self.take(place, user, mind).await;
+            }
+            if self.must_go(until) {
+                return;
+            }
+        }
+    }
+
+    /// Whether a step is to be taken now: by its chance, and by what the user knows.
+    fn applies(&self, step: &Step, mind: &mut Mind) -> bool {
+        if step.chance < 1.0 && mind.rng.unit() >= step.chance {
+            return false;
+        }
+        let has = |(name, want): &(String, super::template::Template)| {
+            let want = want.fill(Escape::None, &|name| self.value(mind, name)).unwrap_or_default();
+            self.value(mind, name).unwrap_or_default() == want
+        };
+        step.when.iter().all(has)
+    }
+
     /// One step, and the pause after it.
     async fn take(&self, place: Place, user: &User, mind: &mut Mind) {
         if self.here.is_over() {
             return;
         }
         let step = self.here.step(place);
+        mind.taken += 1;
         let sent = self.elapsed();
         let mut taken = Taken::begun(self.number, sent, sent);
         if let Some(Arrived { due, late }) = mind.arrived.take() {

@@ -291,3 +291,29 @@ fn sessions_that_fail_or_find_no_place_are_told() {
     let crowded = report(&scenario(&arrivals(", users_max = 1")));
     assert!(crowded.outcome.stats.unsent > 0 && crowded.exit_code() == 2, "{}", crowded.text());
 }
+
+/// Branches by what was saved and by chance, and steps in a row; a user without anything to do does not spin.
+#[test]
+fn steps_are_repeated_left_out_and_drawn() {
+    let port = server(|_, stream| answer(stream, || {}));
+    let text = format!(
+        "target = \"http://127.0.0.1:{port}\"\nusers = 2\niterations = 50\nduration = \"1m\"\nvariables = {{ role = \"guest\" }}\n[[user]]\n\
+         [[user.step]]\nname = \"in\"\nrequest = \"GET /\"\nsave = {{ code = \"status\" }}\n\
+         [[user.step]]\nname = \"thrice\"\nrepeat = 3\nwhen = {{ code = 200 }}\nrequest = \"GET /\"\n\
+         [[user.step]]\nname = \"admin\"\nwhen = {{ role = \"admin\" }}\nrequest = \"GET /\"\n\
+         [[user.step]]\nname = \"seldom\"\nchance = 20\nrequest = \"GET /\"\n"
+    );
+    let found = report(&scenario(&text));
+    let of = |name: &str| found.done.tally.find(name).map_or(0, |line| line.requests());
+    assert_eq!((of("in"), of("thrice"), of("admin")), (100, 300, 0), "{}", found.text());
+    // Of a hundred, 20 with a deviation of 4.
+    assert!((2..45).contains(&of("seldom")), "{}", found.text());
+    let idle = format!(
+        "target = \"http://127.0.0.1:{port}\"\nduration = \"300ms\"\nvariables = {{ a = 1 }}\n{STEP}when = {{ a = 2 }}\n"
+    );
+    assert_eq!(report(&scenario(&idle)).done.tally.all().requests(), 0);
+    let unknown = format!("target = \"http://h\"\n{STEP}when = {{ b = 2 }}\n");
+    assert!(
+        read::text(&unknown, Path::new("")).unwrap_err()[0].text.contains("nothing gives the value {{b}}")
+    );
+}

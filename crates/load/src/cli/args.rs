@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::arrivals::{Distribution, Rate};
-use crate::plan::Think;
+use crate::plan::{Resolve, Think};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 /// A number of any type.
 pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
@@ -27,6 +28,25 @@ pub fn count(text: &str, max: usize) -> Result<usize, String> {
     if (1..=max).contains(&found) { Ok(found) } else { Err(format!("\"{text}\" is not between 1 and {max}")) }
 }
 
+/// `Basic` and the base64 of `NAME:PASSWORD` (RFC 7617).
+pub fn login(text: &str) -> Result<String, String> {
+    if !text.contains(':') || text.chars().any(char::is_control) {
+        return Err("write NAME:PASSWORD".to_owned());
+    }
+    Ok(format!("Basic {}", BASE64_STANDARD.encode(text)))
+}
+
+/// `HOST:PORT:ADDRESS`; an IPv6 address may stand in brackets.
+pub fn resolve(text: &str) -> Result<Resolve, String> {
+    let parts = || {
+        let (host, rest) = text.split_once(':')?;
+        let (port, address) = rest.split_once(':')?;
+        let address = address.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+        (!host.is_empty()).then_some(Resolve { host: host.to_owned(), port: port.parse().ok()?, address })
+    };
+    parts().ok_or_else(|| format!("\"{text}\" is not HOST:PORT:ADDRESS, e.g. example.com:443:127.0.0.1"))
+}
+
 /// `500`, or `10..1000/60s`.
 pub fn rate(text: &str) -> Result<Rate, String> {
     let bad = || format!("\"{text}\" is not a rate: write 500, or 10..1000/60s for a ramp");
@@ -36,11 +56,13 @@ pub fn rate(text: &str) -> Result<Rate, String> {
             Err(_) => number(text).map_err(|_| bad())?,
         }),
         Some((from, rest)) => {
-            let (to, over) = rest.split_once('/').ok_or_else(bad)?;
+            let (to, over) = rest.split_once('/').map_or((rest, None), |(to, over)| (to, Some(over)));
+            let one = |text: &str| thousands(text).map_or_else(|_| number(text), |found| Ok(found as f64));
             Rate {
-                from: number(from).map_err(|_| bad())?,
-                to: number(to).map_err(|_| bad())?,
-                over: duration(over).map_err(|_| bad())?,
+                from: one(from).map_err(|_| bad())?,
+                to: one(to).map_err(|_| bad())?,
+                // Without a time it is as long as the run.
+                over: over.map_or(Ok(Duration::MAX), duration).map_err(|_| bad())?,
             }
         }
     };
@@ -191,7 +213,21 @@ mod tests {
         assert_eq!((rate("1k"), rate("0.5")), (Ok(Rate::constant(1000.0)), Ok(Rate::constant(0.5))));
         let ramp = Rate { from: 10.0, to: 1000.0, over: Duration::from_mins(1) };
         assert_eq!(rate("10..1000/60s"), Ok(ramp));
-        for bad in ["0", "-1", "10..20", "x", "10../5s"] {
+        let whole = rate("1k..2k").unwrap();
+        assert!(whole.is_endless() && (whole.from, whole.to) == (1000.0, 2000.0));
+        let minute = Duration::from_mins(1);
+        assert_eq!(whole.within(Some(minute)), Rate { over: minute, ..whole });
+        assert_eq!(ramp.within(None), ramp);
+        assert_eq!(login("Aladdin:open sesame").as_deref(), Ok("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
+        assert!(login("nobody").is_err());
+        let found = resolve("a.b:443:[::1]").unwrap();
+        assert_eq!((found.host.as_str(), found.port, found.address), ("a.b", 443, "::1".parse().unwrap()));
+        assert!(
+            resolve("a.b:443").is_err()
+                && resolve("a.b:x:1.2.3.4").is_err()
+                && resolve(":1:1.2.3.4").is_err()
+        );
+        for bad in ["0", "-1", "x", "10../5s", "10..x"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
         let second = Duration::from_secs(1);

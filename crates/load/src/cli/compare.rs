@@ -138,7 +138,7 @@ impl Args {
         let mut plan = Plan::new(Vec::new(), self.connections, Stop::Told);
         plan.warmup = self.warmup;
         plan.threads = self.threads;
-        plan.rate = self.rate;
+        plan.rate = self.rate.map(|rate| rate.within(Some(self.warmup + self.duration)));
         plan.think = self.think;
         plan.cpus = self.cpu.unwrap_or_default();
         if self.http2 || self.streams.is_some() {

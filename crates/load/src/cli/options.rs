@@ -14,7 +14,7 @@ use super::args::{
 };
 use crate::arrivals::{Distribution, Rate};
 use crate::jar::Jar;
-use crate::plan::{Order, Plan, RequestOptions, Stop, Think, Tls, Url, Version, sites};
+use crate::plan::{Order, Plan, RequestOptions, Resolve, Stop, Think, Tls, Url, Version, sites};
 use crate::request::{FormField, multipart};
 use crate::sweep::slo::Slo;
 use crate::system;
@@ -29,7 +29,7 @@ use crate::watch::{self, Tier};
     args_conflicts_with_subcommands = true
 )]
 pub struct Args {
-    /// http[s]://host[:port]/path or http[s]://unix:/socket:/path; several are asked in turn
+    /// [http[s]://]host[:port]/path or http[s]://unix:/socket:/path; several are asked in turn
     #[arg(value_name = "URL")]
     urls: Vec<String>,
     #[command(flatten)]
@@ -57,13 +57,13 @@ struct Much {
     /// Part before the count starts; auto: what was not steady is cut off
     #[arg(short, long, value_name = "TIME", default_value = "0s", value_parser = warmup)]
     warmup: Warmup,
-    /// Open loop: requests per second, e.g. 500, or 10..1000/60s for a ramp
+    /// Open loop: requests per second, e.g. 500; 10..1000/60s is a ramp, 10..1000 one over the whole run
     #[arg(short, long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
     /// How requests of an open loop come: constant, at the same distance, or poisson, independently of each other [default: constant]
     #[arg(long, value_name = "HOW", value_parser = args::distribution)]
     arrivals: Option<Distribution>,
-    /// A sweep: a run for each number of users, -d each, warm-up cut off, fitted
+    /// A sweep: a run for each number of users (10..200 doubles them), -d each, warm-up cut off, fitted
     #[arg(long, value_name = "N,N,...", value_parser = users, conflicts_with_all = ["find_max", "idle"])]
     users: Option<Numbers>,
     /// The highest rate that keeps --slo, in trials of -d each
@@ -92,6 +92,12 @@ struct What {
     /// Further header line
     #[arg(short = 'H', long = "header", value_name = "LINE")]
     headers: Vec<String>,
+    /// Log in with this name and password (Basic)
+    #[arg(short, long, value_name = "NAME:PASSWORD", value_parser = args::login)]
+    user: Option<String>,
+    /// This name and port are at this address
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = args::resolve)]
+    resolve: Vec<Resolve>,
     /// Cookies, e.g. "a=1; b=2"
     #[arg(short = 'b', long = "cookie", value_name = "TEXT")]
     cookies: Vec<String>,
@@ -282,8 +288,25 @@ fn requests(text: &str) -> Result<u64, String> {
     }
 }
 
+/// `1,10,100`, or `10..200`: doubled from the first to the last.
 fn users(text: &str) -> Result<Numbers, String> {
-    text.split(',').map(|part| count(part.trim(), args::CONNECTIONS_MAX)).collect()
+    let one = |text: &str| count(text.trim(), args::CONNECTIONS_MAX);
+    let mut found = Vec::new();
+    for part in text.split(',') {
+        let Some((from, to)) = part.split_once("..") else {
+            found.push(one(part)?);
+            continue;
+        };
+        let (from, to) = (one(from)?, one(to)?);
+        if from >= to {
+            return Err(format!("\"{part}\": the first is not less than the last"));
+        }
+        found.extend(
+            std::iter::successors(Some(from), |users| users.checked_mul(2)).take_while(|users| *users < to),
+        );
+        found.push(to);
+    }
+    Ok(found)
 }
 
 fn json_file(text: &str) -> Result<PathBuf, String> {
@@ -316,7 +339,7 @@ impl Args {
         let urls: Vec<Url> = self
             .urls
             .iter()
-            .map(|url| Url::parse(url))
+            .map(|url| Url::given(url))
             .collect::<Result<_, _>>()
             .map_err(|e| e.to_string())?;
         let mut plan = self.plan();
@@ -370,6 +393,12 @@ impl Args {
                 "--arrivals says how requests of an open loop come: give it a rate with --rate",
             ),
             (
+                !is_timed
+                    && much.duration.is_none()
+                    && [much.rate, much.ramp].into_iter().flatten().any(|rate| rate.is_endless()),
+                "10..1000 is a ramp over the whole run, which needs a time: -d, or write 10..1000/60s",
+            ),
+            (
                 is_many && self.outputs.raw.is_some(),
                 "--raw holds the requests of one run, sweeps and searches have many: make that run by itself, with -c or --rate",
             ),
@@ -413,10 +442,11 @@ impl Args {
         if self.what.random {
             plan.order = Order::Random;
         }
-        plan.rate = much.rate;
+        let length = plan.stop.time().map(|time| plan.warmup + time);
+        plan.rate = much.rate.map(|rate| rate.within(length));
         plan.distribution = much.arrivals.unwrap_or_default();
         plan.think = much.think;
-        plan.dial_rate = much.ramp;
+        plan.dial_rate = much.ramp.map(|rate| rate.within(length));
         plan.timeout = much.timeout;
         plan.threads = how.threads.unwrap_or_else(system::half_of_the_cpus);
         plan.pipeline = how.streams.or(how.pipeline).unwrap_or(1);
@@ -432,7 +462,12 @@ impl Args {
     /// What is asked at each target.
     fn request(&self) -> Result<RequestOptions, String> {
         let what = &self.what;
-        let mut request = RequestOptions { headers: what.headers.clone(), ..RequestOptions::default() };
+        let mut request = RequestOptions {
+            headers: what.headers.clone(),
+            resolve: what.resolve.clone(),
+            ..RequestOptions::default()
+        };
+        request.headers.extend(what.user.iter().map(|login| format!("Authorization: {login}")));
         if let Some(body) = what.body.first() {
             request.body = match body.strip_prefix('@') {
                 Some(path) => read_file(path)?.into(),

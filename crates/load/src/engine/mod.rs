@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::limits::{HOPELESS_ERRORS_MIN, HOPELESS_TIME_MAX};
 use crate::plan::{Plan, Stop};
 use crate::stats::{Part, Record, Slice, Stats, join_slices};
 use crate::system;
@@ -39,6 +40,13 @@ pub struct Progress {
     pub settled: u64,
     /// Before the clock of a closed loop starts: users who wait for it.
     pub users: u64,
+}
+
+impl Progress {
+    /// Whether nothing but errors has come for so long that nothing else is to be expected.
+    pub fn is_hopeless(&self, elapsed: Duration) -> bool {
+        self.responses == 0 && self.errors >= HOPELESS_ERRORS_MIN && elapsed > HOPELESS_TIME_MAX
+    }
 }
 
 /// The users of a closed loop.

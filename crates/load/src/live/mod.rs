@@ -20,8 +20,6 @@ use crate::system;
 const REDRAW: Duration = Duration::from_millis(200);
 /// How often a plain line is written.
 const LINE: Duration = Duration::from_secs(1);
-/// A run in which nothing but errors came for so long is given up.
-const HOPELESS: Duration = Duration::from_secs(3);
 /// Blocks of the sparkline.
 const SPARK: usize = 40;
 
@@ -137,7 +135,7 @@ impl Live {
                 screen.show_coming(progress.users, plan.connections);
                 continue;
             }
-            if progress.responses == 0 && progress.errors >= 10 && elapsed > HOPELESS {
+            if progress.is_hopeless(elapsed) {
                 run.stop();
                 ended = Ended::Hopeless;
                 break;

@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_a_page_says_counts_where_the_kernel_knows_nothing() {
-        let said = Inside::Workers(Workers { busy: 149, total: 150, queued: 2, limit_hits: 4 });
+        let said = Inside::Workers(Workers { busy: 149, total: 150, queued: 0, limit_hits: 4 });
         let later = Inside::Workers(Workers { busy: 150, total: 150, queued: 4, limit_hits: 7 });
         let none = Connections::default();
         let part = [Inside::Unknown, said, Inside::Silent, later].map(|inside| sample(0, inside, none));

@@ -53,6 +53,7 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
         body_max: 4 << 20,
         keep_alive: options.keep_alive,
         resume: true,
+        resolve: Vec::new(),
     })?;
     let limit = options.time.unwrap_or(LONGEST);
     let whole = Rc::clone(&siege);

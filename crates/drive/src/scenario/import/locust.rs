@@ -89,8 +89,11 @@ impl Class {
         }
         let (min, max) = (min.unwrap_or(1000.0), max.unwrap_or(1000.0));
         if max < min {
+            // A page that is printed, or copied by hand, loses digits: 00 is what is left of 1000.
+            let is_cut = max == 0.0 && min < 1000.0;
+            let meant = if is_cut { "; max_wait = 1000, Locust's default, was probably meant" } else { "" };
             return Err(format!(
-                "{}: max_wait of {max} is less than min_wait of {min}: both are milliseconds",
+                "{}: max_wait of {max} is less than min_wait of {min}: both are milliseconds{meant}",
                 self.line
             ));
         }

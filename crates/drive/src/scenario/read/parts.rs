@@ -79,6 +79,9 @@ impl Reader<'_> {
             name: self.text(node, "name").map_or(request, |(_, name)| name),
             group: self.text(node, "group").map(|(_, group)| group),
             weight: self.count(node, Scope::Step, "weight").unwrap_or(1) as u32,
+            repeat: self.count(node, Scope::Step, "repeat").unwrap_or(1),
+            chance: self.number(node, Scope::Step, "chance").unwrap_or(100.0) / 100.0,
+            when: self.when(node),
             method,
             url,
             headers,
@@ -87,6 +90,11 @@ impl Reader<'_> {
             checks: self.checks(node),
             think: self.think(node, "think"),
         })
+    }
+
+    fn when(&mut self, node: Node<'_>) -> Vec<(String, Template)> {
+        let pairs = self.pairs(node, "when");
+        pairs.into_iter().filter_map(|(span, name, text)| Some((name, self.place(span, &text)?))).collect()
     }
 
     /// Whether a request for this can be written, whatever its values are.

@@ -39,6 +39,7 @@ fn the_article_s_file() {
 fn a_wait_that_cannot_be_is_refused() {
     let error = convert(&ARTICLE.replace("1000", "00"), None).unwrap_err();
     assert!(error.starts_with("8: max_wait of 0 is less than min_wait of 300"), "{error}");
+    assert!(error.ends_with("max_wait = 1000, Locust's default, was probably meant"), "{error}");
 }
 
 #[test]
