@@ -11,7 +11,7 @@ use brisk_server::conf::{Cx, Text};
 use brisk_server::directive::directive;
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
-use brisk_server::late::{self, OnFailure, Wanted};
+use brisk_server::late::{self, Allows, OnFailure, Wanted};
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::path::{self, Mapped};
 use brisk_server::plan::{Declared, Handler, Plan};
@@ -127,7 +127,7 @@ struct Waits(u8);
 #[derive(Clone)]
 struct Overrides {
     file: Box<[u8]>,
-    allows: Arc<dyn Fn(&Row, &Directive) -> bool + Send + Sync>,
+    allows: Arc<Allows>,
     help: Arc<str>,
 }
 

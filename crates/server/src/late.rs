@@ -28,6 +28,9 @@ pub enum OnFailure {
     Close,
 }
 
+/// Whether a directive, which has this row, may stand in what is compiled.
+pub type Allows = dyn Fn(&Row, &Directive) -> bool + Send + Sync;
+
 /// Which location with which directives.
 #[derive(Clone)]
 pub struct Wanted {
@@ -38,7 +41,7 @@ pub struct Wanted {
     /// Each inside of the one before.
     pub texts: Vec<Text>,
     /// Which directives may stand there.
-    pub allows: Arc<dyn Fn(&Row, &Directive) -> bool + Send + Sync>,
+    pub allows: Arc<Allows>,
     /// What can be done about others.
     pub help: Arc<str>,
     /// What becomes of requests if it fails.
