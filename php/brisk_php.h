@@ -141,7 +141,7 @@ struct board {
     volatile uint64_t crashes;
     volatile uint64_t timeouts;
     volatile uint64_t gone_clients;   /* requests whose client had gone before PHP saw them */
-    volatile uint32_t wanted;         /* the number of workers now */
+    volatile uint32_t wanted;         /* the most workers of pm auto now; 0: max_children */
     volatile bool is_warm;            /* a request was answered */
     struct slot slots[];
 };
@@ -248,7 +248,9 @@ void worker_catch_signals(void);
 _Noreturn void worker_main(struct slot *slot);
 int pool_main(int control_fd, int lifeline_fd, int ready_fd);
 
-void access_log_open(void);
+void logs_open(void);
+/* A handler of signals. */
+void access_log_moved(int signal);
 void access_log_write(void);
 void slow_log_write(struct slot *slot);
 

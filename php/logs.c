@@ -13,22 +13,36 @@
 #include <unistd.h>
 
 static int access_fd = -1;
+static int slow_fd = -1;
+/* SIGUSR1 has come: the log is to be opened again before the next line. */
+static volatile sig_atomic_t is_moved;
 
-void access_log_open(void)
+void access_log_moved(int signal)
 {
-    if (!settings.access_log)
+    (void)signal;
+    is_moved = 1;
+}
+
+/* Opens a log, or leads its descriptor to another file. The first time the process may still be root's. */
+static void open_log(const char *path, int *fd)
+{
+    if (!path)
         return;
-    int fd = open(settings.access_log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    if (fd < 0) {
-        say(LEVEL_ERROR, "opening the access log \"%s\" of pool %s failed (%s)", settings.access_log, settings.pool, strerror(errno));
-        return;
+    int fresh = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    if (fresh < 0) {
+        say(LEVEL_ERROR, "opening the log \"%s\" of pool %s failed (%s)", path, settings.pool, strerror(errno));
+    } else if (*fd < 0) {
+        *fd = fresh;
+    } else {
+        dup3(fresh, *fd, O_CLOEXEC);
+        close(fresh);
     }
-    if (access_fd < 0) {
-        access_fd = fd;
-        return;
-    }
-    dup2(fd, access_fd);
-    close(fd);
+}
+
+void logs_open(void)
+{
+    open_log(settings.access_log, &access_fd);
+    open_log(settings.slowlog, &slow_fd);
 }
 
 struct line {
@@ -125,6 +139,10 @@ void access_log_write(void)
 {
     if (access_fd < 0)
         return;
+    if (is_moved) {
+        is_moved = 0;
+        logs_open();
+    }
     for (size_t at = 0; at < settings.suppressed_count; at++)
         if (strcmp(settings.suppressed[at].name, SG(request_info).request_uri ? SG(request_info).request_uri : "") == 0 &&
             SG(sapi_headers).http_response_code == 200)
@@ -212,13 +230,10 @@ static const zend_execute_data *trace_call(FILE *out, pid_t pid, const zend_exec
 
 void slow_log_write(struct slot *slot)
 {
-    if (!settings.slowlog)
+    int fd = slow_fd >= 0 ? fcntl(slow_fd, F_DUPFD_CLOEXEC, 3) : -1;
+    FILE *out = fd >= 0 ? fdopen(fd, "a") : NULL;
+    if (!out)
         return;
-    FILE *out = fopen(settings.slowlog, "ae");
-    if (!out) {
-        say(LEVEL_ERROR, "opening the slow log \"%s\" of pool %s failed (%s)", settings.slowlog, settings.pool, strerror(errno));
-        return;
-    }
     char date[64];
     time_t now = time(NULL);
     struct tm parts;

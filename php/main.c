@@ -121,11 +121,10 @@ int main(int argc, char **argv)
         fail("opening /dev/null failed (%s)", strerror(errno));
     char *program = strdup(argv[0]);
     /* Logs may lie where only root writes. */
-    access_log_open();
+    logs_open();
     set_limits();
     become_user();
     board_make();
-    board->wanted = (uint32_t)settings.start_servers;
     worker_catch_signals();
     if (!php_begin(program))
         fail("pool %s: PHP could not be started; what it says stands above", settings.pool);

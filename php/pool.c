@@ -2,7 +2,7 @@
  * The pool: workers are forked, replaced and told to end. The master answers no requests and runs no script.
  *
  * How many workers there are: static, always max_children; dynamic and ondemand as in FPM, but a connection that waits while no worker
- * accepts has one forked at once; auto, the number that the server has set last.
+ * accepts has one forked at once; auto, one per core and more while connections wait, up to max_children or what the server has set.
  */
 #include "brisk_php.h"
 
@@ -141,7 +141,7 @@ static int limit(void)
     if (settings.manager != PM_AUTO)
         return settings.max_children;
     int wanted = (int)board->wanted;
-    return wanted < 1 ? 1 : wanted > settings.max_children ? settings.max_children : wanted;
+    return wanted < 1 || wanted > settings.max_children ? settings.max_children : wanted;
 }
 
 /* Whether the pool's first request is under way: OPcache is filled by one worker alone, unless that takes long. */
@@ -206,11 +206,18 @@ static void keep_dynamic(int total)
     }
 }
 
-static void end_idle(uint64_t now)
+/* Ends workers that have been idle for long, but for `keep` of them. */
+static void end_idle(uint64_t now, int total, int keep)
 {
     struct slot *slot;
-    while ((slot = longest_idle()) && now >= slot->idle_since_ms + (uint64_t)settings.idle_timeout_ms)
+    for (; total > keep && (slot = longest_idle()) && now >= slot->idle_since_ms + (uint64_t)settings.idle_timeout_ms; total--)
         tell_to_end(slot);
+}
+
+/* Workers of pm auto that stay when nothing is asked. */
+static int least(void)
+{
+    return settings.start_servers < limit() ? settings.start_servers : limit();
 }
 
 /* Brings the number of workers to what it is to be. */
@@ -221,11 +228,16 @@ static void keep_number(uint64_t now, bool is_tick)
         return;
     switch (settings.manager) {
     case PM_STATIC:
-    case PM_AUTO:
         while (total < limit() && fork_worker())
+            total++;
+        break;
+    case PM_AUTO:
+        while (total < least() && fork_worker())
             total++;
         for (struct slot *slot; total > limit() && (slot = longest_idle()); total--)
             tell_to_end(slot);
+        if (is_tick)
+            end_idle(now, total, least());
         break;
     case PM_DYNAMIC:
         if (total < 1)
@@ -236,7 +248,7 @@ static void keep_number(uint64_t now, bool is_tick)
         break;
     case PM_ONDEMAND:
         if (is_tick)
-            end_idle(now);
+            end_idle(now, total, 0);
         break;
     }
     total = count_workers(&accepting);
@@ -346,7 +358,12 @@ static void read_signals(void)
                 reaped(pid, status);
             break;
         case SIGQUIT: begin_draining(0); break;
-        case SIGUSR1: access_log_open(); break;
+        case SIGUSR1:
+            logs_open();
+            for (int at = 0; at < settings.max_children; at++)
+                if (board->slots[at].pid)
+                    kill(board->slots[at].pid, SIGUSR1);
+            break;
         default: terminate_all(); break;
         }
     }
@@ -510,8 +527,10 @@ int pool_main(int control_fd, int lifeline_fd, int ready_fd)
     for (;;) {
         uint64_t now = now_ms();
         bool is_tick = now >= pool.tick_at_ms;
-        if (is_tick)
+        if (is_tick) {
             pool.tick_at_ms = now + TICK_MS;
+            board_summary();
+        }
         if (pool.stage == SERVING)
             keep_number(now, is_tick);
         if (is_tick || pool.stage == DRAINING)

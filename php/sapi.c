@@ -431,6 +431,8 @@ static void answer_plainly(int code, const char *text)
 
 static void answer_text(const char *type, const char *text)
 {
+    /* There is no script of this name, which has been noted. */
+    SG(sapi_headers).http_response_code = 200;
     sapi_header_line line = {0};
     char header[128];
     line.line_len = (size_t)snprintf(header, sizeof header, "Content-Type: %s", type);

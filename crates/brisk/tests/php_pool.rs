@@ -4,6 +4,8 @@
 mod life;
 #[path = "php_pool/line.rs"]
 mod line;
+#[path = "php_pool/pools.rs"]
+mod pools;
 #[path = "php_pool/requests.rs"]
 mod requests;
 #[path = "php_pool/site.rs"]

@@ -217,20 +217,20 @@ fn the_command_replaces_a_pools_processes_and_shows_how_they_stand() {
     site.get("/pid.php");
     let before = site.master();
     under_load(&site, || {
-        let output = site.server.run(&["php", "reload", "www"]);
+        let output = site.php(&["reload", "www"]);
         brisk_testkit::server::check(&output, 0, &["pool www: process \\d+ serves"]);
     });
     process::wait_gone(before);
     site.wait_for_workers(2);
-    let status = site.server.run(&["php", "status"]);
+    let status = site.php(&["status"]);
     brisk_testkit::server::check(
         &status,
         0,
         &["pool www \\(static, PHP 8\\.\\d+\\.\\d+, process \\d+\\): 2 of 2 workers", "GET /pid.php"],
     );
-    let json = site.server.run(&["php", "status", "www", "--json"]);
+    let json = site.php(&["status", "www", "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(value["www"]["max children"], 2);
-    let unknown = site.server.run(&["php", "reload", "other"]);
+    let unknown = site.php(&["reload", "other"]);
     brisk_testkit::server::check(&unknown, 1, &["there is no php_pool \"other\"; there is www"]);
 }

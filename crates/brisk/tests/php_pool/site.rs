@@ -4,7 +4,7 @@ use brisk_testkit::{Builder, Response, Server, process, wait};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::Once;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -79,6 +79,13 @@ impl Site {
         self.server.request([head.as_bytes(), body].concat())
     }
 
+    /// `brisk php …` about this server.
+    pub fn php(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(BIN);
+        command.arg("php").args(args).arg("-p").arg(self.server.dir()).args(["-c", "brisk.conf"]);
+        command.output().expect("the program starts")
+    }
+
     /// The masters of pools, and their workers.
     pub fn pools(&self) -> Vec<u32> {
         let is_pool = |pid: &u32| title(*pid).starts_with("brisk: php pool");
@@ -88,10 +95,10 @@ impl Site {
     /// The pool master that was started last.
     pub fn master(&self) -> u32 {
         let is_pool = |pid: &u32| title(*pid).starts_with("brisk: php pool");
-        let mut all =
-            process::children(self.server.child_pid()).into_iter().filter(is_pool).collect::<Vec<_>>();
-        all.sort_unstable();
-        *all.last().expect("a pool master")
+        // It has its title when PHP has started.
+        wait::until("a pool master", || {
+            process::children(self.server.child_pid()).into_iter().filter(is_pool).max()
+        })
     }
 
     /// Waits until the pool has so many workers.

@@ -1,0 +1,114 @@
+//! Settings of pools: numbers of workers, logs, the status page, FPM's files.
+
+use crate::site::{Site, builder, conf};
+use brisk_testkit::wait;
+
+#[test]
+fn fpms_own_pool_file_is_read_as_it_is() {
+    let file = "[global]\nerror_log = /x\n[www]\nuser = nobody\ngroup = nogroup\nlisten = /run/php/php8.2-fpm.sock\n\
+                listen.owner = www-data\npm = dynamic\npm.max_children = 5\npm.start_servers = 2\npm.min_spare_servers = 1\n\
+                pm.max_spare_servers = 3\nenv[A] = \"from file\"\nphp_admin_value[memory_limit] = 64M\n";
+    let site_conf =
+        conf("", "").replace("php_pool www {  }", "php_pool www from={{DIR}}/www.conf { env[B] block; }");
+    let site = Site::of(builder().file("www.conf", file).http(&site_conf));
+    site.script("a.php", "<?php echo getenv('A'), ' ', getenv('B'), ' ', ini_get('memory_limit'), ' ', fpm_get_status()['process-manager'];");
+    assert_eq!(site.get("/a.php").text(), "from file block 64M dynamic");
+    // Debian's is taken, too; what has no effect is told by name.
+    let test = site.server.run(&["-t"]);
+    let text = String::from_utf8_lossy(&test.stderr).into_owned();
+    assert!(text.contains("\"listen.owner\" of pool \"www\" has no effect"), "{text}");
+}
+
+#[test]
+fn a_status_page_and_logs_as_fpm_has_them() {
+    let pool = "pm static; max_children 1; status_path /fpm-status; ping.path /fpm-ping; access.log {{DIR}}/php-access.log;
+        access.format '%m %r%Q%q %s %{milliseconds}d'; access.suppress_path[] /fpm-ping; slowlog {{DIR}}/slow.log; request_slowlog_timeout 1s;";
+    let mut text = conf(pool, "");
+    text = text.replace("location / ", "location ~ ^/fpm- { php_pass www; } location / ");
+    let site = Site::of(builder().http(&text));
+    site.script("slow.php", "<?php function waits() { while (!file_exists('NOTES/go')) { usleep(1000); clearstatcache(); } echo 'x'; } waits();"
+        .replace("NOTES", &site.notes().display().to_string()).as_str());
+    let ping = site.get("/fpm-ping");
+    assert_eq!((ping.status, ping.text().as_str()), (200, "pong"));
+    let page = site.get("/fpm-status?full");
+    assert!(
+        page.text().starts_with("pool:                 www\nprocess manager:      static\n"),
+        "{}",
+        page.text()
+    );
+    assert!(page.text().contains("max children:         1\n"), "{}", page.text());
+    let json: serde_json::Value = serde_json::from_str(&site.get("/fpm-status?json&full").text()).unwrap();
+    assert_eq!(
+        (json["total processes"].as_u64(), json["processes"][0]["state"].as_str()),
+        (Some(1), Some("Running"))
+    );
+    for (query, kind) in
+        [("html", "text/html"), ("xml", "text/xml"), ("openmetrics", "application/openmetrics-text")]
+    {
+        let page = site.get(&format!("/fpm-status?{query}"));
+        assert!(page.header("Content-Type").is_some_and(|have| have.starts_with(kind)), "{query}");
+    }
+    let mut client = site.server.client();
+    client.send("GET /slow.php HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait::holds("the slow log", || {
+        let log = std::fs::read_to_string(site.server.dir().join("slow.log")).unwrap_or_default();
+        log.contains("waits() ") && log.contains("slow.php:1")
+    });
+    std::fs::write(site.notes().join("go"), "").unwrap();
+    assert_eq!(client.response().text(), "x");
+    let log = site.server.read("php-access.log");
+    assert!(
+        log.starts_with("GET /fpm-status?full 200 ")
+            && log.contains("\nGET /slow.php 200 ")
+            && !log.contains("ping"),
+        "{log}"
+    );
+}
+
+#[test]
+fn workers_come_on_demand_and_go_when_idle() {
+    let site = Site::new("pm ondemand; max_children 3; process_idle_timeout 1s;", "");
+    let notes = site.notes().display().to_string();
+    site.script(
+        "gate.php",
+        &format!(
+            "<?php while (!file_exists('{notes}/go')) {{ usleep(1000); clearstatcache(); }} echo 'done';"
+        ),
+    );
+    site.wait_for_workers(0);
+    let mut clients: Vec<_> = (0..3).map(|_| site.server.client()).collect();
+    clients.iter_mut().for_each(|client| client.send("GET /gate.php HTTP/1.1\r\nHost: a\r\n\r\n"));
+    site.wait_for_workers(3);
+    std::fs::write(site.notes().join("go"), "").unwrap();
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "done"));
+    site.wait_for_workers(0);
+    assert_eq!(site.get("/gate.php").text(), "done");
+}
+
+#[test]
+fn pm_auto_forks_while_connections_wait() {
+    let site = Site::new("max_children 6;", "");
+    let notes = site.notes().display().to_string();
+    site.script(
+        "gate.php",
+        &format!(
+            "<?php while (!file_exists('{notes}/go')) {{ usleep(1000); clearstatcache(); }} echo 'done';"
+        ),
+    );
+    let mut clients: Vec<_> = (0..6).map(|_| site.server.client()).collect();
+    clients.iter_mut().for_each(|client| client.send("GET /gate.php HTTP/1.1\r\nHost: a\r\n\r\n"));
+    site.wait_for_workers(6);
+    std::fs::write(site.notes().join("go"), "").unwrap();
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "done"));
+}
+
+#[test]
+fn a_server_without_the_program_says_what_to_do() {
+    let prepared = builder().http(&conf("php 7.0;", "")).prepare();
+    let output = prepared.run(&[]);
+    brisk_testkit::server::check(
+        &output,
+        1,
+        &["php_pool \"www\" needs the program brisk-php7.0, which is not installed", "make php"],
+    );
+}
