@@ -259,6 +259,8 @@ impl Report {
         ];
         let mut rest = report::sections(&self.load(self.run()));
         let last = rest.pop();
+        let has_tiles = rest.first().is_some_and(|first| matches!(first.body, Body::Tiles(_)));
+        sections.splice(0..0, has_tiles.then(|| rest.remove(0)));
         sections.append(&mut rest);
         sections.extend(self.resources().iter().flat_map(Resources::sections));
         let configuration = self.scenario.rows().into_iter().map(|(name, value)| vec![name, value]).collect();

@@ -3,11 +3,22 @@
 
 use std::fmt::Write as _;
 
-use super::{QUANTILES, Report, RunReport, per_day};
+use super::{QUANTILES, Report, RunReport, Verdict, per_day};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
 use crate::sweep::slo::Judged;
 use crate::sweep::{Shape, Sweep};
+
+/// A figure that everybody looks for first, large.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tile {
+    /// What it is.
+    pub name: String,
+    /// Its value, with its unit.
+    pub value: String,
+    /// Whether it is bad news.
+    pub is_bad: bool,
+}
 
 /// What a section shows.
 #[derive(Debug, Clone)]
@@ -18,6 +29,8 @@ pub enum Body {
     Charts(Vec<String>),
     /// Text as it is.
     Pre(String),
+    /// Figures that stand out.
+    Tiles(Vec<Tile>),
 }
 
 /// A part of a page.
@@ -38,7 +51,9 @@ body{margin:0 auto;padding:12px;max-width:1120px;background:var(--b);color:var(-
 h1{font-size:1.4em;margin:.3em 0}h2{font-size:1.15em;margin:1.4em 0 .4em;border-bottom:1px solid var(--g)}\
 p{margin:.4em 0;overflow-wrap:anywhere}.c{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}\
 .w{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--g)}\
-td:first-child,th:first-child{text-align:left}.f td:first-child{overflow-wrap:normal}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px}\
+td:first-child,th:first-child{text-align:left}.f td:first-child{overflow-wrap:normal}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px;color:var(--s4)}\
+.t{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:10px}.t div{border:1px solid var(--g);border-radius:6px;padding:8px 12px;font-size:.85em}\
+.t b{display:block;font-size:1.7em;line-height:1.25;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}.t .no{border-color:var(--s4)}.t .no b{color:var(--s4)}\
 svg{width:100%;height:auto;display:block}svg text{fill:var(--t);font:12px system-ui,sans-serif}.h{font-weight:700}.x,.y,.xt{text-anchor:middle}.yt{text-anchor:end}\
 .g{stroke:var(--g);fill:none}.a{stroke:var(--t);fill:none}.b{fill:var(--s0);stroke:var(--b);stroke-width:.5}.l{fill:none;stroke-width:1.8}.m{stroke-width:1.6}\
 .s0{stroke:var(--s0)}.s1{stroke:var(--s1);stroke-dasharray:7 3}.s2{stroke:var(--s2);stroke-dasharray:2 3}.s3{stroke:var(--s3);stroke-dasharray:9 3 2 3}.s4{stroke:var(--s4);stroke-dasharray:4 2}.s5{stroke:var(--s5);stroke-dasharray:1 2}\
@@ -74,12 +89,22 @@ pub fn fragment(sections: &[Section]) -> String {
                 charts.iter().for_each(|chart| out.push_str(chart));
                 out.push_str("</div>");
             }
+            Body::Tiles(tiles) => tiles_of(tiles, &mut out),
             Body::Pre(text) if text.is_empty() => {}
             Body::Pre(text) => drop(write!(out, "<pre>{}</pre>", escape(text))),
         }
         out.push_str("</section>");
     }
     out
+}
+
+fn tiles_of(tiles: &[Tile], out: &mut String) {
+    out.push_str("<div class=\"t\">");
+    for tile in tiles {
+        let class = if tile.is_bad { " class=\"no\"" } else { "" };
+        let _ = write!(out, "<div{class}><b>{}</b>{}</div>", escape(&tile.value), escape(&tile.name));
+    }
+    out.push_str("</div>");
 }
 
 fn table(head: &[String], rows: &[Vec<String>], out: &mut String) {
@@ -106,7 +131,7 @@ pub fn html(report: &Report) -> String {
 
 /// All that the report says.
 pub fn sections(report: &Report) -> Vec<Section> {
-    let mut all = Vec::new();
+    let mut all: Vec<Section> = glance(report).into_iter().collect();
     if !report.promises.is_empty() {
         let row = |judged: &Judged| {
             let holds = if judged.holds { "holds" } else { "does not hold" };
@@ -203,13 +228,13 @@ fn figures(run: &RunReport) -> Body {
             format!("{}/s ({} a day, {} in six busy hours)", short(run.goodput()), short(day), short(busy)),
         ),
         ("received".to_owned(), format!("{:.1} MB/s", stats.bytes_in_time() as f64 / 1e6 / run.seconds())),
-        ("latency, mean".to_owned(), format!("{:.3} ms", stats.latency.mean() / 1e6)),
     ];
-    for (name, share) in QUANTILES {
-        rows.push((
-            format!("latency, {name}"),
-            format!("{:.3} ms", stats.latency.quantile(share) as f64 / 1e6),
-        ));
+    if stats.latency.count() > 0 {
+        rows.push(("latency, mean".to_owned(), format!("{:.3} ms", stats.latency.mean() / 1e6)));
+        let at = |share: f64| format!("{:.3} ms", stats.latency.quantile(share) as f64 / 1e6);
+        rows.extend(QUANTILES.map(|(name, share)| (format!("latency, {name}"), at(share))));
+    } else {
+        rows.push(("latency".to_owned(), "nothing was answered with success".to_owned()));
     }
     if stats.refused.count() > 0 {
         let ms = |share: f64| stats.refused.quantile(share) as f64 / 1e6;
@@ -353,4 +378,56 @@ fn sweep_charts(sweep: &Sweep) -> Vec<String> {
         chart("Latency over users", "mean, ms", vec![latency]),
         chart("Errors over users", "% of requests", vec![errors]),
     ]
+}
+
+fn tile(name: &str, value: String, is_bad: bool) -> Tile {
+    Tile { name: name.to_owned(), value, is_bad }
+}
+
+/// Milliseconds with as many digits as mean something.
+fn ms(ns: f64) -> String {
+    let ms = ns / 1e6;
+    match ms {
+        _ if ms >= 100.0 => format!("{ms:.0} ms"),
+        _ if ms >= 1.0 => format!("{ms:.1} ms"),
+        _ => format!("{ms:.3} ms"),
+    }
+}
+
+/// Of a report of one run; others have a table.
+fn glance(report: &Report) -> Option<Section> {
+    let [run] = &report.runs[..] else { return None };
+    if report.search.is_some() {
+        return None;
+    }
+    let stats = &run.outcome.stats;
+    let at = |share: f64| {
+        if stats.latency.count() > 0 { ms(stats.latency.quantile(share) as f64) } else { "–".to_owned() }
+    };
+    let (failed, share) = (stats.errors() + stats.unsent + stats.refusals(), stats.error_share() * 100.0);
+    let errors = if failed > 0 { format!("{share:.2} %") } else { "none".to_owned() };
+    let verdict = report.verdict();
+    let is_bad = verdict != Verdict::Holds;
+    let said = if verdict == Verdict::Invalid { "INVALID".to_owned() } else { verdict.name().to_owned() };
+    let said = if report.promises.is_empty() && !is_bad { "valid".to_owned() } else { said };
+    let tiles = vec![
+        tile("good answers per second", short(run.goodput()), stats.latency.count() == 0),
+        tile("p50", at(0.5), false),
+        tile("p95", at(0.95), false),
+        tile("p99", at(0.99), false),
+        tile("failed", errors, failed > 0),
+        tile("verdict", said, is_bad),
+    ];
+    Some(Section { title: "At a glance".to_owned(), text: String::new(), body: Body::Tiles(tiles) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_mean_something() {
+        let read = [184_300.0, 1_250_000.0, 99_900_000.0, 1_234_567_890.0].map(ms);
+        assert_eq!(read, ["0.184 ms", "1.2 ms", "99.9 ms", "1235 ms"]);
+    }
 }

@@ -10,7 +10,7 @@ mod truth;
 
 use crate::limits::GENERATOR_SHARE_MAX;
 pub use environment::Environment;
-pub use html::{Body, Section, fragment, html, page, sections, series_charts};
+pub use html::{Body, Section, Tile, fragment, html, page, sections, series_charts};
 pub use json::json;
 pub use resources::{Beside, Resources};
 pub use tables::{csv, prometheus, raw};

@@ -151,48 +151,71 @@ fn run(run: &RunReport, out: &mut String) {
     );
 }
 
-/// One row per run.
+/// One row per run, with the tiers' columns; behind them, what is to be said of single runs.
 fn table(report: &Report, out: &mut String) {
-    let _ = writeln!(
-        out,
+    let tiers: Vec<_> =
+        report.runs.iter().map(|run| run.tiers().map_or_else(Vec::new, |(tiers, _)| tiers)).collect();
+    let mut head = format!(
         "{:<16} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8}",
         "", "good/s", "mean ms", "p50 ms", "p95 ms", "p99 ms", "errors"
     );
-    for run in &report.runs {
-        let stats = &run.outcome.stats;
-        let ms = |share: f64| stats.latency.quantile(share) as f64 / 1e6;
-        let _ = writeln!(
-            out,
-            "{:<16} {:>10.1} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>7.2}%",
-            run.label,
-            run.goodput(),
-            stats.latency.mean() / 1e6,
-            ms(0.5),
-            ms(0.95),
-            ms(0.99),
-            stats.error_share() * 100.0,
-        );
-        if stats.refusals() > 0 {
-            let _ = writeln!(
-                out,
-                "{:<16}   answered 4xx or 5xx: {}, in {:.2} ms in the mean",
-                "",
-                stats.refusals(),
-                stats.refused.mean() / 1e6
-            );
-        }
-        for (kind, count) in stats.errors.seen() {
-            let _ = writeln!(out, "{:<16}   {}: {count}", "", kind.name());
-        }
-        for note in run.invalid().map(|why| format!("INVALID: {why}")).into_iter().chain(run.warnings()) {
-            let _ = writeln!(out, "{:<16}   {note}", "");
-        }
-        let resources = run.resources().map(|resources| resources.text()).unwrap_or_default();
-        let (day, busy) = per_day(run.goodput());
-        let all_day =
-            format!("at this rate: {} requests a day, {} in six busy hours", short(day), short(busy));
-        for line in resources.lines().chain([&all_day[..]]) {
-            let _ = writeln!(out, "{:<16}   {line}", "");
+    for tier in tiers.first().into_iter().flatten() {
+        let name: String = tier.name.chars().take(7).collect();
+        for what in ["CPUs", "µs each", "MB"] {
+            let _ = write!(head, " {:>15}", format!("{name} {what}"));
         }
     }
+    let _ = writeln!(out, "{head}");
+    for (run, tiers) in report.runs.iter().zip(&tiers) {
+        let stats = &run.outcome.stats;
+        let has_times = stats.latency.count() > 0;
+        let ms = |ns: f64| if has_times { format!("{:.2}", ns / 1e6) } else { "–".to_owned() };
+        let at = |share: f64| ms(stats.latency.quantile(share) as f64);
+        let _ = write!(
+            out,
+            "{:<16} {:>10.1} {:>9} {:>9} {:>9} {:>9} {:>7.2}%",
+            run.label,
+            run.goodput(),
+            ms(stats.latency.mean()),
+            at(0.5),
+            at(0.95),
+            at(0.99),
+            stats.error_share() * 100.0,
+        );
+        for tier in tiers {
+            let each = if has_times { format!("{:.1}", tier.cpu_us_per_response) } else { "–".to_owned() };
+            let _ = write!(out, " {:>15.2} {each:>15} {:>15.1}", tier.cores, tier.pss_max as f64 / 1e6);
+        }
+        out.push('\n');
+    }
+    for run in &report.runs {
+        for note in notes(run) {
+            let _ = writeln!(out, "{}: {note}", run.label);
+        }
+    }
+}
+
+/// What a row does not say of its run.
+fn notes(run: &RunReport) -> Vec<String> {
+    let stats = &run.outcome.stats;
+    let mut notes: Vec<String> = run.invalid().map(|why| format!("INVALID: {why}")).into_iter().collect();
+    if stats.refusals() > 0 {
+        let (count, mean) = (stats.refusals(), stats.refused.mean() / 1e6);
+        notes.push(format!("answered 4xx or 5xx: {count}, in {mean:.2} ms in the mean"));
+    }
+    notes.extend(stats.errors.seen().map(|(kind, count)| format!("{}: {count}", kind.name())));
+    notes.extend(run.warnings());
+    if let Some(resources) = run.resources() {
+        notes.push(resources.limit().to_string());
+        let (tiers, machine) = resources.tiers();
+        for tier in &tiers {
+            let inside = tier.pool.as_ref().map(ToString::to_string);
+            let inside = inside.or_else(|| tier.database.as_ref().map(ToString::to_string));
+            notes.extend(inside.map(|what| format!("{}: {what}", tier.name)));
+        }
+        notes.push(format!("machine: {machine}"));
+    }
+    let (day, busy) = per_day(run.goodput());
+    notes.push(format!("{} requests a day, {} in six busy hours", short(day), short(busy)));
+    notes
 }
