@@ -226,7 +226,7 @@ fn the_command_replaces_a_pools_processes_and_shows_how_they_stand() {
     brisk_testkit::server::check(
         &status,
         0,
-        &["pool www \\(static, PHP 8\\.\\d+\\.\\d+, process \\d+\\): 2 of 2 workers", "GET /pid.php"],
+        &["pool www \\(static, PHP 8\\.\\d+\\.\\d+, process \\d+\\): 2 of 2 workers", " /pid.php "],
     );
     let json = site.php(&["status", "www", "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
