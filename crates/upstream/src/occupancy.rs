@@ -62,8 +62,12 @@ impl Occupancy {
 
     /// Whether a connection may become idle.
     pub fn is_free(&self, now_ms: u64) -> bool {
-        self.open.load(Ordering::Relaxed) <= self.processes.load(Ordering::Relaxed)
-            || self.waiting().first().is_none_or(|(since_ms, _)| now_ms < since_ms + GRACE_MS)
+        let processes = self.processes.load(Ordering::Relaxed);
+        if processes == 0 {
+            return self.waiting().first().is_none_or(|(since_ms, _)| now_ms < since_ms + GRACE_MS);
+        }
+        // With more connections than processes, one that becomes idle would keep the one that waits from its process.
+        self.open.load(Ordering::Relaxed) <= processes || self.waiting().is_empty()
     }
 
     fn waiting(&self) -> MutexGuard<'_, BTreeSet<(u64, u64)>> {
