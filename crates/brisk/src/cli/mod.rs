@@ -101,6 +101,7 @@ mod tests {
         ("-T", "dumps the configuration; in what measures, a file to upload"),
         ("-d", "the duration; in what asks once, data as of curl"),
         ("-m", "streams of HTTP/2; in what asks once, the longest time as of curl"),
+        ("-u", "users, as of Locust; in what asks once, name and password as of curl"),
         ("--users", "one number in a scenario, several in a sweep"),
         ("--body", "what is sent; in get, nothing but what came"),
         ("--raw", "a file for each request; in get, the body as it came"),
