@@ -192,8 +192,9 @@ fn a_kept_connection_that_is_closed_without_notice_is_asked_again() {
     let once = Plan { record: Some(100), ..plan(address, &["/a", "/b", "/c"], 2, Stop::Requests(40)) };
     let outcome = engine::run(once).unwrap();
     assert_eq!((outcome.stats.responses(), errors(&outcome)), (40, vec![]));
-    // Each connection answers one; all but the first ones are made for a request that was sent before.
-    assert_eq!(outcome.stats.asked_again, 38);
+    // Each connection answers one; all but the first ones are made for a request that was sent before. If one user has sent
+    // all requests before the other one's connection was there, there is one first connection.
+    assert!((38..=39).contains(&outcome.stats.asked_again), "{}", outcome.stats.asked_again);
     // The same target is asked again, so that each has its third; and its wait counts from when it was first sent.
     let of = |target| outcome.records.iter().filter(|record| record.target == target).count();
     assert!((0..3).all(|target| (12..=15).contains(&of(target))), "{} {} {}", of(0), of(1), of(2));

@@ -128,7 +128,7 @@ mod tests {
             ("php_pool a;", "php_pool \"a\" has neither a block nor a file"),
             ("php_pool a to=b { }", "invalid parameter \"to=b\""),
             ("php_pool a { pm many; }", "invalid value \"many\" of \"pm\""),
-            ("php_pool a { max_children; }", "invalid number of arguments"),
+            ("php_pool a { max_children; }", "invalid number of arguments in \"max_children\""),
             ("php_pool a { x { } }", "unexpected \"{\""),
             ("server { location / { php_pass www; } }", "there is no php_pool \"www\""),
             ("php_pool w { } server { location / { php_pass www; } }", "there is no php_pool \"www\""),

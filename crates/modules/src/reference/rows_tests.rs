@@ -52,7 +52,9 @@ fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
 
 /// What only this machine lacks: files, and what stands beside them.
 fn is_elsewhere(message: &str) -> bool {
-    message.contains("No such file") || message.contains("is defined for certificate")
+    ["No such file", "is defined for certificate", "there is no php_pool"]
+        .iter()
+        .any(|text| message.contains(text))
 }
 
 const CONTEXTS: [Context; 8] = [
