@@ -1,4 +1,4 @@
-//! Who may have an answer: `Require` with its sections, and what Apache 2.2 had in its place.
+//! Access rules: `Require` with its sections, and what Apache 2.2 had in its place.
 //!
 //! Nothing here grants by omission: a rule that cannot be judged stops the request.
 

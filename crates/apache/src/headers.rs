@@ -339,8 +339,7 @@ impl<P: Pattern> Line<P> {
                 }
             }
             Action::Edit { pattern, content, is_each } => {
-                for (name, value) in fields.iter_mut().filter(|field| is_it(field)) {
-                    debug_assert!(name.eq_ignore_ascii_case(&self.name));
+                for (_, value) in fields.iter_mut().filter(|field| is_it(field)) {
                     *value = edited(value, pattern, &content.of(facts)?, *is_each)?;
                 }
             }

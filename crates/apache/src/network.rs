@@ -2,7 +2,7 @@
 //! `10.0.0.0/255.0.0.0`, `2001:db8::/32`.
 
 use brisk_conf::cidr::Cidr;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Reads a network; `None` for what is none.
 pub fn parse(text: &str) -> Option<Cidr> {
@@ -37,8 +37,7 @@ pub fn contains(network: Cidr, address: IpAddr) -> bool {
 
 /// The address that a text is, such as `%{REMOTE_ADDR}` gives it.
 pub fn address(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?;
-    text.parse::<IpAddr>().ok().or_else(|| text.parse::<Ipv6Addr>().ok().map(IpAddr::V6))
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// `10.1` or `10.1.`: the first one to three bytes of an IPv4 address.

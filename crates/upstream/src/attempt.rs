@@ -187,7 +187,7 @@ fn choose<P: Protocol>(
         return connect(request, r, Box::new(peer), cx);
     }
     match group.poll_place(r, cx) {
-        // Nobody wants the answer any more: the place is for those behind.
+        // The client has gone: the place is for the requests that wait behind this one.
         Poll::Pending if request.watches_client() && r.client.poll_gone(cx).is_ready() => {
             Step::failed(None, client_gone(Activity::Connecting))
         }

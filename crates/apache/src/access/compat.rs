@@ -27,7 +27,7 @@ pub enum Satisfy {
     Any,
 }
 
-/// Whom a line names.
+/// The clients that a line names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum From {
     All,

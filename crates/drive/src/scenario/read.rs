@@ -86,6 +86,11 @@ impl Reader<'_> {
         self.faults.push(Fault { span, text: text.into(), help: help.into() });
     }
 
+    /// Tells of a key of the scenario that `[[stage]]` takes the place of.
+    fn meaningless_beside_stages(&mut self, name: &str, span: Range<usize>) {
+        self.fault(span, format!("\"{name}\" has no meaning beside [[stage]]"), "leave one of them out");
+    }
+
     /// Tells of keys that do not exist.
     fn known(&mut self, node: Node<'_>, scope: Scope) {
         for (name, _) in node {
@@ -251,11 +256,7 @@ impl Reader<'_> {
         }
         for name in ["users", "ramp", "duration"] {
             if let Some(value) = find(root, name) {
-                self.fault(
-                    value.span(),
-                    format!("\"{name}\" has no meaning beside [[stage]]"),
-                    "leave one of them out",
-                );
+                self.meaningless_beside_stages(name, value.span());
             }
         }
         let mut stages = Vec::new();

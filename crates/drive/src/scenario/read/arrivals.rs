@@ -96,11 +96,7 @@ impl Reader<'_> {
             [("rate", given), ("ramp", find(root, "ramp")), ("duration", find(root, "duration"))]
         {
             if let Some(value) = value {
-                self.fault(
-                    value.span(),
-                    format!("\"{name}\" has no meaning beside [[stage]]"),
-                    "leave one of them out",
-                );
+                self.meaningless_beside_stages(name, value.span());
             }
         }
         let mut stages = Vec::new();
