@@ -65,7 +65,6 @@ struct settings {
     char *slowlog;
     bool terminate_tracks_finished;
     bool catch_output;
-    bool decorate_output;
     bool clear_env;
     bool has_priority;
     int priority;
@@ -249,8 +248,8 @@ _Noreturn void worker_main(struct slot *slot);
 int pool_main(int control_fd, int lifeline_fd, int ready_fd);
 
 void logs_open(void);
-/* A handler of signals. */
-void access_log_moved(int signal);
+/* Takes a log that was opened again. */
+void log_replace(bool is_slow, int fd);
 void access_log_write(void);
 void slow_log_write(struct slot *slot);
 

@@ -79,18 +79,27 @@ static bool have(size_t count)
     return true;
 }
 
+/* Takes bytes of the input, to where they are wanted if `to` is not null. Gives how many: less only at the end of the connection. */
+static size_t take(char *to, size_t count)
+{
+    size_t done = 0;
+    while (done < count) {
+        if (input_at == input_end && !fill())
+            break;
+        size_t part = input_end - input_at;
+        if (part > count - done)
+            part = count - done;
+        if (to)
+            memcpy(to + done, input + input_at, part);
+        input_at += part;
+        done += part;
+    }
+    return done;
+}
+
 static bool skip(size_t count)
 {
-    while (count > 0) {
-        if (input_at == input_end && !fill())
-            return false;
-        size_t part = input_end - input_at;
-        if (part > count)
-            part = count;
-        input_at += part;
-        count -= part;
-    }
-    return true;
+    return take(NULL, count) == count;
 }
 
 struct head {
@@ -306,18 +315,9 @@ static bool keep_raw(size_t count)
         if (!raw)
             fail("no memory for a request's parameters");
     }
-    while (count > 0) {
-        if (input_at == input_end && !fill())
-            return false;
-        size_t part = input_end - input_at;
-        if (part > count)
-            part = count;
-        memcpy(raw + raw_end, input + input_at, part);
-        raw_end += part;
-        input_at += part;
-        count -= part;
-    }
-    return true;
+    size_t taken = take(raw + raw_end, count);
+    raw_end += taken;
+    return taken == count;
 }
 
 static bool pair_length(size_t *at, uint32_t *length)
@@ -515,20 +515,11 @@ size_t fastcgi_read(char *buffer, size_t count)
     size_t done = 0;
     while (done < count && !exchange.is_stdin_ended && !exchange.is_broken) {
         if (exchange.stdin_left > 0) {
-            if (input_at == input_end && !fill()) {
-                exchange.is_broken = true;
-                break;
-            }
-            size_t part = input_end - input_at;
-            if (part > exchange.stdin_left)
-                part = exchange.stdin_left;
-            if (part > count - done)
-                part = count - done;
-            if (buffer)
-                memcpy(buffer + done, input + input_at, part);
-            input_at += part;
-            done += part;
-            exchange.stdin_left -= (uint32_t)part;
+            size_t part = exchange.stdin_left < count - done ? exchange.stdin_left : count - done;
+            size_t taken = take(buffer ? buffer + done : NULL, part);
+            done += taken;
+            exchange.stdin_left -= (uint32_t)taken;
+            exchange.is_broken = taken < part;
             continue;
         }
         struct head head;

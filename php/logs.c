@@ -14,35 +14,31 @@
 
 static int access_fd = -1;
 static int slow_fd = -1;
-/* SIGUSR1 has come: the log is to be opened again before the next line. */
-static volatile sig_atomic_t is_moved;
 
-void access_log_moved(int signal)
-{
-    (void)signal;
-    is_moved = 1;
-}
-
-/* Opens a log, or leads its descriptor to another file. The first time the process may still be root's. */
-static void open_log(const char *path, int *fd)
+static int open_log(const char *path)
 {
     if (!path)
-        return;
-    int fresh = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    if (fresh < 0) {
+        return -1;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    if (fd < 0)
         say(LEVEL_ERROR, "opening the log \"%s\" of pool %s failed (%s)", path, settings.pool, strerror(errno));
-    } else if (*fd < 0) {
-        *fd = fresh;
-    } else {
-        dup3(fresh, *fd, O_CLOEXEC);
-        close(fresh);
-    }
+    return fd;
 }
 
+/* At the start: the process may still be root's. */
 void logs_open(void)
 {
-    open_log(settings.access_log, &access_fd);
-    open_log(settings.slowlog, &slow_fd);
+    access_fd = open_log(settings.access_log);
+    slow_fd = open_log(settings.slowlog);
+}
+
+/* Logs that the server has opened again, since the pool's user may not. Workers have the old ones until they end. */
+void log_replace(bool is_slow, int fd)
+{
+    int *have = is_slow ? &slow_fd : &access_fd;
+    if (*have >= 0)
+        close(*have);
+    *have = fd;
 }
 
 struct line {
@@ -139,10 +135,6 @@ void access_log_write(void)
 {
     if (access_fd < 0)
         return;
-    if (is_moved) {
-        is_moved = 0;
-        logs_open();
-    }
     for (size_t at = 0; at < settings.suppressed_count; at++)
         if (strcmp(settings.suppressed[at].name, SG(request_info).request_uri ? SG(request_info).request_uri : "") == 0 &&
             SG(sapi_headers).http_response_code == 200)

@@ -322,13 +322,18 @@ static void reaped(pid_t pid, int status)
     pool.look_at_ms = pool.look_at_ms ? pool.look_at_ms : now;
 }
 
+static void tell_all_to_end(void)
+{
+    for (int at = 0; at < settings.max_children; at++)
+        if (board->slots[at].pid)
+            tell_to_end(&board->slots[at]);
+}
+
 static void begin_draining(uint64_t limit_ms)
 {
     uint64_t now = now_ms();
     if (pool.stage == SERVING) {
-        for (int at = 0; at < settings.max_children; at++)
-            if (board->slots[at].pid)
-                tell_to_end(&board->slots[at]);
+        tell_all_to_end();
         if (pool.control >= 0)
             close(pool.control);
         pool.control = -1;
@@ -358,12 +363,6 @@ static void read_signals(void)
                 reaped(pid, status);
             break;
         case SIGQUIT: begin_draining(0); break;
-        case SIGUSR1:
-            logs_open();
-            for (int at = 0; at < settings.max_children; at++)
-                if (board->slots[at].pid)
-                    kill(board->slots[at].pid, SIGUSR1);
-            break;
         default: terminate_all(); break;
         }
     }
@@ -386,8 +385,24 @@ static void send_all(int fd, const char *text)
     }
 }
 
-static void obey(int fd, const char *order)
+/* "log access" or "log slow", with the file's descriptor: workers that have the old one finish what they have begun. */
+static void change_log(const char *which, int file)
 {
+    log_replace(strcmp(which, "slow") == 0, file);
+    if (strcmp(which, "access") == 0)
+        tell_all_to_end();
+}
+
+/* `file`: the descriptor that came with the order; -1: none. */
+static void obey(int fd, const char *order, int file)
+{
+    if (file >= 0 && strncmp(order, "log ", 4) == 0) {
+        change_log(order + 4, file);
+        send_all(fd, "done\n");
+        return;
+    }
+    if (file >= 0)
+        close(file);
     if (strcmp(order, "status") == 0) {
         char *text = status_json();
         send_all(fd, text);
@@ -400,22 +415,38 @@ static void obey(int fd, const char *order)
     }
 }
 
+/* Reads from a caller; a descriptor that comes along is left in `file`. */
+static ssize_t read_caller(int fd, char *to, size_t room, int *file)
+{
+    struct iovec piece = {to, room};
+    char space[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    ssize_t count = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(file, CMSG_DATA(head), sizeof *file);
+    return count;
+}
+
 static void hear(int place)
 {
-    int fd = pool.callers[place];
+    int fd = pool.callers[place], file = -1;
     char *said = pool.said[place];
     size_t had = strlen(said);
-    ssize_t count = recv(fd, said + had, sizeof pool.said[place] - had - 1, MSG_DONTWAIT);
+    ssize_t count = read_caller(fd, said + had, sizeof pool.said[place] - had - 1, &file);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (count > 0) {
         said[had + (size_t)count] = 0;
         char *end = strchr(said, '\n');
-        if (!end && had + (size_t)count + 1 < sizeof pool.said[place])
+        /* A descriptor comes with a whole order or is refused. */
+        if (!end && file < 0 && had + (size_t)count + 1 < sizeof pool.said[place])
             return;
         if (end) {
             *end = 0;
-            obey(fd, said);
+            obey(fd, said, file);
+        } else if (file >= 0) {
+            close(file);
         }
     }
     close(fd);
@@ -504,7 +535,7 @@ static void begin(int control_fd, int lifeline_fd, int ready_fd)
     sigprocmask(SIG_BLOCK, &all, NULL);
     sigset_t own;
     sigemptyset(&own);
-    static const int SIGNALS[] = {SIGCHLD, SIGQUIT, SIGTERM, SIGINT, SIGUSR1};
+    static const int SIGNALS[] = {SIGCHLD, SIGQUIT, SIGTERM, SIGINT};
     for (size_t at = 0; at < sizeof SIGNALS / sizeof *SIGNALS; at++)
         sigaddset(&own, SIGNALS[at]);
     pool.signals = signalfd(-1, &own, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -137,7 +137,7 @@ static void set(char *name, char *value)
     };
     const struct { const char *name; bool *to; } flags[] = {
         {"request_terminate_timeout_track_finished", &s->terminate_tracks_finished}, {"catch_workers_output", &s->catch_output},
-        {"decorate_workers_output", &s->decorate_output}, {"clear_env", &s->clear_env}, {"process.dumpable", &s->dumpable},
+        {"clear_env", &s->clear_env}, {"process.dumpable", &s->dumpable},
     };
 #define EACH(list) for (size_t at = 0; at < sizeof list / sizeof *list; at++) if (strcmp(name, list[at].name) == 0)
     EACH(texts) { *texts[at].to = strdup(value); return; }

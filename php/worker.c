@@ -39,8 +39,6 @@ void worker_catch_signals(void)
     struct sigaction action = {.sa_handler = drain};
     sigemptyset(&action.sa_mask);
     sigaction(SIGQUIT, &action, NULL);
-    action.sa_handler = access_log_moved;
-    sigaction(SIGUSR1, &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
 }

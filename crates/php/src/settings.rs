@@ -231,6 +231,12 @@ impl Settings {
         self.values.get("user").map(String::as_str)
     }
 
+    /// The files that its processes write to, each with the name by which the pool master is told of another one.
+    pub fn logs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let log = |name: &'static str, key: &str| Some((name, self.values.get(key)?.as_str()));
+        log("access", "access.log").into_iter().chain(log("slow", "slowlog"))
+    }
+
     /// `php_ini`, if it is written.
     pub fn php_ini(&self) -> Option<&str> {
         self.values.get("php_ini").map(String::as_str)

@@ -59,7 +59,10 @@ pub(crate) static TABLE: &[(&str, Kind)] = &[
     ("chroot", Kind::Path),
     ("chdir", Kind::Path),
     ("catch_workers_output", Kind::Flag),
-    ("decorate_workers_output", Kind::Flag),
+    (
+        "decorate_workers_output",
+        Kind::Unused("what workers print goes to the error log line by line, after \"PHP: \""),
+    ),
     ("clear_env", Kind::Flag),
     ("process.priority", Kind::Count(-19, 20)),
     ("process.dumpable", Kind::Flag),

@@ -7,6 +7,7 @@
 mod door;
 mod program;
 
+use crate::channel;
 use crate::control::Call;
 use brisk_conf::Diag;
 use brisk_modules::php::{PoolSpec, Pools as Wanted};
@@ -19,7 +20,10 @@ use program::Program;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
+use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -189,10 +193,17 @@ impl Pools {
         self.list.iter().all(|pool| pool.family.is_empty())
     }
 
-    /// Their logs are opened again.
-    pub fn reopen(&self) {
+    /// Their logs are opened again, here: pool masters may not write where root may.
+    pub fn reopen(&mut self) {
         for pool in &self.list {
-            pool.family.iter().for_each(|process| process.link.child.signal(Signal::USR1));
+            for (name, path) in pool.spec.settings.logs() {
+                let problem = match open_log(path).map(|file| pool.send_log(name, &file)) {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => format!("PHP pool \"{}\" could not be given it ({error})", pool.name()),
+                    Err(error) => format!("open() failed ({})", brisk_conf::os_text(&error)),
+                };
+                self.notes.push((LogLevel::Error, format!("\"{path}\" was not opened again: {problem}")));
+            }
         }
     }
 
@@ -345,6 +356,10 @@ impl Pools {
     }
 }
 
+fn open_log(path: &str) -> io::Result<File> {
+    File::options().append(true).create(true).mode(0o640).open(path)
+}
+
 /// A line of a pool master, `[LEVEL] TEXT`; others come from libraries.
 fn note(line: &str) -> (LogLevel, String) {
     let levels = [
@@ -366,6 +381,12 @@ impl Pool {
         if let Some(process) = self.family.get(pid) {
             process.link.child.signal(signal);
         }
+    }
+
+    /// Gives its processes another file to write a log to.
+    fn send_log(&self, name: &str, file: &File) -> io::Result<()> {
+        let stream = UnixStream::connect(&self.spec.control)?;
+        channel::send_with_fd(&stream, format!("log {name}\n").as_bytes(), file.as_fd())
     }
 
     fn answer(&mut self, answer: &Result<String, String>) {
@@ -403,7 +424,7 @@ impl Pool {
         let ini = self.program.ini(&self.spec.settings);
         let ini = (ini.0.as_deref(), ini.1.as_deref());
         let text = self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start);
-        let mut settings = std::fs::File::from(memfd_create("brisk-php", MemfdFlags::CLOEXEC)?);
+        let mut settings = File::from(memfd_create("brisk-php", MemfdFlags::CLOEXEC)?);
         settings.write_all(text.as_bytes())?;
         settings.rewind()?;
         let [listener, control] = self.door.copies()?;

@@ -1,7 +1,10 @@
 //! Settings of pools: numbers of workers, logs, the status page, FPM's files.
 
 use crate::site::{Site, builder, conf};
-use brisk_testkit::wait;
+use brisk_testkit::{process, wait};
+use rustix::process::Signal;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn fpms_own_pool_file_is_read_as_it_is() {
@@ -111,4 +114,33 @@ fn a_server_without_the_program_says_what_to_do() {
         1,
         &["php_pool \"www\" needs the program brisk-php7.0, which is not installed", "make php"],
     );
+}
+
+#[test]
+fn logs_are_opened_again_where_the_pools_user_may_not() {
+    let pool =
+        "pm static; max_children 2; user nobody; access.log {{DIR}}/closed/access.log; access.format '%m %r';
+        slowlog {{DIR}}/closed/slow.log; request_slowlog_timeout 1s;";
+    let builder = builder();
+    let folder = builder.dir().join("closed");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+    let site = Site::of(builder.http(&conf(pool, "")));
+    site.script("a.php", "<?php echo 'a';");
+    site.script("b.php", "<?php echo 'b';");
+    assert_eq!(site.get("/a.php").text(), "a");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    assert_eq!(read("access.log"), "GET /a.php\n");
+    let before = site.wait_for_workers(2);
+    for name in ["access.log", "slow.log"] {
+        std::fs::rename(folder.join(name), folder.join(format!("{name}.1"))).unwrap();
+    }
+    process::signal(site.server.child_pid(), Signal::USR1);
+    before.into_iter().for_each(process::wait_gone);
+    assert_eq!(site.get("/b.php").text(), "b");
+    assert_eq!(
+        (read("access.log").as_str(), read("access.log.1").as_str()),
+        ("GET /b.php\n", "GET /a.php\n")
+    );
+    assert!(folder.join("slow.log").exists());
 }
