@@ -135,6 +135,44 @@ fn what_was_asked_before_the_end_is_answered() {
     assert!(client.rest().is_ok_and(|rest| rest.is_empty()));
 }
 
+/// RFC 9110 §6.4.1: bytes behind the head of a 204 or 304 would be the beginning of the next answer.
+#[test]
+fn answers_without_content_have_no_bytes_behind_their_head() {
+    let server = plain(
+        r#"server {
+            listen 127.0.0.1:{{PORT}};
+            error_page 404 =204 /page.html;
+            location = /page.html { return 200 "the page"; }
+            location /none/ { return 204 "at=$msec"; }
+            location /same/ { return 304 "same"; }
+            location /many/ { addition_types *; add_after_body /page.html; return 204 "first"; }
+            location /slow/ { limit_rate 1m; return 204 "slow"; }
+            location /early/ { return 103 "early"; }
+            location /text/ { return 200 "text"; }
+            location / { return 404; }
+        }"#,
+    )
+    .start();
+    let ask = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    for (target, status) in
+        [("/none/", 204), ("/same/", 304), ("/many/", 204), ("/slow/", 204), ("/missing", 204)]
+    {
+        let mut client = server.client();
+        // Twice, for an answer that was kept; and once behind each other, as the second one shows what is too much.
+        for _ in 0..3 {
+            client.send(ask(target) + &ask("/text/"));
+            assert_eq!(client.response().status, status, "{target}");
+            assert_eq!(client.response().text(), "text", "{target}");
+        }
+    }
+    // A client takes it for an interim answer: nothing may come that would be taken for the final one.
+    let mut client = server.client();
+    client.send(ask("/early/") + &ask("/text/"));
+    let all = String::from_utf8(client.rest().unwrap()).unwrap();
+    assert!(all.starts_with("HTTP/1.1 103 ") && all.ends_with("\r\n\r\n"), "{all}");
+    assert_eq!(all.matches("HTTP/1.1 ").count(), 1, "{all}");
+}
+
 #[test]
 fn http_0_9_has_no_head() {
     let server = plain(&format!("allow_http09 on; {}", include_str!("http1/framing.conf"))).start();

@@ -56,6 +56,13 @@ const CONF: &str = r#"
     }
     server {
         listen 127.0.0.1:{{PORT}};
+        server_name few;
+        http2 on;
+        max_headers 5;
+        return 200 "few";
+    }
+    server {
+        listen 127.0.0.1:{{PORT}};
         server_name disabled;
     }
 "#;
@@ -159,6 +166,25 @@ fn bodies_of_all_sizes() {
 }
 
 type Fields<'a> = Vec<(&'a str, &'a str)>;
+
+/// A prepared answer is no way round a limit.
+#[test]
+fn more_fields_than_a_server_allows_are_refused_however_often_it_has_answered() {
+    let server = Builder::new(bin()).http(CONF).file("html/a.txt", "hello\n").start();
+    let mut client = H2Client::connect(server.port());
+    let mut ask = |count: usize| {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let mut fields = vec![(":method", "GET"), (":scheme", "http"), (":authority", "few"), (":path", "/")];
+        fields.extend(names[..count].iter().map(|name| (*name, "1")));
+        let id = client.begin(&fields, true);
+        client.wait(id).status
+    };
+    for _ in 0..3 {
+        assert_eq!(ask(0), 200);
+        assert_eq!(ask(5), 200);
+        assert_eq!(ask(6), 400);
+    }
+}
 
 #[test]
 fn requests_that_are_refused() {

@@ -35,6 +35,7 @@ pub fn is_usual(r: &Request) -> bool {
     r.head.parsed.method == Method::Get
         && r.head.parsed.present & unusual.ids == 0
         && r.head.parsed.repeated & HeaderId::Host.bit() == 0
+        && r.head.parsed.headers.len() as u64 <= unusual.fields_max
         && r.head.parsed.ignored.is_empty()
         && !(brisk_host::log::may_debug() && r.logs(brisk_host::log::LogLevel::Debug))
         && unusual.names.iter().all(|name| r.head.parsed.named(&r.head.buf, name.as_bytes()).next().is_none())

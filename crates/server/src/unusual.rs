@@ -22,11 +22,13 @@ pub struct Unusual {
     pub(crate) ids: u64,
     /// Those without an id.
     pub(crate) names: Vec<&'static str>,
+    /// The least `max_headers` of all servers: a request with more fields may be one that its server refuses.
+    pub(crate) fields_max: u64,
 }
 
 impl Default for Unusual {
     fn default() -> Unusual {
-        Unusual { ids: UNUSUAL, names: Vec::new() }
+        Unusual { ids: UNUSUAL, names: Vec::new(), fields_max: 0 }
     }
 }
 

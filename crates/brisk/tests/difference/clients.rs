@@ -9,6 +9,9 @@ use brisk_tls::{ClientContext, ClientOptions, Versions};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+/// How the text of what is no answer begins: both servers may have the same fault.
+pub const MALFORMED: &str = "no answer: ";
+
 /// How a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -245,6 +248,10 @@ impl<'s> Session<'s> {
                 (text, if ends { Link::None } else { Link::Http1(client) })
             }
             Err(Failure::Closed) => ("closed".to_string(), Link::None),
+            // A value that ends with a space is what a configuration asks for.
+            Err(Failure::Fault(fault)) if !fault.starts_with("field") => {
+                (format!("{MALFORMED}{fault}"), Link::None)
+            }
             Err(failure) => (format!("{failure}"), Link::None),
         }
     }
@@ -287,6 +294,9 @@ impl<'s> Session<'s> {
             while head.starts_with("HTTP/1.1 1") {
                 head.push_str(&client.until("\r\n\r\n")?);
                 head = head.split_once("\r\n\r\n").map_or(String::new(), |(_, rest)| rest.to_string());
+            }
+            if !head.starts_with("HTTP/1.1 ") {
+                return Ok((format!("{MALFORMED}{head}"), true));
             }
             let value = |name: &str| {
                 let line = head.lines().find_map(|line| line.strip_prefix(name));

@@ -64,10 +64,19 @@ fn is_full(look: &Workers) -> bool {
     look.busy.saturating_add(look.queued) >= look.total
 }
 
+/// The looks of a part without its outer ones: the first is of the time before and the last of the time behind, when the users have
+/// gone and workers are free. Where there are no others, the last one has to do.
+fn during(part: &[Sample]) -> &[Sample] {
+    match part {
+        [_, inner @ .., _] if !inner.is_empty() => inner,
+        [_, rest @ ..] => rest,
+        [] => &[],
+    }
+}
+
 /// What a pool did at these looks; `tier`'s CPU figures are known already. `None`: it is none, or nobody could look into it.
 pub fn pool(part: &[Sample], index: usize, is_pool: bool, tier: &TierSummary) -> Option<PoolSummary> {
-    // The first look is of the time before.
-    let looks = part.iter().skip(1).filter_map(|sample| workers(sample, index, is_pool));
+    let looks = during(part).iter().filter_map(|sample| workers(sample, index, is_pool));
     let looks: Vec<Workers> = looks.filter(|look| look.total > 0).collect();
     let (first, last) = (looks.first()?, looks.last()?);
     let count = looks.len() as f64;
@@ -94,9 +103,10 @@ pub fn database(part: &[Sample], index: usize) -> Option<DatabaseSummary> {
     };
     let looks: Vec<Queries> = part.iter().filter_map(queries).collect();
     let [first, .., last] = &looks[..] else { return None };
-    let count = looks.len() as f64;
+    let inner: Vec<Queries> = during(part).iter().filter_map(queries).collect();
+    let count = inner.len().max(1) as f64;
     let mean =
-        |what: fn(&Queries) -> u32| looks.iter().map(|look| f64::from(what(look))).sum::<f64>() / count;
+        |what: fn(&Queries) -> u32| inner.iter().map(|look| f64::from(what(look))).sum::<f64>() / count;
     let grown = |what: fn(&Queries) -> u64| what(last).saturating_sub(what(first));
     let (missed, wanted) = (grown(|look| look.disk_reads), grown(|look| look.page_requests));
     Some(DatabaseSummary {
@@ -168,11 +178,15 @@ mod tests {
         let look = |second, accepted, queued| {
             sample(second, Inside::Unknown, Connections { queued, accepted: Some(accepted) })
         };
-        let part = [look(0, 0, 0), look(0, 6, 10), look(1, 6, 20), look(2, 6, 0), look(3, 3, 2)];
+        let part =
+            [look(0, 0, 0), look(0, 6, 10), look(1, 6, 20), look(2, 6, 0), look(3, 3, 2), look(4, 0, 0)];
         let found = pool(&part, 0, true, &tier()).unwrap();
         assert_eq!((found.total, found.queued_max), (6, 20));
         assert!((found.busy - 5.25).abs() < 1e-9 && (found.full_share - 0.75).abs() < 1e-9, "{found:?}");
         assert!((found.blocked_share - 0.84).abs() < 1e-9, "{found:?}");
+        // Two looks, one before and one behind: better than nothing.
+        let found = pool(&[look(0, 0, 0), look(1, 6, 0)], 0, true, &tier()).unwrap();
+        assert!((found.busy - 6.0).abs() < 1e-9, "{found:?}");
         // A program of threads is none, however many connections it has.
         assert_eq!(pool(&part, 0, false, &tier()), None);
         // Nobody counted.
@@ -185,7 +199,8 @@ mod tests {
         let said = Inside::Workers(Workers { busy: 149, total: 150, queued: 0, limit_hits: 4 });
         let later = Inside::Workers(Workers { busy: 150, total: 150, queued: 4, limit_hits: 7 });
         let none = Connections::default();
-        let part = [Inside::Unknown, said, Inside::Silent, later].map(|inside| sample(0, inside, none));
+        let part =
+            [Inside::Unknown, said, Inside::Silent, later, later].map(|inside| sample(0, inside, none));
         let found = pool(&part, 0, false, &tier()).unwrap();
         assert_eq!((found.total, found.queued_max, found.limit_hits), (150, 4, 3));
         assert!((found.full_share - 0.5).abs() < 1e-9);
@@ -205,7 +220,7 @@ mod tests {
             };
             sample(second, Inside::Queries(queries), Connections::default())
         };
-        let found = database(&[look(0, 7, 0), look(1, 5, 10), look(2, 6, 20)], 0).unwrap();
+        let found = database(&[look(0, 0, 0), look(1, 5, 5), look(1, 7, 10), look(2, 0, 20)], 0).unwrap();
         assert!((found.running - 8.0).abs() < 1e-9 && (found.locked - 6.0).abs() < 1e-9);
         assert!((found.buffer_hits - 0.9).abs() < 1e-9 && found.connected == (9, 10), "{found:?}");
         assert_eq!(database(&[look(0, 1, 1)], 0), None);

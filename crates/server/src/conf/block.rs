@@ -442,16 +442,19 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         measures_lag: global.measures_lag,
         uses_raw_sockets: global.uses_raw_sockets,
     };
+    let locations: Vec<Arc<_>> = global
+        .locations
+        .into_iter()
+        .map(|location| Arc::new(location.expect("every reserved location is built")))
+        .collect();
+    let fields_max = global.servers.iter().map(|server| locations[server.root.0 as usize].core.max_headers);
+    global.unusual.fields_max = fields_max.min().unwrap_or(0);
     Some(Snapshot {
         base: Arc::new(base),
         core,
         listens: listens.into(),
         servers: global.servers.into_iter().map(Arc::new).collect(),
-        locations: global
-            .locations
-            .into_iter()
-            .map(|location| Arc::new(location.expect("every reserved location is built")))
-            .collect(),
+        locations: locations.into(),
         late: None,
         ground: ground.map(Arc::new),
         vars: Arc::new(global.vars),

@@ -165,6 +165,8 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
         || r.thread.is_draining()
         || r.body.is_broken()
         || r.resp.tunnel
+        // A client takes it for an interim answer and waits for the final one.
+        || r.resp.status < 200
         || disabled_for_browser(r);
     if over {
         r.reply.persistence = Persistence::Close;

@@ -232,7 +232,7 @@ pub(super) fn respond(
 ) -> Stand {
     let start = out.len();
     let written = head::write(&mut r, out);
-    if !r.is_head() {
+    if r.sends_body() {
         append_body(&mut r, written.delimiting == Delimiting::Chunked, out);
     }
     if let Some(listen) = listen {

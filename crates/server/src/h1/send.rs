@@ -190,9 +190,8 @@ impl Sender {
     ) -> Result<(), SendError> {
         let body = std::mem::take(&mut r.resp.body);
         let chunked = delimiting == Delimiting::Chunked;
-        let is_bodiless = r.is_head() || brisk_http::status::is_bodiless(r.resp.status);
         match body {
-            _ if is_bodiless && !r.resp.tunnel => self.head(head).await?,
+            _ if !r.sends_body() => self.head(head).await?,
             Body::Empty => self.head(head).await?,
             // One copy is cheaper than a call that gathers.
             Body::One(Piece::Bytes(text))
@@ -217,7 +216,7 @@ impl Sender {
                 result?;
             }
         }
-        if chunked && !r.is_head() {
+        if chunked {
             for source in std::mem::take(&mut r.resp.trailers) {
                 source.append(r);
             }

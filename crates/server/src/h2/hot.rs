@@ -28,7 +28,7 @@ use brisk_h2::hpack::Limits;
 use brisk_h2::priority::Priority;
 use brisk_h2::{Connection as Engine, ConnectionError, ErrorCode, Event, PREFACE, Settings, frame};
 use brisk_host::log::LogLevel;
-use brisk_http::{HeaderId, status};
+use brisk_http::HeaderId;
 use brisk_net::clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -435,8 +435,7 @@ fn respond(session: &Session, r: &mut Request, listen: ListenId, stream: u32) ->
     block.clear();
     let date_at = encode::head(r, &mut block);
     let head_len = block.len();
-    let bodiless = r.is_head() || status::is_bodiless(r.resp.status);
-    if !bodiless {
+    if r.sends_body() {
         append_body(&r.resp.body, &mut block);
     }
     let (head, body) = block.split_at(head_len);

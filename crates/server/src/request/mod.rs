@@ -28,7 +28,7 @@ use crate::live::Live;
 use crate::purity::Dependencies;
 use crate::response::Response;
 use crate::table::Thread;
-use brisk_http::Method;
+use brisk_http::{Method, status};
 use brisk_net::file::Symlinks;
 use brisk_net::{Loop, clock};
 use std::borrow::Cow;
@@ -152,6 +152,12 @@ impl Request {
     /// The client has sent HEAD (RFC 9110 §9.3.2): the answer has no body, whatever the method has become inside the server.
     pub fn is_head(&self) -> bool {
         self.head.parsed.method == Method::Head
+    }
+
+    /// Bytes of a body follow the answer's head: not to HEAD, and not where the status has no content (RFC 9110 §6.4.1), whatever
+    /// a handler has put there. The client would take them for the beginning of the next answer.
+    pub fn sends_body(&self) -> bool {
+        self.resp.tunnel || !(self.is_head() || status::is_bodiless(self.resp.status))
     }
 
     /// The method's name: an error page, or a back end's redirect, has made a GET of whatever it was.

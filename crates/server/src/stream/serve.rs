@@ -15,7 +15,6 @@ use crate::request::client::Carrier;
 use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
 use crate::table::Thread;
 use brisk_host::peer::Cut;
-use brisk_http::status;
 use brisk_net::{Failure, blocking, clock, file, sleep, timeout};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -224,8 +223,7 @@ impl<'a> Sender<'a> {
     async fn response(&mut self, r: &mut Request, head: &[u8]) -> Result<(), SendError> {
         let body = std::mem::take(&mut r.resp.body);
         let has_trailers = !r.resp.trailers.is_empty();
-        let bodiless = !r.resp.tunnel && (r.is_head() || status::is_bodiless(r.resp.status));
-        if bodiless || (body.is_empty() && !has_trailers) {
+        if !r.sends_body() || (body.is_empty() && !has_trailers) {
             return self.head(head, true);
         }
         if !matches!(body, Body::Stream(_)) {
