@@ -9,8 +9,10 @@ pub mod limits;
 mod line;
 mod pool_file;
 mod settings;
+mod sizer;
 mod table;
 
 pub use line::{Line, Verdict};
 pub use pool_file::{Entry, FileError, section};
 pub use settings::{Manager, Problem, Queue, Settings};
+pub use sizer::{Bounds, Memory, Sample, Sizer, Why};

@@ -18,3 +18,22 @@ pub const CHILDREN_DEFAULT_MAX: u32 = 32;
 pub const TERMINATE_TIMEOUT_DEFAULT: Duration = Duration::from_mins(5);
 /// A time in a pool's settings.
 pub const TIME_MAX: Duration = Duration::from_hours(24 * 365);
+/// Throughputs that differ by less are the same: the smaller number of workers is as good.
+pub const SIZE_LOSS: f64 = 0.02;
+/// A step must serve so much more, or the climb ends.
+pub const SIZE_GAIN_CLIMB: f64 = 0.05;
+/// A step that serves so much more is not looked at twice.
+pub const SIZE_GAIN_PLAIN: f64 = 0.2;
+/// A pool that no request waits for keeps as many workers as were busy at once in this time.
+pub const SIZE_IDLE_MS: u64 = 30_000;
+/// At most a quarter of the workers is given up in this time.
+pub const SIZE_SHRINK_MS: u64 = 1000;
+/// While requests wait, a number that was found is looked at again after this time.
+pub const SIZE_PROBE_MS: u64 = 60_000;
+/// After a change it is waited for two requests, but no longer than this, until its effect is measured.
+pub const SIZE_SETTLE_MS_MAX: u64 = 2000;
+/// While something waits for memory for more of the time than this, no pool grows.
+pub const SIZE_MEMORY_PRESSURE_PERCENT: f64 = 10.0;
+/// The most by which the number of workers rises at once, as a part of it: what is tried stays below 1.5 times the best number, also where
+/// the number before was a little above it.
+pub const SIZE_STEP: f64 = 0.4;

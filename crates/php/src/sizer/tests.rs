@@ -1,0 +1,320 @@
+//! Simulated pools: users who ask again as soon as they are answered, workers who run, wait, and ask a database.
+
+use super::*;
+
+/// The simulation's step, in microseconds.
+const STEP_US: u64 = 250;
+const CORES: u32 = 2;
+
+/// What a request does: microseconds that it runs, waits by itself, and is served by the database.
+#[derive(Clone, Copy)]
+struct Kind {
+    runs: u64,
+    waits: u64,
+    asks: u64,
+}
+
+/// Kinds of requests, which come in turns, and how many of them the database serves at once.
+#[derive(Clone, Copy)]
+struct Load {
+    name: &'static str,
+    kinds: &'static [Kind],
+    database: usize,
+}
+
+const LOADS: &[Load] = &[
+    Load { name: "cpu", kinds: &[Kind { runs: 12_000, waits: 0, asks: 0 }], database: 64 },
+    Load { name: "wait", kinds: &[Kind { runs: 2_000, waits: 50_000, asks: 0 }], database: 64 },
+    Load {
+        name: "mixed",
+        kinds: &[
+            Kind { runs: 10_000, waits: 0, asks: 0 },
+            Kind { runs: 4_000, waits: 30_000, asks: 0 },
+            Kind { runs: 6_000, waits: 0, asks: 15_000 },
+        ],
+        database: 64,
+    },
+    Load { name: "database", kinds: &[Kind { runs: 1_000, waits: 0, asks: 25_000 }], database: 12 },
+];
+
+/// What a worker does now, and for how long still.
+#[derive(Clone, Copy, PartialEq)]
+enum Now {
+    Runs(u64),
+    Waits(u64),
+    Queues(u64),
+    Asks(u64),
+}
+
+struct Worker {
+    now: Now,
+    kind: Kind,
+    /// Half of the CPU time comes before it waits, half after.
+    is_second_half: bool,
+    began_us: u64,
+}
+
+struct Pool {
+    load: Load,
+    now_us: u64,
+    users: usize,
+    size: usize,
+    busy: Vec<Worker>,
+    served: usize,
+    random: u64,
+    sample: Sample,
+    total: u64,
+}
+
+impl Pool {
+    fn new(load: Load, users: usize, size: u32) -> Pool {
+        Pool {
+            load,
+            now_us: 0,
+            users,
+            size: size as usize,
+            busy: Vec::new(),
+            served: 0,
+            random: 88_172_645_463_325_252,
+            sample: Sample::default(),
+            total: 0,
+        }
+    }
+
+    /// Times are spread from half to one and a half of what they are in the mean.
+    fn spread(&mut self, us: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        us / 2 + if us > 0 { self.random % us } else { 0 }
+    }
+
+    fn begin(&mut self) {
+        let mean = self.load.kinds[self.served % self.load.kinds.len()];
+        self.served += 1;
+        let kind = Kind {
+            runs: self.spread(mean.runs),
+            waits: self.spread(mean.waits),
+            asks: self.spread(mean.asks),
+        };
+        let worker =
+            Worker { now: Now::Runs(kind.runs / 2), kind, is_second_half: false, began_us: self.now_us };
+        self.busy.push(worker);
+    }
+
+    /// What follows for a worker whose present work is done; `None`: the request is answered.
+    fn next(worker: &mut Worker, now: Now) -> Option<Now> {
+        let after_wait = |worker: &Worker| match worker.kind.asks {
+            0 => None,
+            us => Some(Now::Queues(us)),
+        };
+        let blocked = match now {
+            Now::Runs(_) if worker.is_second_half => return None,
+            Now::Runs(_) if worker.kind.waits > 0 => Some(Now::Waits(worker.kind.waits)),
+            Now::Runs(_) | Now::Waits(_) => after_wait(worker),
+            Now::Queues(us) => Some(Now::Asks(us)),
+            Now::Asks(_) => None,
+        };
+        worker.is_second_half = blocked.is_none();
+        Some(blocked.unwrap_or(Now::Runs(worker.kind.runs - worker.kind.runs / 2)))
+    }
+
+    fn step(&mut self) {
+        while self.busy.len() < self.size.min(self.users) {
+            self.begin();
+        }
+        let runnable = self.busy.iter().filter(|worker| matches!(worker.now, Now::Runs(_))).count();
+        let share = (f64::from(CORES) / runnable.max(1) as f64).min(1.0);
+        let ran = (STEP_US as f64 * share) as u64;
+        let mut asking = self.busy.iter().filter(|worker| matches!(worker.now, Now::Asks(_))).count();
+        self.now_us += STEP_US;
+        for worker in &mut self.busy {
+            let left = match worker.now {
+                Now::Runs(left) => {
+                    self.sample.cpu_us += ran;
+                    self.sample.runnable_us += STEP_US - ran;
+                    left.saturating_sub(ran)
+                }
+                Now::Waits(left) | Now::Asks(left) => left.saturating_sub(STEP_US),
+                Now::Queues(_) if asking < self.load.database => {
+                    asking += 1;
+                    0
+                }
+                Now::Queues(left) => left.max(1),
+            };
+            match (&mut worker.now, left) {
+                (Now::Runs(have) | Now::Waits(have) | Now::Asks(have), 1..) => *have = left,
+                (Now::Queues(_), 1..) => {}
+                (now, 0) => {
+                    let was = *now;
+                    match Pool::next(worker, was) {
+                        Some(next) => worker.now = next,
+                        None => worker.began_us = worker.began_us.min(self.now_us) | 1 << 63,
+                    }
+                }
+            }
+        }
+        let now_us = self.now_us;
+        let sample = &mut self.sample;
+        let before = self.busy.len();
+        sample.busy_peak = sample.busy_peak.max(before as u32);
+        sample.wall_us += STEP_US * before as u64;
+        self.busy.retain(|worker| worker.began_us >> 63 == 0);
+        let done = (before - self.busy.len()) as u64;
+        sample.completed += done;
+        self.total += done;
+        if self.users > self.size && now_us.is_multiple_of(1000) {
+            sample.waited_ms += 1;
+        }
+    }
+
+    /// What has happened in so many milliseconds.
+    fn run(&mut self, ms: u64) -> Sample {
+        self.sample = Sample { window_ms: ms, ..Sample::default() };
+        let until = self.now_us + ms * 1000;
+        while self.now_us < until {
+            self.step();
+        }
+        self.sample
+    }
+}
+
+/// Requests per second with a fixed number of workers.
+fn fixed(load: Load, users: usize, size: u32) -> f64 {
+    let mut pool = Pool::new(load, users, size);
+    pool.run(1000);
+    let before = pool.total;
+    pool.run(4000);
+    (pool.total - before) as f64 / 4.0
+}
+
+/// The most requests per second of all fixed numbers, and the smallest number within 3 % of it.
+fn best(load: Load, users: usize) -> (f64, u32) {
+    let rates: Vec<(u32, f64)> =
+        (1..=16).chain((18..=64).step_by(4)).map(|size| (size, fixed(load, users, size))).collect();
+    let most = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let size = rates.iter().find(|(_, rate)| *rate >= most * 0.97).unwrap().0;
+    (most, size)
+}
+
+/// A pool whose number is found; gives each number that it had, and the rate of the last seconds.
+fn found(sizer: &mut Sizer, pool: &mut Pool, seconds: u64) -> (Vec<u32>, f64) {
+    let mut sizes = Vec::new();
+    let mut last = 0;
+    for at in 0..seconds * 10 {
+        let sample = pool.run(100);
+        pool.size = sizer.observe(pool.now_us / 1000, &sample) as usize;
+        if sizes.last() != Some(&(pool.size as u32)) {
+            sizes.push(pool.size as u32);
+        }
+        if at >= seconds * 10 - 50 {
+            last += sample.completed;
+        }
+    }
+    (sizes, last as f64 / 5.0)
+}
+
+fn sizer(most: u32) -> Sizer {
+    Sizer::new(Bounds { cores: CORES, most })
+}
+
+fn check(load: Load) {
+    for users in [10, 50, 100, 200] {
+        let (most, best) = best(load, users);
+        let (mut sizer, mut pool) = (sizer(64), Pool::new(load, users, CORES));
+        let (sizes, rate) = found(&mut sizer, &mut pool, 30);
+        let what = format!(
+            "{} with {users} users: {rate:.0} of {most:.0}/s, {sizes:?}, best {best}: {}",
+            load.name,
+            sizer.why()
+        );
+        assert!(rate >= most * 0.95, "{what}");
+        let bound = if load.name == "cpu" { best + 1 } else { best * 3 / 2 };
+        assert!(sizes.iter().all(|size| *size <= bound), "{what}");
+    }
+}
+
+#[test]
+fn work_that_only_runs_gets_one_worker_per_processor() {
+    check(LOADS[0]);
+}
+
+#[test]
+fn work_that_waits_gets_as_many_as_fill_the_processors() {
+    check(LOADS[1]);
+}
+
+#[test]
+fn mixed_work() {
+    check(LOADS[2]);
+}
+
+#[test]
+fn a_database_that_serves_12_at_once_gets_no_crowd() {
+    check(LOADS[3]);
+}
+
+#[test]
+fn it_shrinks_when_the_load_ends_and_grows_again() {
+    let (mut sizer, mut pool) = (sizer(64), Pool::new(LOADS[1], 50, CORES));
+    found(&mut sizer, &mut pool, 20);
+    let large = sizer.size();
+    assert!(large >= 40, "{large}");
+    // For a short pause the workers stay.
+    pool.users = 0;
+    found(&mut sizer, &mut pool, 10);
+    assert_eq!(sizer.size(), large);
+    found(&mut sizer, &mut pool, 50);
+    assert_eq!(sizer.size(), CORES);
+    assert_eq!(sizer.why(), Why::Enough(0));
+    pool.users = 50;
+    found(&mut sizer, &mut pool, 20);
+    assert!(sizer.size() >= 40, "{}", sizer.size());
+}
+
+#[test]
+fn it_follows_work_that_changes() {
+    let (mut sizer, mut pool) = (sizer(64), Pool::new(LOADS[1], 200, CORES));
+    found(&mut sizer, &mut pool, 30);
+    assert!(sizer.size() >= 30, "{}", sizer.size());
+    // The same site without what it waited for: within some minutes it has as many as it needs.
+    pool.load = LOADS[3];
+    found(&mut sizer, &mut pool, 300);
+    let before = pool.total;
+    // A whole round of looking again is in it.
+    found(&mut sizer, &mut pool, 60);
+    let rate = (pool.total - before) as f64 / 60.0;
+    let (most, best) = best(LOADS[3], 200);
+    let what = format!("{} of {best}, {rate} of {most}", sizer.size());
+    assert!(rate >= most * 0.92 && sizer.size() <= best * 3 / 2, "{what}");
+}
+
+#[test]
+fn memory_bounds_it() {
+    let run = |memory: Memory| {
+        let (mut sizer, mut pool) = (sizer(64), Pool::new(LOADS[1], 200, CORES));
+        for _ in 0..300 {
+            let mut sample = pool.run(100);
+            let used = memory.worker_bytes * (pool.size as u64 - 2);
+            let left = memory.available_bytes.saturating_sub(used);
+            sample.memory = Memory { available_bytes: left, ..memory };
+            pool.size = sizer.observe(pool.now_us / 1000, &sample) as usize;
+        }
+        sizer
+    };
+    // Ten workers more would fit.
+    let short = run(Memory { worker_bytes: 100 << 20, available_bytes: 1000 << 20, pressure_percent: 0.0 });
+    assert!((6..=11).contains(&short.size()), "{}", short.size());
+    assert!(matches!(short.why(), Why::Memory(..)), "{}", short.why());
+    let pressed = run(Memory { worker_bytes: 0, available_bytes: 0, pressure_percent: 20.0 });
+    assert_eq!((pressed.size(), pressed.why()), (2, Why::Pressure(20.0)));
+}
+
+#[test]
+fn the_limit_is_kept() {
+    let (mut sizer, mut pool) = (sizer(5), Pool::new(LOADS[1], 200, CORES));
+    let (sizes, _) = found(&mut sizer, &mut pool, 30);
+    assert_eq!(sizes.iter().max(), Some(&5));
+    assert_eq!((sizer.size(), sizer.why()), (5, Why::Limit));
+    assert_eq!(Sizer::new(Bounds { cores: 8, most: 3 }).size(), 3);
+}
