@@ -277,7 +277,7 @@ fn plan_with(
     stop: Stop,
 ) -> Plan {
     let targets = requests.iter().map(|request| request.target(options)).collect();
-    let site = Site { endpoint: Endpoint::Tcp(server.address), targets };
+    let site = Site { endpoint: Endpoint::Tcp(server.address), tunnel: None, targets };
     Plan::new(vec![site], connections, stop)
 }
 

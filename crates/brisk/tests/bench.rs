@@ -2,6 +2,8 @@
 
 #[path = "bench/compare.rs"]
 mod compare;
+#[path = "bench/proxy.rs"]
+mod proxy;
 #[path = "bench/watch.rs"]
 mod watch;
 
@@ -104,6 +106,8 @@ fn requests_are_what_was_asked_for() {
         assert!(last.contains(&format!("\"{method} /upload")), "{last}");
     };
     check(&["-X", "DELETE"], "DELETE");
+    check(&["--request", "DELETE"], "DELETE");
+    check(&["--data", "a=b"], "POST");
     check(&["--body", "abc", "-H", "Content-Type: text/plain"], "POST");
     check(&["-T", file.to_str().unwrap()], "PUT");
     check(&["-2", "-T", file.to_str().unwrap()], "PUT");

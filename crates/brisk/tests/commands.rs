@@ -191,6 +191,8 @@ fn wrong_usage_says_what_was_probably_meant() {
         (&["--hlep"], 1, ["invalid option: \"--hlep\"", "did you mean \"--help\"?"]),
         (&["--json"], 1, ["\"--json\" goes with -t", "brisk help"]),
         (&["get", "--pretti", "x"], 1, ["brisk get: ", "--pretty"]),
+        (&["get", "-d", "a=1", "x"], 1, ["how long a load lasts", "--data"]),
+        (&["get", "-m", "3", "x"], 1, ["streams of HTTP/2", "--max-time"]),
     ] {
         let output = brisk(args, &[]);
         let said = text(&output.stderr);

@@ -127,14 +127,14 @@ fn get_lays_an_exchange_bare() {
     let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nabc\r\n0\r\nX-End: 1\r\n\r\n";
     let text = printed(&["get", &format!("http://127.0.0.1:{}/", broken_server(chunked))], 0);
     assert!(text.contains("* 2 chunks: 5 3") && text.contains("< X-End: 1"), "{text}");
-    assert_eq!(printed(&["get", "--body", &plain("/zip.txt")], 0), "a".repeat(100));
+    assert_eq!(printed(&["get", "--only-body", &plain("/zip.txt")], 0), "a".repeat(100));
     assert_eq!(
-        printed(&["get", "--body", "-d", "x=1", &plain("/login")], 0),
+        printed(&["get", "--only-body", "--body", "x=1", &plain("/login")], 0),
         "{\"token\":\"t0k\",\"ok\":true}"
     );
     let pretty = printed(&["get", "--pretty", &plain("/login.json")], 0);
     assert!(pretty.contains("\"token\": \"t0k\"") && pretty.lines().count() >= 4, "{pretty}");
-    let raw = run(&["get", "--body", "--raw", &plain("/zip.txt")]).stdout;
+    let raw = run(&["get", "--only-body", "--raw", &plain("/zip.txt")]).stdout;
     assert!(raw.starts_with(&[0x1f, 0x8b]) && raw.len() < 100, "{raw:?}");
     let file = server.dir().join("body");
     let text = printed(&["get", "-o", file.to_str().unwrap(), &plain("/zip.txt")], 0);
@@ -281,7 +281,8 @@ fn a_page_that_hangs_delays_no_other() {
         format!("http://{}/", silent.local_addr().unwrap()),
         format!("http://127.0.0.1:{}/a.txt", server.port()),
     );
-    let args = ["probe", "--store", "-", "--every", "50ms", "--count", "2", "-m", "4s", &hangs, &well];
+    let args =
+        ["probe", "--store", "-", "--every", "50ms", "--count", "2", "--max-time", "4s", &hangs, &well];
     let text = printed(&args, 3);
     let pages: Vec<bool> = text.lines().map(|line| line.contains("WRONG")).collect();
     assert_eq!(pages, [false, false, true, true], "{text}");

@@ -3,12 +3,13 @@
 use crate::client::{Fields, Options, Url, Version};
 use brisk_load::cli::args::{self, duration};
 use brisk_load::plan::Resolve;
+use brisk_load::proxy::Proxy;
 use std::time::Duration;
 
 /// Options that mean the same wherever a [client](crate::client) does the work.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClientArgs {
-    /// Further header line, sent with every request
+    /// Further header line; "Name:" leaves out one that would be sent
     #[arg(short = 'H', long = "header", value_name = "LINE", value_parser = field)]
     headers: Vec<(String, String)>,
     /// Log in with this name and password (Basic)
@@ -17,6 +18,9 @@ pub struct ClientArgs {
     /// This name and port are at this address
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = args::resolve)]
     resolve: Vec<Resolve>,
+    /// Ask through this HTTP proxy: https and HTTP/2 by CONNECT
+    #[arg(short = 'x', long, value_name = "[NAME:PASSWORD@]HOST:PORT", value_parser = Proxy::parse)]
+    proxy: Option<Proxy>,
     /// Take any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -27,8 +31,11 @@ pub struct ClientArgs {
     #[arg(short = '2', long)]
     http2: bool,
     /// Longest wait for an answer
-    #[arg(short = 'm', long, visible_alias = "max-time", value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, visible_alias = "max-time", value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
+    /// curl's letter for the longest time: it has one meaning here, and says which.
+    #[arg(short = 'm', hide = true, value_name = "N", value_parser = no_streams)]
+    streams: Option<usize>,
 }
 
 impl ClientArgs {
@@ -39,8 +46,8 @@ impl ClientArgs {
             (_, true) => Version::H2,
             _ => other.version,
         };
-        let resolve = self.resolve.clone();
-        Options { insecure: self.insecure, version, timeout: self.timeout, resolve, ..other }
+        let (resolve, proxy) = (self.resolve.clone(), self.proxy.clone());
+        Options { insecure: self.insecure, version, timeout: self.timeout, resolve, proxy, ..other }
     }
 
     /// The header lines.
@@ -50,6 +57,11 @@ impl ClientArgs {
         self.user.iter().for_each(|login| fields.push("Authorization", login));
         fields
     }
+}
+
+fn no_streams(_: &str) -> Result<usize, String> {
+    Err("that is streams of HTTP/2 where there is load; the longest time is --timeout, or --max-time"
+        .to_owned())
 }
 
 fn field(line: &str) -> Result<(String, String), String> {

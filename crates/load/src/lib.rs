@@ -7,6 +7,7 @@
 //! | [`response`] | HTTP/1.1 response framing: bytes in, responses out, no I/O and no clock |
 //! | [`engine`] | threads, epoll loops and connections that carry out a plan |
 //! | [`jar`] | cookies that answers have set |
+//! | [`proxy`] | what stands between it and servers |
 //! | [`stats`], [`histogram`] | what was seen |
 //! | [`cli`] | `brisk bench` |
 //! | [`report`] | the same for people and programs |
@@ -29,6 +30,7 @@ pub mod jar;
 mod limits;
 pub mod live;
 pub mod plan;
+pub mod proxy;
 pub mod report;
 pub mod request;
 pub mod response;

@@ -27,6 +27,8 @@ pub enum Endpoint {
 pub struct Site {
     /// Where to connect.
     pub endpoint: Endpoint,
+    /// A request for a tunnel to it, if the endpoint is a proxy that makes one.
+    pub tunnel: Option<Arc<[u8]>>,
     /// What to ask for there; never empty.
     pub targets: Vec<Target>,
 }
@@ -262,24 +264,58 @@ impl Resolve {
 pub fn sites(urls: &[Url], options: &RequestOptions) -> Result<Vec<Site>, UrlError> {
     let mut sites: Vec<Site> = Vec::new();
     for url in urls {
-        let endpoint = match options.resolve.iter().find(|known| known.is_of(&url.origin.place)) {
-            Some(known) => Endpoint::Tcp(SocketAddr::new(known.address, known.port)),
-            None => url.endpoint()?,
-        };
-        let options = RequestOptions { secure: url.origin.secure, ..options.clone() };
-        let mut target = options.target(&url.origin.authority(), &url.path);
+        let way = way_to(url, options)?;
+        let mut options = RequestOptions { secure: url.origin.secure, ..options.clone() };
+        options.headers.extend(way.login.map(|login| format!("Proxy-Authorization: {login}")));
+        let mut target = options.target(&url.origin.authority(), &way.path);
         target.url = Some(url.clone());
-        match sites.iter_mut().find(|site| site.endpoint == endpoint) {
+        match sites.iter_mut().find(|site| site.endpoint == way.endpoint && site.tunnel == way.tunnel) {
             Some(site) => site.targets.push(target),
-            None => sites.push(Site { endpoint, targets: vec![target] }),
+            None => {
+                sites.push(Site { endpoint: way.endpoint, tunnel: way.tunnel, targets: vec![target] });
+            }
         }
     }
     Ok(sites)
 }
 
+/// How a URL is asked for.
+struct Way {
+    endpoint: Endpoint,
+    tunnel: Option<Arc<[u8]>>,
+    /// What stands in the request's first line.
+    path: String,
+    /// What a proxy is told with each request.
+    login: Option<String>,
+}
+
+fn way_to(url: &Url, options: &RequestOptions) -> Result<Way, UrlError> {
+    let known = options.resolve.iter().find(|known| known.is_of(&url.origin.place));
+    let known = known.map(|known| Endpoint::Tcp(SocketAddr::new(known.address, known.port)));
+    let path = url.path.clone();
+    let Some(proxy) = &options.proxy else {
+        let endpoint = known.map_or_else(|| url.endpoint(), Ok)?;
+        return Ok(Way { endpoint, tunnel: None, path, login: None });
+    };
+    // A proxy looks names up itself: an address is what it is told in place of the name.
+    let mut to = url.clone();
+    if let (Place::Name(host, _), Some(Endpoint::Tcp(address))) = (&mut to.origin.place, known) {
+        *host = address.ip().to_string();
+    }
+    let refuse = |why: String| url.refuse(why);
+    let endpoint = proxy.endpoint()?;
+    if url.origin.secure || options.tunnels {
+        let tunnel = Some(proxy.connect(&to.origin).map_err(refuse)?.into());
+        return Ok(Way { endpoint, tunnel, path, login: None });
+    }
+    let login = proxy.login().map(str::to_owned);
+    Ok(Way { endpoint, tunnel: None, path: proxy.target(&to).map_err(refuse)?, login })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::Proxy;
 
     #[test]
     fn urls_of_one_server_share_a_site() {
@@ -289,6 +325,34 @@ mod tests {
             .collect();
         let sites = sites(&urls, &RequestOptions::default()).unwrap();
         assert_eq!(sites.iter().map(|site| site.targets.len()).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn a_proxy_is_asked_for_whole_urls_or_for_tunnels() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let proxy = Proxy::parse("me:secret@127.0.0.1:3128").unwrap();
+        let options = RequestOptions { proxy: Some(proxy), ..RequestOptions::default() };
+        let urls = [url("http://a.test/x"), url("http://b.test/y")];
+        let plain = sites(&urls, &options).unwrap();
+        let [site] = &plain[..] else { panic!("{plain:?}") };
+        assert_eq!(site.endpoint, Endpoint::Tcp("127.0.0.1:3128".parse().unwrap()));
+        let first = String::from_utf8_lossy(&site.targets[0].request).into_owned();
+        assert_eq!(
+            first,
+            "GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: Basic bWU6c2VjcmV0\r\n\r\n"
+        );
+        let tunnels = sites(&urls, &RequestOptions { tunnels: true, ..options.clone() }).unwrap();
+        assert_eq!(tunnels.len(), 2);
+        let secure = sites(&[url("https://a.test/x")], &options).unwrap();
+        assert!(secure[0].tunnel.as_deref().unwrap().starts_with(b"CONNECT a.test:443 HTTP/1.1\r\n"));
+        // What the proxy is told is no business of the server behind it.
+        let inner = String::from_utf8_lossy(&secure[0].targets[0].request).into_owned();
+        assert_eq!(inner, "GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let resolve = vec![Resolve { host: "a.test".into(), port: 443, address: "::1".parse().unwrap() }];
+        let known =
+            sites(&[url("https://a.test/x")], &RequestOptions { resolve, ..options.clone() }).unwrap();
+        assert!(known[0].tunnel.as_deref().unwrap().starts_with(b"CONNECT [::1]:443 "));
+        assert!(sites(&[url("http://unix:/s:/")], &options).is_err());
     }
 
     #[test]

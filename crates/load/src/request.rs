@@ -7,6 +7,7 @@ use std::sync::Arc;
 use brisk_h2::hpack::{write_literal, write_named};
 
 use crate::plan::Resolve;
+use crate::proxy::Proxy;
 use crate::url::Url;
 
 /// One request, ready to be sent.
@@ -39,6 +40,10 @@ pub struct RequestOptions {
     pub secure: bool,
     /// Where names are, in place of look-ups.
     pub resolve: Vec<Resolve>,
+    /// What requests go through.
+    pub proxy: Option<Proxy>,
+    /// Plain requests go through a tunnel of the proxy, too: HTTP/2 with prior knowledge does.
+    pub tunnels: bool,
 }
 
 impl Default for RequestOptions {
@@ -50,6 +55,8 @@ impl Default for RequestOptions {
             close: false,
             secure: false,
             resolve: Vec::new(),
+            proxy: None,
+            tunnels: false,
         }
     }
 }
@@ -123,7 +130,8 @@ impl RequestOptions {
             .then(|| self.body.len().to_string())
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    /// The value of the first header line of this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find_map(|line| {
             let (have, value) = line.split_once(':')?;
             have.eq_ignore_ascii_case(name).then(|| value.trim())

@@ -202,6 +202,8 @@ pub struct Stats {
     pub handshake: Histogram,
     /// Why TLS failed the first time.
     pub tls_failure: Option<String>,
+    /// Why a proxy made no tunnel the first time.
+    pub proxy_failure: Option<String>,
     /// In an open loop, requests that were due and found no connection until the end.
     pub unsent: u64,
     /// Responses by class: index 1 is 1xx, 5 is 5xx, 0 is anything else.
@@ -340,6 +342,9 @@ impl Stats {
         if self.tls_failure.is_none() {
             self.tls_failure.clone_from(&other.tls_failure);
         }
+        if self.proxy_failure.is_none() {
+            self.proxy_failure.clone_from(&other.proxy_failure);
+        }
         self.unsent += other.unsent;
         for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
             *count += more;
@@ -360,6 +365,15 @@ impl Stats {
         self.tail.merge(&other.tail);
     }
 
+    /// The first reason that is known for errors of this kind.
+    pub fn reason(&self, kind: ErrorKind) -> Option<&str> {
+        match kind {
+            ErrorKind::Tls => self.tls_failure.as_deref(),
+            ErrorKind::Connect => self.proxy_failure.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Starts anew, in the same memory.
     pub fn clear(&mut self) {
         let Self { latency, refused, service, punctual, lateness, first_byte, connect, handshake, .. } = self;
@@ -367,6 +381,7 @@ impl Stats {
             histogram.clear();
         }
         self.tls_failure = None;
+        self.proxy_failure = None;
         self.by_status.clear();
         self.by_class = [0; 6];
         self.errors = Errors::default();

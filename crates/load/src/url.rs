@@ -175,7 +175,7 @@ impl Url {
             Place::Unix(path) => return Ok(Endpoint::Unix(path.clone())),
             Place::Name(host, port) => (host.as_str(), *port),
         };
-        let refuse = |why: String| UrlError { url: self.to_string(), why };
+        let refuse = |why: String| self.refuse(why);
         let mut addresses = (host, port)
             .to_socket_addrs()
             .map_err(|error| refuse(format!("no address for {host}: {error}")))?;
@@ -183,6 +183,11 @@ impl Url {
         let first = addresses.next().ok_or_else(|| refuse(format!("no address for {host}")))?;
         let address = std::iter::once(first).chain(addresses).min_by_key(std::net::SocketAddr::is_ipv6);
         Ok(Endpoint::Tcp(address.unwrap_or(first)))
+    }
+
+    /// Why it cannot be used.
+    pub(crate) fn refuse(&self, why: String) -> UrlError {
+        UrlError { url: self.to_string(), why }
     }
 
     /// The last part of the path, for people.

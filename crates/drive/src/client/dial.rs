@@ -4,6 +4,7 @@ use super::failure::{Failure, Fault};
 use super::message::Phases;
 use super::{Common, Version};
 use super::{Origin, Place};
+use brisk_load::proxy::{Answer, Proxy, Tunnel};
 use brisk_net::connect::{self, Destination};
 use brisk_net::{Io, Stream, blocking, timeout};
 use std::future::poll_fn;
@@ -42,7 +43,11 @@ pub(crate) struct Link {
 
 /// Connects.
 pub(crate) async fn dial(common: &Common, origin: &Origin, phases: &mut Phases) -> Result<Link, Failure> {
-    let (io, peer) = match &origin.place {
+    let next = common.options.proxy.as_ref().map_or(origin, Proxy::origin);
+    let (io, peer) = match &next.place {
+        _ if common.options.proxy.is_some() && matches!(origin.place, Place::Unix(_)) => {
+            return Err(Failure::new(Fault::Connect, "a unix socket is not asked through a proxy"));
+        }
         Place::Unix(path) => {
             let io = connect(Destination::Unix(path)).await.map_err(|error| refused(&error))?;
             (io, format!("unix:{}", path.display()))
@@ -54,6 +59,12 @@ pub(crate) async fn dial(common: &Common, origin: &Origin, phases: &mut Phases) 
             (io, address.to_string())
         }
     };
+    if let Some(proxy) = &common.options.proxy
+        && (origin.secure || common.options.version == Version::H2)
+    {
+        let connect = proxy.connect(origin).map_err(|why| Failure::new(Fault::Connect, why))?;
+        tunnel(&io, &connect).await?;
+    }
     phases.connect = phases.now();
     let peer = Rc::from(peer);
     if !origin.secure {
@@ -97,6 +108,46 @@ async fn connect(to: Destination<'_>) -> Result<Io, connect::ConnectError> {
     poll_fn(|cx| io.poll_writable(cx)).await;
     connect::finish(&io)?;
     Ok(io)
+}
+
+/// Has a proxy make a tunnel. The server behind it speaks after its client: nothing comes through before that.
+async fn tunnel(io: &Io, connect: &[u8]) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::io(&error, true);
+    let mut left = connect;
+    while !left.is_empty() {
+        match io.try_write(left) {
+            Ok(count) => left = &left[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                poll_fn(|cx| io.poll_writable(cx)).await;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    let (mut tunnel, mut room) = (Tunnel::default(), [0; 4096]);
+    loop {
+        let count = match io.try_read(&mut room) {
+            Ok(0) => {
+                return Err(Failure::new(
+                    Fault::Connect,
+                    "the proxy closed the connection without an answer",
+                ));
+            }
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                poll_fn(|cx| io.poll_readable(cx)).await;
+                continue;
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        match tunnel.receive(&room[..count]) {
+            Answer::More => {}
+            Answer::Open(rest) if rest.is_empty() => return Ok(()),
+            Answer::Open(_) => {
+                return Err(Failure::new(Fault::Malformed, "the proxy speaks first in its tunnel"));
+            }
+            Answer::Refused(why) => return Err(Failure::new(Fault::Connect, why)),
+        }
+    }
 }
 
 async fn first_that_answers(addresses: &[SocketAddr]) -> Result<(Io, SocketAddr), Failure> {

@@ -8,6 +8,7 @@ use brisk_http::h1::{Client, ClientError, Event, Known, Rules};
 use brisk_http::head::{Header, Version};
 use brisk_http::limits::INTERIM_RESPONSES_MAX;
 use brisk_http::response::{RequestKind, ResponseFraming, ResponseHead};
+use brisk_load::proxy::Proxy;
 use brisk_load::response::{RESPONSE_HEAD_BYTES_MAX, ResponseError, check_head};
 use brisk_net::Stream;
 use std::fmt::Write as _;
@@ -59,7 +60,7 @@ impl Conn {
         options: &Options,
         watcher: Option<&Watcher>,
     ) -> Result<Exchange, Failure> {
-        let head = head_of(request, options.keep_alive);
+        let head = head_of(request, options)?;
         if let Some(watch) = watcher {
             watch(Note::RequestHead(&head));
         }
@@ -218,8 +219,14 @@ fn cut_short(at: &str) -> Failure {
 }
 
 /// The request's head as text.
-fn head_of(request: &Request, keep_alive: bool) -> String {
-    let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.url.path);
+fn head_of(request: &Request, options: &Options) -> Result<String, Failure> {
+    // Through a tunnel requests are as they are without a proxy.
+    let proxy = options.proxy.as_ref().filter(|_| !request.url.origin.secure);
+    let target = match proxy {
+        Some(proxy) => proxy.target(&request.url).map_err(|why| Failure::new(Fault::Connect, why))?,
+        None => request.url.path.clone(),
+    };
+    let mut head = format!("{} {target} HTTP/1.1\r\n", request.method);
     if request.fields.get("host").is_none() {
         let _ = write!(head, "Host: {}\r\n", request.url.origin.authority());
     }
@@ -229,10 +236,14 @@ fn head_of(request: &Request, keep_alive: bool) -> String {
     if let Some(length) = request.content_length() {
         let _ = write!(head, "Content-Length: {length}\r\n");
     }
-    if !keep_alive && request.fields.get("connection").is_none() {
+    if let Some(login) = proxy.and_then(Proxy::login) {
+        let _ = write!(head, "Proxy-Authorization: {login}\r\n");
+    }
+    if !options.keep_alive && request.fields.get("connection").is_none() {
         head += "Connection: close\r\n";
     }
-    head + "\r\n"
+    head += "\r\n";
+    Ok(head)
 }
 
 fn fields_of(fields: &[Header], text: &[u8]) -> Fields {

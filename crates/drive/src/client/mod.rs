@@ -19,6 +19,7 @@ pub use message::{Exchange, Fields, Moment, Note, Phases, Request, Watcher};
 pub use run::{block_on, unless_interrupted};
 
 use brisk_load::plan::Resolve;
+use brisk_load::proxy::Proxy;
 use brisk_net::timeout;
 use brisk_tls::{ClientContext, ClientOptions, Trust, Verification};
 use std::cell::RefCell;
@@ -60,6 +61,8 @@ pub struct Options {
     pub resume: bool,
     /// Where names are, in place of look-ups.
     pub resolve: Vec<Resolve>,
+    /// What requests go through.
+    pub proxy: Option<Proxy>,
 }
 
 impl Default for Options {
@@ -72,6 +75,7 @@ impl Default for Options {
             keep_alive: true,
             resume: true,
             resolve: Vec::new(),
+            proxy: None,
         }
     }
 }

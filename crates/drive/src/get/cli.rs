@@ -5,7 +5,7 @@ use crate::cli::{ClientArgs, url as url_of};
 use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
 use crate::limits::GET_REDIRECTS_MAX;
 use brisk_cli::Entry;
-use brisk_load::cli::{WRONG_USAGE, read};
+use brisk_load::cli::{FORM, WRONG_USAGE, body_of, read};
 use brisk_load::jar::Jar;
 use brisk_load::output::{self, OutFile};
 use clap::{CommandFactory as _, Parser};
@@ -44,7 +44,6 @@ pub const GET: Entry = Entry {
 /// Shows one exchange as it was on the wire.
 #[derive(Debug, Parser)]
 #[command(after_help = "Shown are look-up, connect, TLS, heads, chunks and frames, with their times.\n\n\
-    A header line \"Name:\" leaves one out that would be sent.\n\n\
     Exit code: 0 an answer came, 1 none came, or wrong usage.")]
 struct CommandLine {
     /// What is asked; a name alone means http://NAME
@@ -59,9 +58,12 @@ struct CommandLine {
     /// Cookies, e.g. "a=1; b=2"; with -L those that answers set go along, too
     #[arg(short = 'b', long, value_name = "TEXT")]
     cookie: Option<String>,
-    /// Body (makes it a POST); @FILE takes it from a file
-    #[arg(short, long, value_name = "TEXT")]
-    data: Option<String>,
+    /// Request body (makes it a POST); @FILE takes it from a file
+    #[arg(long, visible_alias = "data", value_name = "TEXT")]
+    body: Option<String>,
+    /// curl's letter for data: it has one meaning here, and says which.
+    #[arg(short, hide = true, value_name = "TIME", value_parser = no_duration)]
+    duration: Option<Duration>,
     /// HEAD
     #[arg(short = 'I', long)]
     head: bool,
@@ -75,7 +77,7 @@ struct CommandLine {
     pretty: bool,
     /// Nothing but the body
     #[arg(long)]
-    body: bool,
+    only_body: bool,
     /// HTTP/2 frames and sizes of chunks (default: a summary)
     #[arg(long)]
     frames: bool,
@@ -87,7 +89,7 @@ struct CommandLine {
 impl CommandLine {
     /// What is to be done. The error says what is wrong with the command line.
     fn args(self) -> Result<Args, String> {
-        let body = self.data.as_deref().map(data).transpose()?;
+        let body = self.body.as_deref().map(body_of).transpose()?;
         // A name alone means what it means to a browser's address bar, a development server included.
         let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
         let url = url_of(&url)?;
@@ -120,7 +122,7 @@ impl CommandLine {
             follow: self.location,
             raw: self.raw,
             pretty: self.pretty || !self.raw && std::io::stdout().is_terminal(),
-            only_body: self.body,
+            only_body: self.only_body,
             frames: self.frames,
             output: self.output,
             jar,
@@ -128,11 +130,8 @@ impl CommandLine {
     }
 }
 
-fn data(text: &str) -> Result<Vec<u8>, String> {
-    match text.strip_prefix('@') {
-        Some(path) => std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}")),
-        None => Ok(text.as_bytes().to_vec()),
-    }
+fn no_duration(_: &str) -> Result<Duration, String> {
+    Err("that is how long a load lasts; a body is --data, or --body".to_owned())
 }
 
 /// What is sent unless it was given; an empty value leaves a field out.
@@ -140,7 +139,7 @@ fn with_defaults(given: Fields, has_body: bool) -> Fields {
     let mut defaults =
         vec![("User-Agent", "brisk"), ("Accept", "*/*"), ("Accept-Encoding", decode::ACCEPT_ENCODING)];
     if has_body {
-        defaults.push(("Content-Type", "application/x-www-form-urlencoded"));
+        defaults.push(("Content-Type", FORM));
     }
     let mut fields = Fields::default();
     for (name, value) in defaults {

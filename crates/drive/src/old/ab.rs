@@ -136,7 +136,7 @@ fn plan(options: &Options) -> Result<Plan, String> {
         url: None,
         is_head: options.method == "HEAD",
     };
-    let site = Site { endpoint: Endpoint::Tcp(address), targets: vec![target] };
+    let site = Site { endpoint: Endpoint::Tcp(address), tunnel: None, targets: vec![target] };
     let mut plan = Plan::new(vec![site], options.concurrency, Stop::Requests(options.requests));
     plan.per_connection = (!options.keep_alive).then_some(1);
     plan.record = Some(options.requests as usize);

@@ -306,7 +306,7 @@ fn carry_out(options: &Options) -> Result<String, String> {
         url: None,
         is_head: options.method == "HEAD",
     };
-    let site = Site { endpoint: Endpoint::Tcp(address), targets: vec![target] };
+    let site = Site { endpoint: Endpoint::Tcp(address), tunnel: None, targets: vec![target] };
     let total = options.connections * options.calls;
     let mut plan = if options.rate > 0.0 {
         // Each connection has a place of its own, opened when it is due.

@@ -11,6 +11,8 @@ use brisk_load::arrivals::{Distribution, Rate, Schedule};
 use brisk_load::cli::{Files, Outputs, Texts, WRONG_USAGE, args};
 use brisk_load::live::{Live, Screen, View, Web, progress_bar};
 use brisk_load::output;
+use brisk_load::plan::Resolve;
+use brisk_load::proxy::Proxy;
 use brisk_load::report::fragment;
 use brisk_load::system;
 use clap::{CommandFactory as _, Parser};
@@ -93,6 +95,12 @@ struct CommandLine {
     /// Take any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
+    /// This name and port are at this address
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = args::resolve)]
+    resolve: Vec<Resolve>,
+    /// Ask through this HTTP proxy: https and HTTP/2 by CONNECT
+    #[arg(short = 'x', long, value_name = "[NAME:PASSWORD@]HOST:PORT", value_parser = Proxy::parse)]
+    proxy: Option<Proxy>,
     /// Read the file, say what is wrong with it, and do nothing
     #[arg(long)]
     check: bool,
@@ -112,6 +120,8 @@ impl CommandLine {
             duration: self.duration,
             speed: self.speed,
             insecure: self.insecure,
+            resolve: self.resolve,
+            proxy: self.proxy,
         };
         instead.put(&mut scenario)?;
         needs_target(&scenario)?;
@@ -155,6 +165,8 @@ struct Instead {
     duration: Option<Duration>,
     speed: Option<f64>,
     insecure: bool,
+    resolve: Vec<Resolve>,
+    proxy: Option<Proxy>,
 }
 
 impl Instead {
@@ -163,6 +175,10 @@ impl Instead {
             scenario.target.clone_from(&self.target);
         }
         scenario.insecure |= self.insecure;
+        scenario.resolve.clone_from(&self.resolve);
+        if self.proxy.is_some() {
+            scenario.proxy.clone_from(&self.proxy);
+        }
         if self.duration.is_some_and(|duration| duration.is_zero()) {
             return Err("--duration is above 0".to_owned());
         }

@@ -128,6 +128,7 @@ pub const KEYS: &[Key] = &[
         Kind::One(&["any", "1.1", "2"]),
         "version of HTTP; any: HTTP/2 where TLS agrees on it [any]",
     ),
+    key(Scope::Root, "proxy", Kind::Text, "HTTP proxy that all is asked through: http://host:port"),
     key(Scope::Root, "insecure", Kind::Bool, "take any certificate [false]"),
     key(Scope::Root, "timeout", Kind::Span, "longest wait for a response [30s]"),
     key(Scope::Root, "redirects", Kind::Bool, "follow redirects, ten at most, as part of the step [true]"),

@@ -6,7 +6,8 @@ use super::template::{Template, form};
 use super::threshold::Threshold;
 use crate::client::{Url, Version};
 use brisk_load::arrivals::{Distribution, Schedule};
-use brisk_load::plan::Think;
+use brisk_load::plan::{Resolve, Think};
+use brisk_load::proxy::Proxy;
 use brisk_load::request::{FormField, multipart};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +20,10 @@ pub struct Scenario {
     pub target: Option<Url>,
     /// What is spoken.
     pub version: Version,
+    /// Where names are, in place of look-ups.
+    pub resolve: Vec<Resolve>,
+    /// What requests go through.
+    pub proxy: Option<Proxy>,
     /// Any certificate is taken.
     pub insecure: bool,
     /// The longest wait for a response.

@@ -10,6 +10,7 @@ use super::tally::SESSIONS;
 use super::template::Template;
 use crate::client::{Url, Version};
 use crate::limits::LENGTH_SECS_MAX;
+use brisk_load::proxy::Proxy;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
@@ -116,6 +117,12 @@ impl Reader<'_> {
             match Url::parse(&target) {
                 Ok(url) => scenario.target = Some(url),
                 Err(error) => self.fault(span, error.to_string(), "write http://host:port or https://host"),
+            }
+        }
+        if let Some((span, proxy)) = self.text(root, "proxy") {
+            match Proxy::parse(&proxy) {
+                Ok(proxy) => scenario.proxy = Some(proxy),
+                Err(error) => self.fault(span, error, "write http://host:port"),
             }
         }
         scenario.version = match self.one_of(root, Scope::Root, "http") {
@@ -292,6 +299,8 @@ impl Scenario {
         Self {
             target: None,
             version: Version::Any,
+            resolve: Vec::new(),
+            proxy: None,
             insecure: false,
             timeout: Duration::from_secs(30),
             redirects: true,

@@ -135,7 +135,8 @@ fn play(
         body_max: 0,
         keep_alive: true,
         resume: true,
-        resolve: Vec::new(),
+        resolve: scenario.resolve.clone(),
+        proxy: scenario.proxy.clone(),
     })?;
     let player = Rc::new(Player {
         tally: RefCell::default(),

@@ -121,7 +121,8 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         body_max: BODY_BYTES_MAX,
         keep_alive: true,
         resume: true,
-        resolve: Vec::new(),
+        resolve: scenario.resolve.clone(),
+        proxy: scenario.proxy.clone(),
     })?;
     let here = Rc::new(Here {
         shared: Arc::clone(shared),

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::NO_RESULT;
 use super::args::{Numbers, connections, count, depth, duration, number, numbers, rate, think, threads};
 use super::options::tls;
+use super::request::RequestArgs;
 use super::server::{Server, must_be_free};
 use crate::arrivals::Rate;
 use crate::compare::{
@@ -69,9 +70,8 @@ pub struct Args {
     /// Pause of a user between two requests: 1s, 1s..3s, or exp:2s
     #[arg(long, value_name = "TIME", value_parser = think)]
     think: Option<Think>,
-    /// Further header line
-    #[arg(short = 'H', long = "header", value_name = "LINE")]
-    headers: Vec<String>,
+    #[command(flatten)]
+    request: RequestArgs,
     /// HTTP/2: by ALPN with https, by prior knowledge with http
     #[arg(short = '2', long)]
     http2: bool,
@@ -145,8 +145,10 @@ impl Args {
             plan.version = Version::H2;
         }
         plan.pipeline = self.streams.unwrap_or(plan.pipeline);
-        let request = RequestOptions { headers: self.headers, ..RequestOptions::default() };
+        let mut request = self.request.options()?;
+        request.headers.extend(self.request.cookie_line());
         request.check().map_err(|error| error.to_string())?;
+        request.tunnels = plan.version == Version::H2;
         if plan.rate.is_some() && self.by == Some(By::Rate) {
             return Err("--rate says when requests are sent: it does not go with --by rate".to_owned());
         }
@@ -566,9 +568,11 @@ impl Clock {
 fn errors_of(stats: &Stats) -> String {
     let statuses = stats.by_status.iter().filter(|(status, _)| !(100..400).contains(*status));
     let statuses = statuses.map(|(status, count)| format!("status {status} {count} times"));
-    let errors = stats.errors.seen().map(|(kind, count)| format!("{} {count} times", kind.name()));
-    let why = stats.tls_failure.as_ref().map(|why| format!("tls because {why}"));
-    let all: Vec<String> = errors.chain(statuses).chain(why).collect();
+    let errors = stats.errors.seen().map(|(kind, count)| {
+        let why = stats.reason(kind).map_or_else(String::new, |why| format!(", because {why}"));
+        format!("{} {count} times{why}", kind.name())
+    });
+    let all: Vec<String> = errors.chain(statuses).collect();
     all.join(", ")
 }
 

@@ -4,6 +4,7 @@ pub mod args;
 mod compare;
 mod files;
 mod options;
+mod request;
 mod run;
 mod server;
 
@@ -13,6 +14,7 @@ use clap::CommandFactory as _;
 pub use files::{Files, Texts};
 pub use options::Outputs;
 use options::Wrong;
+pub use request::{FORM, body_of};
 
 /// What was asked for could not be done, or cannot be: wrong usage, too.
 pub const WRONG_USAGE: i32 = 1;

@@ -1,7 +1,6 @@
 //! What the command line asks for.
 
-use crate::limits::{BODY_BYTES_MAX, IDLE_TIME_MAX, RAW_RECORDS_MAX};
-use std::fs;
+use crate::limits::{IDLE_TIME_MAX, RAW_RECORDS_MAX};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +11,10 @@ use clap::Parser;
 use super::args::{
     self, Numbers, connections, count, depth, duration, numbers, rate, report_file, size, some_time, think,
 };
+use super::request::{RequestArgs, read_file};
 use crate::arrivals::{Distribution, Rate};
 use crate::jar::Jar;
-use crate::plan::{Order, Plan, RequestOptions, Resolve, Stop, Think, Tls, Url, Version, sites};
-use crate::request::{FormField, multipart};
+use crate::plan::{Order, Plan, RequestOptions, Stop, Think, Tls, Url, Version, sites};
 use crate::sweep::slo::Slo;
 use crate::system;
 use crate::watch::{self, Tier};
@@ -86,33 +85,11 @@ struct Much {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What")]
 struct What {
-    /// Method [default: GET; POST with a body]
-    #[arg(short = 'X', long, alias = "request", value_name = "NAME")]
-    method: Option<String>,
-    /// Further header line
-    #[arg(short = 'H', long = "header", value_name = "LINE")]
-    headers: Vec<String>,
-    /// Log in with this name and password (Basic)
-    #[arg(short, long, value_name = "NAME:PASSWORD", value_parser = args::login)]
-    user: Option<String>,
-    /// This name and port are at this address
-    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = args::resolve)]
-    resolve: Vec<Resolve>,
-    /// Cookies, e.g. "a=1; b=2"
-    #[arg(short = 'b', long = "cookie", value_name = "TEXT")]
-    cookies: Vec<String>,
+    #[command(flatten)]
+    request: RequestArgs,
     /// Cookies that answers set are sent back; each connection is a user with cookies of its own
     #[arg(long)]
     jar: bool,
-    /// Request body; @FILE takes it from a file
-    #[arg(long, value_name = "TEXT")]
-    body: Vec<String>,
-    /// PUT this file
-    #[arg(short = 'T', long, value_name = "FILE")]
-    upload: Vec<String>,
-    /// A form field; NAME=@FILE uploads a file
-    #[arg(short = 'F', long, value_name = "NAME=VALUE")]
-    form: Vec<String>,
     /// Targets in random order, not in turn
     #[arg(long)]
     random: bool,
@@ -269,14 +246,6 @@ pub struct Options {
     pub outputs: Outputs,
 }
 
-fn read_file(path: &str) -> Result<Vec<u8>, String> {
-    let length = fs::metadata(path).map_err(|error| format!("cannot read {path}: {error}"))?.len();
-    if length > BODY_BYTES_MAX {
-        return Err(format!("{path} is larger than {BODY_BYTES_MAX} bytes"));
-    }
-    fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))
-}
-
 fn warmup(text: &str) -> Result<Warmup, String> {
     if text == "auto" { Ok(Warmup::Auto) } else { duration(text).map(Warmup::Time) }
 }
@@ -313,18 +282,6 @@ fn json_file(text: &str) -> Result<PathBuf, String> {
     if text == "-" { Err("--json alone prints it".to_owned()) } else { report_file(text) }
 }
 
-fn form_field(text: &str) -> Result<FormField, String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("\"{text}\" is not NAME=VALUE"))?;
-    let name = name.to_owned();
-    Ok(match value.strip_prefix('@') {
-        None => FormField { name, file_name: None, value: value.as_bytes().to_vec() },
-        Some(path) => {
-            let file_name = path.rsplit('/').next().map(str::to_owned);
-            FormField { name, file_name, value: read_file(path)? }
-        }
-    })
-}
-
 impl Args {
     /// What is to be done. The error says what is wrong with the command line.
     pub fn options(mut self) -> Result<Options, Wrong> {
@@ -335,17 +292,17 @@ impl Args {
             return Err("no URL given; --help shows the usage".into());
         }
         self.check()?;
-        let request = self.request()?;
+        let mut plan = self.plan();
+        let request = self.request(plan.version)?;
         let urls: Vec<Url> = self
             .urls
             .iter()
             .map(|url| Url::given(url))
             .collect::<Result<_, _>>()
             .map_err(|e| e.to_string())?;
-        let mut plan = self.plan();
         plan.tls = tls(&urls, plan.version, self.how.no_resumption)?;
         plan.sites = sites(&urls, &request).map_err(|error| Wrong::Impossible(error.to_string()))?;
-        plan.jar = self.what.jar.then(|| jar(&urls, &self.what.cookies));
+        plan.jar = self.what.jar.then(|| jar(&urls, self.what.request.cookies()));
         let mode = self.mode();
         if matches!(mode, Mode::Idle(_)) {
             let base = Plan::idle(Vec::new(), plan.connections);
@@ -367,15 +324,8 @@ impl Args {
 
     /// What does not go together.
     fn check(&self) -> Result<(), String> {
-        let (much, what) = (&self.much, &self.what);
+        let much = &self.much;
         let is_timed = much.requests.is_none();
-        // Many fields are one form.
-        let bodies = [("--body", what.body.len()), ("-T", what.upload.len()), ("-F", what.form.len().min(1))];
-        let bodies: Vec<&str> =
-            bodies.into_iter().flat_map(|(name, count)| std::iter::repeat_n(name, count)).collect();
-        if let [first, second, ..] = bodies[..] {
-            return Err(format!("{first} and {second} both make a body: choose one of them"));
-        }
         let is_many = much.find_max || much.users.is_some();
         let faults = [
             (
@@ -460,40 +410,13 @@ impl Args {
     }
 
     /// What is asked at each target.
-    fn request(&self) -> Result<RequestOptions, String> {
-        let what = &self.what;
-        let mut request = RequestOptions {
-            headers: what.headers.clone(),
-            resolve: what.resolve.clone(),
-            ..RequestOptions::default()
-        };
-        request.headers.extend(what.user.iter().map(|login| format!("Authorization: {login}")));
-        if let Some(body) = what.body.first() {
-            request.body = match body.strip_prefix('@') {
-                Some(path) => read_file(path)?.into(),
-                None => body.clone().into_bytes().into(),
-            };
-            "POST".clone_into(&mut request.method);
-        }
-        if let Some(path) = what.upload.first() {
-            request.body = read_file(path)?.into();
-            "PUT".clone_into(&mut request.method);
-        }
-        if !what.form.is_empty() {
-            let fields: Vec<FormField> =
-                what.form.iter().map(|text| form_field(text)).collect::<Result<_, _>>()?;
-            let (kind, body) = multipart(&fields);
-            request.headers.push(format!("Content-Type: {kind}"));
-            request.body = body.into();
-            "POST".clone_into(&mut request.method);
-        }
-        if let Some(method) = &what.method {
-            request.method.clone_from(method);
-        }
-        if !what.jar && !what.cookies.is_empty() {
-            request.headers.push(format!("Cookie: {}", what.cookies.join("; ")));
+    fn request(&self, version: Version) -> Result<RequestOptions, String> {
+        let mut request = self.what.request.options()?;
+        if !self.what.jar {
+            request.headers.extend(self.what.request.cookie_line());
         }
         request.close = self.how.no_keepalive;
+        request.tunnels = version == Version::H2;
         request.check().map_err(|error| error.to_string())?;
         Ok(request)
     }

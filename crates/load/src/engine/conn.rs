@@ -9,13 +9,13 @@ use super::h1::{Budget, H1};
 use super::h2::H2;
 use super::secure::{Failed, Secure};
 use super::wire::{End, Read, Wire};
-use crate::plan::Tls;
+use crate::proxy::{Answer, Tunnel};
 use crate::stats::ErrorKind;
 
 /// What is spoken.
 #[derive(Debug)]
 enum Talk {
-    /// TLS's handshake, since then.
+    /// A proxy's answer, or TLS's handshake, since then.
     Handshake(Ns),
     H1(Box<H1>),
     H2(Box<H2>),
@@ -39,6 +39,8 @@ enum Stage {
 pub struct Open {
     wire: Wire,
     talk: Talk,
+    /// Asked of a proxy and not answered yet: it precedes TLS and requests.
+    tunnel: Option<Box<Tunnel>>,
     /// The site whose targets are asked for.
     site: usize,
     budget: Budget,
@@ -74,6 +76,7 @@ impl Open {
         Self {
             wire: Wire::new(socket),
             talk: Talk::H1(Box::new(H1::new(made.user))),
+            tunnel: None,
             site,
             budget: Budget { allowance, here: ctx.plan.per_connection.unwrap_or(u64::MAX) },
             made,
@@ -124,21 +127,49 @@ impl Open {
     }
 
     /// Sends the first requests, or begins a handshake.
-    pub fn begin(&mut self, tls: Option<&Tls>, ctx: &mut Context<'_>) -> Turn {
+    pub fn begin(&mut self, ctx: &mut Context<'_>) -> Turn {
         if ctx.is_open_loop {
             // It may be long until it is needed.
             self.opened(ctx);
         }
         let now = ctx.now();
-        let Some(tls) = tls else {
-            let sent = self.speak(now, ctx);
-            return self.conclude(sent, ctx);
+        let plan = ctx.plan;
+        let begun = match &plan.sites[self.site].tunnel {
+            Some(connect) => {
+                self.talk = Talk::Handshake(now);
+                self.tunnel = Some(Box::new(Tunnel::default()));
+                self.wire.put(connect)
+            }
+            None => self.greet(now, ctx),
         };
+        self.conclude(begun, ctx)
+    }
+
+    /// The server is reached: begins TLS's handshake, or sends the first requests.
+    fn greet(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        let Some(tls) = &ctx.plan.tls else { return self.speak(now, ctx) };
         self.talk = Talk::Handshake(now);
         let begun = Secure::begin(tls).map_err(|Failed(why)| ctx.tls_failed(&why));
-        match begun.and_then(|(secure, hello)| self.wire.start_tls(secure, &hello)) {
-            Ok(()) => Turn::Wait,
-            Err(end) => self.finish(end, ctx),
+        let (secure, hello) = begun?;
+        self.wire.start_tls(secure, &hello)
+    }
+
+    /// What a proxy answers.
+    fn take_tunnel(&mut self, input: &[u8], now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
+        let Some(tunnel) = &mut self.tunnel else { return Err(End::Lost(ErrorKind::Protocol)) };
+        match tunnel.receive(input) {
+            Answer::More => Ok(()),
+            Answer::Refused(why) => Err(ctx.proxy_failed(&why)),
+            Answer::Open(rest) => {
+                self.tunnel = None;
+                self.greet(now, ctx)?;
+                match rest.is_empty() {
+                    true => Ok(()),
+                    // TLS's client speaks first.
+                    false if self.wire.secure().is_some() => Err(End::Lost(ErrorKind::Protocol)),
+                    false => self.take(&rest, now, ctx),
+                }
+            }
         }
     }
 
@@ -303,7 +334,7 @@ impl Open {
     #[inline]
     fn take(&mut self, input: &[u8], now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
         match &mut self.talk {
-            Talk::Handshake(_) => Err(End::Lost(ErrorKind::Protocol)),
+            Talk::Handshake(_) => self.take_tunnel(input, now, ctx),
             Talk::H1(h1) => {
                 if !h1.receive(input, now, &mut self.made, &self.budget, ctx)? {
                     return Ok(());
@@ -408,6 +439,9 @@ impl Open {
     /// The peer has closed.
     fn peer_closed(&mut self, ctx: &mut Context<'_>) -> End {
         match &mut self.talk {
+            Talk::Handshake(_) if self.tunnel.is_some() => {
+                ctx.proxy_failed("the proxy closed the connection without an answer")
+            }
             Talk::Handshake(_) => ctx.tls_failed("the server closed the connection in the handshake"),
             Talk::H1(h1) => h1.closed(&mut self.made, ctx),
             Talk::H2(h2) if h2.in_flight() == 0 => End::Closed { by_peer: true },

@@ -310,6 +310,13 @@ impl<'a> Context<'a> {
         End::Lost(ErrorKind::Tls)
     }
 
+    /// A proxy gives no tunnel: remembers why, the first time.
+    #[cold]
+    pub fn proxy_failed(&mut self, why: &str) -> End {
+        self.stats.proxy_failure.get_or_insert_with(|| why.to_owned());
+        End::Lost(ErrorKind::Connect)
+    }
+
     /// Counts a connection that could not be made, for the request that it was meant for.
     pub fn not_connected(&mut self, kind: ErrorKind, begun: Ns, mut made: Made) {
         let now = self.now();

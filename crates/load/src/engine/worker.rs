@@ -557,7 +557,7 @@ impl<'a> Worker<'a> {
         let made = Made { number: number as u32, user: slot as u32, connect_ns, tls_ns: 0 };
         let site = number % self.shared.plan.sites.len();
         let mut open = Open::new(socket, site, allowance, made, &self.ctx);
-        let turn = open.begin(self.shared.plan.tls.as_ref(), &mut self.ctx);
+        let turn = open.begin(&mut self.ctx);
         self.slots[slot] = Slot::Open(open);
         self.after(slot, turn);
     }

@@ -74,6 +74,7 @@ pub fn run_of(run: &RunReport) -> Value {
         "asked_again": stats.asked_again,
         "errors": errors,
         "tls_failure": stats.tls_failure,
+        "proxy_failure": stats.proxy_failure,
         "under_way_at_end": {
             "requests": stats.tail.under_way,
             "answered": stats.tail.responses(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{QUANTILES, Report, RunReport, per_day};
 use crate::chart::short;
 use crate::histogram::Histogram;
-use crate::stats::{ErrorKind, Stats};
+use crate::stats::Stats;
 
 /// The whole report.
 pub fn text(report: &Report) -> String {
@@ -95,8 +95,7 @@ fn connections(stats: &Stats, out: &mut String) {
         let _ = writeln!(out, "  status {status}: {count}");
     }
     for (kind, count) in stats.errors.seen() {
-        let why = stats.tls_failure.as_ref().filter(|_| kind == ErrorKind::Tls);
-        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+        let why = stats.reason(kind).map_or_else(String::new, |why| format!(" ({why})"));
         let _ = writeln!(out, "  {}: {count}{why}", kind.name());
     }
 }

@@ -54,6 +54,7 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
         keep_alive: options.keep_alive,
         resume: true,
         resolve: Vec::new(),
+        proxy: None,
     })?;
     let limit = options.time.unwrap_or(LONGEST);
     let whole = Rc::clone(&siege);
