@@ -10,6 +10,7 @@
 //! | [`proxy`] | what stands between it and servers |
 //! | [`stats`], [`histogram`] | what was seen |
 //! | [`cli`] | `brisk bench` |
+//! | [`days`] | rates as requests per day |
 //! | [`report`] | the same for people and programs |
 //!
 //! The generator is cheap on purpose: one read and one write per request, one read buffer per
@@ -23,6 +24,7 @@ pub mod arrivals;
 pub mod chart;
 pub mod cli;
 pub mod compare;
+pub mod days;
 pub mod engine;
 pub mod fuzz;
 pub mod histogram;

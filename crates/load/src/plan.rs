@@ -1,7 +1,6 @@
 //! What a run does: targets and their request bytes, connections, limits. Pure data.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,16 +10,7 @@ use crate::arrivals::{Distribution, Rate};
 use crate::jar::Jar;
 pub use crate::request::{RequestOptions, Target};
 use crate::rng::Rng;
-pub use crate::url::{Place, Url, UrlError};
-
-/// A server's address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
-    /// TCP, for `http://host[:port]/…`.
-    Tcp(SocketAddr),
-    /// A unix socket, for `http://unix:/path:/…`.
-    Unix(PathBuf),
-}
+pub use crate::url::{Endpoint, Place, Resolve, Url, UrlError};
 
 /// The targets of one server; a connection stays with its endpoint.
 #[derive(Debug, Clone)]
@@ -239,24 +229,6 @@ impl Plan {
     /// Opens `connections`, asks once on each, and keeps them open until told.
     pub fn idle(sites: Vec<Site>, connections: usize) -> Self {
         Self { hold: true, ..Self::new(sites, connections, Stop::RequestsPerConnection(1)) }
-    }
-}
-
-/// Where a name and a port are, in place of what a look-up would say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolve {
-    /// The name.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-    /// The address.
-    pub address: IpAddr,
-}
-
-impl Resolve {
-    /// Whether it is about this place.
-    pub fn is_of(&self, place: &Place) -> bool {
-        matches!(place, Place::Name(host, port) if host.eq_ignore_ascii_case(&self.host) && *port == self.port)
     }
 }
 

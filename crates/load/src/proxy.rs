@@ -4,9 +4,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use brisk_http::h1::{Client, Event, Rules};
 use brisk_http::response::RequestKind;
 
-use crate::plan::Endpoint;
 use crate::response::RESPONSE_HEAD_BYTES_MAX;
-use crate::url::{Origin, Place, Url, UrlError};
+use crate::url::{Endpoint, Origin, Place, Url, UrlError};
 
 /// A proxy that speaks HTTP/1.1 (RFC 9110 §3.7): plain requests are sent to it with their whole URL, all others through a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]

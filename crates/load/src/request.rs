@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use brisk_h2::hpack::{write_literal, write_named};
 
-use crate::plan::Resolve;
 use crate::proxy::Proxy;
-use crate::url::Url;
+use crate::url::{Resolve, Url};
 
 /// One request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

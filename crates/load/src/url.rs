@@ -1,10 +1,8 @@
 //! URLs: of what a client asks for, and references that pages and redirects hold (RFC 3986 §5).
 
 use std::fmt;
-use std::net::{Ipv6Addr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
-
-use crate::plan::Endpoint;
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -13,6 +11,33 @@ pub enum Place {
     Name(String, u16),
     /// A unix socket, written as nginx does: `http://unix:/socket:/path`.
     Unix(PathBuf),
+}
+
+/// A server's address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// TCP, for `http://host[:port]/…`.
+    Tcp(SocketAddr),
+    /// A unix socket, for `http://unix:/path:/…`.
+    Unix(PathBuf),
+}
+
+/// Where a name and a port are, in place of what a look-up would say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolve {
+    /// The name.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The address.
+    pub address: IpAddr,
+}
+
+impl Resolve {
+    /// Whether it is about this place.
+    pub fn is_of(&self, place: &Place) -> bool {
+        matches!(place, Place::Name(host, port) if host.eq_ignore_ascii_case(&self.host) && *port == self.port)
+    }
 }
 
 /// A server together with the protocol: connections are shared by URLs of one origin.
@@ -181,7 +206,7 @@ impl Url {
             .map_err(|error| refuse(format!("no address for {host}: {error}")))?;
         // As most servers listen on IPv4 alone, an address of that kind goes first.
         let first = addresses.next().ok_or_else(|| refuse(format!("no address for {host}")))?;
-        let address = std::iter::once(first).chain(addresses).min_by_key(std::net::SocketAddr::is_ipv6);
+        let address = std::iter::once(first).chain(addresses).min_by_key(SocketAddr::is_ipv6);
         Ok(Endpoint::Tcp(address.unwrap_or(first)))
     }
 

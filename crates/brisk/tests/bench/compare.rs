@@ -51,6 +51,34 @@ fn which_of_two_is_faster() {
     assert!(text.starts_with("median latency, B over A: 0.") && text.ends_with("B is faster\n"), "{text}");
 }
 
+/// A promise ends a comparison like a broken one of a load; the page shows both sides pair by pair.
+#[test]
+fn a_comparison_keeps_a_promise_or_breaks_it() {
+    let server = server();
+    server.write("html/big.bin", vec![b'x'; 1 << 20]);
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.port());
+    let (small, big, page) = (url("/a.txt"), url("/big.bin"), server.dir().join("compared.html"));
+    let args = ["compare", "--by", "cpu", "--others", "100", "-d", "100ms", "-w", "20ms", "-c", "4"];
+    let html = format!("--html={}", page.display());
+    for (a, b, code, said) in
+        [(&small, &big, 3, "DOES NOT HOLD: slower<10%"), (&big, &small, 0, "holds: slower<10%")]
+    {
+        let output = bench(&[&args[..], &["--slo", "slower<10%", &html, a, b]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(text.contains(said), "{text}");
+        let page = std::fs::read_to_string(&page).unwrap();
+        for part in
+            ["At a glance", "promise: slower by less than 10 %", "Both, pair by pair", "Difference", said]
+        {
+            assert!(page.contains(part) || page.contains(&part.replace('<', "&lt;")), "{part}: {page}");
+        }
+    }
+    let wrong = bench(&["compare", "--slo", "p99<5ms", &small, &big]);
+    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("slower<5%"), "{wrong:?}");
+}
+
 /// Another server for each run, ended behind it; and one of many processes, which wait for each other most of the time.
 #[test]
 fn servers_are_brought_up_for_a_comparison() {

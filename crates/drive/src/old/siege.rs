@@ -54,7 +54,9 @@ fn carry_out(options: Options) -> Result<(), String> {
     if options.has_banner() {
         output::note(format_args!("** SIEGE, by brisk {}", env!("CARGO_PKG_VERSION")));
         output::note(format_args!("** Preparing {} concurrent users for battle.", options.users));
-        output::note("The server is now under siege...");
+        // Behind it siege leaves a line for the requests that it shows.
+        let room = if options.verbose { "\n" } else { "" };
+        output::note(format_args!("The server is now under siege...{room}"));
     }
     if options.time.is_none() && options.repetitions.is_none() {
         output::note("siege: neither -t nor -r: the end is after an hour");

@@ -195,6 +195,8 @@ impl Report {
         if let Some(resources) = self.resources() {
             out.push_str(&resources.text());
         }
+        let headroom = self.resources().and_then(|resources| resources.headroom());
+        let _ = writeln!(out, "{}", report::days(self.run().goodput(), headroom));
         for note in self.notes() {
             let _ = writeln!(out, "{note}");
         }
@@ -241,10 +243,12 @@ impl Report {
     pub fn sections(&self) -> Vec<Section> {
         let tally = &self.done.tally;
         let rows = tally.rows(self.seconds()).into_iter().map(Vec::from).collect();
+        let headroom = self.resources().and_then(|resources| resources.headroom());
         let failures = tally.all().failures;
         let failures = failures.iter().map(|(kind, count)| format!("failed, {kind}: {count}"));
         let beside = tally.beside_failures().into_iter().chain(self.open_loop()).chain(self.notes());
-        let lines: Vec<String> = failures.chain(beside).collect();
+        let days = report::days(self.run().goodput(), headroom);
+        let lines: Vec<String> = failures.chain(beside).chain([days]).collect();
         let mut sections = vec![
             Section {
                 title: "steps".to_owned(),

@@ -209,8 +209,6 @@ impl Tally {
         for line in self.beside_failures() {
             let _ = writeln!(out, "{line}");
         }
-        let rate = all.latency.count() as f64 / seconds.max(1e-9);
-        let _ = writeln!(out, "{rate:.2} good answers per second are {:.0} a day", rate * 86_400.0);
         out
     }
 

@@ -1,29 +1,30 @@
 //! `brisk bench compare A B` and `brisk bench diff`.
 
-use std::fmt::Write as _;
+mod report;
+
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use serde_json::json;
 
-use super::NO_RESULT;
-use super::args::{Numbers, connections, count, depth, duration, number, numbers, rate, think, threads};
+use super::args::{
+    Numbers, connections, count, depth, duration, number, numbers, rate, report_file, think, threads,
+};
 use super::options::tls;
 use super::request::RequestArgs;
 use super::server::{Server, must_be_free};
+use super::{BROKEN_PROMISE, NO_RESULT};
 use crate::arrivals::Rate;
 use crate::compare::{
-    BUSY_PAIRS, Comparison, CpuTime, Ground, Side, Stored, TAKEN_SHARE_MAX, Tolerance, Verdict,
+    BUSY_PAIRS, Comparison, CpuTime, Ground, Promise, Side, Stored, TAKEN_SHARE_MAX, Tolerance,
     diff as show_diff,
 };
 use crate::engine;
-use crate::output;
+use crate::output::{self, OutFile};
 use crate::plan::{Endpoint, Place, Plan, RequestOptions, Stop, Think, Url, Version, sites};
-use crate::report;
+use crate::report::late;
 use crate::rng::Rng;
-use crate::sample::Interval;
 use crate::stats::Stats;
 use crate::system;
 use crate::watch::{Look, Others, Who, proc};
@@ -36,8 +37,8 @@ use crate::watch::{Look, Others, Who, proc};
         Spoilt pairs do not count: others took CPU time for which server or generator waited, the generator was late, or \
         0.1 % of the requests failed. Where others disturb most pairs, CPU per response is compared nevertheless, by more and shorter \
         pairs, at the price of a wider interval; --others says how much is tolerated instead.\n\n\
-        Exit code: 0, whatever the verdict; 1 wrong usage, or it could not be done; 2 no pair counted, or a target gave nothing but \
-        errors."
+        Exit code: 0, whatever the verdict; 1 wrong usage, or it could not be done; 2 no pair counted, a target gave nothing but \
+        errors, or a promise (--slo) stayed undecided; 3 the promise is broken."
 )]
 pub struct Args {
     /// A and B: URLs; or commands (run by sh) that bring a server up in the foreground, asked at --url
@@ -93,9 +94,15 @@ pub struct Args {
     /// Pin the generator to these CPUs
     #[arg(long, value_name = "N,N,...", value_parser = numbers)]
     cpu: Option<Numbers>,
+    /// A promise, e.g. slower<5%: B costs not that much more than A; the exit code is 3 if it does, 2 if that stays undecided
+    #[arg(long, value_name = "PROMISE", value_parser = promise)]
+    slo: Option<f64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// A report in one file
+    #[arg(long, value_name = "FILE", value_parser = report_file)]
+    html: Option<PathBuf>,
 }
 
 /// What one option names. The name keeps clap from taking each for a value of its own.
@@ -126,6 +133,11 @@ pub struct Options {
     pairs: usize,
     by: Option<By>,
     json: bool,
+    html: Option<PathBuf>,
+    /// As it was given, for reports.
+    command: String,
+    /// So much more, as a share, B may cost.
+    slo: Option<f64>,
     /// As it was asked for.
     others: Option<f64>,
     /// Of each run.
@@ -134,7 +146,7 @@ pub struct Options {
 
 impl Args {
     /// What is to be done. The error says what is wrong with the command line.
-    pub fn options(self) -> Result<Options, String> {
+    pub fn options(self, command: String) -> Result<Options, String> {
         let mut plan = Plan::new(Vec::new(), self.connections, Stop::Told);
         plan.warmup = self.warmup;
         plan.threads = self.threads;
@@ -166,10 +178,22 @@ impl Args {
             pairs: self.pairs,
             by: self.by,
             json: self.json,
+            html: self.html,
+            command,
+            slo: self.slo,
             others: self.others,
             length: self.duration,
         })
     }
+}
+
+/// `slower<5%`, as a share.
+fn promise(text: &str) -> Result<f64, String> {
+    let bad = || format!("\"{text}\" is no promise of a comparison: write slower<5%");
+    let rest = text.trim().strip_prefix("slower").ok_or_else(bad)?.trim_start();
+    let share = rest.strip_prefix('<').ok_or_else(bad)?.trim().strip_suffix('%').ok_or_else(bad)?;
+    let share: f64 = share.trim().parse().map_err(|_| bad())?;
+    if (0.0..=1000.0).contains(&share) { Ok(share / 100.0) } else { Err(bad()) }
 }
 
 fn pairs(text: &str) -> Result<usize, String> {
@@ -248,7 +272,8 @@ pub fn execute(options: &Options) -> Result<i32, String> {
         taken_share_max: options.others.unwrap_or(TAKEN_SHARE_MAX),
         widens: options.others.is_none() && by == By::Cpu,
     };
-    let comparison = Comparison::new(options.pairs, tolerance);
+    let file = options.html.as_deref().map(OutFile::open).transpose()?;
+    let comparison = Comparison::new(options.pairs, tolerance).with_promise(options.slo);
     let mut contest = Contest { options, by, comparison, others: Others::default() };
     let mut rng = Rng::from_clock();
     while !contest.comparison.is_over() && !system::interrupted() {
@@ -274,7 +299,13 @@ pub fn execute(options: &Options) -> Result<i32, String> {
     } else {
         output::print(contest.report());
     }
-    Ok(if contest.comparison.pairs() == 0 && !system::interrupted() { NO_RESULT } else { 0 })
+    file.map_or(Ok(()), |file| file.put(&contest.html()))?;
+    Ok(match contest.comparison.promise() {
+        Some(Promise::Broken) => BROKEN_PROMISE,
+        Some(Promise::Undecided) => NO_RESULT,
+        _ if contest.comparison.pairs() == 0 && !system::interrupted() => NO_RESULT,
+        _ => 0,
+    })
 }
 
 impl Contest<'_> {
@@ -377,18 +408,9 @@ impl Contest<'_> {
             }
             By::Cpu => used_ns as f64 / 1e3 / responses,
         };
-        let is_late = report::late(&stats).is_some();
+        let is_late = late(&stats).is_some();
         let side = Side { cost, taken_share: time.taken_share(), error_share: stats.error_share(), is_late };
         Ok(Measured::Side(side))
-    }
-
-    /// What disturbs.
-    fn disturbance(&self) -> String {
-        format!(
-            "the machine is busy: others took {:.0} % of the CPU time that server and generator wanted ({})",
-            self.comparison.taken_share() * 100.0,
-            self.others
-        )
     }
 
     /// What can be done on a machine on which this cannot be.
@@ -411,67 +433,6 @@ impl Contest<'_> {
             Ground::Busy => self.options.length / BUSY_PAIRS as u32,
             _ => self.options.length,
         }
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let comparison = &self.comparison;
-        let verdict = match comparison.verdict() {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::Equal => "equal",
-            Verdict::Undecided => "undecided",
-        };
-        let ratio = comparison.ratio();
-        let known = ratio.low > 0.0 && ratio.high.is_finite();
-        let others: serde_json::Map<String, serde_json::Value> =
-            self.others.most(4).into_iter().map(|(name, cpus)| (name.to_owned(), json!(cpus))).collect();
-        json!({
-            "verdict": verdict, "by": self.by.unit(), "pairs": comparison.pairs(), "spoilt_pairs": comparison.spoilt(),
-            "disturbed_pairs": comparison.disturbed(), "busy_machine": comparison.ground() != Ground::Quiet,
-            "others_share": comparison.taken_share(), "others_cpus": others,
-            "ratio": known.then_some(ratio.middle), "low": known.then_some(ratio.low), "high": known.then_some(ratio.high),
-            "costs": comparison.costs(),
-        })
-    }
-
-    fn report(&self) -> String {
-        let comparison = &self.comparison;
-        let (ratio, verdict) = (comparison.ratio(), comparison.verdict());
-        let (pairs, spoilt, disturbed) = (comparison.pairs(), comparison.spoilt(), comparison.disturbed());
-        let known = pairs > 0 && ratio.high.is_finite();
-        let mut out = if known {
-            let (unit, Interval { low, middle, high }) = (self.by.unit(), ratio);
-            format!(
-                "{unit}, B over A: {middle:.3} (between {low:.3} and {high:.3}; {pairs} pairs, {spoilt} spoilt)\n"
-            )
-        } else {
-            format!("{pairs} pairs counted, {spoilt} were spoilt: too few for a verdict\n")
-        };
-        if comparison.ground() == Ground::Busy {
-            let _ = writeln!(out, "{}", self.disturbance());
-            if known {
-                let reach = (ratio.high / ratio.low).sqrt() - 1.0;
-                let _ = writeln!(
-                    out,
-                    "all pairs count therefore; the interval is ±{:.1} % wide, and smaller differences stay hidden in it",
-                    reach * 100.0
-                );
-            }
-        }
-        if !known && disturbed > 0 {
-            let _ = writeln!(
-                out,
-                "{disturbed} were disturbed: the machine must be quieter, the load lower (--rate, --think), or see --others"
-            );
-        }
-        if !known && spoilt > disturbed {
-            let _ = writeln!(
-                out,
-                "{} had failures, or no answer in time: brisk bench URL says why",
-                spoilt - disturbed
-            );
-        }
-        format!("{out}{verdict}\n")
     }
 }
 

@@ -33,10 +33,14 @@ pub const COMPARE: Entry = Entry {
     name: "compare",
     define: compare::Args::command,
     run: |call| {
-        read(call, compare::Args::options, |options| {
-            system::catch_interrupts().map_err(|error| error.to_string())?;
-            compare::execute(&options)
-        })
+        read(
+            call,
+            |args: compare::Args| args.options(call.line()),
+            |options| {
+                system::catch_interrupts().map_err(|error| error.to_string())?;
+                compare::execute(&options)
+            },
+        )
     },
     inner: &[],
     usage_code: WRONG_USAGE,

@@ -56,6 +56,28 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// What came of a promise that B costs less than so much more than A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promise {
+    /// It costs less than that.
+    Holds,
+    /// It costs that much more.
+    Broken,
+    /// The pairs do not say.
+    Undecided,
+}
+
+impl Promise {
+    /// Its name in JSON and pages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Broken => "broken",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
 /// What holds for pairs that others on the machine have disturbed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
@@ -92,6 +114,8 @@ pub struct Comparison {
     taken: Vec<f64>,
     /// What is left of [`ERROR`].
     error: f64,
+    /// By which share B must not cost more than A, if that is promised.
+    promised: Option<f64>,
     verdict: Verdict,
     interval: Interval,
 }
@@ -108,9 +132,27 @@ impl Comparison {
             failed: 0,
             taken: Vec::new(),
             error: ERROR,
+            promised: None,
             verdict: Verdict::Undecided,
             interval: Interval { low: f64::NEG_INFINITY, middle: 0.0, high: f64::INFINITY },
         }
+    }
+
+    /// With a promise that B costs less than so much more, as a share: pairs go on until it is decided, too.
+    #[must_use]
+    pub fn with_promise(self, share: Option<f64>) -> Self {
+        Self { promised: share, ..self }
+    }
+
+    /// What came of the promise, if there is one.
+    pub fn promise(&self) -> Option<Promise> {
+        let limit = (1.0 + self.promised?).ln();
+        let Interval { low, high, .. } = self.interval;
+        Some(match () {
+            () if high < limit => Promise::Holds,
+            () if low >= limit => Promise::Broken,
+            () => Promise::Undecided,
+        })
     }
 
     /// Takes a pair; gives why it does not count, if it does not.
@@ -195,7 +237,7 @@ impl Comparison {
 
     /// Whether there is nothing more to find out.
     pub fn is_over(&self) -> bool {
-        self.verdict != Verdict::Undecided
+        (self.verdict != Verdict::Undecided && self.promise() != Some(Promise::Undecided))
             || self.ground == Ground::Hopeless
             || self.costs.len() >= self.pairs_max
             // Targets that fail in every second pair give nothing to compare.
@@ -251,6 +293,24 @@ mod tests {
 
     const STRICT: Tolerance = Tolerance { taken_share_max: TAKEN_SHARE_MAX, widens: false };
     const WIDENS: Tolerance = Tolerance { widens: true, ..STRICT };
+
+    #[test]
+    fn a_promise_is_kept_or_broken_or_undecided() {
+        let run = |ratio: f64, share: f64, pairs_max: usize| {
+            let mut comparison = Comparison::new(pairs_max, STRICT).with_promise(Some(share));
+            let mut rng = Rng::new(7);
+            while !comparison.is_over() {
+                let noise = 1.0 + 0.01 * (rng.unit() - 0.5);
+                assert_eq!(comparison.add(&side(100.0), &side(100.0 * ratio * noise)), None);
+            }
+            (comparison.promise().unwrap(), comparison.pairs())
+        };
+        assert_eq!(run(1.0, 0.05, 20), (Promise::Holds, 6));
+        assert_eq!(run(1.2, 0.05, 20), (Promise::Broken, 6));
+        // Slower is clear at once; whether by 5 % takes all pairs, and stays open.
+        assert_eq!(run(1.05, 0.05, 12), (Promise::Undecided, 12));
+        assert_eq!(Comparison::new(6, STRICT).promise(), None);
+    }
 
     fn side(cost: f64) -> Side {
         Side { cost, taken_share: 0.0, error_share: 0.0, is_late: false }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{QUANTILES, Report, RunReport, Verdict, per_day};
+use super::{QUANTILES, Report, RunReport, Verdict, days};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
 use crate::sweep::slo::Judged;
@@ -218,15 +218,12 @@ fn run_sections(run: &RunReport, span: (f64, f64)) -> Vec<Section> {
 
 fn figures(run: &RunReport) -> Body {
     let stats = &run.outcome.stats;
-    let (day, busy) = per_day(run.goodput());
     let mut rows = vec![
         ("responses".to_owned(), format!("{} in {:.2} s", stats.responses_in_time(), run.seconds())),
         ("responses after the end".to_owned(), stats.tail.responses().to_string()),
         ("rate".to_owned(), format!("{}/s", short(run.throughput()))),
-        (
-            "rate of successful ones".to_owned(),
-            format!("{}/s ({} a day, {} in six busy hours)", short(run.goodput()), short(day), short(busy)),
-        ),
+        ("rate of successful ones".to_owned(), format!("{}/s", short(run.goodput()))),
+        ("requests a day".to_owned(), days(run.goodput(), run.headroom())),
         ("received".to_owned(), format!("{:.1} MB/s", stats.bytes_in_time() as f64 / 1e6 / run.seconds())),
     ];
     if stats.latency.count() > 0 {

@@ -8,6 +8,7 @@ mod tables;
 mod text;
 mod truth;
 
+pub use crate::days::{days, per_day};
 use crate::limits::GENERATOR_SHARE_MAX;
 pub use environment::Environment;
 pub use html::{Body, Section, Tile, fragment, html, page, sections, series_charts};
@@ -274,13 +275,13 @@ impl RunReport {
         Some(Resources { beside, responses, generator_share })
     }
 
+    /// How many times the rate there is room for, as far as that was watched and can be told.
+    pub fn headroom(&self) -> Option<f64> {
+        self.resources()?.headroom()
+    }
+
     /// What the tiers and the machine did during the counted part.
     pub fn tiers(&self) -> Option<(Vec<TierSummary>, MachineSummary)> {
         self.resources().map(|resources| resources.tiers())
     }
-}
-
-/// A rate as requests per day: at this rate all day, and within six busy hours.
-pub fn per_day(rate: f64) -> (f64, f64) {
-    (rate * 86_400.0, rate * 6.0 * 3600.0)
 }

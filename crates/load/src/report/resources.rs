@@ -57,6 +57,13 @@ impl Resources<'_> {
         watch::limit(&tiers, &machine, self.generator_share)
     }
 
+    /// How many times the rate there is room for; `None`: it cannot be told.
+    pub fn headroom(&self) -> Option<f64> {
+        let verdict = self.limit();
+        let can_tell = verdict.full.is_some() || verdict.doubt.is_none();
+        (can_tell && self.responses > 0).then(|| verdict.headroom())
+    }
+
     /// For people: a line per tier, the machine, the limit.
     pub fn text(&self) -> String {
         let (tiers, machine) = self.tiers();

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{QUANTILES, Report, RunReport, per_day};
-use crate::chart::short;
+use super::{QUANTILES, Report, RunReport, days};
 use crate::histogram::Histogram;
 use crate::stats::Stats;
 
@@ -136,8 +135,7 @@ fn run(run: &RunReport, out: &mut String) {
     if let Some(resources) = run.resources() {
         out.push_str(&resources.text());
     }
-    let (day, busy) = per_day(run.goodput());
-    let _ = writeln!(out, "at this rate: {} requests a day, {} in six busy hours", short(day), short(busy));
+    let _ = writeln!(out, "{}", days(run.goodput(), run.headroom()));
     out.push_str("generator: ");
     if stats.responses() > 0 {
         let _ = write!(out, "{:.2} µs CPU per response, ", run.generator_cpu_us());
@@ -214,7 +212,6 @@ fn notes(run: &RunReport) -> Vec<String> {
         }
         notes.push(format!("machine: {machine}"));
     }
-    let (day, busy) = per_day(run.goodput());
-    notes.push(format!("{} requests a day, {} in six busy hours", short(day), short(busy)));
+    notes.push(days(run.goodput(), run.headroom()));
     notes
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::fmt;
 
 use crate::chart::short;
+use crate::days::days;
 
 /// The gap between what holds and what does not, relative to the rate, at which a search ends.
 const GAP: f64 = 0.05;
@@ -156,6 +157,7 @@ impl Search {
                 Found::Holds | Found::Never => format!("{} does not hold at any rate", self.slo),
             },
         });
+        lines.extend(self.holds.map(|rate| days(rate, None)));
         lines
     }
 
