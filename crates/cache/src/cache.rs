@@ -96,6 +96,8 @@ pub struct Cache {
     settings: RwLock<Arc<Settings>>,
     pub(crate) index: Index,
     pub(crate) rules: Rules,
+    /// Held while the rules are written to their file.
+    pub(crate) saving: Mutex<()>,
     pub(crate) order: Arc<Order>,
     /// Bytes of temporary files: answers on their way, which the index does not know.
     on_the_way: AtomicU64,
@@ -136,6 +138,7 @@ impl Cache {
             settings: RwLock::new(Arc::new(settings)),
             index: Index::default(),
             rules: Rules::default(),
+            saving: Mutex::default(),
             order: Arc::default(),
             on_the_way: AtomicU64::new(0),
             cold: AtomicBool::new(true),
@@ -534,7 +537,7 @@ impl Cache {
             for digest in gone {
                 cache.unlink(digest);
             }
-            cache.save_rules(&cache.rules.all());
+            cache.save_rules();
             cache.bell.ring();
         });
         count

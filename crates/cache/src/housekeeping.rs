@@ -4,6 +4,7 @@ use crate::cache::Cache;
 use crate::disk::{self, Seen, Want};
 use crate::limits::RULES_MAX;
 use crate::purge::Rule;
+use brisk_net::replace::replace;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -152,16 +153,16 @@ impl Cache {
         }
         // What is on disk and matches was last used before the purge: it has gone by then.
         let old_ms = (now - settings.inactive.as_secs() as i64 - 1).max(0) as u64 * 1000;
-        let mut left = self.rules.drop_if(|rule| rule.time_ms() < old_ms);
+        let mut has_dropped = self.rules.drop_if(|rule| rule.time_ms() < old_ms);
         if settings.purger.is_some() || self.rules.count() > RULES_MAX || self.has_small_disk() {
             let rules = self.rules.all();
             self.sweep(settings.purger.flatten());
             // Fills that began before may still be under way: the rule stays for them, but for no longer than this.
             let fills_ms = disk::unix_now_ms().saturating_sub(600_000);
-            left = self.rules.drop_if(|rule| rule.time_ms() < fills_ms && rules.contains(rule)).or(left);
+            has_dropped |= self.rules.drop_if(|rule| rule.time_ms() < fills_ms && rules.contains(rule));
         }
-        if let Some(left) = left {
-            self.save_rules(&left);
+        if has_dropped {
+            self.save_rules();
         }
     }
 
@@ -198,16 +199,18 @@ impl Cache {
         }
     }
 
-    /// Keeps the rules for the next process; without rules there is no file.
-    pub(crate) fn save_rules(&self, rules: &[Rule]) {
+    /// Keeps the rules for the next process; without rules there is no file. Several threads may call it: the list is read when the
+    /// file is written, so that an older one never takes the place of a newer one.
+    pub(crate) fn save_rules(&self) {
         let path = self.rules_path();
+        let _one = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = self.rules.all();
         if rules.is_empty() {
             let _ = std::fs::remove_file(path);
             return;
         }
         let text: String = rules.iter().map(Rule::line).collect();
-        let temporary = self.folder.join(".purges.new");
-        let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+        let written = replace(&path, text.as_bytes(), 0o600);
         if let Err(error) = written {
             self.report(&format!("keeping purges in \"{}\" failed ({error})", self.folder.display()));
         }

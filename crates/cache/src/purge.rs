@@ -168,13 +168,13 @@ impl Rules {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Drops rules; gives those that are left if any was dropped.
-    pub fn drop_if(&self, is_done: impl Fn(&Rule) -> bool) -> Option<Vec<Rule>> {
+    /// Drops rules; gives whether any was dropped.
+    pub fn drop_if(&self, is_done: impl Fn(&Rule) -> bool) -> bool {
         let mut list = self.lock();
         let before = list.len();
         list.retain(|rule| !is_done(rule));
         self.count.store(list.len(), Ordering::Release);
-        (list.len() < before).then(|| list.clone())
+        list.len() < before
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
         rules.add(Rule { pattern: Pattern::All, stamp: 5 });
         rules.add(Rule { pattern: Pattern::All, stamp: 6 });
         assert_eq!(rules.count(), 1);
-        assert_eq!(rules.drop_if(|rule| rule.stamp < 6), None);
-        assert_eq!(rules.drop_if(|rule| rule.stamp < 7), Some(vec![]));
+        assert!(!rules.drop_if(|rule| rule.stamp < 6));
+        assert!(rules.drop_if(|rule| rule.stamp < 7) && rules.all().is_empty());
     }
 }

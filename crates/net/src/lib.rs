@@ -17,6 +17,7 @@ mod io;
 mod limits;
 pub mod listen;
 mod mailbox;
+pub mod replace;
 mod source;
 mod stream;
 #[allow(unsafe_code)]

@@ -4,6 +4,7 @@ use crate::conf::{Settings, Store};
 use crate::origin::Fetched;
 use brisk_http::{HeaderId, date};
 use brisk_net::blocking;
+use brisk_net::replace::draft_of;
 use brisk_server::core::LogLevel;
 use brisk_server::in_memory::InMemory;
 use brisk_server::log::Witness;
@@ -164,11 +165,15 @@ fn give_name(from: &Path, place: &Place) -> io::Result<()> {
         Err(error) => return Err(named("rename", &place.path, &error)),
     }
     // Another disk: the copy gets its name in one step too.
-    let mut copy = place.path.clone().into_os_string();
-    copy.push(".brisk-store");
-    let copy = PathBuf::from(copy);
-    std::fs::copy(from, &copy).map_err(|error| named("copy", &copy, &error))?;
-    std::fs::rename(&copy, &place.path).map_err(|error| named("rename", &place.path, &error))
+    let copy = draft_of(&place.path);
+    let copied = std::fs::copy(from, &copy).map_err(|error| named("copy", &copy, &error));
+    let placed = copied.and_then(|_| {
+        std::fs::rename(&copy, &place.path).map_err(|error| named("rename", &place.path, &error))
+    });
+    if placed.is_err() {
+        let _ = std::fs::remove_file(&copy);
+    }
+    placed
 }
 
 async fn write(mut file: TempFile, bytes: Vec<u8>) -> (TempFile, Result<(), TempError>) {

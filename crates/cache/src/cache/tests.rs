@@ -299,8 +299,9 @@ fn purges_hide_at_once() {
 fn purges_of_another_process_hold_from_the_start() {
     let folder = Folder::new("rules");
     std::fs::create_dir_all(&folder.0).unwrap();
-    cache(&folder, settings())
-        .save_rules(&[Rule { pattern: Pattern::All, stamp: disk::unix_now_ms() * STAMPS_PER_MS }]);
+    let first = cache(&folder, settings());
+    first.rules.add(Rule { pattern: Pattern::All, stamp: disk::unix_now_ms() * STAMPS_PER_MS });
+    first.save_rules();
     let next = super::Cache::new(&folder.0, &[1, 2], settings());
     next.start();
     assert_eq!(next.rules.count(), 1);

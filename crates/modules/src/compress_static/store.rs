@@ -6,16 +6,17 @@ use crate::limits::{BEST_LEVEL_BYTES_MAX, PENDING_FILES_MAX};
 use brisk_conf::os_text;
 use brisk_http::negotiate::Coding;
 use brisk_net::file::{self, Info};
+use brisk_net::replace::replace;
 use brisk_net::{background, clock};
 use brisk_server::core::LogLevel;
 use brisk_server::log::logs_of;
 use brisk_server::request::Request;
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -140,33 +141,31 @@ impl Store {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         // What the file's former states left behind goes first.
         drop_others(folder, &source.stem(), &source.name(Coding::Gzip))?;
-        if self.used.load(Ordering::Relaxed) >= self.bytes_max && !self.make_room()? {
+        // Before the work is done, and for what it comes to.
+        if !self.has_room(room(0))? {
             self.pause();
             return Ok(());
         }
         let Some(coded) = compress(source, coding)? else { return Ok(()) };
-        let temporary = folder.join(format!(".{}", path.file_name().unwrap_or_default().to_string_lossy()));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        // A name must never lead to half a variant, whenever the power fails.
-        let written = file
-            .write_all(&coded)
-            .and_then(|()| file.sync_data())
-            .and_then(|()| fs::rename(&temporary, &path));
-        match &written {
-            Ok(()) => self.used.store(
-                self.used.load(Ordering::Relaxed).saturating_add(room(coded.len() as u64)),
-                Ordering::Relaxed,
-            ),
-            Err(_) => {
-                let _ = fs::remove_file(&temporary);
-            }
+        let bytes = room(coded.len() as u64);
+        if !self.has_room(bytes)? {
+            self.pause();
+            return Ok(());
         }
-        written
+        // While one server follows another both may write.
+        replace(&path, &coded, 0o600)?;
+        self.used.store(self.used.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Drops variants until there is room again; false if those that are left are too young to be dropped.
-    fn make_room(&self) -> io::Result<bool> {
+    /// Whether so many bytes more are within the limit, if need be after others were dropped.
+    fn has_room(&self, bytes: u64) -> io::Result<bool> {
+        let fits = self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.bytes_max;
+        Ok(fits || self.make_room(bytes)?)
+    }
+
+    /// Drops variants until there is room for so many bytes; false if those that are left are too young to be dropped.
+    fn make_room(&self, wanted: u64) -> io::Result<bool> {
         let mut variants = Vec::new();
         let mut sum = 0;
         for folder in fs::read_dir(&self.folder)?.flatten() {
@@ -178,11 +177,11 @@ impl Store {
                 variants.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), bytes, file.path()));
             }
         }
-        if sum >= self.bytes_max {
+        if sum.saturating_add(wanted) > self.bytes_max {
             variants.sort_unstable();
             let old = SystemTime::now().checked_sub(KEPT_FOR).unwrap_or(SystemTime::UNIX_EPOCH);
             for (_, bytes, path) in variants.into_iter().take_while(|(made, ..)| *made < old) {
-                if sum < self.bytes_max / 10 * 9 {
+                if sum.saturating_add(wanted) <= self.bytes_max / 10 * 9 {
                     break;
                 }
                 fs::remove_file(path)?;
@@ -190,7 +189,7 @@ impl Store {
             }
         }
         self.used.store(sum, Ordering::Relaxed);
-        Ok(sum < self.bytes_max)
+        Ok(sum.saturating_add(wanted) <= self.bytes_max)
     }
 }
 
@@ -355,6 +354,8 @@ mod tests {
         let young = sources.iter().filter(|source| made(source)).count();
         assert!((1..8).contains(&young), "{young}");
         assert!(!made(&sources[7]));
+        let bytes = |source: &Source| fs::metadata(store.path(source, Coding::Gzip)).map_or(0, |m| m.len());
+        assert!(sources.iter().map(bytes).sum::<u64>() <= 6000);
         let long_ago = SystemTime::now() - KEPT_FOR * 2;
         File::options()
             .write(true)

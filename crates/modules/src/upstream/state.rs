@@ -3,6 +3,7 @@
 use super::server::{self, Place};
 use brisk_balance::{Admin, Endpoint, ServerSpec};
 use brisk_conf::{NoFiles, SourceMap};
+use brisk_net::replace::replace;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
@@ -66,10 +67,7 @@ pub(super) fn write(path: &Path, servers: &[ServerSpec]) -> io::Result<()> {
     for spec in servers {
         line(&mut text, spec);
     }
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    std::fs::write(&draft, text)?;
-    std::fs::rename(&draft, path)
+    replace(path, text.as_bytes(), 0o666)
 }
 
 fn line(out: &mut String, spec: &ServerSpec) {
