@@ -3,10 +3,13 @@
 use crate::bundle::DiskLoader;
 use crate::claim::pid_file;
 use crate::config::{self, Paths};
-use crate::limits::{ANSWER_WRITE_TIME_MAX, CALL_TIME_MAX, END_ANSWER_TIME_MAX, ORDER_BYTES_MAX};
+use crate::limits::{
+    ANSWER_TIME_MAX, ANSWER_WRITE_TIME_MAX, CALL_TIME_MAX, END_ANSWER_TIME_MAX, ORDER_BYTES_MAX,
+};
 use brisk_cache::Purge;
 use brisk_cache::purge::hex;
 use brisk_load::output;
+use brisk_net::fault;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, Signal, Uid, kill_process};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -246,10 +249,17 @@ fn tell(pid_path: &str, order: &str) -> Result<Option<String>, String> {
         Err(error) => return Err(brisk_conf::os_text(&error)),
     };
     let mut answer = String::new();
+    let limit = fault::limit("answer", ANSWER_TIME_MAX);
     stream
-        .write_all(format!("{order}\n").as_bytes())
+        .set_read_timeout(Some(limit))
+        .and_then(|()| stream.write_all(format!("{order}\n").as_bytes()))
         .and_then(|()| stream.read_to_string(&mut answer))
-        .map_err(|error| brisk_conf::os_text(&error))?;
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                format!("no answer within {} s, waited for {}", limit.as_secs_f64(), master_of(pid_path))
+            }
+            _ => brisk_conf::os_text(&error),
+        })?;
     // Lines about what the master waits for come first.
     let answer = answer.trim_end().lines().find(|line| !line.starts_with(WAITS)).unwrap_or_default();
     match answer.split_once(' ') {

@@ -155,6 +155,63 @@ fn a_worker_that_dies_or_stops_at_any_step_of_a_reload() {
     }
 }
 
+/// Orders of other commands have an end, too.
+#[test]
+fn a_stopped_master_is_named_by_commands_that_wait_for_it() {
+    let server = site("").start();
+    let master = server.pid();
+    process::signal(master, Signal::STOP);
+    wait::holds("the master to stop", || process::is_stopped(master));
+    let Output { status, stderr, .. } = std::process::Command::new(BIN)
+        .args(["php", "reload", "www", "-c"])
+        .arg(server.dir().join("brisk.conf"))
+        .env("BRISK_FAULTS", "limit:300=answer")
+        .output()
+        .unwrap();
+    let said = text(&stderr);
+    process::signal(master, Signal::CONT);
+    let wanted = format!("no answer within 0.3 s, waited for the master process {master} to take the order");
+    assert!(!status.success() && said.contains(&wanted), "{said}");
+}
+
+/// SIGSTOP at each step of the master's part of a reload: requests go on, who asks is told that nobody answers, and the reload ends
+/// as it would have when the master goes on.
+#[test]
+fn a_master_that_stops_at_any_step_of_a_reload() {
+    let in_place = ["reload", "reload-claimed", "reload-handed", "reload-live", "reload-done"];
+    let replaced = ["reload-claimed", "reload-started", "reload-live", "retire"];
+    let steps =
+        in_place.map(|step| (step, "")).into_iter().chain(replaced.map(|step| (step, "worker_processes 3;")));
+    for (step, main) in steps {
+        let mut server = site(&format!("stop={step}")).start();
+        let master = server.pid();
+        configure(&mut server, main, "two");
+        let load = Load::start(&Plan {
+            port: server.port(),
+            threads: 2,
+            connections: Connections::Fresh,
+            target: "/who".into(),
+            accept: |r| matches!(&*r.text(), "one" | "two"),
+        });
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| reload(&server));
+            wait::holds("the master to stop", || process::is_stopped(master));
+            load.more(20);
+            let Output { status, stderr, .. } = server.run(&["-s", "reopen", "--timeout", "1"]);
+            let said = text(&stderr);
+            assert!(status.code() == Some(1) && said.contains("has not ended within 1 s"), "{step}: {said}");
+            process::signal(master, Signal::CONT);
+            let (code, said) = waiting.join().unwrap();
+            assert!(code == Some(0) && said.contains("(generation 2)"), "{step} {main}: {said}");
+        });
+        load.more(20);
+        load.stop().assert_clean();
+        // The second order goes on without its caller.
+        wait::holds("one worker", || server.workers().len() == 1);
+        assert_eq!(who(&server), "two", "{step} {main}");
+    }
+}
+
 /// The same for orders that are no reload.
 #[test]
 fn logs_that_are_not_opened_again_in_time_fail_the_order() {

@@ -21,6 +21,11 @@ pub fn is_alive(pid: u32) -> bool {
     threads > 1 || stat(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
+/// Whether it was stopped by a signal.
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| stat.state == 'T')
+}
+
 /// Waits until a process has ended.
 pub fn wait_gone(pid: u32) {
     wait::holds(&format!("the end of process {pid}"), || !is_alive(pid));
