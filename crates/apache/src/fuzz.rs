@@ -180,7 +180,7 @@ pub fn fuzz_htaccess(data: &[u8]) {
     }
     let mut fields = vec![(b"Vary".to_vec(), b"a".to_vec())];
     let table = crate::headers::Table::OnSuccess;
-    if crate::headers::apply(&settings.headers, table, false, &mut fields, &Vec::new(), &facts).is_ok() {
+    if crate::headers::apply(&settings.headers, table, false, &mut fields, &Vec::new, &facts).is_ok() {
         let values = || fields.iter().flat_map(|(name, value)| name.iter().chain(value));
         assert!(values().all(|byte| !matches!(byte, b'\r' | b'\n' | 0)), "a field was split: {fields:?}");
     }

@@ -277,7 +277,7 @@ impl Piece {
 /// What lines do besides: notes for other modules.
 pub type Notes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Carries out the lines of one table in their order.
+/// Carries out the lines of one table in their order. `request` gives the fields of the request, which few lines read.
 ///
 /// # Errors
 /// A fact is to come, or a line cannot be judged.
@@ -286,7 +286,7 @@ pub fn apply<P: Pattern>(
     table: Table,
     is_early: bool,
     fields: &mut Fields,
-    request: &Fields,
+    request: &dyn Fn() -> Fields,
     facts: &dyn Facts,
 ) -> Result<Notes, Stop> {
     let mut notes = Notes::new();
@@ -306,7 +306,7 @@ impl<P: Pattern> Line<P> {
     fn apply(
         &self,
         fields: &mut Fields,
-        request: &Fields,
+        request: &dyn Fn() -> Fields,
         facts: &dyn Facts,
         notes: &mut Notes,
     ) -> Result<(), Stop> {
@@ -332,9 +332,9 @@ impl<P: Pattern> Line<P> {
                 }
             }
             Action::Echo(pattern) => {
-                for (name, value) in request {
-                    if pattern.find(name)?.is_some() {
-                        fields.push((name.clone(), value.clone()));
+                for (name, value) in request() {
+                    if pattern.find(&name)?.is_some() {
+                        fields.push((name, value));
                     }
                 }
             }
@@ -416,7 +416,7 @@ mod tests {
                 .collect()
         };
         let mut own = fields("Vary=Accept, Cookie|X-Old=a-b-a|Server=b");
-        apply(&lines, table, false, &mut own, &fields("X-One=1|X-Two=2|Other=3"), &request)
+        apply(&lines, table, false, &mut own, &|| fields("X-One=1|X-Two=2|Other=3"), &request)
             .map_err(|stop| format!("{stop:?}"))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(own

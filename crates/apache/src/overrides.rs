@@ -7,12 +7,14 @@
 mod compile;
 mod sections;
 mod settings;
+mod types;
 
 pub use compile::Compiler;
 pub use sections::{Scope, ScopedSettings};
 pub use settings::{
     Auth, Document, Ending, Etag, Mime, PathInfo, PhpSetting, RewriteOptions, Rewriting, Said, Settings,
 };
+pub use types::FileType;
 
 #[cfg(test)]
 mod tests;

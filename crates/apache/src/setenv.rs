@@ -120,11 +120,16 @@ fn change(word: &[u8]) -> EnvChange {
 }
 
 impl<P: Pattern> Line<P> {
-    /// The changes that the line makes for a request: none if it does not apply.
+    /// The changes that the line makes for a request: none if it does not apply. `request` gives the fields of the request, which few
+    /// lines read.
     ///
     /// # Errors
     /// A fact is to come, or a pattern cannot be tried.
-    pub fn changes(&self, request: &[(Vec<u8>, Vec<u8>)], facts: &dyn Facts) -> Result<Vec<EnvChange>, Stop> {
+    pub fn changes(
+        &self,
+        request: &dyn Fn() -> Vec<(Vec<u8>, Vec<u8>)>,
+        facts: &dyn Facts,
+    ) -> Result<Vec<EnvChange>, Stop> {
         let mut captures = Captures::default();
         match &self.test {
             Test::Expression(condition) => {
@@ -150,7 +155,11 @@ impl<P: Pattern> Line<P> {
 }
 
 impl<P: Pattern> Subject<P> {
-    fn value(&self, request: &[(Vec<u8>, Vec<u8>)], facts: &dyn Facts) -> Result<Vec<u8>, Stop> {
+    fn value(
+        &self,
+        request: &dyn Fn() -> Vec<(Vec<u8>, Vec<u8>)>,
+        facts: &dyn Facts,
+    ) -> Result<Vec<u8>, Stop> {
         Ok(match self {
             Subject::None => Vec::new(),
             Subject::Variable(variable) => facts.variable(variable)?.into_owned(),
@@ -160,9 +169,9 @@ impl<P: Pattern> Subject<P> {
             }
             Subject::Fields(pattern) => {
                 let mut found = Vec::new();
-                for (name, value) in request {
-                    if pattern.find(name)?.is_some() {
-                        found.clone_from(value);
+                for (name, value) in request() {
+                    if pattern.find(&name)?.is_some() {
+                        found = value;
                     }
                 }
                 found
@@ -182,7 +191,7 @@ mod tests {
         request.fields.push(("User-Agent".into(), "Mozilla/4.0".into()));
         request.env.push(("SET".into(), "yes".into()));
         request.variables.push((Variable::RequestUri, "/a.gif".into()));
-        let fields = [(b"TS-One".to_vec(), b"1".to_vec()), (b"TS-Two".to_vec(), b"2".to_vec())];
+        let fields = || vec![(b"TS-One".to_vec(), b"1".to_vec()), (b"TS-Two".to_vec(), b"2".to_vec())];
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let shown = |(name, value): &EnvChange| match value {
             Some(value) => format!("{}={}", text(name), text(value)),

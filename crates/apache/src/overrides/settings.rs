@@ -282,11 +282,14 @@ fn joined<T: Clone>(first: &[T], second: &[T]) -> Vec<T> {
 }
 
 impl<P> Rewriting<P> {
+    /// Whether no line of mod_rewrite was written.
+    pub fn is_silent(&self) -> bool {
+        self.is_on.is_none() && self.options.is_none() && self.base.is_none() && self.rules.is_empty()
+    }
+
     /// A directory with lines of mod_rewrite replaces the rules above unless one of both says otherwise.
     fn below(&self, above: &Rewriting<P>) -> Rewriting<P> {
-        let is_silent =
-            self.is_on.is_none() && self.options.is_none() && self.base.is_none() && self.rules.is_empty();
-        if is_silent {
+        if self.is_silent() {
             return Rewriting {
                 is_on: above.is_on,
                 base: above.base.clone(),

@@ -34,6 +34,11 @@ impl<P> Rules<P> {
         self.list.len()
     }
 
+    /// Whether one of them may ask a back end (flag P).
+    pub fn asks_back_ends(&self) -> bool {
+        self.list.iter().any(|rule| matches!(rule.change, Change::Substitute { end: End::Proxy, .. }))
+    }
+
     /// These rules, and `others` behind them (`RewriteOptions Inherit`).
     #[must_use]
     pub fn before(&self, others: &Rules<P>) -> Rules<P> {
