@@ -3,12 +3,10 @@
 //! Nothing here grants by omission: a rule that cannot be judged stops the request.
 
 mod compat;
-mod decision;
 mod methods;
 mod require;
 
 pub use compat::{Compat, Order, Satisfy};
-pub use decision::{Decision, after_login, before_login};
 pub use methods::Methods;
 pub use require::{Merging, Reader, Requirements, Section, Verdict};
 

@@ -2,6 +2,7 @@
 //!
 //! - [`access`]: `Require`, `Order`, `Allow`, `Deny`.
 //! - [`conditional`]: `<IfModule>` and its relatives, `Define`.
+//! - [`decision`]: what access rules and logging in come to.
 //! - [`directives`]: all of them, and where they may stand.
 //! - [`syntax`]: lines, words and sections of Apache's files.
 //! - [`expr`]: expressions (`<If>`, `Require expr`, `Header … expr=`), as Apache's documentation calls `ap_expr`.
@@ -17,6 +18,7 @@
 
 pub mod access;
 pub mod conditional;
+pub mod decision;
 pub mod directives;
 pub mod escape;
 pub mod expires;

@@ -178,7 +178,12 @@ pub type Groups<'s> = Vec<Option<&'s [u8]>>;
 impl Adhoc {
     /// Compiles `pattern`; the error is a message for the log.
     pub fn compile(pattern: &str) -> Result<Adhoc, String> {
-        let program = Program::compile(pattern, false, Jit::Off);
+        Adhoc::with_case(pattern, false)
+    }
+
+    /// As [`Adhoc::compile`]; `caseless`: letters match whatever their case.
+    pub fn with_case(pattern: &str, caseless: bool) -> Result<Adhoc, String> {
+        let program = Program::compile(pattern, caseless, Jit::Off);
         program
             .map(Adhoc)
             .map_err(|(message, _)| format!("pcre2_compile() failed: {message} in \"{pattern}\""))
@@ -187,6 +192,11 @@ impl Adhoc {
     /// The names of the groups, the whole match first.
     pub fn names(&self) -> &[Option<String>] {
         self.0.names()
+    }
+
+    /// The bounds of the groups of the first match, the whole match first; the end of one that took no part lies before its start.
+    pub fn spans(&self, subject: &[u8]) -> Result<Option<Vec<(usize, usize)>>, MatchError> {
+        self.0.spans(subject)
     }
 
     /// The groups of the first match; `None`: there is none.

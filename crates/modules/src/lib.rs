@@ -34,6 +34,7 @@ mod geoip2;
 mod grpc;
 mod headers;
 mod hide_files;
+mod htaccess;
 mod image;
 mod index;
 mod limit_conn;

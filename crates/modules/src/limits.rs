@@ -100,7 +100,7 @@ pub const BEST_LEVEL_BYTES_MAX: u64 = 2 << 20;
 /// Variants that are asked for and not made yet.
 pub const PENDING_FILES_MAX: usize = 256;
 
-// directory_overrides.rs
+// directory_overrides/files.rs
 
 /// Bytes of one file with directives for its folder; no more than of a file that is kept in memory.
 pub const OVERRIDES_BYTES_MAX: usize = 64 * 1024;
@@ -110,6 +110,16 @@ pub const OVERRIDES_DEPTH_MAX: usize = 64;
 pub const OVERRIDES_QUIET_MS_MIN: i64 = 50;
 /// How often a request waits for it to be left alone for that long.
 pub const OVERRIDES_WAITS_MAX: u8 = 10;
+
+// htaccess/plan.rs
+
+/// Different combinations of sections whose settings are kept for one folder.
+pub const HTACCESS_VARIANTS_MAX: usize = 64;
+
+// htaccess/facts.rs
+
+/// Files that the rules of `.htaccess` look at for one request.
+pub const HTACCESS_LOOKS_MAX: usize = 256;
 
 // dictionary/encode.rs
 

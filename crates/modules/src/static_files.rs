@@ -20,7 +20,8 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-fn handle(r: &mut Request) -> Flow {
+/// Answers with the file that the URI leads to.
+pub fn handle(r: &mut Request) -> Flow {
     if !matches!(r.route.method, Method::Get | Method::Head | Method::Post) {
         return Flow::Status(405);
     }

@@ -9,15 +9,15 @@ use crate::conf::ids::LocationId;
 use crate::conf::late::{Rule, Text, compile};
 use crate::conf::snapshot::Snapshot;
 use crate::flow::Flow;
-use crate::limits::{LATE_ENTRIES_MAX, LATE_TEXT_BYTES_MAX};
 use crate::live::Live;
 use crate::module::Row;
 use crate::request::Request;
 use crate::rlog;
 use brisk_conf::Directive;
 use brisk_net::blocking::{QueueFull, Serial};
-use hashbrown::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use kept::Kept;
 
 /// What becomes of a location whose directives cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,24 +70,10 @@ impl Outcome {
     }
 }
 
-struct Entry {
-    texts: Vec<Text>,
-    outcome: Outcome,
-}
-
-type Key = (LocationId, Box<[u8]>);
-
-#[derive(Default)]
-struct Kept {
-    entries: HashMap<Key, Entry>,
-    /// Of all texts.
-    bytes: usize,
-}
-
 /// What was compiled for one configuration, for all threads.
 #[derive(Default)]
 pub struct Store {
-    kept: Mutex<Kept>,
+    kept: Mutex<Kept<Outcome>>,
     /// Compiling is done by one thread of the pool at a time: a change that a thousand requests find is compiled once.
     line: Serial,
 }
@@ -105,15 +91,13 @@ impl Store {
         Some(live.root().late.get_or_init(|| ground.shared()).clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Kept<Outcome>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What became of these very directives, if they were compiled.
     fn find(&self, wanted: &Wanted) -> Option<Outcome> {
-        let kept = self.lock();
-        let entry = kept.entries.get(&(wanted.into, wanted.name.clone()))?;
-        (entry.texts == wanted.texts).then(|| entry.outcome.clone())
+        self.lock().find(wanted.into, &wanted.name, &wanted.texts)
     }
 
     /// Compiles directives and puts what they become in the place of what is there.
@@ -135,11 +119,7 @@ impl Store {
     /// Gives a name its new outcome. Answers that were prepared with the old one are not given any more.
     fn swap(&self, wanted: Wanted, made: Option<Outcome>) -> Outcome {
         let mut kept = self.lock();
-        let key = (wanted.into, wanted.name);
-        let old = kept.entries.remove(&key).map(|old| {
-            kept.bytes -= bytes(&old.texts);
-            old.outcome
-        });
+        let old = kept.take(wanted.into, &wanted.name);
         let outcome = match (made, old) {
             (Some(made), old) => {
                 if let Some(old) = old {
@@ -155,32 +135,10 @@ impl Store {
                 Outcome::Closed
             }
         };
-        kept.make_room(bytes(&wanted.texts));
-        kept.bytes += bytes(&wanted.texts);
-        kept.entries.insert(key, Entry { texts: wanted.texts, outcome: outcome.clone() });
-        outcome
-    }
-}
-
-fn bytes(texts: &[Text]) -> usize {
-    texts.iter().map(|text| text.name.len() + text.text.len()).sum()
-}
-
-impl Kept {
-    /// Drops half of the entries if there is no room for so many bytes: what is in use comes back with its next request.
-    fn make_room(&mut self, more: usize) {
-        if self.entries.len() < LATE_ENTRIES_MAX && self.bytes + more <= LATE_TEXT_BYTES_MAX {
-            return;
+        for dropped in kept.put(wanted.into, wanted.name, wanted.texts, outcome.clone()) {
+            dropped.retire();
         }
-        let mut turn = false;
-        self.entries.retain(|_, entry| {
-            turn = !turn;
-            if !turn {
-                self.bytes -= bytes(&entry.texts);
-                entry.outcome.retire();
-            }
-            turn
-        });
+        outcome
     }
 }
 
@@ -215,6 +173,8 @@ async fn make(r: &mut Request, store: Arc<Store>, wanted: Wanted) -> Flow {
     }
     outcome.flow()
 }
+
+mod kept;
 
 #[cfg(test)]
 mod tests;

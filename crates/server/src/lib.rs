@@ -10,6 +10,7 @@ pub mod core;
 pub mod counters;
 pub mod directive;
 pub(crate) mod driver;
+pub mod environment;
 pub mod extended;
 pub mod failure;
 pub mod files;

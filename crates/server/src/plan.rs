@@ -54,6 +54,24 @@ pub trait Filter: Send + Sync {
     }
 }
 
+/// What is answered with a status in the place of what `error_page` says.
+pub enum Page {
+    /// The built-in page.
+    Builtin,
+    /// A page of HTML.
+    Text(Vec<u8>),
+    /// A path of this server, with arguments behind its `?`, by an internal redirect.
+    Path(Vec<u8>),
+    /// A URL, by a redirect.
+    Url(Vec<u8>),
+}
+
+/// Pages for statuses that are found out for each request.
+pub trait Pages: Send + Sync {
+    /// The page for a status; `None`: what `error_page` says.
+    fn page(&self, r: &mut Request, status: u16) -> Option<Page>;
+}
+
 /// Writes a line, counts a request: runs when the response is sent or given up.
 pub trait LogHandler: Send + Sync {
     /// Is called once for each request, also for one that was given up before its response was complete.
@@ -128,6 +146,8 @@ pub struct Plan {
     pub content: Option<Arc<dyn Handler>>,
     /// The handler's URIs lie below the location: `/x` is redirected to `/x/` if that is the location (proxies).
     pub auto_redirect: bool,
+    /// Asked before `error_page`. It reads the request through accessors that record, and does nothing besides.
+    pub pages: Option<Arc<dyn Pages>>,
     /// More directives may be compiled into the location after the start ([`late`](crate::late)).
     pub is_extended_later: bool,
     /// Asked in order when nobody owns the location.

@@ -54,6 +54,12 @@ impl Request {
         }
     }
 
+    fn note_name(&self, name: &[u8]) {
+        if !name.eq_ignore_ascii_case(b"host") && !self.live.snap.unusual.has_named(name) {
+            self.depends_on(Dependencies::FIELD);
+        }
+    }
+
     /// The value of a request header.
     pub fn header(&self, id: HeaderId) -> Option<&[u8]> {
         self.note_field(id);
@@ -74,11 +80,14 @@ impl Request {
 
     /// The value of the first request header with this name.
     pub fn header_named(&self, name: &[u8]) -> Option<&[u8]> {
-        let is_usual = !name.eq_ignore_ascii_case(b"host") && !self.live.snap.unusual.has_named(name);
-        if is_usual {
-            self.depends_on(Dependencies::FIELD);
-        }
+        self.note_name(name);
         self.head.parsed.named(&self.head.buf, name).next().map(|h| h.value.of(&self.head.buf))
+    }
+
+    /// The values of all headers with this name, in their order.
+    pub fn headers_named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.note_name(name);
+        self.head.parsed.named(&self.head.buf, name).map(|h| h.value.of(&self.head.buf))
     }
 
     /// Names and values of all headers.

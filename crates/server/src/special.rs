@@ -2,6 +2,7 @@
 
 use crate::core::http_conf::{PageTarget, ServerTokens};
 use crate::flow::Flow;
+use crate::plan::Page;
 use crate::request::Request;
 use crate::request::reply::Persistence;
 use crate::response::Response;
@@ -45,7 +46,7 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
     // Without a change of the URI left, the page that failed would be asked for again and again.
     if r.route.uri_changes_left > 0
         && (!r.reply.error_page || r.core().recursive_error_pages)
-        && let Some(flow) = custom_page(r, status)
+        && let Some(flow) = found_page(r, status).or_else(|| custom_page(r, status))
     {
         return flow;
     }
@@ -70,6 +71,45 @@ fn clear(r: &mut Request) {
         })
         .collect();
     r.resp = Response { location, headers: kept, ..Response::default() };
+}
+
+/// The page that the location's [`Pages`](crate::plan::Pages) have for this status.
+fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
+    let pages = r.snap().location(r.route.loc).plan.pages.clone()?;
+    if r.reply.error_page {
+        return None;
+    }
+    match pages.page(r, status)? {
+        Page::Builtin => builtin(r, status),
+        Page::Text(text) => {
+            clear(r);
+            r.resp.text(status, Text::Static(b"text/html"), text);
+        }
+        Page::Path(target) => {
+            let mark = memchr::memchr(b'?', &target).unwrap_or(target.len());
+            let (uri, args) = (target[..mark].to_vec(), target.get(mark + 1..).unwrap_or_default().to_vec());
+            r.reply.error_page = true;
+            return Some(to_page(r, uri, args));
+        }
+        Page::Url(url) => redirect_to_page(r, 302, url),
+    }
+    Some(Flow::Done)
+}
+
+/// Asks for a page of this server with GET.
+fn to_page(r: &mut Request, uri: Vec<u8>, args: Vec<u8>) -> Flow {
+    clear(r);
+    if r.route.method != Method::Head {
+        r.route.method = Method::Get;
+    }
+    Flow::Redirect { uri, args: Some(args) }
+}
+
+fn redirect_to_page(r: &mut Request, code: u16, url: Vec<u8>) {
+    clear(r);
+    r.reply.err_status = code;
+    r.resp.location = Some(url.into());
+    builtin(r, code);
 }
 
 /// The `error_page` for this status, if one is configured.
@@ -100,21 +140,14 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     };
     let (path, args) = template.split_target(r);
     if path.starts_with(b"/") {
-        clear(r);
-        if r.route.method != Method::Head {
-            r.route.method = Method::Get;
-        }
-        return Some(Flow::Redirect { uri: path, args: Some(args.unwrap_or_default()) });
+        return Some(to_page(r, path, args.unwrap_or_default()));
     }
     let uri = template.eval_target(r);
-    clear(r);
     let code = match page.overwrite {
         Some(Some(code @ (301 | 302 | 303 | 307 | 308))) => code,
         _ => 302,
     };
-    r.reply.err_status = code;
-    r.resp.location = Some(uri.into());
-    builtin(r, code);
+    redirect_to_page(r, code, uri);
     Some(Flow::Done)
 }
 

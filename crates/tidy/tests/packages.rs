@@ -28,6 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "brisk-modules",
         &[
+            "brisk-apache",
             "brisk-balance",
             "brisk-cache",
             "brisk-cachepolicy",

@@ -1,8 +1,8 @@
 //! `ngx_http_auth_basic_module`: names and passwords (RFC 7617).
 
 mod des;
-mod password;
-mod users;
+pub mod password;
+pub mod users;
 
 use brisk_conf::{Context, Diag, Directive, Risk, Token, os_text};
 use brisk_net::blocking;

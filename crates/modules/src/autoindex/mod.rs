@@ -5,6 +5,7 @@ mod render;
 
 use crate::charset;
 use crate::directory::{self, Failure};
+use crate::directory_overrides;
 use crate::hide_files;
 use brisk_conf::{Context, Diag, Directive, Risk, value};
 use brisk_http::Method;
@@ -106,9 +107,15 @@ fn format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// Whether folders of the present block are listed.
+pub fn is_on(cx: &Cx<'_, '_>) -> bool {
+    cx.conf_of::<Conf>().on
+}
+
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
-    if conf.on {
+    // Files of folders may ask for listings; whether there is one is theirs to say.
+    if conf.on || directory_overrides::is_apache(cx) {
         let charset = charset::of_type(cx, b"text/html");
         let hidden = hide_files::filter(cx);
         plan.add_content(30, Arc::new(Autoindex { conf: conf.clone(), charset, hidden }));

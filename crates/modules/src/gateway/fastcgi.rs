@@ -175,6 +175,11 @@ pub fn pass_to_pool(cx: &mut Cx<'_, '_>, d: &Directive, group: Arc<dyn Backend>)
     Ok(())
 }
 
+/// Whether the present block's requests are answered by an application behind FastCGI.
+pub fn passes(cx: &Cx<'_, '_>) -> bool {
+    cx.conf_of::<Conf<Fast>>().pass.is_some()
+}
+
 fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let regex = cx.regex(token, token.bytes(), false)?;

@@ -4,6 +4,7 @@ use brisk_conf::{Diag, Directive, Token};
 use brisk_gateway::Params;
 use brisk_gateway::headers::{Taken, write_headers};
 use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::environment::{self, Environment};
 use brisk_server::request::Request;
 use brisk_server::vars::{Target as _, Template};
 use std::sync::Arc;
@@ -40,6 +41,9 @@ pub fn host(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Arc<Param>, Diag> {
 }
 
 const HOST: &[u8] = b"HTTP_HOST";
+
+/// Settings of PHP that a site may change, as FPM takes them.
+const PHP_VALUE: &[u8] = b"PHP_VALUE";
 
 /// What a stored answer must not depend on: conditions and ranges of one client. The cache sends its own.
 const CACHED: &[&str] = &[
@@ -84,7 +88,12 @@ impl List {
         out: &mut impl Params,
     ) {
         let mut value = Vec::new();
+        let has_php_values =
+            r.state.visit.get::<Environment>().is_some_and(|environment| !environment.php_values.is_empty());
         for param in &self.params {
+            if has_php_values && param.name.eq_ignore_ascii_case(PHP_VALUE) {
+                continue;
+            }
             if let Some(text) = param.value.as_literal() {
                 if !(text.is_empty() && param.if_not_empty) {
                     out.pair(&param.name, &[text]);
@@ -102,6 +111,10 @@ impl List {
                 out.pair(&param.name, &[&value]);
             }
         }
+        let environment = r.state.visit.get::<Environment>();
+        if let Some(environment) = environment {
+            self.write_environment(r, environment, out);
+        }
         for (field, text) in fields {
             let name: Vec<u8> =
                 field.bytes().map(|b| if b == b'-' { b'_' } else { b.to_ascii_uppercase() }).collect();
@@ -113,7 +126,42 @@ impl List {
         if self.pass_headers {
             let taken = if cacheable { &self.taken_cached } else { &self.taken };
             let (head, buf) = r.sent_head();
-            write_headers(buf, head, taken, out);
+            match environment.filter(|environment| environment.names_fields()) {
+                None => write_headers(buf, head, taken, out),
+                Some(environment) => {
+                    let names = self.params.iter().map(|param| param.name.to_vec());
+                    let cached = CACHED.iter().filter(|_| cacheable).map(|name| name.as_bytes().to_vec());
+                    let own = environment.field_names();
+                    let all: Vec<Vec<u8>> = names.chain(cached).chain(own).collect();
+                    write_headers(buf, head, &Taken::new(all.iter().map(Vec::as_slice)), out);
+                }
+            }
+        }
+    }
+
+    /// What handlers say beside the configuration, which counts more.
+    fn write_environment(&self, r: &Request, environment: &Environment, out: &mut impl Params) {
+        let is_own = |name: &[u8]| self.params.iter().any(|param| param.name.eq_ignore_ascii_case(name));
+        for (name, value) in &environment.variables {
+            if !Environment::is_reserved(name) && !is_own(name) {
+                out.pair(name, &[value]);
+            }
+        }
+        for (name, value) in environment.fields.iter().filter_map(|(n, v)| Some((n, v.as_ref()?))) {
+            let name = environment::parameter(name);
+            if !is_own(&name) {
+                out.pair(&name, &[value]);
+            }
+        }
+        if !environment.php_values.is_empty() {
+            // The last one counts: what the configuration says comes behind what files of folders say.
+            let mut value = environment.php_values.join(&b'\n');
+            let own = self.params.iter().filter(|param| param.name.eq_ignore_ascii_case(PHP_VALUE));
+            for param in own {
+                value.push(b'\n');
+                param.value.append(r, &mut value);
+            }
+            out.pair(PHP_VALUE, &[&value]);
         }
     }
 }

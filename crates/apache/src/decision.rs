@@ -1,7 +1,6 @@
 //! What a directory's rules about addresses and users come to, in the order in which Apache asks them.
 
-use super::compat::Satisfy;
-use super::require::Verdict;
+use crate::access::{Satisfy, Verdict};
 use crate::overrides::Settings;
 use crate::{Facts, Pattern, Stop, Variable};
 

@@ -1,0 +1,325 @@
+//! `directory_overrides on`: `.htaccess` files, and what becomes of requests for what they are about.
+
+use brisk_testkit::{Builder, Server, scenario};
+use std::fs;
+use std::path::PathBuf;
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+const HTTP: &str = r#"
+    types { text/html html; text/css css; text/plain txt; image/png png; }
+    default_type application/octet-stream;
+    server {
+        listen 127.0.0.1:{{PORT}};
+        root {{DIR}}/html;
+        directory_overrides on;
+        location / { }
+        location /off/ { directory_overrides off; }
+        location /few/ { directory_overrides on Indexes; }
+        location /api/ { return 200 "api"; }
+        location /closed/ { satisfy any; allow 127.0.0.1; deny all; }
+    }
+"#;
+
+const WORDPRESS: &str = "# BEGIN WordPress
+<IfModule mod_rewrite.c>
+RewriteEngine On
+RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+RewriteBase /
+RewriteRule ^index\\.php$ - [L]
+RewriteRule ^index\\.html$ - [L]
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule . /index.html [L]
+</IfModule>
+# END WordPress";
+
+fn site() -> Builder {
+    Builder::new(BIN)
+        .http(HTTP)
+        .file("html/index.html", "front")
+        .file("html/a.txt", "text")
+        .file("html/dir/a.txt", "in dir")
+        .file("html/dir/deep/b.txt", "deep")
+        .file("html/list/a.txt", "a")
+        .file("html/off/a.txt", "off")
+        .file("html/closed/a.txt", "closed")
+        .file("html/few/a.txt", "few")
+}
+
+/// Puts a file in its place as a whole.
+fn put(server: &Server, name: &str, text: &str) {
+    let to = server.dir().join(name);
+    let beside = PathBuf::from(format!("{}.new", to.display()));
+    fs::write(&beside, text).expect("our own file");
+    fs::rename(&beside, &to).expect("our own file");
+}
+
+#[test]
+fn a_front_controller_gets_what_is_not_there() {
+    let server = site().file("html/.htaccess", WORDPRESS).start();
+    for _ in 0..4 {
+        scenario::run(
+            &server,
+            r"
+== what is there is served
+>> GET /a.txt HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< = text
+== so is what is in folders
+>> GET /dir/deep/b.txt HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< = deep
+== what is not there is the front controller's
+>> GET /2024/01/hello-world/?p=1 HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< = front
+== likewise in a folder that is there
+>> GET /dir/none HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< = front
+== a folder without its slash
+>> GET /dir HTTP/1.1
+>> Host: a
+>>
+<< 301
+<< Location: http://a.*/dir/
+== the file itself is not served
+>> GET /.htaccess HTTP/1.1
+>> Host: a
+>>
+<< 403
+== nor by a path behind it
+>> GET /.htaccess/x HTTP/1.1
+>> Host: a
+>>
+<< 403
+== locations without files are left alone
+>> GET /api/x HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< = api
+",
+        );
+    }
+}
+
+#[test]
+fn access_is_refused_by_what_files_say() {
+    let server = site()
+        .file("html/dir/.htaccess", "<Files b.txt>\nRequire all denied\n</Files>\n<FilesMatch \"\\.(ini|log)$\">\nOrder allow,deny\nDeny from all\n</FilesMatch>")
+        .file("html/dir/x.ini", "secret")
+        .file("html/list/.htaccess", "Require all denied")
+        .file("html/off/.htaccess", "Require all denied")
+        .file("html/closed/.htaccess", "Require all denied")
+        .file("html/few/.htaccess", "Require all denied")
+        .start();
+    let check = |target: &str, status: u16| {
+        for _ in 0..3 {
+            assert_eq!(server.client().get(target).status, status, "{target}: {}", server.error_log());
+        }
+    };
+    check("/dir/a.txt", 200);
+    check("/dir/deep/b.txt", 403);
+    check("/dir/x.ini", 403);
+    check("/dir/x.ini/path", 403);
+    check("/dir/none.log", 403);
+    check("/list/a.txt", 403);
+    check("/list", 403);
+    check("/list/none/at/all", 403);
+    check("/off/a.txt", 200);
+    // What the location allows does not overrule a folder's file.
+    check("/closed/a.txt", 403);
+    // A line of a class that is not given closes the folder.
+    check("/few/a.txt", 500);
+    assert!(server.error_log().contains("Require not allowed here in "), "{}", server.error_log());
+}
+
+#[test]
+fn what_is_not_understood_closes_its_folder() {
+    let server = site().start();
+    let check = |text: &str, status: u16, log: &str| {
+        put(&server, "html/dir/.htaccess", text);
+        for target in ["/dir/a.txt", "/dir/deep/b.txt", "/dir/a.txt"] {
+            assert_eq!(server.client().get(target).status, status, "{text}: {}", server.error_log());
+        }
+        assert_eq!(server.client().get("/a.txt").status, 200);
+        assert!(server.error_log().contains(log), "{text}: {}", server.error_log());
+    };
+    check("Header set A b", 200, "");
+    check("Require all denied\nNonsense on", 500, "Invalid command 'Nonsense'");
+    check("<Files a.txt>\nRequire all denied", 500, "/dir/.htaccess:");
+    check("CheckSpelling On", 500, "Brisk does not support this directive here (yet)");
+    check("RewriteEngine On\nRewriteRule ^ http://b/ [P]", 500, "the flag P asks a back end");
+    check("AuthType Digest", 500, "Brisk has no \"Digest\"");
+    check("SecRuleEngine On", 500, "Invalid command 'SecRuleEngine'");
+    check("<IfModule mod_security2.c>\nSecRuleEngine On\n</IfModule>", 200, "");
+    check("Require host example.org", 500, "cannot tell a client's host name");
+    check("RewriteEngine On\nRewriteRule ^(.*)$ x$1", 500, "redirection cycle");
+    check("", 200, "");
+    let file = server.dir().join("html/dir/.htaccess");
+    fs::remove_file(&file).expect("our own file");
+    fs::create_dir(&file).expect("our own folder");
+    assert_eq!(server.client().get("/dir/a.txt").status, 500);
+}
+
+const ANSWERS: &str = r"
+== fields
+>> GET /dir/a.txt HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< X-Set: one
+<< X-Always: two
+<< !ETag
+<< !X-If
+<< Cache-Control: max-age=3600
+<< Content-Type: text/plain; charset=utf-8
+== a condition
+>> GET /dir/a.txt?x HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< X-If: yes
+== types
+>> GET /dir/b.txt2 HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< Content-Type: text/x-own
+<< !Expires
+== an error has the fields of all answers
+>> GET /dir/none HTTP/1.1
+>> Host: a
+>>
+<< 404
+<< X-Always: two
+<< !X-Set
+<< = Not here
+== a page of this server
+>> GET /dir/a.txt HTTP/1.1
+>> Host: a
+>> User-Agent: bad bot
+>>
+<< 403
+<< = front
+== redirects
+>> GET /dir/old/x?y=z HTTP/1.1
+>> Host: a
+>>
+<< 301
+<< Location: http://a.*/dir/a.txt/x\?y=z
+== gone
+>> GET /dir/gone/x HTTP/1.1
+>> Host: a
+>>
+<< 410
+== a listing
+>> GET /list/ HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< ~ a.txt
+== the second index file
+>> GET /nolist/ HTTP/1.1
+>> Host: a
+>>
+<< 200
+<< = second
+== no listing
+>> GET /dir/deep/ HTTP/1.1
+>> Host: a
+>>
+<< 403
+";
+
+#[test]
+fn answers_are_changed_by_what_files_say() {
+    let server = site()
+        .file(
+            "html/dir/.htaccess",
+            "Header set X-Set one\nHeader always set X-Always two\nHeader unset ETag\nExpiresActive On\nExpiresByType text/plain \"access plus 1 hour\"
+AddType text/x-own .txt2\nErrorDocument 404 \"Not here\"\nErrorDocument 403 /index.html\nRedirect 301 /dir/old /dir/a.txt\nRedirectMatch gone ^/dir/gone
+SetEnvIf User-Agent bad is_bad\n<RequireAll>\nRequire all granted\nRequire not env is_bad\n</RequireAll>\nAddDefaultCharset utf-8
+<If \"%{QUERY_STRING} == 'x'\">\nHeader set X-If yes\n</If>",
+        )
+        .file("html/dir/b.txt2", "own")
+        .file("html/list/.htaccess", "Options +Indexes\nDirectoryIndex none.html")
+        .file("html/nolist/.htaccess", "DirectoryIndex first.txt second.txt\nOptions -Indexes")
+        .file("html/nolist/second.txt", "second")
+        .start();
+    scenario::run(&server, ANSWERS);
+}
+
+#[test]
+fn the_source_of_a_script_is_not_served() {
+    let server = site()
+        .file("html/a.php", "<?php secret")
+        .file("html/dir/a.html", "<?php secret")
+        .file(
+            "html/dir/.htaccess",
+            "AddHandler application/x-httpd-php .html\n<Files a.txt>\nSetHandler cgi-script\n</Files>",
+        )
+        .file("html/list/a.php.png", "<?php secret")
+        .file("html/list/b.php", "<?php secret")
+        .file("html/list/.htaccess", "AddHandler application/x-httpd-php .php\nAddType text/plain .php")
+        .start();
+    for target in ["/a.php", "/dir/a.html", "/dir/a.txt", "/list/a.php.png", "/list/b.php"] {
+        for _ in 0..2 {
+            let response = server.client().get(target);
+            assert_eq!(response.status, 500, "{target}: {}", server.error_log());
+            assert!(!response.text().contains("secret"), "{target}");
+        }
+    }
+    assert!(server.error_log().contains("its source is not served"), "{}", server.error_log());
+}
+
+#[test]
+fn users_log_in() {
+    let server = site()
+        .file("users", "ann:{PLAIN}right\nbob:$apr1$Zx0Pb/kj$gV2T0hIWJJxFNqbMHpGZD1\n")
+        .file("groups", "staff: ann other\n")
+        .file("html/dir/.htaccess", "AuthType Basic\nAuthName \"Staff \\\"only\\\"\"\nAuthUserFile {{DIR}}/users\nAuthGroupFile {{DIR}}/groups\nRequire group staff")
+        .start();
+    let file = server.dir().join("html/dir/.htaccess");
+    let text = fs::read_to_string(&file).expect("our own file");
+    put(&server, "html/dir/.htaccess", &text.replace("{{DIR}}", &server.dir().display().to_string()));
+    scenario::run(
+        &server,
+        r#"
+== nobody
+>> GET /dir/a.txt HTTP/1.1
+>> Host: a
+>>
+<< 401
+<< WWW-Authenticate: Basic realm="Staff .*
+== ann:right
+>> GET /dir/a.txt HTTP/1.1
+>> Host: a
+>> Authorization: Basic YW5uOnJpZ2h0
+>>
+<< 200
+== ann:wrong
+>> GET /dir/a.txt HTTP/1.1
+>> Host: a
+>> Authorization: Basic YW5uOndyb25n
+>>
+<< 401
+== who is not in the file
+>> GET /dir/deep/b.txt HTTP/1.1
+>> Host: a
+>> Authorization: Basic ZXZlOnJpZ2h0
+>>
+<< 401
+"#,
+    );
+}

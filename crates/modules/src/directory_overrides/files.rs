@@ -1,0 +1,146 @@
+//! The files of overrides: which folders lead to what a request is for, and what stands in a folder's file.
+
+use crate::limits::{OVERRIDES_BYTES_MAX, OVERRIDES_DEPTH_MAX, OVERRIDES_QUIET_MS_MIN, OVERRIDES_WAITS_MAX};
+use brisk_net::clock;
+use brisk_net::file::{Info, Symlinks};
+use brisk_server::files::{Found, reason};
+use brisk_server::flow::Flow;
+use brisk_server::plan::Handler;
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why the text of a file is not there.
+pub enum Trouble {
+    /// What the handler returns.
+    Flow(Flow),
+    /// It was written just now, perhaps not to its end: [`again`] after so long.
+    BeingWritten(Duration),
+}
+
+impl From<Flow> for Trouble {
+    fn from(flow: Flow) -> Trouble {
+        Trouble::Flow(flow)
+    }
+}
+
+/// How often a request has waited for files that were being written.
+#[derive(Default)]
+struct Waits(u8);
+
+/// The text of one file; `None` if there is no such file. What is no file, or cannot be read, is an answer: nothing is opened by it.
+pub fn read(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<Arc<[u8]>>, Trouble> {
+    let path = Path::new(OsStr::from_bytes(file));
+    let found = match r.open_file(path, symlinks)? {
+        Found::File(found) => found,
+        Found::Other(_) => return Err(refuse(r, file, "is no file", 500).into()),
+        // ENOENT, ENOTDIR, ENAMETOOLONG: there is none, nor a file of the folder.
+        Found::Missing(error) => match error.raw_os_error() {
+            Some(2 | 20 | 36) => return Ok(None),
+            Some(13 | 40) => return Err(refuse(r, file, &reason(&error), 403).into()),
+            _ => return Err(refuse(r, file, &reason(&error), 500).into()),
+        },
+    };
+    let Some(text) = found.content.clone().filter(|text| text.len() <= OVERRIDES_BYTES_MAX) else {
+        return Err(refuse(r, file, &format!("is longer than {OVERRIDES_BYTES_MAX} bytes"), 500).into());
+    };
+    // A write between the look at the file's times and the reading of its text shows in its times now.
+    let now = r.stat_file(path, symlinks)?;
+    let is_same = |now: &Info| {
+        let of = |info: &Info| (info.device, info.inode, info.size, info.mtime, info.mtime_nsec);
+        of(now) == of(&found.info)
+    };
+    let settles_in = match now.info() {
+        Some(now) if is_same(now) => unsettled(now),
+        _ => Some(Duration::from_millis(OVERRIDES_QUIET_MS_MIN as u64)),
+    };
+    let Some(rest) = settles_in else { return Ok(Some(text)) };
+    let waits = r.state.visit.get_mut::<Waits>();
+    waits.0 += 1;
+    if waits.0 > OVERRIDES_WAITS_MAX {
+        return Err(refuse(r, file, "is being written all the time", 500).into());
+    }
+    Err(Trouble::BeingWritten(rest))
+}
+
+/// Asks a handler once more after `rest`, when what was fetched for the request may be old.
+pub fn again(handler: impl Handler + 'static, rest: Duration) -> Flow {
+    Flow::Wait(Box::new(move |r| {
+        Box::pin(async move {
+            brisk_net::sleep(rest).await;
+            r.evidence.fetched.clear();
+            r.thread.files.must_confirm();
+            handler.handle(r)
+        })
+    }))
+}
+
+/// The ends of the folders that lead to a path, from its root on, each behind its slash. `None` if there are too many, which is
+/// logged.
+pub fn folders(r: &Request, path: &[u8], root_len: usize) -> Option<Vec<usize>> {
+    let folders = leading(path, root_len);
+    if folders.len() > OVERRIDES_DEPTH_MAX {
+        rlog!(r, Error, "more than {OVERRIDES_DEPTH_MAX} folders lead to \"{}\"", shown(path));
+        return None;
+    }
+    Some(folders)
+}
+
+fn leading(path: &[u8], root_len: usize) -> Vec<usize> {
+    let Some(last) = memchr::memrchr(b'/', path) else { return Vec::new() };
+    let has_slash = root_len > 0 && path[root_len - 1] == b'/';
+    let first = (root_len - usize::from(has_slash)).min(last);
+    let slashes = memchr::memchr_iter(b'/', &path[first..]).map(|at| first + at + 1);
+    slashes.filter(|&end| path.get(end) != Some(&b'/')).collect()
+}
+
+/// How long a file is to be left alone yet: it was written just now, perhaps not to its end.
+fn unsettled(info: &Info) -> Option<Duration> {
+    let now = clock::now();
+    let now_ms = now.unix_secs * 1000 + i64::from(now.unix_millis);
+    let age_ms = now_ms - (info.mtime * 1000 + i64::from(info.mtime_nsec / 1_000_000));
+    // A time that lies ahead tells nothing.
+    let rest_ms = OVERRIDES_QUIET_MS_MIN - age_ms;
+    (1..=2 * OVERRIDES_QUIET_MS_MIN).contains(&rest_ms).then(|| Duration::from_millis(rest_ms as u64))
+}
+
+/// Answers with a status because of a file, and says why in the log.
+pub fn refuse(r: &Request, file: &[u8], why: &str, status: u16) -> Flow {
+    rlog!(r, Error, "\"{}\" {why}", shown(file));
+    Flow::Status(status)
+}
+
+/// For messages.
+pub fn shown(path: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_lead_from_the_root_to_the_file() {
+        let check = |root: &str, tail: &str, want: &[&str]| {
+            let bytes = format!("{root}{tail}").into_bytes();
+            let got: Vec<_> = leading(&bytes, root.len())
+                .into_iter()
+                .map(|end| shown(&bytes[..end]).into_owned())
+                .collect();
+            assert_eq!(got, want, "{root} {tail}");
+        };
+        check("/srv", "/", &["/srv/"]);
+        check("/srv", "/a/b.txt", &["/srv/", "/srv/a/"]);
+        check("/srv", "/a/b/", &["/srv/", "/srv/a/", "/srv/a/b/"]);
+        check("/srv/", "a/b.txt", &["/srv/", "/srv/a/"]);
+        check("/srv/file", "", &["/srv/"]);
+        check("/srv", "/a//b", &["/srv/", "/srv/a//"]);
+        check("", "/a", &["/"]);
+        check("", "", &[]);
+    }
+}

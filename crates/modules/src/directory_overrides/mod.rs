@@ -1,0 +1,90 @@
+//! `directory_overrides`: files in the folders that are served which change the settings of their folders.
+//!
+//! There are two languages for them. In nginx's (`own`), directives are compiled as if they stood in the location
+//! ([`brisk_server::late`]). In Apache's (`.htaccess`, [`crate::htaccess`]), they become settings that handlers ask. Which files there
+//! are and what stands in them is the same for both (`files`); that one has changed is told by the cache of files, as of any
+//! other that is served.
+
+pub mod files;
+mod own;
+
+use crate::htaccess::{self, Htaccess};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk};
+use brisk_server::conf::Cx;
+use brisk_server::directive::directive;
+use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::plan::Plan;
+use own::Overrides;
+use std::sync::Arc;
+
+pub static MODULE: Module = Module {
+    name: "directory_overrides",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    install: Some(install),
+    ..Module::EMPTY
+};
+
+static ROWS: &[Row] = &[directive("directory_overrides")
+    .doc("Files in the folders that are served change the settings of their folders and those below. They take effect when they are saved, and cost prepared answers nothing. A file with a mistake answers 500 for its folder, one that cannot be read 403. on: .htaccess files in Apache's language; the classes are those of AllowOverride (AuthConfig, FileInfo, Indexes, Limit, Options; without one: all), php= names the location that runs PHP for files that the location has no PHP for. FILE: files of this name hold directives of this language as if they stood in the location: headers (add_header, add_trailer, expires, default_type), index (index, autoindex and its format), access (allow, deny, satisfy, auth_basic), errors (error_page), rewrite (rewrite but with the flag break, return, if, set).")
+    .in_(Context::HSL)
+    .arity(Arity::SOME)
+    .takes("off | on [CLASS ...] [php=@NAME] | FILE CLASS ...")
+    .default("off")
+    .risk(Risk::Security)
+    .example("directory_overrides .brisk headers index;")
+    .set(set)];
+
+/// The language of the files.
+#[derive(Clone)]
+enum Language {
+    Own(Overrides),
+    Apache(Htaccess),
+}
+
+#[derive(Clone, Default)]
+struct Conf {
+    language: Option<Language>,
+}
+
+impl ModuleConf for Conf {
+    fn duplicate(&self) -> Arc<dyn ModuleConf> {
+        Arc::new(self.clone())
+    }
+
+    fn must_enter(&self, into: Context) -> bool {
+        into == Context::LATE
+    }
+
+    /// What stands in the files is not extended again.
+    fn enter(&mut self, _: Context) -> bool {
+        self.language = None;
+        true
+    }
+}
+
+fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let language = match d.arg(0).bytes() {
+        b"off" if d.args.len() == 1 => None,
+        b"on" => Some(Language::Apache(Htaccess::parse(d)?)),
+        _ => Some(Language::Own(Overrides::parse(d)?)),
+    };
+    cx.conf::<Conf>().language = language;
+    Ok(())
+}
+
+/// Whether `.htaccess` files may say what is listed.
+pub fn is_apache(cx: &Cx<'_, '_>) -> bool {
+    matches!(cx.conf_of::<Conf>().language, Some(Language::Apache(_)))
+}
+
+fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    match &cx.conf_of::<Conf>().language {
+        None => {}
+        Some(Language::Own(overrides)) => {
+            plan.is_extended_later = true;
+            plan.preaccess.push(Arc::new(overrides.clone()));
+        }
+        Some(Language::Apache(htaccess)) => htaccess::install(cx, plan, htaccess),
+    }
+}

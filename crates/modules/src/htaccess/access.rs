@@ -1,0 +1,210 @@
+//! Who may come in, by the files of the folders that lead to what a request is for.
+
+use super::carried::{Carried, Present};
+use super::facts::{Looked, Seen, settled};
+use super::local::{FILE, Local};
+use super::login;
+use super::pattern::Compiled;
+use super::place::Place;
+use super::plan::{DirPlan, Effective, Outcome};
+use crate::directory_overrides::files::{Trouble, again, read, refuse, shown};
+use brisk_apache::decision::{Decision, after_login, before_login};
+use brisk_apache::options::Options;
+use brisk_apache::{EnvChange, Stop};
+use brisk_net::blocking::QueueFull;
+use brisk_net::file::Symlinks;
+use brisk_server::conf::Text;
+use brisk_server::files::Found;
+use brisk_server::flow::Flow;
+use brisk_server::path;
+use brisk_server::plan::{Declared, Handler};
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+type SetEnvIf = brisk_apache::setenv::Line<Compiled>;
+
+/// The first step of a location.
+#[derive(Clone)]
+pub struct Access(pub Arc<Local>);
+
+impl Handler for Access {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn handle(&self, r: &mut Request) -> Flow {
+        match self.judge(r) {
+            Ok(()) => Flow::Next,
+            Err(Trouble::Flow(flow)) => flow,
+            Err(Trouble::BeingWritten(rest)) => again(self.clone(), rest),
+        }
+    }
+}
+
+impl Access {
+    fn judge(&self, r: &mut Request) -> Result<(), Trouble> {
+        if !self.0.runs_scripts && r.snap().location(r.route.loc).plan.content.is_some() {
+            // What a back end answers is no file of a folder.
+            return Ok(());
+        }
+        let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
+        let place = Place::find(r, &mapped)?;
+        if place.name().get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b".ht")) {
+            return Err(refuse(r, &place.file, "is never served", 403).into());
+        }
+        let symlinks = path::symlinks(r, &mapped);
+        let mut texts = Vec::new();
+        for &end in &place.folders {
+            let mut file = place.folder(end);
+            file.extend_from_slice(FILE);
+            if let Some(text) = read(r, symlinks, &file)? {
+                texts.push(Text { name: shown(&file).into(), text });
+            }
+        }
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let plan = self.plan(r, texts)?;
+        follow(r, &place, &plan)?;
+        let present = enter(r, place, &plan)?;
+        // A refusal has the pages and fields that the files say.
+        present.clone().keep(r);
+        Ok(admit(r, &present)?)
+    }
+
+    /// The plan that files come to.
+    fn plan(&self, r: &Request, texts: Vec<Text>) -> Result<Arc<DirPlan>, Flow> {
+        let location = r.snap().at_start(r.route.loc);
+        match self.0.htaccess.store.find(location, &texts) {
+            Some(Some(plan)) => Ok(plan),
+            Some(None) => Err(Flow::Status(500)),
+            None => {
+                let this = self.clone();
+                Err(Flow::Wait(Box::new(move |r| Box::pin(async move { this.make(r, texts).await }))))
+            }
+        }
+    }
+
+    /// Compiles files on the pool and goes on.
+    async fn make(self, r: &mut Request, texts: Vec<Text>) -> Flow {
+        let location = r.snap().at_start(r.route.loc);
+        let (store, ground) = (self.0.htaccess.store.clone(), self.0.ground);
+        let job = self.0.htaccess.store.line.ask(move || store.make(location, texts, ground));
+        let Ok(job) = job.map_err(|QueueFull| ()) else {
+            rlog!(r, Error, "the queue of the thread pool is full");
+            return Flow::Status(503);
+        };
+        let (outcome, error): (Outcome, _) = job.await;
+        if let Some(error) = error {
+            rlog!(r, Error, "{error}");
+        }
+        if outcome.is_none() { Flow::Status(500) } else { self.handle(r) }
+    }
+}
+
+/// Refuses a path with a symbolic link where `Options` forbid it.
+fn follow(r: &mut Request, place: &Place, plan: &DirPlan) -> Result<(), Flow> {
+    let Some(from) = plan.links_from else { return Ok(()) };
+    // A folder's own options count for what is in it.
+    let from = from.min(place.file.len());
+    let symlinks =
+        if plan.is_owner_asked() { Symlinks::SameOwner { from } } else { Symlinks::Refuse { from } };
+    match r.stat_file(Path::new(OsStr::from_bytes(&place.file)), symlinks)? {
+        Found::Missing(error) if matches!(error.raw_os_error(), Some(40 | 31)) => {
+            Err(refuse(r, &place.file, "is reached by a symbolic link, which Options forbid", 403))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn with_fields(line: &SetEnvIf, seen: &Seen<'_>) -> Result<Vec<EnvChange>, Stop> {
+    line.changes(&|| seen.fields(), seen)
+}
+
+/// What holds for the request, and its variables by `SetEnvIf`.
+fn enter(r: &mut Request, place: Place, plan: &DirPlan) -> Result<Present, Flow> {
+    let carried = Carried::of(r);
+    let (effective, changes) = settled(r, |r, looked| {
+        let carried = carried.borrow();
+        let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
+        let effective = plan.of(place.name(), &seen)?;
+        let mut changes: Vec<EnvChange> = Vec::new();
+        for line in &effective.settings.set_env_if {
+            let more = with_fields(line, &Seen { changes: &changes, ..seen })?;
+            changes.extend(more);
+        }
+        Ok((effective, changes))
+    })?;
+    carried.borrow_mut().change(changes);
+    Ok(Present { place: Rc::new(place), effective })
+}
+
+/// Carries out the rules about addresses and users.
+fn admit(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    let settings = &present.effective.settings;
+    if settings.request_body_bytes_max.is_some_and(|max| max > 0) {
+        limit_body(r, &present.effective)?;
+    }
+    match ask(r, present, &|seen| before_login(settings, seen))? {
+        Decision::Granted => return Ok(()),
+        Decision::Forbidden => return Err(forbid(r, &present.place)),
+        Decision::LogIn => {}
+    }
+    let Some(kind) = settings.auth.kind.as_ref().filter(|kind| !kind.eq_ignore_ascii_case(b"none")) else {
+        rlog!(r, Error, ".htaccess requires a user, but there is no AuthType");
+        return Err(Flow::Status(500));
+    };
+    debug_assert!(kind.eq_ignore_ascii_case(b"basic"), "others are refused when the file is compiled");
+    let user = login::user(r, &settings.auth)?;
+    Carried::of(r).borrow_mut().user = Some(user);
+    if ask(r, present, &|seen| after_login(settings, seen))? {
+        return Ok(());
+    }
+    Carried::of(r).borrow_mut().user = None;
+    rlog!(r, Error, "the user may not see \"{}\"", shown(&present.place.file));
+    Err(login::challenge(r, &settings.auth))
+}
+
+/// Asks a rule of the settings.
+fn ask<T>(
+    r: &mut Request,
+    present: &Present,
+    rule: &dyn Fn(&Seen<'_>) -> Result<T, Stop>,
+) -> Result<T, Flow> {
+    let carried = Carried::of(r);
+    let group_file = present.effective.settings.auth.group_file.as_deref();
+    settled(r, |r, looked: &Looked| {
+        let carried = carried.borrow();
+        rule(&Seen { r, place: &present.place, carried: &carried, changes: &[], looked, group_file })
+    })
+}
+
+fn forbid(r: &Request, place: &Place) -> Flow {
+    rlog!(r, Error, "access to \"{}\" is forbidden by .htaccess", shown(&place.file));
+    Flow::Status(403)
+}
+
+/// `LimitRequestBody`: by what the request says of its body. One without a length could have any.
+fn limit_body(r: &Request, effective: &Effective) -> Result<(), Flow> {
+    let max = effective.settings.request_body_bytes_max.unwrap_or_default();
+    let length = r.header(brisk_http::HeaderId::ContentLength);
+    let length = length.map(|text| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()));
+    match length {
+        Some(Some(length)) if length <= max => Ok(()),
+        Some(_) => Err(Flow::Status(413)),
+        None if r.has_header(brisk_http::HeaderId::TransferEncoding) => Err(Flow::Status(411)),
+        None => Ok(()),
+    }
+}
+
+impl DirPlan {
+    /// Whether links are judged by their owners where they are.
+    fn is_owner_asked(&self) -> bool {
+        self.base_options().has(Options::SYM_LINKS_IF_OWNER_MATCH)
+    }
+}

@@ -1,0 +1,105 @@
+//! What is kept for a request on its way: until it is led elsewhere, and until it is answered.
+
+use super::place::Place;
+use super::plan::Effective;
+use brisk_apache::EnvChange;
+use brisk_apache::rewrite::Cookie;
+use brisk_server::request::Request;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What holds for a request where it is now. It goes with an internal redirect.
+#[derive(Clone)]
+pub struct Present {
+    /// Where it leads.
+    pub place: Rc<Place>,
+    /// What holds of the files on its way.
+    pub effective: Arc<Effective>,
+}
+
+impl Present {
+    /// That of a request; `None` where no file holds, or none was looked for yet.
+    pub fn of(r: &Request) -> Option<Present> {
+        r.state.visit.get::<Slot>()?.0.clone()
+    }
+
+    /// Keeps it.
+    pub fn keep(self, r: &mut Request) {
+        r.state.visit.get_mut::<Slot>().0 = Some(self);
+    }
+}
+
+#[derive(Default)]
+struct Slot(Option<Present>);
+
+/// What a request carries through internal redirects.
+#[derive(Default)]
+pub struct Carried {
+    /// Variables, each name once.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Cookies of the flag CO.
+    pub cookies: Vec<Cookie>,
+    /// Fields of the request that rules have read.
+    pub vary: Vec<Vec<u8>>,
+    /// The flag END was met.
+    pub rewriting_is_over: bool,
+    /// Who has logged in.
+    pub user: Option<Vec<u8>>,
+    /// A password that was found to be right: file, user and password.
+    pub checked: Option<(Vec<u8>, Vec<u8>, Vec<u8>)>,
+}
+
+impl Carried {
+    /// That of a request.
+    pub fn of(r: &Request) -> Rc<RefCell<Carried>> {
+        r.state.own.get_or(RefCell::<Carried>::default)
+    }
+
+    /// Sets and removes variables.
+    pub fn change(&mut self, changes: impl IntoIterator<Item = EnvChange>) {
+        for (name, value) in changes {
+            self.env.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+            if let Some(value) = value {
+                self.env.push((name, value));
+            }
+        }
+    }
+
+    /// As an internal redirect leaves it: all variables are called `REDIRECT_…`, and those that tell of it are added.
+    pub fn redirected(&mut self, uri: &[u8], query: &[u8], status: u16) {
+        let mut env: Vec<(Vec<u8>, Vec<u8>)> = std::mem::take(&mut self.env);
+        env.iter_mut().for_each(|(name, _)| _ = name.splice(..0, *b"REDIRECT_"));
+        self.env = env;
+        let set = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), Some(value.to_vec()));
+        let query = (b"REDIRECT_QUERY_STRING".to_vec(), (!query.is_empty()).then(|| query.to_vec()));
+        self.change([set("REDIRECT_STATUS", status.to_string().as_bytes()), set("REDIRECT_URL", uri), query]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_rename_variables() {
+        let mut carried = Carried::default();
+        carried.change([(b"A".to_vec(), Some(b"1".to_vec())), (b"B".to_vec(), Some(b"2".to_vec()))]);
+        carried.change([(b"a".to_vec(), Some(b"3".to_vec())), (b"B".to_vec(), None)]);
+        assert_eq!(carried.env, [(b"a".to_vec(), b"3".to_vec())]);
+        carried.redirected(b"/x", b"", 200);
+        carried.redirected(b"/y", b"q", 404);
+        let names: Vec<_> = carried.env.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
+        assert_eq!(
+            names,
+            [
+                "REDIRECT_REDIRECT_a",
+                "REDIRECT_REDIRECT_STATUS",
+                "REDIRECT_REDIRECT_URL",
+                "REDIRECT_STATUS",
+                "REDIRECT_URL",
+                "REDIRECT_QUERY_STRING"
+            ]
+        );
+    }
+}

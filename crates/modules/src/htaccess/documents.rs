@@ -1,0 +1,44 @@
+//! `ErrorDocument`.
+
+use super::carried::{Carried, Present};
+use super::facts::{Looked, Seen};
+use brisk_apache::expr::{Evaluation, Text};
+use brisk_apache::overrides::Document;
+use brisk_server::plan::{Page, Pages};
+use brisk_server::request::Request;
+
+/// Asked for the page of a status.
+pub struct Documents;
+
+impl Pages for Documents {
+    fn page(&self, r: &mut Request, status: u16) -> Option<Page> {
+        let present = Present::of(r)?;
+        let carried = Carried::of(r);
+        let page = {
+            let carried = carried.borrow();
+            let looked = Looked::default();
+            let seen = Seen {
+                r,
+                place: &present.place,
+                carried: &carried,
+                changes: &[],
+                looked: &looked,
+                group_file: None,
+            };
+            // What cannot be told is answered with the server's own page.
+            let of = |text: &Text, page: fn(Vec<u8>) -> Page| {
+                Evaluation::new(&seen).text(text).map_or(Page::Builtin, page)
+            };
+            match present.effective.settings.error_documents.get(&status)? {
+                Document::Default => Page::Builtin,
+                Document::Text(text) => of(text, Page::Text),
+                Document::Path(text) => of(text, Page::Path),
+                Document::Url(text) => of(text, Page::Url),
+            }
+        };
+        if matches!(page, Page::Path(_)) {
+            carried.borrow_mut().redirected(&r.route.uri, &r.route.args, status);
+        }
+        Some(page)
+    }
+}

@@ -1,0 +1,337 @@
+//! What happens between access and content: rewriting, redirects, variables, handlers, and which file stands for a folder.
+
+use super::carried::{Carried, Present};
+use super::facts::{Seen, settled};
+use super::handlers::{self, Rules};
+use super::local::Local;
+use crate::directory_overrides::files::{refuse, shown};
+use brisk_apache::headers::{self, Table};
+use brisk_apache::options::Options;
+use brisk_apache::overrides::PathInfo;
+use brisk_apache::redirect::Answer;
+use brisk_apache::rewrite::{Action, Directory, Effects, Target, per_directory};
+use brisk_net::file::{Kind, Symlinks};
+use brisk_server::environment::Environment;
+use brisk_server::files::Found;
+use brisk_server::flow::Flow;
+use brisk_server::path;
+use brisk_server::plan::{Declared, Handler};
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The first step before content.
+pub struct Fixups(pub Arc<Local>);
+
+impl Handler for Fixups {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn handle(&self, r: &mut Request) -> Flow {
+        let Some(present) = Present::of(r) else { return self.without_files(r) };
+        match self.steps(r, &present) {
+            Ok(()) => Flow::Next,
+            Err(flow) => flow,
+        }
+    }
+}
+
+impl Fixups {
+    /// Where no file holds, a script's source is not served either.
+    fn without_files(&self, r: &mut Request) -> Flow {
+        let is_plain = r.snap().location(r.route.loc).plan.content.is_none();
+        let name = memchr::memrchr(b'/', &r.route.uri).map_or(&r.route.uri[..], |at| &r.route.uri[at + 1..]);
+        if !is_plain || !handlers::is_script(name) {
+            return Flow::Next;
+        }
+        let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
+        match r.stat_file(mapped.path(), Symlinks::Follow) {
+            Ok(found) if found.info().is_some_and(|info| info.kind == Kind::File) => {
+                handlers::no_source(r, &mapped.bytes)
+            }
+            Ok(_) => Flow::Next,
+            Err(flow) => flow,
+        }
+    }
+
+    fn steps(&self, r: &mut Request, present: &Present) -> Result<(), Flow> {
+        let (action, effects) = rewrite(r, present)?;
+        // Variables of rules are there for what follows.
+        let carried = Carried::of(r);
+        {
+            let mut carried = carried.borrow_mut();
+            carried.change(effects.env);
+            for cookie in effects.cookies {
+                carried.cookies.retain(|known| known.name != cookie.name);
+                carried.cookies.push(cookie);
+            }
+            carried.vary.extend(effects.vary);
+            carried.rewriting_is_over |= effects.is_last_pass;
+        }
+        match action {
+            Action::Status(status) => return Err(Flow::Status(status)),
+            Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
+            Action::Continue { ref query } => {
+                let query = query.clone().unwrap_or_default();
+                if query != r.route.args {
+                    r.route.args = query;
+                    r.route.unparsed_uri_valid = false;
+                }
+            }
+            _ => {}
+        }
+        redirect(r, present)?;
+        carried.borrow_mut().change(present.effective.settings.env.iter().cloned());
+        match action {
+            Action::Internal { uri, query } => return Err(internal(r, uri, query)),
+            Action::Proxy { .. } => {
+                rlog!(r, Error, ".htaccess asks a back end (flag P), which files of folders may not");
+                return Err(Flow::Status(500));
+            }
+            Action::Path { .. } => return Err(Flow::Status(500)),
+            _ => {}
+        }
+        if !present.place.path_info.is_empty()
+            && present.place.kind == Some(Kind::File)
+            && present.effective.settings.path_info == Some(PathInfo::Refused)
+        {
+            return Err(Flow::Status(404));
+        }
+        environment(r, present)?;
+        stand_in(r, present)?;
+        let rules =
+            Rules { content_type: effects.content_type.as_deref(), handler: effects.handler.as_deref() };
+        match handlers::choose(r, &self.0, present, rules) {
+            Flow::Next => Ok(()),
+            flow => Err(flow),
+        }
+    }
+}
+
+/// Applies the rules of the folder.
+fn rewrite(r: &mut Request, present: &Present) -> Result<(Action, Effects), Flow> {
+    let query = (!r.route.args.is_empty()).then(|| r.route.args.clone());
+    let carried = Carried::of(r);
+    let effective = &present.effective;
+    let rewriting = &effective.settings.rewriting;
+    if rewriting.is_on != Some(true) || rewriting.rules.is_empty() || carried.borrow().rewriting_is_over {
+        return Ok((Action::Continue { query }, Effects::default()));
+    }
+    let options = rewriting.options.unwrap_or_default();
+    let directory = Directory {
+        folder: &effective.rewrite_folder,
+        base: rewriting.base.as_deref(),
+        allows_no_slash: options.allows_no_slash,
+        ignores_context: options.ignores_context,
+        follows_links: effective.follows_links(),
+    };
+    settled(r, |r, looked| {
+        let carried = carried.borrow();
+        let place = &present.place;
+        let seen = Seen { r, place, carried: &carried, changes: &[], looked, group_file: None };
+        let target = Target {
+            path: place.file.clone(),
+            query: query.clone(),
+            path_info: place.path_info.clone(),
+            is_subrequest: r.route.depth > 0,
+            is_proxied: false,
+        };
+        per_directory(&rewriting.rules, &directory, target, &seen)
+    })
+}
+
+/// `Redirect` and its relatives.
+fn redirect(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    let redirects = &present.effective.settings.redirects;
+    if redirects.is_empty() {
+        return Ok(());
+    }
+    let carried = Carried::of(r);
+    let answer = settled(r, |r, looked| {
+        let carried = carried.borrow();
+        let place = &present.place;
+        let seen = Seen { r, place, carried: &carried, changes: &[], looked, group_file: None };
+        for line in redirects {
+            if let Some(answer) = line.answer(&r.route.uri, &seen)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    })?;
+    match answer {
+        None => Ok(()),
+        Some(Answer::Status(status)) => Err(Flow::Status(status)),
+        Some(Answer::Redirect { status, mut location }) => {
+            if !r.route.args.is_empty() && !location.contains(&b'?') {
+                location.push(b'?');
+                location.extend_from_slice(&r.route.args);
+            }
+            Err(lead_away(r, status, location))
+        }
+    }
+}
+
+fn lead_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
+    r.resp.location = Some(location.into());
+    Flow::Status(status)
+}
+
+/// Begins the request anew with another URI.
+fn internal(r: &mut Request, uri: Vec<u8>, query: Option<Vec<u8>>) -> Flow {
+    Carried::of(r).borrow_mut().redirected(&r.route.uri, &r.route.args, 200);
+    Flow::Redirect { uri, args: Some(query.unwrap_or_default()) }
+}
+
+/// What applications are told.
+fn environment(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    let settings = &present.effective.settings;
+    let carried = Carried::of(r);
+    let fields = if settings.headers.iter().any(|line| line.table == Table::Request) {
+        settled(r, |r, looked| {
+            let carried = carried.borrow();
+            let place = &present.place;
+            let seen = Seen { r, place, carried: &carried, changes: &[], looked, group_file: None };
+            let sent = seen.fields();
+            let mut fields = sent.clone();
+            for is_early in [true, false] {
+                let request = || seen.fields();
+                headers::apply(&settings.headers, Table::Request, is_early, &mut fields, &request, &seen)?;
+            }
+            Ok(changed(&sent, &fields))
+        })?
+    } else {
+        Vec::new()
+    };
+    let php = |setting: &brisk_apache::overrides::PhpSetting| {
+        [setting.name.as_slice(), b"=", &setting.value].concat()
+    };
+    let php_values: Vec<_> = settings.php.iter().map(php).collect();
+    let variables = carried.borrow().env.clone();
+    if !(variables.is_empty() && php_values.is_empty() && fields.is_empty()) {
+        *r.state.visit.get_mut::<Environment>() = Environment { variables, php_values, fields };
+    }
+    Ok(())
+}
+
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Which fields differ: with all their values joined, or gone.
+fn changed(before: &Fields, after: &Fields) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let values = |fields: &Fields, name: &[u8]| -> Option<Vec<u8>> {
+        let of_name = fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let values: Vec<&[u8]> = of_name.map(|(_, value)| value.as_slice()).collect();
+        (!values.is_empty()).then(|| values.join(&b", "[..]))
+    };
+    let mut out: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+    for (name, _) in before.iter().chain(after) {
+        let new = values(after, name);
+        if values(before, name) != new && !out.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            out.push((name.clone(), new));
+        }
+    }
+    out
+}
+
+/// What stands for a folder, and for what is not there.
+fn stand_in(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    let settings = &present.effective.settings;
+    match present.place.kind {
+        None => fall_back(r, present),
+        Some(Kind::Directory) if !r.route.uri.ends_with(b"/") && settings.directory_slash == Some(false) => {
+            Err(refuse(r, &present.place.file, "is a folder, and DirectorySlash is off", 403))
+        }
+        Some(Kind::Directory) if r.route.uri.ends_with(b"/") => {
+            let Some(names) = &settings.directory_index else { return Ok(()) };
+            for name in names {
+                index(r, present, name)?;
+            }
+            no_index(r, present)
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Goes on with an index file if it is there.
+fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
+    if name.starts_with(b"/") {
+        return Err(Flow::Redirect { uri: name.to_vec(), args: None });
+    }
+    let file = [present.place.file.as_slice(), name].concat();
+    if file.contains(&0) {
+        return Ok(());
+    }
+    match r.stat_file(Path::new(OsStr::from_bytes(&file)), Symlinks::Follow)? {
+        Found::Missing(_) => Ok(()),
+        found if found.info().is_some_and(|info| info.kind == Kind::File) => {
+            Err(Flow::Redirect { uri: [r.route.uri.as_slice(), name].concat(), args: None })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A folder has no index file.
+fn no_index(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    fall_back(r, present)?;
+    if present.effective.options.has(Options::INDEXES) {
+        return Ok(());
+    }
+    rlog!(r, Error, "directory index of \"{}\" is forbidden", shown(&present.place.file));
+    Err(Flow::Status(403))
+}
+
+/// `FallbackResource`.
+fn fall_back(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    match &present.effective.settings.fallback_resource {
+        Some(resource) if !resource.is_empty() && *resource != r.route.uri => {
+            Err(Flow::Redirect { uri: resource.clone(), args: None })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Stands between the location's index files and the listing: whether there may be one is for `Options` to say.
+pub struct Folder;
+
+impl Handler for Folder {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn handle(&self, r: &mut Request) -> Flow {
+        if !r.route.uri.ends_with(b"/") {
+            return Flow::Next;
+        }
+        let Some(present) = Present::of(r) else {
+            return Flow::Next;
+        };
+        match no_index(r, &present) {
+            Ok(()) => Flow::Next,
+            Err(flow) => flow,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_differ() {
+        let fields = |text: &str| -> Fields {
+            text.split('|').filter_map(|f| f.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect()
+        };
+        let check = |before: &str, after: &str, wanted: &[(&str, Option<&str>)]| {
+            let got = changed(&fields(before), &fields(after));
+            let wanted: Vec<_> = wanted.iter().map(|(n, v)| ((*n).into(), v.map(Into::into))).collect();
+            assert_eq!(got, wanted, "{before} {after}");
+        };
+        check("A=1|B=2", "A=1|B=2", &[]);
+        check("A=1|B=2", "B=2", &[("A", None)]);
+        check("A=1|A=2", "a=3", &[("A", Some("3"))]);
+        check("", "C=1|C=2", &[("C", Some("1, 2"))]);
+    }
+}

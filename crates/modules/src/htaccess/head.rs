@@ -1,0 +1,227 @@
+//! `Header`, `ExpiresActive` and its relatives, `AddDefaultCharset`, and the cookies of rules.
+
+use super::carried::{Carried, Present};
+use super::facts::{Looked, Seen};
+use super::plan::Settings;
+use brisk_apache::Stop;
+use brisk_apache::headers::{self, Fields, Table};
+use brisk_apache::overrides::Said;
+use brisk_apache::rewrite::Cookie;
+use brisk_http::date;
+use brisk_server::plan::{Declared, Filter};
+use brisk_server::request::Request;
+use brisk_server::response::Response;
+use brisk_server::rlog;
+use brisk_server::text::Text;
+
+/// Changes the head of a response.
+pub struct Head;
+
+impl Filter for Head {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn filter(&self, r: &mut Request) {
+        if let Some(present) = Present::of(r) {
+            let settings = &present.effective.settings;
+            charset(r, settings);
+            expires(r, settings);
+            if let Err(stop) = fields(r, &present) {
+                rlog!(r, Error, "a Header line of .htaccess cannot be carried out: {stop:?}");
+                r.state.shared.vars.fail();
+            }
+        }
+        let Some(carried) = r.state.own.get::<std::cell::RefCell<Carried>>() else { return };
+        let carried = carried.borrow();
+        for cookie in &carried.cookies {
+            let value = written(cookie, r);
+            r.resp.add("Set-Cookie", value);
+        }
+        let mut vary: Vec<&[u8]> = Vec::new();
+        for name in &carried.vary {
+            if !vary.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                vary.push(name);
+            }
+        }
+        if !vary.is_empty() {
+            let value = vary.join(&b", "[..]);
+            r.resp.add("Vary", value);
+        }
+    }
+}
+
+/// The answer is the server's own: an error's page or a redirect, not what a handler has made.
+fn is_own(r: &Request) -> bool {
+    r.reply.err_status != 0 && !r.reply.error_page
+}
+
+fn charset(r: &mut Request, settings: &Settings) {
+    let Said::Value(charset) = &settings.default_charset else { return };
+    let is_text = r.resp.content_type.as_deref().is_some_and(|media| {
+        let media = media.split(|&byte| byte == b';').next().unwrap_or_default();
+        matches!(media.trim_ascii(), b"text/html" | b"text/plain")
+    });
+    if is_text && r.resp.charset.is_none() {
+        r.resp.charset = Some(charset.clone().into());
+    }
+}
+
+fn expires(r: &mut Request, settings: &Settings) {
+    if r.resp.status >= 400 || r.resp.header(b"Expires").is_some() {
+        return;
+    }
+    let media = r.resp.content_type.as_deref().unwrap_or_default();
+    let Some(lifetime) = settings.expires.lifetime(media) else { return };
+    let now = r.this_second();
+    let Some(max_age) = lifetime.max_age(now, r.resp.last_modified) else { return };
+    let said = format!("max-age={max_age}");
+    match r.resp.headers.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control")) {
+        Some((_, value)) => *value = [value, b", ".as_slice(), said.as_bytes()].concat().into(),
+        None => r.resp.add("Cache-Control", said.into_bytes()),
+    }
+    // The last year that the format has room for.
+    let end = now.saturating_add(max_age).min(253_402_300_799);
+    r.resp.add("Expires", date::format_imf(end).to_vec());
+}
+
+/// Carries out the lines of `Header`.
+fn fields(r: &mut Request, present: &Present) -> Result<(), Stop> {
+    let lines = &present.effective.settings.headers;
+    if !lines.iter().any(|line| line.table != Table::Request) {
+        return Ok(());
+    }
+    let carried = Carried::of(r);
+    let (usual, always) = {
+        let carried = carried.borrow();
+        let looked = Looked::default();
+        let place = &present.place;
+        let seen = Seen { r, place, carried: &carried, changes: &[], looked: &looked, group_file: None };
+        let request = || seen.fields();
+        let mut usual = read(&r.resp);
+        let mut always = Fields::new();
+        for is_early in [true, false] {
+            headers::apply(lines, Table::Always, is_early, &mut always, &request, &seen)?;
+            if !is_own(r) {
+                headers::apply(lines, Table::OnSuccess, is_early, &mut usual, &request, &seen)?;
+            }
+        }
+        (usual, always)
+    };
+    write(&mut r.resp, usual);
+    for (name, value) in always {
+        r.resp.add(name, value);
+    }
+    Ok(())
+}
+
+/// Fields that have a place of their own in a response.
+const OWN: [&str; 6] = ["Content-Type", "ETag", "Last-Modified", "Content-Encoding", "Location", "Vary"];
+
+/// The fields of a response, those with a place of their own first.
+fn read(resp: &Response) -> Fields {
+    let mut fields = Fields::new();
+    let mut media = Vec::new();
+    let own: [Option<Vec<u8>>; 6] = [
+        resp.write_content_type(&mut media).then_some(media),
+        resp.etag.as_deref().map(<[u8]>::to_vec),
+        resp.last_modified.map(|time| date::format_imf(time).to_vec()),
+        resp.content_encoding.as_deref().map(<[u8]>::to_vec),
+        resp.location.as_deref().map(<[u8]>::to_vec),
+        resp.vary.as_deref().map(<[u8]>::to_vec),
+    ];
+    fields.extend(OWN.iter().zip(own).filter_map(|(name, value)| Some((name.as_bytes().to_vec(), value?))));
+    fields.extend(resp.headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())));
+    fields
+}
+
+/// Gives a response these fields.
+fn write(resp: &mut Response, mut fields: Fields) {
+    let before = read(resp);
+    let mut take = |name: &str| {
+        let at = fields.iter().position(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))?;
+        Some(fields.remove(at).1)
+    };
+    let was = |name: &str| {
+        before.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    };
+    for name in OWN {
+        let value = take(name);
+        if value.as_ref() == was(name) {
+            continue;
+        }
+        let text = value.clone().map(Text::from);
+        match name {
+            "Content-Type" => {
+                (resp.content_type, resp.charset, resp.said_type) = (None, None, None);
+                if let Some(text) = text {
+                    resp.say_content_type(text);
+                }
+            }
+            "ETag" => resp.etag = text,
+            "Last-Modified" => resp.last_modified = value.and_then(|value| date::parse_imf(&value)),
+            "Content-Encoding" => resp.content_encoding = text,
+            "Location" => resp.location = text,
+            _ => resp.vary = text,
+        }
+    }
+    // What has no place of its own, and what rules have added to what has one.
+    let is_framing = |name: &[u8]| {
+        let framing: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
+        framing.iter().any(|framing| name.eq_ignore_ascii_case(framing))
+    };
+    fields.retain(|(name, _)| !is_framing(name));
+    resp.headers = fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+}
+
+/// A cookie's field.
+fn written(cookie: &Cookie, r: &Request) -> Vec<u8> {
+    let mut out = [cookie.name.as_slice(), b"=", &cookie.value, b"; path="].concat();
+    out.extend_from_slice(cookie.path.as_deref().unwrap_or(b"/"));
+    if !cookie.domain.is_empty() {
+        out.extend_from_slice(b"; domain=");
+        out.extend_from_slice(&cookie.domain);
+    }
+    if let Some(minutes) = cookie.lifetime_mins {
+        let end = r.now().unix_secs.saturating_add(minutes.saturating_mul(60)).clamp(0, 253_402_300_799);
+        out.extend_from_slice(b"; expires=");
+        date::append_cookie(end, &mut out);
+    }
+    if let Some(same_site) = &cookie.same_site {
+        out.extend_from_slice(b"; SameSite=");
+        out.extend_from_slice(same_site);
+    }
+    for (is_said, word) in [(cookie.is_secure, "; secure"), (cookie.is_http_only, "; HttpOnly")] {
+        if is_said {
+            out.extend_from_slice(word.as_bytes());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_go_where_they_belong() {
+        let mut resp = Response { last_modified: Some(0), ..Response::default() };
+        resp.etag = Some(Text::Static(b"\"a\""));
+        resp.say_content_type(Text::Static(b"text/html; charset=utf-8"));
+        resp.add("X-One", "1");
+        let fields = read(&resp);
+        assert_eq!(fields.len(), 4);
+        let without = |name: &str| -> Fields {
+            fields.iter().filter(|(known, _)| known != name.as_bytes()).cloned().collect()
+        };
+        write(&mut resp, without("ETag"));
+        assert!(resp.etag.is_none() && resp.last_modified == Some(0) && resp.headers.len() == 1);
+        let mut changed = without("Last-Modified");
+        changed.retain(|(name, _)| name != b"Content-Type");
+        changed.push((b"content-type".to_vec(), b"text/css".to_vec()));
+        changed.push((b"Content-Length".to_vec(), b"0".to_vec()));
+        write(&mut resp, changed);
+        assert_eq!((resp.content_type.as_deref(), resp.charset.as_deref()), (Some(&b"text/css"[..]), None));
+        assert!(resp.last_modified.is_none() && resp.header(b"Content-Length").is_none());
+    }
+}

@@ -1,0 +1,29 @@
+//! What the steps of a location know of its `directory_overrides`.
+
+use super::plan::{Ground, Store};
+use brisk_apache::directives::Places;
+use std::sync::Arc;
+
+/// The files' name.
+pub const FILE: &[u8] = b".htaccess";
+
+/// `directory_overrides on`.
+#[derive(Clone)]
+pub struct Htaccess {
+    /// `AllowOverride`.
+    pub classes: Places,
+    /// The named location that runs PHP.
+    pub php: Option<Arc<[u8]>>,
+    /// What files have become so far.
+    pub store: Arc<Store>,
+}
+
+/// What all steps of one location know.
+pub struct Local {
+    /// The directive.
+    pub htaccess: Htaccess,
+    /// What files are added to.
+    pub ground: Ground,
+    /// The location's content is made by FastCGI: its scripts are files.
+    pub runs_scripts: bool,
+}

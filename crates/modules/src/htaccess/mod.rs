@@ -1,0 +1,80 @@
+//! `.htaccess`: Apache's files in the folders that are served (`directory_overrides on`).
+//!
+//! What the files on the way to a folder say is one [`DirPlan`], compiled on the pool and kept by their very texts; a folder without
+//! a file has its parent's. The language is [`brisk_apache`]'s; this module gives it the request's facts and carries out what
+//! comes of it. Four steps of a request ask the plan:
+//!
+//! - [`Access`](access::Access), before all else in the location: who may come in. `satisfy` of the location cannot overrule it.
+//! - [`Fixups`](fixups::Fixups), before there is content: rewriting, redirects, variables, handlers, index files.
+//! - [`Head`](head::Head): `Header`, `Expires…`, charsets, cookies of rules.
+//! - [`Documents`](documents::Documents): `ErrorDocument`.
+//!
+//! Nothing fails open: what is not understood closes its folder, and a script's source is not served.
+
+mod access;
+mod carried;
+mod documents;
+mod facts;
+mod fixups;
+mod handlers;
+mod head;
+mod local;
+mod login;
+mod pattern;
+mod place;
+mod plan;
+
+use brisk_apache::directives::Places;
+use brisk_apache::options::Options;
+use brisk_conf::{Diag, Directive};
+use brisk_server::conf::Cx;
+use brisk_server::plan::{Plan, Stage};
+pub use local::Htaccess;
+use local::Local;
+use plan::Ground;
+use std::sync::Arc;
+
+impl Htaccess {
+    /// With the arguments of the directive, of which the first is `on`.
+    pub fn parse(d: &Directive) -> Result<Htaccess, Diag> {
+        let (mut classes, mut php) = (None, None);
+        for arg in &d.args[1..] {
+            let text = arg.text();
+            if let Some(name) = text.strip_prefix("php=") {
+                if !name.starts_with('@') || name.len() == 1 || php.is_some() {
+                    return Err(Diag::emerg(arg.span, format!("invalid parameter \"{text}\""))
+                        .help("name one location that runs PHP: php=@php"));
+                }
+                php = Some(name.as_bytes().into());
+                continue;
+            }
+            let class = Places::class(&text).ok_or_else(|| {
+                Diag::emerg(arg.span, format!("invalid parameter \"{text}\"")).help(
+                    "the classes are All, AuthConfig, FileInfo, Indexes, Limit and Options, and php=@NAME names a location",
+                )
+            })?;
+            classes = Some(classes.unwrap_or(Places::NONE).or(class));
+        }
+        Ok(Htaccess { classes: classes.unwrap_or(Places::ALL), php, store: Arc::default() })
+    }
+}
+
+/// Adds the steps to a location's plan.
+pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
+    let mut options = Options::FOLLOW_SYM_LINKS;
+    if crate::autoindex::is_on(cx) {
+        options = options.or(Options::INDEXES);
+    }
+    let ground = Ground { classes: htaccess.classes, options };
+    let runs_scripts = crate::gateway::fastcgi::passes(cx);
+    let local = Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts });
+    plan.preaccess.push(Arc::new(access::Access(local.clone())));
+    plan.precontent.push(Arc::new(fixups::Fixups(local)));
+    plan.add_content(25, Arc::new(fixups::Folder));
+    plan.add_content(55, Arc::new(handlers::File));
+    plan.add_filter(Stage::Headers, Arc::new(head::Head));
+    plan.pages = Some(Arc::new(documents::Documents));
+}
+
+#[cfg(test)]
+mod tests;
