@@ -11,7 +11,7 @@ pub const CALL_TIME_MAX: Duration = Duration::from_secs(2);
 /// An answer is taken within this time, or not at all.
 pub const ANSWER_WRITE_TIME_MAX: Duration = Duration::from_secs(2);
 /// A purge or the reload of a pool is not waited for longer.
-pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+pub const ANSWER_TIME_MAX: Duration = Duration::from_mins(1);
 /// A master that does not answer to `stop` or `quit` by then gets the signal.
 pub const END_ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// The longest order, in bytes: one with the longest key that can be stored.

@@ -4,9 +4,10 @@
 //! threads, and kept in the [`Store`] of the configuration until others take their place under the same name or the
 //! configuration goes. Requests that have entered a location keep it; when the last of them has gone, so does its memory.
 
+use crate::conf::compiling::Rule;
 use crate::conf::entrance::Entrance;
 use crate::conf::ids::LocationId;
-use crate::conf::late::{Rule, Text, compile};
+use crate::conf::late::{Text, compile};
 use crate::conf::snapshot::Snapshot;
 use crate::flow::Flow;
 use crate::live::Live;

@@ -1,12 +1,14 @@
 //! Resolving blocks.
 
+use super::compiling::Block;
+use super::confs::Confs;
 use super::cx::{Cx, Global, Rows, Written};
 use super::ids::LocationId;
 use super::late;
 use super::snapshot::{Location, Snapshot};
 use crate::conf::environment::Environment;
 use crate::location::Scope;
-use crate::module::{ModuleConf, Modules, Set};
+use crate::module::{Modules, Set};
 use crate::plan::Plan;
 use crate::tls::allowed::Allowed;
 use crate::unusual::Unusual;
@@ -15,78 +17,8 @@ use brisk_conf::hints::{self, Hint};
 use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, Span, row};
 use brisk_host::snapshot::Socket;
 use brisk_host::vars::Template;
-use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// The modules' configurations of one block, copied when written to.
-#[derive(Clone)]
-pub struct Confs {
-    list: Vec<Arc<dyn ModuleConf>>,
-    /// Where in the list the first configuration of each type is: modules ask for theirs in every block.
-    places: Arc<hashbrown::HashMap<TypeId, usize>>,
-}
-
-impl Confs {
-    fn new(modules: Modules) -> Confs {
-        let list: Vec<_> = modules.iter().map(|m| (m.conf)()).collect();
-        let mut places = hashbrown::HashMap::new();
-        for (index, conf) in list.iter().enumerate() {
-            let conf: &dyn Any = &**conf;
-            places.entry(conf.type_id()).or_insert(index);
-        }
-        Confs { list, places: Arc::new(places) }
-    }
-
-    /// What an inner block starts with.
-    pub(super) fn enter(&self, into: Context) -> Confs {
-        let mut list = self.list.clone();
-        for conf in &mut list {
-            if conf.must_enter(into) {
-                unique(conf).enter(into);
-            }
-        }
-        Confs { list, places: self.places.clone() }
-    }
-
-    pub(super) fn get_mut<T: ModuleConf>(&mut self, module: usize) -> &mut T {
-        let conf: &mut dyn Any = unique(&mut self.list[module]);
-        conf.downcast_mut().expect("a setter asks for its own module's configuration")
-    }
-
-    fn position<T: ModuleConf>(&self) -> usize {
-        *self.places.get(&TypeId::of::<T>()).expect("the module is in the list")
-    }
-
-    /// The configuration of the module whose type it is, as this block has it.
-    ///
-    /// # Panics
-    /// If no module has this type.
-    pub fn find<T: ModuleConf>(&self) -> &T {
-        let conf: &dyn Any = &*self.list[self.position::<T>()];
-        conf.downcast_ref().expect("found by type")
-    }
-
-    /// The same, to be changed: it is copied first where an outer block has it, too.
-    pub fn find_mut<T: ModuleConf>(&mut self) -> &mut T {
-        let index = self.position::<T>();
-        self.get_mut(index)
-    }
-
-    /// The same, to be kept by what the module installs.
-    pub fn shared<T: ModuleConf>(&self) -> Arc<T> {
-        let conf: Arc<dyn Any + Send + Sync> = self.list[self.position::<T>()].clone();
-        conf.downcast().expect("found by type")
-    }
-}
-
-/// The configuration, made unshared if need be.
-fn unique(conf: &mut Arc<dyn ModuleConf>) -> &mut dyn ModuleConf {
-    if Arc::get_mut(conf).is_none() {
-        *conf = conf.duplicate();
-    }
-    Arc::get_mut(conf).expect("just made")
-}
 
 /// Builds a snapshot from a parsed configuration. Errors and notices are appended to `diags`; `None` if there are
 /// errors.
@@ -295,8 +227,45 @@ fn find(cx: &Cx<'_, '_>, directive: &Directive) -> Result<(usize, &'static crate
     Ok((*module, found))
 }
 
+/// The blocks of a block.
+impl<'a> Cx<'_, 'a> {
+    /// Resolves an inner block with configurations of its own, of which `done` makes what is wanted.
+    pub fn inner<T>(
+        &mut self,
+        directive: &Directive,
+        kind: Context,
+        done: impl FnOnce(&mut Cx<'_, 'a>) -> T,
+    ) -> T {
+        let module = self.module;
+        entered(self, kind, |cx| {
+            directives(cx, directive.block.as_deref().unwrap_or_default());
+            cx.module = module;
+            done(cx)
+        })
+    }
+
+    /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).
+    pub fn block_here(&mut self, directive: &Directive) {
+        let module = self.module;
+        directives(self, directive.block.as_deref().unwrap_or_default());
+        self.module = module;
+    }
+
+    /// Resolves an inner block and stores it as location `id`.
+    pub fn child(
+        &mut self,
+        id: LocationId,
+        directive: &Directive,
+        kind: Context,
+        name: &[u8],
+        prepare: impl FnOnce(&mut Cx<'_, 'a>),
+    ) {
+        location(self, id, directive, kind, name, prepare);
+    }
+}
+
 /// Resolves the block of `directive` as location `id`.
-pub(super) fn location<'a>(
+fn location<'a>(
     outer: &mut Cx<'_, 'a>,
     id: LocationId,
     directive: &Directive,
@@ -328,25 +297,10 @@ pub(super) fn finished(cx: &mut Cx<'_, '_>, id: LocationId, name: &[u8]) -> Loca
     let wants_slash = |id: LocationId| global.location(id).is_some_and(|l| l.plan.auto_redirect);
     let (tree, named) = std::mem::take(cx.scope).finish(wants_slash);
     if plan.is_extended_later {
-        global.blocks.insert(id, late::Block::new(cx.confs.clone(), global.names.last().cloned()));
+        global.blocks.insert(id, Block::new(cx.confs.clone(), global.names.last().cloned()));
     }
     global.servers.last_mut().expect("locations are in a server").named.extend(named);
     Location { name: name.into(), core, plan, tree, anonymous }
-}
-
-/// Resolves an inner block of a protocol beside HTTP.
-pub(super) fn inner<'a, T>(
-    outer: &mut Cx<'_, 'a>,
-    directive: &Directive,
-    kind: Context,
-    done: impl FnOnce(&mut Cx<'_, 'a>) -> T,
-) -> T {
-    let module = outer.module;
-    entered(outer, kind, |cx| {
-        directives(cx, directive.block.as_deref().unwrap_or_default());
-        cx.module = module;
-        done(cx)
-    })
 }
 
 /// Does `work` in a block of `kind` whose settings begin as those of `outer`.

@@ -1,11 +1,11 @@
 //! What a directive's setter may see and do.
 
-use super::block::Confs;
-use super::late::{Block, Compiling};
+use super::compiling::{Block, Compiling};
+use super::confs::Confs;
 use crate::conf::environment::{Environment, Places};
 use crate::conf::ids::{LocationId, ServerId};
+use crate::conf::listen_spec::ListenSpec;
 use crate::conf::snapshot::{Location, Server};
-use crate::core::listen::ListenSpec;
 use crate::module::Modules;
 use crate::regex::{Jit, Regex};
 use crate::unusual::Unusual;
@@ -163,7 +163,7 @@ impl<'b, 'a> Cx<'b, 'a> {
     }
 }
 
-impl<'a> Cx<'_, 'a> {
+impl Cx<'_, '_> {
     /// The configuration of the module that owns the current directive, to be changed.
     pub fn conf<T: ModuleConf>(&mut self) -> &mut T {
         let module = self.module;
@@ -204,16 +204,6 @@ impl<'a> Cx<'_, 'a> {
             part.downcast_mut()
         });
         found.expect("a module begins this part")
-    }
-
-    /// Resolves an inner block with configurations of its own, of which `done` makes what is wanted.
-    pub fn inner<T>(
-        &mut self,
-        directive: &Directive,
-        kind: Context,
-        done: impl FnOnce(&mut Cx<'_, 'a>) -> T,
-    ) -> T {
-        super::block::inner(self, directive, kind, done)
     }
 
     /// Text with variables. The error is that of a name that cannot be one.
@@ -339,25 +329,6 @@ impl<'a> Cx<'_, 'a> {
         let path = self.global.loader.resolve(token.str());
         let (path, why) = (Path::new(&path).display(), brisk_conf::os_text(error));
         Diag::emerg(token.span, format!("open() \"{path}\" failed ({why})"))
-    }
-
-    /// Carries out the block of `directive` with this block's own configurations (`events`, `http`).
-    pub fn block_here(&mut self, directive: &Directive) {
-        let module = self.module;
-        super::block::directives(self, directive.block.as_deref().unwrap_or_default());
-        self.module = module;
-    }
-
-    /// Resolves an inner block and stores it as location `id`.
-    pub fn child(
-        &mut self,
-        id: LocationId,
-        directive: &Directive,
-        kind: Context,
-        name: &[u8],
-        prepare: impl FnOnce(&mut Cx<'_, 'a>),
-    ) {
-        super::block::location(self, id, directive, kind, name, prepare);
     }
 }
 

@@ -6,7 +6,8 @@
 //! socket, a log, shared memory, a group of back ends, a file that is read with the configuration) is refused by the name of its
 //! directive. Knows neither requests nor files: who compiles what, and when, is [`late`](crate::late)'s.
 
-use super::block::{self, Confs};
+use super::block;
+use super::compiling::{Block, Compiling, Rule};
 use super::cx::{Cx, Global, Rows};
 use super::ids::LocationId;
 use super::snapshot::{Late, Location, Server, Snapshot};
@@ -14,7 +15,6 @@ use crate::conf::environment::Environment;
 use crate::limits::LATE_LOCATIONS_MAX;
 use crate::location::Scope;
 use crate::module::Row;
-use crate::server_name::Name;
 use crate::unusual::Unusual;
 use crate::vars::Table;
 use brisk_conf::{Context, Diag, Directive, Loader, SourceMap};
@@ -26,18 +26,6 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-/// A block into which more may be compiled: what it says, and the names of its server.
-pub struct Block {
-    confs: Confs,
-    names: Vec<Name>,
-}
-
-impl Block {
-    pub(super) fn new(confs: Confs, names: Option<Vec<Name>>) -> Block {
-        Block { confs, names: names.unwrap_or_default() }
-    }
-}
 
 /// What is kept of a configuration so that locations can be compiled later.
 pub struct Ground {
@@ -97,21 +85,6 @@ pub struct Text {
     pub text: Arc<[u8]>,
 }
 
-/// Which directives may be compiled.
-#[derive(Clone, Copy)]
-pub struct Rule<'a> {
-    /// Whether this one may stand there.
-    pub allows: &'a (dyn Fn(&Row, &Directive) -> bool + Sync),
-    /// What the message about another one says can be done.
-    pub help: &'a str,
-}
-
-/// What holds while a location is compiled.
-pub(super) struct Compiling<'a> {
-    rule: Rule<'a>,
-    before: [usize; GROWTH.len()],
-}
-
 /// What has become of directives.
 pub struct Compiled {
     /// With the new location, [`Late::first`].
@@ -151,7 +124,7 @@ const GROWTH: [(Count, &str); 9] = [
 /// What the configuration would have more of than at its start.
 fn growth(global: &Global<'_>) -> Option<&'static str> {
     let late = global.late.as_ref()?;
-    let grown = GROWTH.iter().zip(late.before).find(|((count, _), before)| count(global) != *before);
+    let grown = GROWTH.iter().zip(&late.before).find(|((count, _), before)| count(global) != **before);
     grown.map(|((_, what), _)| *what)
 }
 
@@ -217,7 +190,7 @@ pub fn compile(
     let mut global = begin(snap, ground, block, first, (&mut sources, &mut diags));
     // The location itself, before the blocks in it.
     let id = global.reserve_location();
-    global.late = Some(Compiling { rule, before: GROWTH.map(|(count, _)| count(&global)) });
+    global.late = Some(Compiling { rule, before: GROWTH.map(|(count, _)| count(&global)).to_vec() });
     let mut confs = block.confs.enter(Context::LATE);
     let mut scope = Scope::default();
     for tree in &trees {

@@ -2,6 +2,7 @@
 
 use crate::conf::cx::{Cx, Global, invalid_parameter};
 use crate::conf::ids::ServerId;
+use crate::conf::listen_spec::ListenSpec;
 use crate::conf::snapshot::{Listen, LocalListen, Prefix};
 use crate::server_name::NameTable;
 use brisk_conf::{Diag, Directive, Span, Token, value};
@@ -11,26 +12,6 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// One `listen` as written.
-pub struct ListenSpec {
-    /// The server.
-    pub server: ServerId,
-    /// What is listened on.
-    pub address: Address,
-    /// How.
-    pub options: Options,
-    /// Socket options were given: at most one `listen` of an address may.
-    pub explicit: bool,
-    /// A socket of its own even if a wildcard covers it.
-    pub bind: bool,
-    /// `default_server`.
-    pub default_server: bool,
-    /// What comes before a request.
-    pub prefix: Prefix,
-    /// Where it is written.
-    pub span: Span,
-}
 
 /// The setter.
 pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

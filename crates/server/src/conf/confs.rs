@@ -1,0 +1,75 @@
+//! What the directives of a block have set, module by module.
+
+use crate::module::{ModuleConf, Modules};
+use brisk_conf::Context;
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+/// The modules' configurations of one block, copied when written to.
+#[derive(Clone)]
+pub struct Confs {
+    list: Vec<Arc<dyn ModuleConf>>,
+    /// Where in the list the first configuration of each type is: modules ask for theirs in every block.
+    places: Arc<hashbrown::HashMap<TypeId, usize>>,
+}
+
+impl Confs {
+    pub(super) fn new(modules: Modules) -> Confs {
+        let list: Vec<_> = modules.iter().map(|m| (m.conf)()).collect();
+        let mut places = hashbrown::HashMap::new();
+        for (index, conf) in list.iter().enumerate() {
+            let conf: &dyn Any = &**conf;
+            places.entry(conf.type_id()).or_insert(index);
+        }
+        Confs { list, places: Arc::new(places) }
+    }
+
+    /// What an inner block starts with.
+    pub(super) fn enter(&self, into: Context) -> Confs {
+        let mut list = self.list.clone();
+        for conf in &mut list {
+            if conf.must_enter(into) {
+                unique(conf).enter(into);
+            }
+        }
+        Confs { list, places: self.places.clone() }
+    }
+
+    pub(super) fn get_mut<T: ModuleConf>(&mut self, module: usize) -> &mut T {
+        let conf: &mut dyn Any = unique(&mut self.list[module]);
+        conf.downcast_mut().expect("a setter asks for its own module's configuration")
+    }
+
+    fn position<T: ModuleConf>(&self) -> usize {
+        *self.places.get(&TypeId::of::<T>()).expect("the module is in the list")
+    }
+
+    /// The configuration of the module whose type it is, as this block has it.
+    ///
+    /// # Panics
+    /// If no module has this type.
+    pub fn find<T: ModuleConf>(&self) -> &T {
+        let conf: &dyn Any = &*self.list[self.position::<T>()];
+        conf.downcast_ref().expect("found by type")
+    }
+
+    /// The same, to be changed: it is copied first where an outer block has it, too.
+    pub fn find_mut<T: ModuleConf>(&mut self) -> &mut T {
+        let index = self.position::<T>();
+        self.get_mut(index)
+    }
+
+    /// The same, to be kept by what the module installs.
+    pub fn shared<T: ModuleConf>(&self) -> Arc<T> {
+        let conf: Arc<dyn Any + Send + Sync> = self.list[self.position::<T>()].clone();
+        conf.downcast().expect("found by type")
+    }
+}
+
+/// The configuration, made unshared if need be.
+fn unique(conf: &mut Arc<dyn ModuleConf>) -> &mut dyn ModuleConf {
+    if Arc::get_mut(conf).is_none() {
+        *conf = conf.duplicate();
+    }
+    Arc::get_mut(conf).expect("just made")
+}
