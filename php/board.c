@@ -3,6 +3,7 @@
 
 #include <linux/sock_diag.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/unix_diag.h>
 #include <string.h>
@@ -77,6 +78,66 @@ struct summary board_summary(void)
     if (sum.active > board->max_active)
         board->max_active = sum.active;
     return sum;
+}
+
+void board_begin(void)
+{
+    own_slot->is_counted = true;
+    uint32_t now = __atomic_add_fetch(&board->running, 1, __ATOMIC_RELAXED);
+    uint32_t most = board->most_running;
+    while (now > most && !__atomic_compare_exchange_n(&board->most_running, &most, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
+void board_end(struct slot *slot)
+{
+    if (!slot->is_counted)
+        return;
+    slot->is_counted = false;
+    __atomic_sub_fetch(&board->running, 1, __ATOMIC_RELAXED);
+}
+
+void board_keep(struct slot *slot)
+{
+    board->ended_busy_us += slot->busy_us;
+    board->ended_cpu_us += slot->ran_us > slot->cpu_us ? slot->ran_us : slot->cpu_us;
+    board->ended_runnable_us += slot->runnable_us;
+}
+
+/* A file of a worker in /proc; empty if it has ended. */
+static void read_proc(pid_t pid, const char *name, char *to, size_t room)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd >= 0 ? read(fd, to, room - 1) : 0;
+    to[count > 0 ? count : 0] = 0;
+    if (fd >= 0)
+        close(fd);
+}
+
+uint64_t board_look(void)
+{
+    uint64_t largest = 0;
+    for (int at = 0; at < settings.max_children; at++) {
+        struct slot *slot = &board->slots[at];
+        if (slot->state == SLOT_FREE || slot->pid == 0)
+            continue;
+        char text[256];
+        unsigned long long ran_ns, waited_ns, pages, shared;
+        read_proc(slot->pid, "schedstat", text, sizeof text);
+        if (sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2) {
+            slot->ran_us = ran_ns / 1000;
+            slot->runnable_us = waited_ns / 1000;
+        }
+        if (slot->ran_us < slot->cpu_us)
+            slot->ran_us = slot->cpu_us;
+        /* Pages of its own, with those that it shares with the master until one of them writes: more than it takes, never less. */
+        read_proc(slot->pid, "statm", text, sizeof text);
+        if (sscanf(text, "%*u %llu %llu", &pages, &shared) == 2 && pages > shared && (pages - shared) * 4096 > largest)
+            largest = (pages - shared) * 4096;
+    }
+    return largest;
 }
 
 void backlog(unsigned *waiting, unsigned *most)

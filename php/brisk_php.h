@@ -29,6 +29,7 @@
 #define PARAMS_MAX 4096
 #define TEXT_BYTES 256
 #define CONTROL_CALLERS_MAX 16
+#define CONTROL_LINE_BYTES 256
 /* A worker that was told to end by SIGTERM is killed after this time. */
 #define KILL_AFTER_MS 2000
 /* The first request of a pool fills OPcache alone, but others do not wait for it longer than this. */
@@ -113,11 +114,15 @@ struct slot {
     volatile uint64_t requests;
     volatile uint64_t duration_us;    /* of the last request */
     volatile uint64_t busy_us;        /* of all requests */
+    volatile uint64_t cpu_us;         /* that they ran */
     volatile uint64_t memory_bytes;   /* peak of the last request */
     volatile uint64_t content_length;
     volatile double cpu_percent;      /* of the last request */
+    volatile bool is_counted;         /* among those that run */
     volatile bool is_finished;        /* fastcgi_finish_request was called, or all was sent */
     /* Of the master: */
+    uint64_t ran_us;                  /* that it ran, with the present request, when that was looked at last */
+    uint64_t runnable_us;             /* that it waited for a processor, when that was looked at last */
     volatile uint64_t kill_at_ms;     /* 0: not told to end at once */
     volatile bool is_told_to_end;
     volatile bool is_logged_slow;
@@ -133,6 +138,7 @@ struct board {
     volatile uint64_t started_s;      /* wall clock */
     volatile uint64_t started_ms;
     volatile uint64_t accepted;       /* requests */
+    volatile uint64_t answered;
     volatile uint64_t slow_requests;
     volatile uint64_t max_active;
     volatile uint64_t max_children_reached;
@@ -140,6 +146,10 @@ struct board {
     volatile uint64_t crashes;
     volatile uint64_t timeouts;
     volatile uint64_t gone_clients;   /* requests whose client had gone before PHP saw them */
+    volatile uint64_t ended_busy_us, ended_cpu_us, ended_runnable_us; /* of workers that have ended */
+    volatile uint32_t running;        /* requests that workers have now, and the most since that was asked */
+    volatile uint32_t most_running;
+    char why[CONTROL_LINE_BYTES];     /* why as many workers are wanted */
     volatile uint32_t wanted;         /* the most workers of pm auto now; 0: max_children */
     volatile bool is_warm;            /* a request was answered */
     struct slot slots[];
@@ -159,12 +169,21 @@ struct summary {
     unsigned idle, active, total;
 };
 struct summary board_summary(void);
+/* A worker begins and ends a request. */
+void board_begin(void);
+void board_end(struct slot *slot);
+/* A worker has ended: what it has used is kept. */
+void board_keep(struct slot *slot);
+/* Looks how long workers have waited for a processor, and how much memory the largest one has for itself. */
+uint64_t board_look(void);
 /* Connections that wait to be accepted, and how many may. */
 void backlog(unsigned *waiting, unsigned *most);
 /* Writes the page in the form that the query asks for into a buffer of its own; gives its type. The caller frees it. */
 char *status_page(const char *query, const char **type);
 /* What the control socket answers to "status". */
 char *status_json(void);
+/* What it answers to "load": what the server decides on the number of workers by, as lines of name and number. */
+char *load_text(void);
 
 /* The wire. */
 

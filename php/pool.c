@@ -27,7 +27,7 @@ static struct {
     uint64_t kill_all_at_ms;   /* while draining; 0: workers may take their time */
     int signals, control, lifeline, ready, edges;
     int callers[CONTROL_CALLERS_MAX];
-    char said[CONTROL_CALLERS_MAX][64];
+    char said[CONTROL_CALLERS_MAX][CONTROL_LINE_BYTES];
     uint64_t look_at_ms;       /* a connection may wait for a worker; 0: none does */
     uint64_t tick_at_ms;
     uint64_t fork_not_before_ms;
@@ -314,6 +314,8 @@ static void reaped(pid_t pid, int status)
         pool.pause_ms = 0;
     }
     board->restarts++;
+    board_keep(slot);
+    board_end(slot);
     slot->pid = 0;
     slot->state = SLOT_FREE;
     slot->is_told_to_end = false;
@@ -407,8 +409,14 @@ static void obey(int fd, const char *order, int file)
         char *text = status_json();
         send_all(fd, text);
         free(text);
+    } else if (strcmp(order, "load") == 0) {
+        char *text = load_text();
+        send_all(fd, text);
+        free(text);
     } else if (strncmp(order, "size ", 5) == 0 && atoi(order + 5) > 0) {
+        const char *why = strchr(order + 5, ' ');
         board->wanted = (uint32_t)atoi(order + 5);
+        snprintf(board->why, sizeof board->why, "%s", why ? why + 1 : "");
         send_all(fd, "done\n");
     } else {
         send_all(fd, "unknown order\n");

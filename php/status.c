@@ -258,12 +258,47 @@ char *status_json(void)
     put(&text, ",\"php\":\"" PHP_VERSION "\",\"master\":%d,\"wanted\":%u,\"restarts\":%llu,\"crashes\":%llu,\"timeouts\":%llu,\"gone clients\":%llu",
         (int)getpid(), board->wanted, (unsigned long long)board->restarts, (unsigned long long)board->crashes,
         (unsigned long long)board->timeouts, (unsigned long long)board->gone_clients);
-    uint64_t busy_us = 0;
-    for (int at = 0; at < settings.max_children; at++)
-        busy_us += board->slots[at].busy_us;
-    put(&text, ",\"busy us\":%llu", (unsigned long long)busy_us);
+    put(&text, ",\"why\":\"");
+    put_escaped(&text, JSON, board->why);
+    put(&text, "\"");
     put_processes(&text, JSON);
     put(&text, "}\n");
+    return text.bytes;
+}
+
+/* What requests have taken, with those that are under way. */
+static uint64_t busy_us(void)
+{
+    uint64_t sum = board->ended_busy_us, now = now_us();
+    for (int at = 0; at < settings.max_children; at++) {
+        const struct slot *slot = &board->slots[at];
+        uint64_t began = slot->began_us;
+        sum += slot->pid ? slot->busy_us : 0;
+        if (is_live(slot) && slot->state == SLOT_RUNNING && now > began)
+            sum += now - began;
+    }
+    return sum;
+}
+
+char *load_text(void)
+{
+    uint64_t bytes = board_look(), cpu_us = board->ended_cpu_us, runnable_us = board->ended_runnable_us;
+    for (int at = 0; at < settings.max_children; at++) {
+        const struct slot *slot = &board->slots[at];
+        cpu_us += slot->pid ? slot->ran_us : 0;
+        runnable_us += slot->pid ? slot->runnable_us : 0;
+    }
+    struct summary sum = board_summary();
+    uint32_t most = __atomic_exchange_n(&board->most_running, board->running, __ATOMIC_RELAXED);
+    const struct { const char *name; uint64_t number; } numbers[] = {
+        {"requests", board->accepted}, {"answered", board->answered}, {"busy_us", busy_us()}, {"cpu_us", cpu_us}, {"runnable_us", runnable_us},
+        {"most_running", most}, {"workers", sum.total}, {"idle", sum.idle}, {"worker_bytes", bytes}, {"crashes", board->crashes},
+        {"restarts", board->restarts}, {"timeouts", board->timeouts}, {"slow_requests", board->slow_requests},
+        {"max_children_reached", board->max_children_reached}, {"gone_clients", board->gone_clients}, {"wanted", board->wanted},
+    };
+    struct text text = {0};
+    for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++)
+        put(&text, "%s %llu\n", numbers[at].name, (unsigned long long)numbers[at].number);
     return text.bytes;
 }
 

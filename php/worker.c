@@ -47,7 +47,7 @@ static void begin_process(struct slot *slot)
 {
     own_slot = slot;
     slot->started_ms = slot->idle_since_ms = now_ms();
-    slot->requests = slot->busy_us = slot->duration_us = 0;
+    slot->requests = slot->busy_us = slot->cpu_us = slot->duration_us = 0;
     /* A group of its own: what a script starts ends with it if it is killed. */
     setpgid(0, 0);
     pid_t master = getppid();
@@ -87,11 +87,16 @@ static void answer(bool is_first)
     double cpu = cpu_seconds();
     slot->began_us = began;
     slot->state = SLOT_RUNNING;
+    board_begin();
     php_answer();
+    board_end(slot);
+    __atomic_add_fetch(&board->answered, 1, __ATOMIC_RELAXED);
     uint64_t took = now_us() - began;
     slot->duration_us = took;
     slot->busy_us += took;
-    slot->cpu_percent = took ? (cpu_seconds() - cpu) * 1e6 / (double)took * 100 : 0;
+    double ran_us = (cpu_seconds() - cpu) * 1e6;
+    slot->cpu_us += (uint64_t)ran_us;
+    slot->cpu_percent = took ? ran_us / (double)took * 100 : 0;
     board->is_warm = true;
 }
 

@@ -133,6 +133,9 @@ fn text(status: &Value) -> String {
         of("idle processes"),
         of("listen queue"),
     );
+    if of("process manager") == "auto" && status["wanted"].as_u64().is_some_and(|wanted| wanted > 0) {
+        let _ = writeln!(out, "at most {} workers now: {}", of("wanted"), of("why"));
+    }
     let _ = writeln!(
         out,
         "{} requests in {} s; at most {} busy at once, the limit reached {} times; {} slow, {} ended for their time, {} crashes, {} restarts, {} given up before PHP",

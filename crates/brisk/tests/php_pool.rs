@@ -1,5 +1,7 @@
 //! PHP pools: processes of PHP that the server runs itself.
 
+#[path = "php_pool/auto.rs"]
+mod auto;
 #[path = "php_pool/life.rs"]
 mod life;
 #[path = "php_pool/line.rs"]

@@ -7,12 +7,14 @@
 
 pub mod limits;
 mod line;
+mod load;
 mod pool_file;
 mod settings;
 mod sizer;
 mod table;
 
 pub use line::{Line, Verdict};
+pub use load::Load;
 pub use pool_file::{Entry, FileError, section};
 pub use settings::{Manager, Problem, Queue, Settings};
 pub use sizer::{Bounds, Memory, Sample, Sizer, Why};

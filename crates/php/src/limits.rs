@@ -37,3 +37,7 @@ pub const SIZE_MEMORY_PRESSURE_PERCENT: f64 = 10.0;
 /// The most by which the number of workers rises at once, as a part of it: what is tried stays below 1.5 times the best number, also where
 /// the number before was a little above it.
 pub const SIZE_STEP: f64 = 0.4;
+/// While requests wait and none is answered for so long, workers are made without a comparison.
+pub const SIZE_STALL_MS: u64 = 500;
+/// Work whose blocked part has changed by so much is other work: the number of workers is looked for anew.
+pub const SIZE_BLOCKED_CHANGE: f64 = 0.25;

@@ -37,12 +37,23 @@ pub struct Line<W> {
     next_ticket: u64,
     /// Requests that were turned away.
     shed: u64,
+    /// Since when somebody waits.
+    waits_since_ms: Option<u64>,
+    /// For how long somebody has waited before that.
+    waited_ms: u64,
 }
 
 impl<W> Line<W> {
     /// A line in which nobody waits.
     pub fn new(target: Duration) -> Line<W> {
-        Line { target_ms: target.as_millis() as u64, waiters: VecDeque::new(), next_ticket: 0, shed: 0 }
+        Line {
+            target_ms: target.as_millis() as u64,
+            waiters: VecDeque::new(),
+            next_ticket: 0,
+            shed: 0,
+            waits_since_ms: None,
+            waited_ms: 0,
+        }
     }
 
     /// How many wait.
@@ -65,6 +76,11 @@ impl<W> Line<W> {
         self.oldest().is_some_and(|waiter| now_ms.saturating_sub(waiter.since_ms) > self.target_ms)
     }
 
+    /// For how long at least one request has waited, from the first one on.
+    pub fn waited_ms(&self, now_ms: u64) -> u64 {
+        self.waited_ms + self.waits_since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms))
+    }
+
     fn oldest(&self) -> Option<&Waiter<W>> {
         self.waiters.iter().find(|waiter| !waiter.is_shed)
     }
@@ -76,6 +92,7 @@ impl<W> Line<W> {
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
+        self.waits_since_ms.get_or_insert(now_ms);
         self.waiters.push_back(Waiter { ticket, since_ms: now_ms, waker, is_shed: false });
         Some(ticket)
     }
@@ -127,9 +144,13 @@ impl<W> Line<W> {
     }
 
     /// A request leaves: it was served, turned away, or its client has gone. False if it was not there.
-    pub fn leave(&mut self, ticket: u64) -> bool {
+    pub fn leave(&mut self, ticket: u64, now_ms: u64) -> bool {
         let before = self.waiters.len();
         self.waiters.retain(|waiter| waiter.ticket != ticket);
+        if self.waiters.is_empty() {
+            self.waited_ms = self.waited_ms(now_ms);
+            self.waits_since_ms = None;
+        }
         self.waiters.len() < before
     }
 }
@@ -148,7 +169,7 @@ mod tests {
         let (a, b) = (line.join(9, 0, "a").unwrap(), line.join(9, 10, "b").unwrap());
         assert_eq!((line.ask(a, 100, |_| ()), line.ask(b, 100, |_| ())), (Verdict::First, Verdict::Waits));
         assert_eq!(line.next_waker(100), Some(&"a"));
-        assert!(line.leave(a) && !line.leave(a));
+        assert!(line.leave(a, 100) && !line.leave(a, 100));
         assert_eq!(line.ask(b, 100, |_| ()), Verdict::First);
     }
 
@@ -158,7 +179,7 @@ mod tests {
         let (a, b) = (line.join(9, 0, "a").unwrap(), line.join(9, 90, "b").unwrap());
         assert!(line.is_overloaded(101));
         assert_eq!((line.ask(a, 101, |_| ()), line.ask(b, 101, |_| ())), (Verdict::Waits, Verdict::First));
-        line.leave(a);
+        line.leave(a, 101);
         assert!(!line.is_overloaded(101), "who waits longest now has come later");
     }
 
@@ -168,8 +189,20 @@ mod tests {
         assert!(line.join(0, 0, "").is_none());
         let a = line.join(1, 0, "a").unwrap();
         assert!(line.join(1, 0, "b").is_none());
-        line.leave(a);
+        line.leave(a, 0);
         assert!(line.join(1, 0, "b").is_some());
+    }
+
+    #[test]
+    fn how_long_somebody_has_waited() {
+        let mut line = line();
+        let (a, b) = (line.join(9, 10, "a").unwrap(), line.join(9, 20, "b").unwrap());
+        line.leave(a, 30);
+        assert_eq!(line.waited_ms(40), 30);
+        line.leave(b, 50);
+        assert_eq!((line.waited_ms(50), line.waited_ms(90)), (40, 40));
+        line.join(9, 100, "c").unwrap();
+        assert_eq!(line.waited_ms(105), 45);
     }
 
     #[test]
@@ -184,7 +217,7 @@ mod tests {
         assert_eq!(line.ask(tickets[0], 161, |_| ()), Verdict::Shed);
         assert_eq!(line.ask(tickets[3], 161, |_| ()), Verdict::First);
         // One that is not known any more is not let in.
-        line.leave(tickets[0]);
+        line.leave(tickets[0], 161);
         assert_eq!(line.ask(tickets[0], 161, |_| ()), Verdict::Shed);
     }
 
@@ -201,14 +234,14 @@ mod tests {
             }
             line.shed_late(8, now);
             waiting.retain(|(ticket, _)| {
-                line.ask(*ticket, now, |()| ()) != Verdict::Shed || !line.leave(*ticket)
+                line.ask(*ticket, now, |()| ()) != Verdict::Shed || !line.leave(*ticket, now)
             });
             if now % 10 == 0
                 && let Some(at) =
                     waiting.iter().position(|(ticket, _)| line.ask(*ticket, now, |()| ()) == Verdict::First)
             {
                 let (ticket, since) = waiting.remove(at);
-                line.leave(ticket);
+                line.leave(ticket, now);
                 waits.push(now - since);
                 served += 1;
             }

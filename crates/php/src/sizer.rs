@@ -9,8 +9,9 @@
 //! While nothing waits, the pool shrinks to the most requests that were served at once lately.
 
 use crate::limits::{
-    SIZE_GAIN_CLIMB, SIZE_GAIN_PLAIN, SIZE_IDLE_MS, SIZE_LOSS, SIZE_MEMORY_PRESSURE_PERCENT, SIZE_PROBE_MS,
-    SIZE_SETTLE_MS_MAX, SIZE_SHRINK_MS, SIZE_STEP,
+    SIZE_BLOCKED_CHANGE, SIZE_GAIN_CLIMB, SIZE_GAIN_PLAIN, SIZE_IDLE_MS, SIZE_LOSS,
+    SIZE_MEMORY_PRESSURE_PERCENT, SIZE_PROBE_MS, SIZE_SETTLE_MS_MAX, SIZE_SHRINK_MS, SIZE_STALL_MS,
+    SIZE_STEP,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -118,8 +119,10 @@ impl fmt::Display for Why {
 /// Where the search stands.
 #[derive(Clone, Debug, PartialEq)]
 enum Search {
-    /// It has ended, and begins again when requests wait: at once if it has ended because none did, else after a while.
-    Over { since_ms: u64, is_demand_met: bool },
+    /// No request has waited; it begins when some do.
+    Unneeded,
+    /// It has ended, and begins again after a while, or when the part of their time in which workers are blocked is another one.
+    Over { since_ms: u64, blocked: f64 },
     /// Each number is greater than the one before. Whether it is better is looked at twice if it is not plain.
     Climbing { is_second_look: bool },
     /// Between a number that is too small and one that does; the second is measured again first.
@@ -197,13 +200,19 @@ impl Sizer {
             bounds,
             size: bounds.cores.min(bounds.most),
             why: Why::Start,
-            search: Search::Over { since_ms: 0, is_demand_met: true },
+            search: Search::Unneeded,
             tried: BTreeMap::new(),
             window: Window::default(),
             settles_until_ms: 0,
             peaks: VecDeque::new(),
             shrunk_at_ms: 0,
         }
+    }
+
+    /// The same pool after a reload: what was found is kept as far as the bounds allow.
+    pub fn rebound(&mut self, bounds: Bounds) {
+        self.bounds = Bounds { cores: bounds.cores.max(1), most: bounds.most.max(1) };
+        self.size = self.size.clamp(self.least(), self.bounds.most);
     }
 
     /// How many workers there are to be.
@@ -230,8 +239,11 @@ impl Sizer {
         if !self.is_full() {
             return self.size;
         }
+        let is_stalled = self.is_stalled();
         let seen = std::mem::take(&mut self.window).sum;
-        if seen.is_backlogged() && seen.completed > 0 {
+        if is_stalled {
+            self.unblock(now_ms, &seen);
+        } else if seen.is_backlogged() && seen.completed > 0 {
             self.judge(now_ms, &seen);
         } else {
             self.rest(now_ms);
@@ -243,7 +255,7 @@ impl Sizer {
     fn is_full(&self) -> bool {
         let Sample { window_ms, completed, .. } = self.window.sum;
         let (requests, shortest_ms, longest_ms) = match self.search {
-            Search::Over { .. } => (50, 250, 1000),
+            Search::Unneeded | Search::Over { .. } => (50, 250, 1000),
             Search::Climbing { is_second_look: false } => (200, 250, 1500),
             Search::Climbing { is_second_look: true } => (400, 500, 2500),
             Search::Narrowing { .. } => (800, 500, 2500),
@@ -251,7 +263,13 @@ impl Sizer {
         // A site that answers two requests per second is watched for longer.
         let is_long = window_ms >= longest_ms && completed >= 20 || window_ms >= 4 * longest_ms;
         let is_idle = self.window.sum.waited_ms == 0 && window_ms >= 1000;
-        window_ms >= shortest_ms && completed >= requests || is_long || is_idle
+        window_ms >= shortest_ms && completed >= requests || is_long || is_idle || self.is_stalled()
+    }
+
+    /// All workers have requests that take long, and others wait: there is nothing to compare.
+    fn is_stalled(&self) -> bool {
+        let sum = &self.window.sum;
+        sum.completed == 0 && sum.window_ms >= SIZE_STALL_MS && sum.is_backlogged()
     }
 
     fn note_peak(&mut self, now_ms: u64, peak: u32) {
@@ -267,9 +285,7 @@ impl Sizer {
 
     /// No request waits for long: there are enough workers, perhaps too many.
     fn rest(&mut self, now_ms: u64) {
-        if !matches!(self.search, Search::Over { is_demand_met: true, .. }) {
-            self.search = Search::Over { since_ms: now_ms, is_demand_met: true };
-        }
+        self.search = Search::Unneeded;
         let peak = self.peaks.front().map_or(0, |(_, peak)| *peak);
         self.why = Why::Enough(peak);
         let wanted = peak.max(self.least());
@@ -282,15 +298,35 @@ impl Sizer {
     /// Requests have waited all the time.
     fn judge(&mut self, now_ms: u64, seen: &Sample) {
         match self.search {
-            Search::Over { since_ms, is_demand_met } => {
-                if is_demand_met || now_ms >= since_ms + SIZE_PROBE_MS {
-                    self.tried.clear();
-                    self.climb(now_ms, seen, false);
-                }
+            Search::Over { blocked, .. } if (seen.blocked() - blocked).abs() >= SIZE_BLOCKED_CHANGE => {
+                // Some of what was seen is of the work before.
+                self.tried.clear();
+                self.search = Search::Climbing { is_second_look: false };
+            }
+            Search::Over { since_ms, .. } if now_ms < since_ms + SIZE_PROBE_MS => {}
+            Search::Unneeded | Search::Over { .. } => {
+                self.tried.clear();
+                self.climb(now_ms, seen, false);
             }
             Search::Climbing { is_second_look } => self.climb(now_ms, seen, is_second_look),
             Search::Narrowing { short, enough, is_measured } => {
                 self.narrow(now_ms, seen, (short, enough, is_measured));
+            }
+        }
+    }
+
+    /// Requests wait for workers that answer nothing: more are made unless something speaks against it. What they are good for is seen
+    /// when they answer.
+    fn unblock(&mut self, now_ms: u64, seen: &Sample) {
+        let next =
+            (self.size + (f64::from(self.size) * SIZE_STEP) as u32).max(self.size + 1).min(self.bounds.most);
+        match self.obstacle(seen, next) {
+            Some(why) => self.why = why,
+            None => {
+                self.why = Why::Trying(seen.blocked());
+                self.tried.clear();
+                self.search = Search::Climbing { is_second_look: false };
+                self.change(now_ms, next, &Sample::default());
             }
         }
     }
@@ -378,7 +414,7 @@ impl Sizer {
         if self.why == Why::Narrowing || matches!(self.why, Why::Trying(_)) {
             self.why = Why::Best(rate);
         }
-        self.search = Search::Over { since_ms: now_ms, is_demand_met: false };
+        self.search = Search::Over { since_ms: now_ms, blocked: seen.blocked() };
         self.change(now_ms, size, seen);
     }
 

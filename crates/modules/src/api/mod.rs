@@ -32,7 +32,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[directive("api")
-    .doc("The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.")
+    .doc("The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.")
     .in_(Context::LOCATION)
     .arity(Arity::between(0, 1))
     .takes("[write=on|off]")
@@ -185,7 +185,8 @@ fn look(r: &Request, prefix: &[u8]) -> Answer {
             .get(name)
             .cloned()
             .map_or_else(|| Answer::Failed(404, "SlabNotFound", "slab not found".into()), Answer::Found),
-        (_, ["http"]) => list(&["requests", "upstreams"]),
+        (_, ["http"]) => list(&["requests", "upstreams", "php"]),
+        (_, ["http", "php"]) => Answer::Found(crate::php::watch::status(&r.thread.live().snap)),
         (_, ["http", "requests"]) => Answer::Found(requests(r)),
         (_, ["http", "upstreams", rest @ ..]) => upstreams::look(r, rest),
         _ => Answer::not_found(),

@@ -1,6 +1,7 @@
 //! A pool as requests see it: one address, as many places as there may be workers, and a line in which requests wait for one.
 
 use super::PoolSpec;
+use super::watch::State;
 use brisk_balance::{Ask, Endpoint, Group, Lease, Method, Selection, ServerSpec};
 use brisk_http::Method as HttpMethod;
 use brisk_net::{Sleep, clock, sleep_until};
@@ -10,7 +11,7 @@ use brisk_server::request::Request;
 use brisk_upstream::backend::{Backend, Keepalive, ProcessPool};
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -22,6 +23,11 @@ pub(crate) struct Pool {
     group: Arc<Group>,
     waiting: Arc<Waiting>,
     rate: Rate,
+    /// Requests that found no place in the line, or waited in it for too long.
+    refused: AtomicU64,
+    /// The places that the group has.
+    applied: AtomicU32,
+    state: Arc<State>,
 }
 
 /// Requests that wait for a worker. It stands in the group's queue as the only one there, so it is woken when a place is free.
@@ -80,7 +86,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.waiting.lock().leave(self.ticket);
+        self.waiting.lock().leave(self.ticket, clock::mono_ms());
         self.waiting.wake_by_ref();
     }
 }
@@ -88,38 +94,89 @@ impl Drop for Place {
 impl Pool {
     /// The pool of a configuration.
     pub(super) fn new(spec: Arc<PoolSpec>) -> Pool {
-        let places = spec.settings.children_max();
-        let server = ServerSpec {
-            max_conns: places,
-            // Its processes are replaced one by one: it is never given up as a whole.
-            max_fails: 0,
-            ..ServerSpec::new(&spec.settings.pool, vec![Endpoint::Unix(spec.socket.clone())])
-        };
-        let group = Arc::new(Group::new(&spec.settings.pool, Method::RoundRobin, &[server]));
+        let state = State::of(&spec);
+        let places = state.places();
+        let group = Arc::new(Group::new(&spec.settings.pool, Method::RoundRobin, &[server(&spec, places)]));
         let waiting = Arc::new(Waiting(Mutex::new(Line::new(QUEUE_TARGET))));
         group.enqueue(usize::MAX, &Waker::from(waiting.clone()));
         let id = crate::upstream::new_id();
-        Pool { spec, id, idle: AtomicUsize::new(0), group, waiting, rate: Rate::default() }
+        let (rate, refused) = (Rate::default(), AtomicU64::new(0));
+        Pool {
+            spec,
+            id,
+            idle: AtomicUsize::new(0),
+            group,
+            waiting,
+            rate,
+            refused,
+            applied: AtomicU32::new(places),
+            state,
+        }
     }
 
-    fn places(&self) -> usize {
-        self.spec.settings.children_max() as usize
+    /// What is declared of it.
+    pub(super) fn spec(&self) -> &Arc<PoolSpec> {
+        &self.spec
+    }
+
+    /// What is known of its processes.
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// How many requests it may have at once.
+    pub(super) fn places(&self) -> usize {
+        self.state.places() as usize
+    }
+
+    /// It may have another number of requests at once from now on.
+    pub(super) fn resize(&self, places: u32) {
+        self.state.set_places(places);
+        if self.applied.swap(places, Ordering::Relaxed) != places {
+            self.group.apply(Method::RoundRobin, &[server(&self.spec, places)]);
+            self.waiting.wake_by_ref();
+        }
+    }
+
+    /// Requests that wait, how long somebody has waited so far, and how many were refused.
+    pub(super) fn line(&self) -> LineNumbers {
+        let line = self.waiting.lock();
+        LineNumbers {
+            waiting: line.len(),
+            waited_ms: line.waited_ms(clock::mono_ms()),
+            refused: self.refused.load(Ordering::Relaxed),
+        }
     }
 
     /// What a request in the line is to do now.
     fn ask(&self, ticket: u64, waker: &Waker) -> Verdict {
         let now_ms = clock::mono_ms();
         let mut line = self.waiting.lock();
-        // A line of the usual length is left to its order and its time-out.
-        let late: Vec<Waker> = line
-            .shed_late(self.places() * QUEUE_REQUESTS_PER_WORKER as usize, now_ms)
-            .into_iter()
-            .cloned()
-            .collect();
+        // A line of the usual length is left to its order and its time-out, also while pm auto has fewer places than it may.
+        let usual = self.spec.settings.children_max() * QUEUE_REQUESTS_PER_WORKER;
+        let late: Vec<Waker> = line.shed_late(usual as usize, now_ms).into_iter().cloned().collect();
         let verdict = line.ask(ticket, now_ms, |have| have.clone_from(waker));
         drop(line);
         late.into_iter().for_each(Waker::wake);
         verdict
+    }
+}
+
+/// How its line stands.
+pub(super) struct LineNumbers {
+    pub waiting: usize,
+    /// In milliseconds, since the pool was configured.
+    pub waited_ms: u64,
+    pub refused: u64,
+}
+
+/// The pool as the one server of a group.
+fn server(spec: &PoolSpec, places: u32) -> ServerSpec {
+    ServerSpec {
+        max_conns: places,
+        // Its processes are replaced one by one: it is never given up as a whole.
+        max_fails: 0,
+        ..ServerSpec::new(&spec.settings.pool, vec![Endpoint::Unix(spec.socket.clone())])
     }
 }
 
@@ -138,7 +195,12 @@ impl Backend for Pool {
 
     /// A connection belongs to a worker for as long as both live: the worker ends it when it has answered enough.
     fn keepalive(&self) -> Keepalive {
-        Keepalive { idle_max: self.places(), requests_max: u64::MAX, time_ms: u64::MAX, ..Keepalive::NONE }
+        Keepalive {
+            idle_max: self.spec.settings.children_max() as usize,
+            requests_max: u64::MAX,
+            time_ms: u64::MAX,
+            ..Keepalive::NONE
+        }
     }
 
     fn idle(&self) -> &AtomicUsize {
@@ -211,6 +273,7 @@ impl ProcessPool for Pool {
 
     fn refuse(&self, r: &mut Request) -> u16 {
         let waiting = self.waiting.lock().len();
+        self.refused.fetch_add(1, Ordering::Relaxed);
         let seconds = 1 + waiting as u64 / self.rate.per_second();
         r.resp.set("Retry-After", seconds.to_string());
         brisk_server::rlog!(

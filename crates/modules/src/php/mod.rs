@@ -5,6 +5,7 @@
 
 mod backend;
 mod block;
+pub(crate) mod watch;
 
 use crate::gateway::fastcgi;
 use backend::Pool;
@@ -18,8 +19,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// `php_pool` and `php_pass`.
-pub static MODULE: Module =
-    Module { name: "php", rows: ROWS, conf: || Arc::new(Conf::default()), ..Module::EMPTY };
+pub static MODULE: Module = Module {
+    name: "php",
+    rows: ROWS,
+    conf: || Arc::new(Conf::default()),
+    metrics: Some(watch::metrics),
+    ..Module::EMPTY
+};
 
 static ROWS: &[Row] = &[
     directive("php_pool")
@@ -86,7 +92,10 @@ fn pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     };
     all.push(spec.clone());
     cx.global.data.push(Arc::new(Pools(all)));
-    Arc::make_mut(&mut cx.conf::<Conf>().pools).push(Arc::new(Pool::new(spec)));
+    let pool = Arc::new(Pool::new(spec));
+    cx.global.services.push(pool.clone());
+    watch::register(cx, &pool);
+    Arc::make_mut(&mut cx.conf::<Conf>().pools).push(pool);
     Ok(())
 }
 

@@ -290,6 +290,16 @@ fn it_follows_work_that_changes() {
 }
 
 #[test]
+fn other_work_is_noticed() {
+    let (mut sizer, mut pool) = (sizer(64), Pool::new(LOADS[0], 200, CORES));
+    found(&mut sizer, &mut pool, 10);
+    assert_eq!(sizer.size(), CORES);
+    pool.load = LOADS[1];
+    found(&mut sizer, &mut pool, 20);
+    assert!(sizer.size() >= 40, "{}: {} {:?}", sizer.size(), sizer.why(), sizer);
+}
+
+#[test]
 fn memory_bounds_it() {
     let run = |memory: Memory| {
         let (mut sizer, mut pool) = (sizer(64), Pool::new(LOADS[1], 200, CORES));
@@ -308,6 +318,20 @@ fn memory_bounds_it() {
     assert!(matches!(short.why(), Why::Memory(..)), "{}", short.why());
     let pressed = run(Memory { worker_bytes: 0, available_bytes: 0, pressure_percent: 20.0 });
     assert_eq!((pressed.size(), pressed.why()), (2, Why::Pressure(20.0)));
+}
+
+#[test]
+fn requests_that_take_a_minute_do_not_close_the_pool() {
+    let slow = Load { name: "slow", kinds: &[Kind { runs: 1000, waits: 60_000_000, asks: 0 }], database: 1 };
+    let (mut sizer, mut pool) = (sizer(64), Pool::new(slow, 20, CORES));
+    found(&mut sizer, &mut pool, 15);
+    assert!(sizer.size() >= 20, "{}: {}", sizer.size(), sizer.why());
+    // The same without an end that is seen: they run.
+    let endless =
+        Load { name: "endless", kinds: &[Kind { runs: 60_000_000, waits: 0, asks: 0 }], database: 1 };
+    let (mut sizer, mut pool) = (self::sizer(64), Pool::new(endless, 20, CORES));
+    found(&mut sizer, &mut pool, 15);
+    assert_eq!(sizer.size(), CORES, "{}", sizer.why());
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! `pm auto`: the number of workers is found while requests wait, and told with its reason.
+
+use crate::site::Site;
+use brisk_testkit::wait;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Asks for a script with so many clients at once, until `is_enough` says so.
+fn ask_until(site: &Site, clients: usize, script: &str, what: &str, is_enough: impl Fn() -> bool) {
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..clients {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(site.get(script).status, 200, "{}", site.server.error_log());
+                }
+            });
+        }
+        let _ends = Ends(&is_over);
+        wait::holds(what, is_enough);
+    });
+}
+
+fn status(site: &Site) -> serde_json::Value {
+    let output = site.php(&["status", "www", "--json"]);
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["www"].clone()
+}
+
+#[test]
+fn work_that_waits_gets_more_workers_and_work_that_runs_does_not() {
+    let site = Site::new("max_children 16; queue 100 timeout=60s; status_path /pool;", "");
+    site.script("wait.php", "<?php usleep(20000); echo 'ok';");
+    site.script("run.php", "<?php for ($i = 0; $i < 400000; $i++) { $x = md5((string) $i); } echo 'ok';");
+    let cores = thread::available_parallelism().unwrap().get() as u64;
+    let wanted = || status(&site)["wanted"].as_u64().unwrap_or(0);
+    let why = || status(&site)["why"].as_str().unwrap_or_default().to_string();
+    ask_until(&site, 2 * cores as usize + 6, "/run.php", "full processors", || {
+        assert!(wanted() <= cores + 1, "{}", why());
+        why().contains("the processors are full")
+    });
+    ask_until(&site, 12, "/wait.php", "more workers", || wanted() >= 2 * cores + 2);
+    assert!(status(&site)["total processes"].as_u64().unwrap() > cores);
+    brisk_testkit::server::check(&site.php(&["status"]), 0, &["at most \\d+ workers now: "]);
+}
+
+#[test]
+fn numbers_of_pools_are_among_the_metrics() {
+    let text = crate::site::conf("pm static; max_children 2;", "")
+        .replace("location / ", "location /api { api; } location = /metrics { metrics; } location / ");
+    let site = Site::of(crate::site::builder().http(&text));
+    site.script("a.php", "<?php echo 'a';");
+    assert_eq!(site.get("/a.php").text(), "a");
+    wait::holds("the pool's numbers", || {
+        let text = site.get("/metrics").text();
+        text.contains("\nbrisk_php_requests_total{pool=\"www\"} 1\n")
+            && text.contains("\nbrisk_php_workers{pool=\"www\"} 2\n")
+            && text.contains("\nbrisk_php_queue{pool=\"www\"} 0\n")
+    });
+    let json: serde_json::Value = serde_json::from_str(&site.get("/api/9/http/php").text()).unwrap();
+    assert_eq!((&json["www"]["workers"]["total"], &json["www"]["requests"]["total"]), (&2.into(), &1.into()));
+    assert_eq!(json["www"]["manager"], "static");
+}
