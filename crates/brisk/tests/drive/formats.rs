@@ -89,6 +89,14 @@ fn sound() -> Vec<(&'static str, String)> {
             format!("duration = \"1m\"\narrivals = {{ rate = 2.5, distribution = \"poisson\" }}\n{step}"),
         ),
         ("rates", format!("[[stage]]\nrate = 20\nover = \"1s\"\n[[stage]]\nrate = 0\nover = 2\n{step}")),
+        ("two-kinds", format!("[[stage]]\nusers = 1\nrate = 1\nhold = 1\n[[stage]]\nusers = 1\nhold = 1\n{step}")),
+        ("own-stages", format!("{step}[[user.stage]]\nusers = 1\nhold = 1\n")),
+        (
+            "blocks",
+            "[[user]]\n[[user.step]]\nrepeat = 2\norder = \"random\"\ntags = \"a\"\n[[user.step.step]]\n[[user.step.step.step]]\nrequest = \"http://h/\"\ncheck = { contains = [\"a\", \"b\"], lacks = \"c\" }\n"
+                .to_owned(),
+        ),
+        ("columns", format!("[[data]]\nname = \"p\"\nfile = \"people.csv\"\ncolumns = [\"a\"]\ndelimiter = \";\"\n{step}")),
         ("path", "target = \"HTTPS://h\"\n[[user]]\n[[user.step]]\nrequest = \"GET /a b\"\n".to_owned()),
     ]
 }
@@ -132,8 +140,12 @@ fn unsound() -> Vec<(&'static str, String)> {
         ("arrivals-and-users", format!("users = 5\narrivals = {{ rate = 1 }}\n{step}")),
         ("no-arrivals", format!("arrivals = {{ rate = 0 }}\n{step}")),
         ("burst", format!("arrivals = {{ rate = 1, burst = 3 }}\n{step}")),
-        ("two-kinds", format!("[[stage]]\nusers = 1\nrate = 1\nhold = 1\n{step}")),
         ("nobody-comes", format!("[[stage]]\nrate = 0\nhold = 1\n{step}")),
+        (
+            "body-of-a-block",
+            "[[user]]\n[[user.step]]\nrequest = \"http://h/\"\n[[user.step.step]]\nrequest = \"http://h/\"\n"
+                .to_owned(),
+        ),
         ("stage", format!("[[stage]]\nover = \"1s\"\n{step}")),
     ]
 }

@@ -1,7 +1,7 @@
 //! `brisk bench run` and `brisk bench schema`.
 
 use super::course::Course;
-use super::model::{Arrivals, Scenario, Stage};
+use super::model::{Arrivals, Scenario, Stage, User};
 use super::report::{Beginning, Report};
 use super::{keys, read, replay, run};
 use crate::client::Url;
@@ -101,6 +101,12 @@ struct CommandLine {
     /// Ask through this HTTP proxy: https and HTTP/2 by CONNECT
     #[arg(short = 'x', long, value_name = "[NAME:PASSWORD@]HOST:PORT", value_parser = Proxy::parse)]
     proxy: Option<Proxy>,
+    /// Only steps with one of these tags
+    #[arg(long, value_name = "TAG,TAG...", value_delimiter = ',')]
+    tags: Vec<String>,
+    /// No steps with one of these tags
+    #[arg(long, value_name = "TAG,TAG...", value_delimiter = ',')]
+    exclude_tags: Vec<String>,
     /// Read the file, say what is wrong with it, and do nothing
     #[arg(long)]
     check: bool,
@@ -124,6 +130,7 @@ impl CommandLine {
             proxy: self.proxy,
         };
         instead.put(&mut scenario)?;
+        scenario.choose(&self.tags, &self.exclude_tags)?;
         needs_target(&scenario)?;
         let threads = self.threads.unwrap_or_else(system::half_of_the_cpus);
         Ok(Args { command, scenario, threads, outputs: self.outputs, check: self.check })
@@ -203,6 +210,16 @@ impl Instead {
     /// Who is there or arrives, and for how long.
     fn put_load(&self, scenario: &mut Scenario) -> Result<(), String> {
         let length = self.duration.unwrap_or(scenario.length());
+        if self.rate.is_some()
+            || self.users.is_some()
+            || self.duration.is_some() && scenario.arrivals.is_none()
+        {
+            let users = scenario.users_max();
+            scenario.users.iter_mut().for_each(|user| user.stages.clear());
+            if scenario.stages.is_empty() && scenario.arrivals.is_none() {
+                scenario.stages = vec![Stage { users, over: Duration::ZERO, hold: length }];
+            }
+        }
         if let Some(rate) = self.rate {
             let usual = Arrivals {
                 distribution: Distribution::Constant,
@@ -213,12 +230,8 @@ impl Instead {
             scenario.arrivals =
                 Some(Arrivals { schedule: Schedule::new([(rate.within(Some(length)), length)]), ..old });
             scenario.stages = Vec::new();
-            scenario.iterations = scenario.iterations.or(Some(1));
         } else if self.users.is_some() {
-            if scenario.arrivals.take().is_some() {
-                // Once was for those who arrive.
-                scenario.iterations = None;
-            }
+            scenario.arrivals = None;
             let users = self.users.unwrap_or(1);
             scenario.stages = vec![Stage { users, over: Duration::ZERO, hold: length }];
         } else if self.duration.is_some() && scenario.arrivals.is_some() {
@@ -242,7 +255,7 @@ impl Instead {
 /// Paths mean nothing without a target.
 fn needs_target(scenario: &Scenario) -> Result<(), String> {
     let none = |_: &str| Some(String::new());
-    let mut steps = scenario.users.iter().flat_map(|user| user.start.iter().chain(&user.steps));
+    let mut steps = scenario.users.iter().flat_map(User::all_steps);
     let path = steps.find(|step| {
         step.url
             .fill(super::model::Escape::None, &none)

@@ -12,9 +12,17 @@ pub struct Table {
 impl Table {
     /// Reads a file's text. The error begins with the line's number.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::read(text, None, ',')
+    }
+
+    /// The same of values that `delimiter` stands between; with names of columns the first line is a row.
+    pub fn read(text: &str, columns: Option<&[String]>, delimiter: char) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut records = records(text)?.into_iter();
-        let (_, columns) = records.next().ok_or("1: the file is empty: the first line names the columns")?;
+        let mut records = records(text, delimiter)?.into_iter();
+        let columns = match columns {
+            Some(names) => names.to_vec(),
+            None => records.next().ok_or("1: the file is empty: the first line names the columns")?.1,
+        };
         let mut rows = Vec::new();
         for (line, row) in records {
             if row.len() != columns.len() {
@@ -36,7 +44,7 @@ impl Table {
 }
 
 /// Records with the lines that they begin on.
-fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
+fn records(text: &str, delimiter: char) -> Result<Vec<(usize, Vec<String>)>, String> {
     let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
     let (mut line, mut begun) = (1, 1);
     let mut chars = text.chars().peekable();
@@ -50,7 +58,7 @@ fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
             }
             '"' if quoted => quoted = false,
             '"' if field.is_empty() => quoted = true,
-            ',' if !quoted => record.push(std::mem::take(&mut field)),
+            c if c == delimiter && !quoted => record.push(std::mem::take(&mut field)),
             '\r' if !quoted && chars.peek() == Some(&'\n') => {}
             '\n' if !quoted => {
                 if !record.is_empty() || !field.is_empty() {
@@ -82,6 +90,9 @@ mod tests {
         assert_eq!(table.rows.len(), 2);
         assert_eq!((table.value(0, "pass"), table.value(3, "user")), (Some("a,\"b\"\nc"), Some("bob")));
         assert_eq!(table.value(0, "x"), None);
+        let names = ["a".to_owned(), "b".to_owned()];
+        let plain = Table::read("1;2\n3;\"4;5\"\n", Some(&names), ';').unwrap();
+        assert_eq!((plain.value(0, "a"), plain.value(1, "b")), (Some("1"), Some("4;5")));
         for (text, line) in [("", "1:"), ("a,b\n", "2:"), ("a,b\n1,2\n3\n", "3:"), ("a\n\"x", "2:")] {
             assert!(Table::parse(text).unwrap_err().starts_with(line), "{text:?}");
         }

@@ -54,6 +54,8 @@ pub enum Kind {
     Think,
     /// What must hold in the end, in several texts.
     Thresholds,
+    /// One text, or several.
+    Texts,
     /// Names with texts.
     Table,
     /// Names of header fields with their values.
@@ -92,12 +94,8 @@ const fn key(scope: Scope, name: &'static str, kind: Kind, doc: &'static str) ->
 }
 
 /// Keys that must be there.
-const REQUIRED: &[(Scope, &[&str])] = &[
-    (Scope::User, &["step"]),
-    (Scope::Data, &["name", "file"]),
-    (Scope::Step, &["request"]),
-    (Scope::Replay, &["log"]),
-];
+const REQUIRED: &[(Scope, &[&str])] =
+    &[(Scope::User, &["step"]), (Scope::Data, &["name", "file"]), (Scope::Replay, &["log"])];
 
 /// Keys that do not stand beside each other.
 pub const APART: &[(Scope, &str, &str)] = &[
@@ -107,7 +105,7 @@ pub const APART: &[(Scope, &str, &str)] = &[
     (Scope::Root, "replay", "user"),
     (Scope::Root, "replay", "arrivals"),
     (Scope::Root, "arrivals", "users"),
-    (Scope::Stage, "users", "rate"),
+    (Scope::Step, "request", "step"),
     (Scope::Step, "body", "json"),
     (Scope::Step, "body", "form"),
     (Scope::Step, "body", "upload"),
@@ -188,9 +186,28 @@ pub const KEYS: &[Key] = &[
     key(Scope::Stage, "hold", Kind::Time, "length of the plateau behind it [0s]"),
     key(Scope::Data, "name", Kind::Text, "values are {{name.column}}"),
     key(Scope::Data, "file", Kind::Text, "CSV; its first line names the columns; relative to this file"),
+    key(
+        Scope::Data,
+        "columns",
+        Kind::Texts,
+        "names of the columns, where the file's first line is a row already",
+    ),
+    key(Scope::Data, "delimiter", Kind::Text, "what stands between values [,]"),
     key(Scope::Data, "random", Kind::Bool, "a random row per round, not the next one [false]"),
     key(Scope::User, "name", Kind::Text, "name of this kind"),
     key(Scope::User, "weight", Kind::Count(WEIGHT_MAX), "share among all users [1]"),
+    key(
+        Scope::User,
+        "stage",
+        Kind::Inners(Scope::Stage),
+        "how many of this kind there are when, in place of the file's; all kinds have it, or none",
+    ),
+    key(
+        Scope::User,
+        "iterations",
+        Kind::Count(i64::MAX as u64),
+        "rounds after which one of this kind is done [the file's]",
+    ),
     key(Scope::User, "think", Kind::Think, "pause after each step: 1s, 1s..3s, exp:2s [none]"),
     key(
         Scope::User,
@@ -201,6 +218,24 @@ pub const KEYS: &[Key] = &[
     key(Scope::User, "start", Kind::Inners(Scope::Step), "steps taken once, when the user comes"),
     key(Scope::User, "step", Kind::Inners(Scope::Step), "steps taken again and again"),
     key(Scope::Step, "name", Kind::Text, "name in reports [the request]"),
+    key(
+        Scope::Step,
+        "tags",
+        Kind::Texts,
+        "steps with the same tag are also summed up together; --tags chooses by them",
+    ),
+    key(
+        Scope::Step,
+        "step",
+        Kind::Inners(Scope::Step),
+        "in place of a request: a block of steps, which are taken in order, as often as the block says; its name is their group",
+    ),
+    key(
+        Scope::Step,
+        "order",
+        Kind::One(&["in turn", "random"]),
+        "of a block; random: one of its steps each time, drawn by weight [in turn]",
+    ),
     key(Scope::Step, "group", Kind::Text, "steps of one group are also summed up together"),
     key(Scope::Step, "weight", Kind::Count(WEIGHT_MAX), "share among steps that are drawn [1]"),
     key(Scope::Step, "repeat", Kind::Count(REPEAT_MAX), "taken so many times, one after the other [1]"),
@@ -211,6 +246,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "taken only if values of the user are these: { role = \"admin\" }; one that is not saved yet is empty",
     ),
+    key(Scope::Step, "unless", Kind::Table, "left out if values of the user are these: { role = \"guest\" }"),
     key(
         Scope::Step,
         "request",
@@ -236,14 +272,21 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         Scope::Step,
+        "otherwise",
+        Kind::Table,
+        "what values to remember are where the answer has none; without it the step fails",
+    ),
+    key(
+        Scope::Step,
         "check",
         Kind::Inner(Scope::Check),
         "what the answer must be like; a status of 400 and more fails unless it is asked for",
     ),
     key(Scope::Step, "think", Kind::Think, "pause after this step"),
     key(Scope::Check, "status", Kind::Statuses, "status, or one of several"),
-    key(Scope::Check, "contains", Kind::Template, "the body holds this text"),
-    key(Scope::Check, "matches", Kind::Text, "the body matches this regular expression"),
+    key(Scope::Check, "contains", Kind::Texts, "the body holds this text, or all of these"),
+    key(Scope::Check, "lacks", Kind::Texts, "the body holds none of these texts"),
+    key(Scope::Check, "matches", Kind::Texts, "the body matches this regular expression, or all of these"),
     key(Scope::Check, "equal", Kind::Equals, "values are these: \"json:$.ok\" = \"true\""),
     key(Scope::Check, "within", Kind::Time, "it takes no longer"),
     key(
@@ -300,6 +343,7 @@ pub fn schema() -> Value {
     if let Some(stages) = schema.get_mut("properties").and_then(|properties| properties.get_mut("stage")) {
         stages["contains"] = somebody;
     }
+    schema.insert("$defs".to_owned(), json!({ "step": object(Scope::Step) }));
     schema.insert("title".to_owned(), json!("A scenario for brisk bench run"));
     Value::Object(schema)
 }
@@ -321,6 +365,9 @@ fn object(scope: Scope) -> Map<String, Value> {
     }
     if scope == Scope::Stage {
         map.insert("anyOf".to_owned(), json!([{ "required": ["users"] }, { "required": ["rate"] }]));
+    }
+    if scope == Scope::Step {
+        map.insert("anyOf".to_owned(), json!([{ "required": ["request"] }, { "required": ["step"] }]));
     }
     let apart = APART.iter().filter(|(of, ..)| *of == scope);
     let apart: Vec<Value> = apart.map(|(_, one, other)| json!({ "required": [one, other] })).collect();
@@ -349,6 +396,10 @@ fn type_of(kind: Kind) -> Map<String, Value> {
             let place = r"(/|\{\{|https?://)";
             let pattern = format!(r"^\s*([A-Z]+\s+{place}[^\r\n\u0000]*|{place}\S*\s*)$");
             json!({ "type": "string", "pattern": pattern })
+        }
+        Kind::Texts => {
+            let texts = json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 });
+            json!({ "anyOf": [{ "type": "string" }, texts] })
         }
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Count(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
@@ -384,6 +435,10 @@ fn type_of(kind: Kind) -> Map<String, Value> {
         Kind::Any => json!({}),
         Kind::One(values) => json!({ "enum": values }),
         Kind::Inner(scope) => Value::Object(object(scope)),
+        // Steps may hold steps.
+        Kind::Inners(Scope::Step) => {
+            json!({ "type": "array", "items": { "$ref": "#/$defs/step" }, "minItems": 1 })
+        }
         Kind::Inners(scope) => json!({ "type": "array", "items": object(scope), "minItems": 1 }),
     };
     match value {
@@ -403,9 +458,11 @@ mod tests {
             assert!(text.contains(&format!("\"{}\"", key.name)), "{}", key.name);
         }
         assert_eq!(
-            schema()["properties"]["user"]["items"]["properties"]["step"]["items"]["properties"]["check"]["type"],
-            "object"
+            schema()["properties"]["user"]["items"]["properties"]["step"]["items"]["$ref"],
+            "#/$defs/step"
         );
+        assert_eq!(schema()["$defs"]["step"]["properties"]["check"]["type"], "object");
+        assert_eq!(schema()["$defs"]["step"]["properties"]["step"]["items"]["$ref"], "#/$defs/step");
     }
 
     #[test]

@@ -27,3 +27,4 @@ pub mod template;
 #[cfg(test)]
 mod tests;
 pub mod threshold;
+mod values;

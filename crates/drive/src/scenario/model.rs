@@ -51,12 +51,39 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Leaves only steps with one of the tags `only`, if there are any, and none with one of `without`. The error says what is left.
+    pub fn choose(&mut self, only: &[String], without: &[String]) -> Result<(), String> {
+        if only.is_empty() && without.is_empty() {
+            return Ok(());
+        }
+        let known =
+            |tag: &String| self.users.iter().flat_map(User::all_steps).any(|step| step.tags.contains(tag));
+        if let Some(tag) = only.iter().chain(without).find(|tag| !known(tag)) {
+            return Err(format!("no step has the tag \"{tag}\""));
+        }
+        for user in &mut self.users {
+            let is_chosen = |step: &Step| {
+                (only.is_empty() || step.tags.iter().any(|tag| only.contains(tag)))
+                    && !step.tags.iter().any(|tag| without.contains(tag))
+            };
+            let (start, steps) = (&user.start, &user.steps);
+            keep(&mut user.start_acts, &|at| is_chosen(&start[at]));
+            keep(&mut user.acts, &|at| is_chosen(&steps[at]));
+        }
+        self.users.retain(|user| !user.acts.is_empty());
+        if self.users.is_empty() {
+            Err("no step is left: see --tags and --exclude-tags".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
     /// How long it takes at most.
     pub fn length(&self) -> Duration {
-        match &self.arrivals {
-            Some(arrivals) => arrivals.schedule.length(),
-            None => self.stages.iter().map(|stage| stage.over + stage.hold).sum(),
-        }
+        let sum = |stages: &[Stage]| stages.iter().map(|stage| stage.over + stage.hold).sum::<Duration>();
+        let arrivals = self.arrivals.as_ref().map_or(Duration::ZERO, |arrivals| arrivals.schedule.length());
+        let own = self.users.iter().map(|user| sum(&user.stages)).max().unwrap_or_default();
+        arrivals.max(own).max(sum(&self.stages))
     }
 
     /// What was asked for, as names and values for people.
@@ -79,8 +106,12 @@ impl Scenario {
                     format!("{count:.0} users within {length:?}, {how}; {users_max} at a time at most"),
                 );
             }
-            for Stage { users, over, hold } in &self.stages {
-                row("stage", format!("{users} users, reached in {over:?}, held for {hold:?}"));
+            let mut stage = |name: &str, Stage { users, over, hold }: &Stage| {
+                row(name, format!("{users} users, reached in {over:?}, held for {hold:?}"));
+            };
+            self.stages.iter().for_each(|each| stage("stage", each));
+            for user in &self.users {
+                user.stages.iter().for_each(|each| stage(&format!("stage of {}", user.name), each));
             }
             if let Some(iterations) = self.iterations {
                 row("iterations", iterations.to_string());
@@ -108,31 +139,66 @@ impl Scenario {
 
     /// The most users at a time.
     pub fn users_max(&self) -> usize {
-        match &self.arrivals {
-            Some(arrivals) => arrivals.users_max,
-            None => self.stages.iter().map(|stage| stage.users).max().unwrap_or(0),
+        self.arrivals.as_ref().map_or(0, |arrivals| arrivals.users_max) + self.present_max()
+    }
+
+    /// The most users at a time who do not arrive, but are there. With stages of their own, kinds are numbered one behind the other.
+    pub fn present_max(&self) -> usize {
+        if self.has_own_stages() {
+            self.users.iter().map(|user| most(&user.stages)).sum()
+        } else {
+            most(&self.stages)
         }
+    }
+
+    /// Whether kinds of users come and go each by itself.
+    pub fn has_own_stages(&self) -> bool {
+        self.users.iter().any(|user| !user.stages.is_empty())
+    }
+
+    /// The kind of the user of this number, where kinds have stages of their own, and the place within that kind.
+    pub fn own_place(&self, number: usize) -> Option<(usize, usize)> {
+        let mut left = number;
+        for (kind, user) in self.users.iter().enumerate() {
+            match left.checked_sub(most(&user.stages)) {
+                Some(rest) => left = rest,
+                None => return Some((kind, left)),
+            }
+        }
+        None
     }
 
     /// When the user of this number (from 0) is there: from, to.
     pub fn presence(&self, number: usize) -> Vec<(Duration, Duration)> {
-        let mut spans = Vec::new();
-        let (mut now, mut before, mut since) = (Duration::ZERO, 0, None);
-        for stage in &self.stages {
-            let (from, to) = (before.min(stage.users), before.max(stage.users));
-            // In a ramp users come and go one by one, evenly.
-            let step = |place: usize| stage.over.mul_f64(place as f64 / (to - from).max(1) as f64);
-            if stage.users > before && (from..to).contains(&number) {
-                since = Some(now + step(number - from));
-            } else if stage.users < before && (from..to).contains(&number) {
-                spans.extend(since.take().map(|since| (since, now + step(to - number))));
-            }
-            now += stage.over + stage.hold;
-            before = stage.users;
+        match self.own_place(number) {
+            Some((kind, place)) => presence(&self.users[kind].stages, place),
+            None => presence(&self.stages, number),
         }
-        spans.extend(since.map(|since| (since, now)));
-        spans
     }
+}
+
+fn most(stages: &[Stage]) -> usize {
+    stages.iter().map(|stage| stage.users).max().unwrap_or(0)
+}
+
+/// When the user of this number is there, of as many as the stages say.
+fn presence(stages: &[Stage], number: usize) -> Vec<(Duration, Duration)> {
+    let mut spans = Vec::new();
+    let (mut now, mut before, mut since) = (Duration::ZERO, 0, None);
+    for stage in stages {
+        let (from, to) = (before.min(stage.users), before.max(stage.users));
+        // In a ramp users come and go one by one, evenly.
+        let step = |place: usize| stage.over.mul_f64(place as f64 / (to - from).max(1) as f64);
+        if stage.users > before && (from..to).contains(&number) {
+            since = Some(now + step(number - from));
+        } else if stage.users < before && (from..to).contains(&number) {
+            spans.extend(since.take().map(|since| (since, now + step(to - number))));
+        }
+        now += stage.over + stage.hold;
+        before = stage.users;
+    }
+    spans.extend(since.map(|since| (since, now)));
+    spans
 }
 
 /// How users arrive.
@@ -179,10 +245,87 @@ pub struct User {
     pub think: Option<Think>,
     /// Steps are drawn by their weights, one per round, not taken in order.
     pub random: bool,
-    /// Taken once, when the user comes.
+    /// All requests that are made once, when the user comes.
     pub start: Vec<Step>,
-    /// Taken again and again.
+    /// In which order.
+    pub start_acts: Vec<Act>,
+    /// All requests that are made again and again.
     pub steps: Vec<Step>,
+    /// In which order.
+    pub acts: Vec<Act>,
+    /// How many of this kind there are when; empty: as the scenario says.
+    pub stages: Vec<Stage>,
+    /// Rounds after which one of this kind is done; `None`: as the scenario says.
+    pub iterations: Option<u64>,
+}
+
+impl User {
+    /// All of its requests.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.start.iter().chain(&self.steps)
+    }
+
+    /// All of its blocks, those inside of others included.
+    pub fn blocks(&self) -> Vec<&Block> {
+        fn add<'a>(acts: &'a [Act], found: &mut Vec<&'a Block>) {
+            for act in acts {
+                if let Act::Block(block) = act {
+                    found.push(block);
+                    add(&block.acts, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        add(&self.start_acts, &mut found);
+        add(&self.acts, &mut found);
+        found
+    }
+}
+
+/// What a user does next.
+#[derive(Debug)]
+pub enum Act {
+    /// The step of this place in the list.
+    Step(usize),
+    /// Several, as one.
+    Block(Block),
+}
+
+/// Leaves only acts with steps that are chosen.
+fn keep(acts: &mut Vec<Act>, is_chosen: &dyn Fn(usize) -> bool) {
+    acts.retain_mut(|act| match act {
+        Act::Step(at) => is_chosen(*at),
+        Act::Block(block) => {
+            keep(&mut block.acts, is_chosen);
+            !block.acts.is_empty()
+        }
+    });
+}
+
+/// Acts that are taken, repeated or left out together.
+#[derive(Debug)]
+pub struct Block {
+    /// Whether and how often.
+    pub terms: Terms,
+    /// One of them is drawn by weight each time, not all are taken in order.
+    pub random: bool,
+    /// What it holds.
+    pub acts: Vec<Act>,
+}
+
+/// Whether and how often something is done.
+#[derive(Debug)]
+pub struct Terms {
+    /// Among those that are drawn.
+    pub weight: u32,
+    /// So many times, one after the other.
+    pub repeat: u64,
+    /// The share of times that it is done at all, from 0 to 1.
+    pub chance: f64,
+    /// Values of the user that must be these; else it is left out.
+    pub when: Vec<(String, Template)>,
+    /// It is left out where all these values of the user are these.
+    pub unless: Vec<(String, Template)>,
 }
 
 /// One request and what is done with its answer.
@@ -192,14 +335,10 @@ pub struct Step {
     pub name: String,
     /// Steps of one group are also summed up together.
     pub group: Option<String>,
-    /// Among steps that are drawn.
-    pub weight: u32,
-    /// Taken so many times, one after the other.
-    pub repeat: u64,
-    /// The share of times that it is taken at all, from 0 to 1.
-    pub chance: f64,
-    /// Values of the user that must be these; else it is left out.
-    pub when: Vec<(String, Template)>,
+    /// Steps with the same tag are also summed up together, and chosen or left out together.
+    pub tags: Vec<String>,
+    /// Whether and how often it is taken.
+    pub terms: Terms,
     /// The method.
     pub method: String,
     /// A path on the target, or a whole URL.
@@ -210,6 +349,8 @@ pub struct Step {
     pub body: Body,
     /// Values to remember.
     pub save: Vec<(String, Source)>,
+    /// What these values are where the answer has none; without it the step fails.
+    pub otherwise: Vec<(String, String)>,
     /// What the answer must be like.
     pub checks: Vec<Check>,
     /// After it.
@@ -289,6 +430,8 @@ pub enum Check {
     Status(Vec<u16>),
     /// The body holds this.
     Contains(Template),
+    /// The body does not hold this.
+    Lacks(Template),
     /// The body matches.
     Matches(regex::bytes::Regex),
     /// This value is the same.
@@ -301,7 +444,7 @@ impl Check {
     /// Where values go.
     pub fn template(&self) -> Option<&Template> {
         match self {
-            Self::Contains(text) | Self::Equal(_, text) => Some(text),
+            Self::Contains(text) | Self::Lacks(text) | Self::Equal(_, text) => Some(text),
             Self::Status(_) | Self::Matches(_) | Self::Within(_) => None,
         }
     }
@@ -342,5 +485,30 @@ mod tests {
         assert_eq!(scenario.presence(9), [(secs(9), secs(16)), (secs(21), secs(31))]);
         assert_eq!(scenario.presence(10), []);
         assert_eq!((scenario.length(), scenario.users_max()), (secs(31), 10));
+    }
+
+    #[test]
+    fn kinds_with_stages_of_their_own_come_and_go_by_themselves() {
+        let secs = Duration::from_secs;
+        let user = |users, hold| User {
+            name: String::new(),
+            weight: 1,
+            think: None,
+            random: false,
+            start: Vec::new(),
+            start_acts: Vec::new(),
+            steps: Vec::new(),
+            acts: Vec::new(),
+            stages: vec![Stage { users, over: Duration::ZERO, hold: secs(hold) }],
+            iterations: None,
+        };
+        let own = Scenario { users: vec![user(2, 5), user(3, 9)], ..Scenario::empty() };
+        assert_eq!((own.present_max(), own.length()), (5, secs(9)));
+        assert_eq!(
+            [1, 2, 4, 5].map(|number| own.own_place(number)),
+            [Some((0, 1)), Some((1, 0)), Some((1, 2)), None]
+        );
+        assert_eq!(own.presence(1), [(secs(0), secs(5))]);
+        assert_eq!(own.presence(4), [(secs(0), secs(9))]);
     }
 }

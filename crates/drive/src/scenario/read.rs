@@ -5,9 +5,10 @@ mod fields;
 mod parts;
 
 use super::keys::{self, Scope};
-use super::model::{Check, Scenario, Stage};
+use super::model::{Check, Scenario, Stage, Step, User};
 use super::tally::SESSIONS;
 use super::template::Template;
+use super::values::is_given;
 use crate::client::{Url, Version};
 use crate::limits::LENGTH_SECS_MAX;
 use brisk_load::proxy::Proxy;
@@ -139,13 +140,15 @@ impl Reader<'_> {
             self.pairs(root, "variables").into_iter().map(|(_, name, value)| (name, value)).collect();
         if let Some(arrivals) = self.arrivals(root) {
             scenario.arrivals = Some(arrivals);
-            // Who arrives does what it came for, and goes.
-            scenario.iterations = scenario.iterations.or(Some(1));
-        } else {
-            scenario.stages = self.stages(root);
+            scenario.stages = self.present_stages(root);
         }
         scenario.data = self.data(root);
         scenario.users = self.users(root);
+        if scenario.has_own_stages() {
+            self.only_own_stages(root, &scenario);
+        } else if scenario.arrivals.is_none() {
+            scenario.stages = self.stages(root);
+        }
         scenario.thresholds = self.thresholds(root);
         scenario.replay = self.replay(root);
         self.whole(root, &scenario);
@@ -186,10 +189,10 @@ impl Reader<'_> {
             else {
                 continue;
             };
-            let steps = scenario.users.iter().flat_map(|user| user.start.iter().chain(&user.steps));
-            if scenario.replay.is_none()
-                && !steps.into_iter().any(|step| step.name == *of || step.group.as_ref() == Some(of))
-            {
+            let mut steps = scenario.users.iter().flat_map(User::all_steps);
+            let is_of =
+                |step: &Step| step.name == *of || step.group.as_ref() == Some(of) || step.tags.contains(of);
+            if scenario.replay.is_none() && !steps.any(is_of) {
                 let list = find(root, "thresholds").and_then(|value| value.get_ref().as_array());
                 let text = threshold.to_string();
                 let item = list
@@ -197,7 +200,7 @@ impl Reader<'_> {
                 self.fault(
                     item.map_or(0..0, Spanned::span),
                     format!("no step and no group is called \"{of}\""),
-                    "use the name of a step or group",
+                    "use the name of a step, group or tag",
                 );
             }
         }
@@ -212,7 +215,10 @@ impl Reader<'_> {
         }
         let nodes = list("user");
         for (at, user) in scenario.users.iter().enumerate() {
-            let steps = || user.start.iter().chain(&user.steps);
+            let steps = || user.all_steps();
+            let blocks = user.blocks();
+            let terms = || steps().map(|step| &step.terms).chain(blocks.iter().map(|block| &block.terms));
+            let conditions = || terms().flat_map(|terms| terms.when.iter().chain(&terms.unless));
             let known = |name: &str| {
                 let (table, column) = name.split_once('.').unwrap_or(("", name));
                 scenario.variables.iter().any(|(have, _)| have == name)
@@ -220,16 +226,16 @@ impl Reader<'_> {
                     || scenario.data.iter().any(|data| {
                         data.name == table && data.table.columns.iter().any(|have| have == column)
                     })
-                    || matches!(name, "user.number" | "user.round" | "random")
+                    || is_given(name)
             };
             let all = scenario.headers.iter().map(|(_, value)| value);
             let own = steps().flat_map(|step| {
                 let headers = step.headers.iter().map(|(_, value)| value);
                 let checks = step.checks.iter().filter_map(Check::template);
-                let wanted = step.when.iter().map(|(_, value)| value);
-                headers.chain([&step.url]).chain(step.body.templates()).chain(checks).chain(wanted)
+                headers.chain([&step.url]).chain(step.body.templates()).chain(checks)
             });
-            let asked = steps().flat_map(|step| step.when.iter().map(|(name, _)| name.as_str()));
+            let own = own.chain(conditions().map(|(_, value)| value));
+            let asked = conditions().map(|(name, _)| name.as_str());
             let mut missing: Vec<&str> =
                 all.chain(own).flat_map(Template::names).chain(asked).filter(|name| !known(name)).collect();
             missing.sort_unstable();
@@ -244,6 +250,33 @@ impl Reader<'_> {
                     help,
                 );
             }
+        }
+    }
+
+    /// Where kinds of users come and go each by itself, nothing else says how many there are.
+    fn only_own_stages(&mut self, root: Node<'_>, scenario: &Scenario) {
+        for name in ["users", "ramp", "duration", "stage", "arrivals"] {
+            if let Some(value) = find(root, name) {
+                let help = "leave it out, or the stages of kinds of users";
+                self.fault(
+                    value.span(),
+                    format!("\"{name}\" has no meaning beside stages of [[user]]"),
+                    help,
+                );
+            }
+        }
+        if let Some(user) = scenario.users.iter().find(|user| user.stages.is_empty()) {
+            let span = find(root, "user").map_or(0..0, Spanned::span);
+            let text = format!("user \"{}\" has no stages, and others have", user.name);
+            self.fault(
+                span.start..span.start,
+                text,
+                "write [[user.stage]] for all kinds of users, or for none",
+            );
+        } else if scenario.length().is_zero() || scenario.present_max() == 0 {
+            let span = find(root, "user").map_or(0..0, Spanned::span);
+            let help = "write users = 50 and hold = \"1m\" in one of them";
+            self.fault(span.start..span.start, "stages without a user, or without time", help);
         }
     }
 

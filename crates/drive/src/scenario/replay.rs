@@ -265,7 +265,7 @@ impl Player {
         let mut tally = self.tally.borrow_mut();
         // A log of a large site has more paths than a report has room for.
         let known = tally.steps.len() < STEPS_MAX || tally.steps.iter().any(|(have, _)| have == path);
-        tally.add(if known { path } else { "(others)" }, None, &taken);
+        tally.took(if known { path } else { "(others)" }, None, &taken);
         self.course.record(path, &taken);
     }
 }

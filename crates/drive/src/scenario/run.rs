@@ -1,10 +1,12 @@
 //! Users at work. Each is a task with connections and cookies of its own; threads share nothing but counters.
 
+mod ask;
+
 use super::course::{Course, Taken, UnderWay, Wrong, count};
-use super::model::{Arrivals, Check, Escape, Scenario, Step, User};
+use super::model::{Act, Arrivals, Escape, Scenario, Step, Terms, User};
 use super::tally::{Sessions, Tally};
-use crate::client::{Client, Common, Exchange, Fields, Options, Request, Url, block_on, decode};
-use crate::limits::{BODY_BYTES_MAX, SCENARIO_REDIRECTS_MAX};
+use crate::client::{Client, Common, Options, block_on};
+use crate::limits::BODY_BYTES_MAX;
 use brisk_load::jar::Jar;
 use brisk_load::plan::Think;
 use brisk_load::rng::Rng;
@@ -12,13 +14,17 @@ use brisk_load::system;
 use brisk_net::{sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// After a failure on the wire a user waits this long: a server that is gone is not asked as fast as the machine can.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// A loop of more turns than this in which nothing is done rests between them.
+const MANY: u64 = 1000;
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -77,7 +83,7 @@ pub fn run(scenario: &Arc<Scenario>, threads: usize, course: &Arc<Course>) -> Re
         scenario: Arc::clone(scenario),
         course: Arc::clone(course),
         rows: scenario.data.iter().map(|_| AtomicUsize::new(0)).collect(),
-        kinds: if scenario.arrivals.is_none() { kinds(&scenario.users, users) } else { Vec::new() },
+        kinds: kinds_of(scenario),
     });
     course.begin();
     let threads: Vec<_> = (0..threads.min(users).max(1))
@@ -94,6 +100,15 @@ pub fn run(scenario: &Arc<Scenario>, threads: usize, course: &Arc<Course>) -> Re
         effort.add(needed);
     }
     Ok(Done { tally, elapsed: course.elapsed(), planned: scenario.length(), effort })
+}
+
+/// Which kind each user is of who is there.
+fn kinds_of(scenario: &Scenario) -> Vec<usize> {
+    let count = scenario.present_max();
+    if scenario.has_own_stages() {
+        return (0..count).filter_map(|number| Some(scenario.own_place(number)?.0)).collect();
+    }
+    kinds(&scenario.users, count)
 }
 
 /// Which kind each user is of, so that any first part of them is mixed as the weights say.
@@ -129,6 +144,7 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         common,
         tally: RefCell::default(),
         active: Cell::new(0),
+        arrived: Cell::new(0),
         under_way: RefCell::default(),
         came: RefCell::default(),
     });
@@ -145,6 +161,8 @@ struct Here {
     tally: RefCell<Tally>,
     /// Users that have not come to their end.
     active: Cell<usize>,
+    /// Of these, those who have arrived.
+    arrived: Cell<usize>,
     /// What each user waits for: the kind of user, the step's place among all of its steps, and since when.
     under_way: RefCell<BTreeMap<usize, (Place, Duration)>>,
     /// Since when the users are there who are.
@@ -157,14 +175,12 @@ type Place = (usize, bool, usize);
 impl Here {
     async fn work(self: Rc<Self>, index: usize, of: usize) {
         let Shared { scenario, course, .. } = &*self.shared;
-        match &scenario.arrivals {
-            Some(arrivals) => self.arrive(arrivals, index, of).await,
-            None => {
-                for number in (index..scenario.users_max()).step_by(of) {
-                    let kind = self.shared.kinds[number];
-                    self.come(Visitor { here: Rc::clone(&self), number, kind, arrived: None });
-                }
-            }
+        for number in (index..self.shared.kinds.len()).step_by(of) {
+            let kind = self.shared.kinds[number];
+            self.come(Visitor { here: Rc::clone(&self), number, kind, arrived: None });
+        }
+        if let Some(arrivals) = &scenario.arrivals {
+            self.arrive(arrivals, index, of).await;
         }
         let length = self.end();
         while self.active.get() > 0 && course.elapsed() < length && !system::interrupted() {
@@ -178,7 +194,7 @@ impl Here {
         }
         self.came.take().into_values().for_each(|came| self.stayed_since(came));
         if let Some(sessions) = &mut self.tally.borrow_mut().sessions {
-            sessions.unfinished = self.active.get() as u64;
+            sessions.unfinished = self.arrived.get() as u64;
         }
         let left = self.under_way.take();
         if system::interrupted() {
@@ -193,10 +209,14 @@ impl Here {
     }
 
     fn come(&self, visitor: Visitor) {
+        let arrived = usize::from(visitor.arrived.is_some());
         self.active.set(self.active.get() + 1);
+        self.arrived.set(self.arrived.get() + arrived);
         spawn(async move {
             visitor.visits().await;
-            visitor.here.active.set(visitor.here.active.get() - 1);
+            let here = &visitor.here;
+            here.active.set(here.active.get() - 1);
+            here.arrived.set(here.arrived.get() - arrived);
         });
     }
 
@@ -206,7 +226,8 @@ impl Here {
         self.tally.borrow_mut().sessions = Some(Sessions::default());
         let most = (arrivals.users_max / of).max(1);
         let mut given = vec![0; scenario.users.len()];
-        let mut number = index;
+        // Those who are there have the first numbers.
+        let mut number = self.shared.kinds.len() + index;
         for due in arrivals.schedule.of_thread(arrivals.distribution, index, of) {
             // The loop's clock counts milliseconds.
             while let Some(left) = due.checked_sub(course.elapsed()).filter(|left| !left.is_zero()) {
@@ -221,7 +242,7 @@ impl Here {
             let late = course.elapsed().saturating_sub(due);
             course.noticed(late);
             let kind = next_kind(&scenario.users, &mut given);
-            if self.active.get() >= most {
+            if self.arrived.get() >= most {
                 course.unsent(1);
             } else {
                 self.come(Visitor {
@@ -253,8 +274,8 @@ impl Here {
     }
 
     /// A user waited in vain, or could do nothing else. Those who arrive come whatever becomes of others: their failures are counted.
-    fn lost(&self, from: Duration, to: Duration) {
-        if self.shared.scenario.arrivals.is_some() {
+    fn lost(&self, user: usize, from: Duration, to: Duration) {
+        if user >= self.shared.kinds.len() {
             return;
         }
         self.tally.borrow_mut().lost += self.within(to).saturating_sub(from);
@@ -267,9 +288,9 @@ impl Here {
 
     fn count(&self, step: &Step, taken: &Taken) {
         if taken.wrong.as_ref().is_some_and(Wrong::is_lost) {
-            self.lost(taken.sent, taken.done);
+            self.lost(taken.user, taken.sent, taken.done);
         }
-        self.tally.borrow_mut().add(&step.name, step.group.as_deref(), taken);
+        self.tally.borrow_mut().add(step, taken);
         self.shared.course.record(&step.name, taken);
     }
 
@@ -309,6 +330,25 @@ struct Mind {
     arrived: Option<Arrived>,
     /// The first failure.
     failed: Option<String>,
+}
+
+/// What a user goes through: the steps at the start, or a round.
+#[derive(Clone, Copy)]
+struct Walk<'a> {
+    user: &'a User,
+    is_start: bool,
+    /// When the user must go.
+    until: Duration,
+}
+
+impl Walk<'_> {
+    fn terms<'s>(&'s self, act: &'s Act) -> &'s Terms {
+        match act {
+            Act::Block(block) => &block.terms,
+            Act::Step(at) if self.is_start => &self.user.start[*at].terms,
+            Act::Step(at) => &self.user.steps[*at].terms,
+        }
+    }
 }
 
 /// An answer that was good, or what was wrong with it.
@@ -385,27 +425,25 @@ impl Visitor {
 
     /// The steps at the start, and the rounds; true when all are done.
     async fn rounds(&self, user: &User, until: Duration, mind: &mut Mind) -> bool {
-        let (scenario, kind) = (self.scenario(), self.kind);
+        // Who arrives does what it came for, and goes.
+        let usual = if self.arrived.is_some() { 1 } else { u64::MAX };
+        let rounds = user.iterations.or(self.scenario().iterations).unwrap_or(usual);
         self.draw_rows(mind);
-        for at in 0..user.start.len() {
-            self.take_all((kind, true, at), user, until, mind).await;
-        }
-        let rounds = scenario.iterations.unwrap_or(u64::MAX);
+        let start = Walk { user, is_start: true, until };
+        self.all(&start, &user.start_acts, mind).await;
+        let round = Walk { is_start: false, ..start };
         while mind.round < rounds {
             let taken = mind.taken;
             if mind.round > 0 {
                 self.draw_rows(mind);
             }
-            if user.random {
-                let at = drawn(&user.steps, &mut mind.rng);
-                self.take_all((kind, false, at), user, until, mind).await;
+            let goes_on = if user.random {
+                self.one(&round, &user.acts, mind).await
             } else {
-                for at in 0..user.steps.len() {
-                    if self.must_go(until) {
-                        return false;
-                    }
-                    self.take_all((kind, false, at), user, until, mind).await;
-                }
+                self.all(&round, &user.acts, mind).await
+            };
+            if !goes_on {
+                return false;
             }
             if mind.taken == taken {
                 // Nothing was to be done: a round that takes no time would have no end.
@@ -414,6 +452,63 @@ impl Visitor {
             mind.round += 1;
             if self.must_go(until) {
                 return false;
+            }
+        }
+        true
+    }
+
+    /// All acts in their order; false: the user must go.
+    async fn all(&self, course: &Walk<'_>, acts: &[Act], mind: &mut Mind) -> bool {
+        for act in acts {
+            if self.must_go(course.until) || !self.act(course, act, mind).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// One of the acts, drawn by their weights; false: the user must go.
+    async fn one(&self, course: &Walk<'_>, acts: &[Act], mind: &mut Mind) -> bool {
+        let weight = |act: &Act| course.terms(act).weight as usize;
+        let mut left = mind.rng.below(acts.iter().map(weight).sum::<usize>().max(1));
+        for act in acts {
+            match left.checked_sub(weight(act)) {
+                Some(rest) => left = rest,
+                None => return self.act(course, act, mind).await,
+            }
+        }
+        true
+    }
+
+    /// An act as often as it is to be done, if it is; false: the user must go.
+    async fn act(&self, course: &Walk<'_>, act: &Act, mind: &mut Mind) -> bool {
+        let terms = course.terms(act);
+        for _ in 0..terms.repeat {
+            let taken = mind.taken;
+            if self.applies(terms, mind) {
+                match act {
+                    Act::Step(at) => self.take(course, *at, mind).await,
+                    // Blocks may hold blocks: only those need memory of their own.
+                    Act::Block(block) => {
+                        let inner: Pin<Box<dyn Future<Output = bool> + '_>> = if block.random {
+                            Box::pin(self.one(course, &block.acts, mind))
+                        } else {
+                            Box::pin(self.all(course, &block.acts, mind))
+                        };
+                        if !inner.await {
+                            return false;
+                        }
+                    }
+                }
+            } else if terms.chance >= 1.0 {
+                // Nothing changes before something is done.
+                return true;
+            }
+            if self.must_go(course.until) {
+                return false;
+            }
+            if mind.taken == taken && terms.repeat > MANY {
+                sleep(Duration::from_millis(1)).await;
             }
         }
         true
@@ -429,35 +524,24 @@ impl Visitor {
         }
     }
 
-    /// A step as often as it is to be taken, if it is.
-    async fn take_all(&self, place: Place, user: &User, until: Duration, mind: &mut Mind) {
-        for _ in 0..self.here.step(place).repeat {
-            if self.applies(self.here.step(place), mind) {
-                self.take(place, user, mind).await;
-            }
-            if self.must_go(until) {
-                return;
-            }
-        }
-    }
-
-    /// Whether a step is to be taken now: by its chance, and by what the user knows.
-    fn applies(&self, step: &Step, mind: &mut Mind) -> bool {
-        if step.chance < 1.0 && mind.rng.unit() >= step.chance {
+    /// Whether something is to be done now: by its chance, and by what the user knows.
+    fn applies(&self, terms: &Terms, mind: &mut Mind) -> bool {
+        if terms.chance < 1.0 && mind.rng.unit() >= terms.chance {
             return false;
         }
         let has = |(name, want): &(String, super::template::Template)| {
             let want = want.fill(Escape::None, &|name| self.value(mind, name)).unwrap_or_default();
             self.value(mind, name).unwrap_or_default() == want
         };
-        step.when.iter().all(has)
+        terms.when.iter().all(has) && (terms.unless.is_empty() || !terms.unless.iter().all(has))
     }
 
     /// One step, and the pause after it.
-    async fn take(&self, place: Place, user: &User, mind: &mut Mind) {
+    async fn take(&self, course: &Walk<'_>, at: usize, mind: &mut Mind) {
         if self.here.is_over() {
             return;
         }
+        let (place, user) = ((self.kind, course.is_start, at), course.user);
         let step = self.here.step(place);
         mind.taken += 1;
         let sent = self.elapsed();
@@ -481,158 +565,11 @@ impl Visitor {
         // Nothing came, or nothing could be sent.
         let is_lost = taken.status == 0;
         let pause = if is_lost { think.max(AFTER_FAILURE) } else { think };
-        self.here.lost(taken.done + think, taken.done + pause);
+        self.here.lost(self.number, taken.done + think, taken.done + pause);
         if !pause.is_zero() {
             sleep(pause).await;
         }
     }
-
-    /// Asks and judges.
-    async fn ask(&self, step: &Step, mind: &mut Mind, taken: &mut Taken) -> Judged {
-        let began = Instant::now();
-        let mut request = self.request(step, mind).map_err(Wrong::check)?;
-        for _ in 0..=SCENARIO_REDIRECTS_MAX {
-            let asked = self.elapsed();
-            taken.status = 0;
-            let exchange = mind.client.exchange(&request.with_cookies(&mind.jar)).await;
-            let exchange = exchange.map_err(|failure| Wrong::from(&failure))?;
-            self.here.shared.course.responses.fetch_add(1, Ordering::Relaxed);
-            taken.saw(&exchange, asked);
-            exchange.fill(&mut mind.jar, &request);
-            let next =
-                exchange.fields.get("location").filter(|_| matches!(exchange.status, 301..=303 | 307 | 308));
-            if self.scenario().redirects
-                && !wants_redirect(step)
-                && let Some(url) = next.and_then(|location| request.url.join(location))
-            {
-                if exchange.status < 307 && request.method != "HEAD" {
-                    "GET".clone_into(&mut request.method);
-                    request.body = Vec::new();
-                }
-                request.url = url;
-                continue;
-            }
-            taken.bytes = exchange.body_bytes;
-            if exchange.status >= 400 && !asks_for_status(step) {
-                return Err(Wrong::refused(exchange.status));
-            }
-            return self.judge(step, mind, &exchange, began).map_err(Wrong::check);
-        }
-        Err(Wrong::check("too many redirects"))
-    }
-
-    fn request(&self, step: &Step, mind: &Mind) -> Result<Request, String> {
-        let scenario = self.scenario();
-        let value = |name: &str| self.value(mind, name);
-        let fill = |template: &super::template::Template, escape| {
-            template.fill(escape, &value).map_err(|name| format!("no value for {{{{{name}}}}}"))
-        };
-        let text = fill(&step.url, Escape::None)?;
-        let url = match &scenario.target {
-            Some(target) => target.join(&text).ok_or_else(|| format!("bad URL {text}"))?,
-            None => Url::parse(&text).map_err(|_| format!("bad URL {text}"))?,
-        };
-        let missing = |name: String| format!("no value for {{{{{name}}}}}");
-        let (body, kind) = step.body.fill(&value).map_err(missing)?;
-        let mut fields = Fields::default();
-        if let Some(kind) = kind {
-            fields.push("Content-Type", kind);
-        }
-        for (name, template) in step.headers.iter().chain(&scenario.headers) {
-            if fields.get(name).is_none() {
-                fields.push(name, fill(template, Escape::None)?);
-            }
-        }
-        for (name, value) in
-            [("User-Agent", "brisk"), ("Accept", "*/*"), ("Accept-Encoding", decode::ACCEPT_ENCODING)]
-        {
-            if fields.get(name).is_none() {
-                fields.push(name, value);
-            }
-        }
-        let request = Request { method: step.method.clone(), url, fields, body };
-        match request.fault() {
-            Some(fault) => Err(fault),
-            None => Ok(request),
-        }
-    }
-
-    fn value(&self, mind: &Mind, name: &str) -> Option<String> {
-        if let Some(value) = mind.values.get(name) {
-            return Some(value.clone());
-        }
-        match name {
-            "user.number" => return Some(self.number.to_string()),
-            "user.round" => return Some(mind.round.to_string()),
-            "random" => return Some((Rng::from_clock().next_u64() >> 16).to_string()),
-            _ => {}
-        }
-        let (table, column) = name.split_once('.')?;
-        let at = self.scenario().data.iter().position(|data| data.name == table)?;
-        self.scenario().data[at].table.value(mind.rows[at], column).map(str::to_owned)
-    }
-
-    /// Checks an answer and remembers what is to be remembered.
-    fn judge(&self, step: &Step, mind: &mut Mind, exchange: &Exchange, began: Instant) -> Result<(), String> {
-        let coding = exchange.fields.get("content-encoding").unwrap_or_default();
-        let body = match decode::decode(&exchange.body, coding, 64 << 20) {
-            Ok(Some(body)) => body,
-            Ok(None) => exchange.body.clone(),
-            Err(_) => return Err("broken content coding".to_owned()),
-        };
-        for check in &step.checks {
-            let fill = |template: &super::template::Template| {
-                template.fill(Escape::None, &|name| self.value(mind, name))
-            };
-            match check {
-                Check::Status(list) if !list.contains(&exchange.status) => {
-                    return Err(format!("check: status {}", exchange.status));
-                }
-                Check::Contains(text) => {
-                    let text = fill(text).map_err(|name| format!("no value for {{{{{name}}}}}"))?;
-                    if memchr::memmem::find(&body, text.as_bytes()).is_none() {
-                        return Err("check: contains".to_owned());
-                    }
-                }
-                Check::Matches(regex) if !regex.is_match(&body) => return Err("check: matches".to_owned()),
-                Check::Equal(source, want) if source.find(exchange, &body) != fill(want).ok() => {
-                    return Err("check: equal".to_owned());
-                }
-                Check::Within(limit) if began.elapsed() > *limit => return Err("check: within".to_owned()),
-                _ => {}
-            }
-        }
-        for (name, source) in &step.save {
-            let value = source.find(exchange, &body).ok_or_else(|| format!("no value to save as {name}"))?;
-            mind.values.insert(name.clone(), value);
-        }
-        Ok(())
-    }
-}
-
-/// A step that says which status is good.
-fn asks_for_status(step: &Step) -> bool {
-    step.checks.iter().any(|check| matches!(check, Check::Status(_)))
-}
-
-/// A step that asks for a redirect's status wants to see it.
-fn wants_redirect(step: &Step) -> bool {
-    step.checks
-        .iter()
-        .any(|check| matches!(check, Check::Status(list) if list.iter().any(|status| status / 100 == 3)))
-}
-
-/// The place of one of the steps, by their weights.
-fn drawn(steps: &[Step], rng: &mut Rng) -> usize {
-    let sum: usize = steps.iter().map(|step| step.weight as usize).sum();
-    let mut left = rng.below(sum.max(1));
-    for (at, step) in steps.iter().enumerate() {
-        if left < step.weight as usize {
-            return at;
-        }
-        left -= step.weight as usize;
-    }
-    0
 }
 
 #[cfg(test)]
@@ -647,7 +584,11 @@ mod tests {
             think: None,
             random: false,
             start: Vec::new(),
+            start_acts: Vec::new(),
             steps: Vec::new(),
+            acts: Vec::new(),
+            stages: Vec::new(),
+            iterations: None,
         };
         let kinds = kinds(&[user(3), user(1)], 8);
         assert_eq!(kinds.iter().filter(|&&kind| kind == 0).count(), 6);

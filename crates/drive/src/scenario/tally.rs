@@ -1,6 +1,7 @@
 //! What a scenario has shown: per step, per group, and in all.
 
 use super::course::{Taken, count};
+use super::model::Step;
 use super::threshold::Threshold;
 use brisk_load::histogram::Histogram;
 use brisk_load::report::{QUANTILES, lost_share};
@@ -66,6 +67,7 @@ pub struct Tally {
     /// By the step's name, in the order in which they first came.
     pub steps: Vec<(String, Line)>,
     groups: BTreeMap<String, String>,
+    tags: BTreeMap<String, Vec<String>>,
     /// Whole sessions of users who arrive, from when they were due; `None`: users are there.
     pub sessions: Option<Sessions>,
     /// What was under way when the user ended the run: it is not counted.
@@ -96,6 +98,9 @@ impl Tally {
         for (name, line) in &other.steps {
             self.step(name, other.groups.get(name).map(String::as_str)).merge(line);
         }
+        for (name, tags) in &other.tags {
+            self.tags.entry(name.clone()).or_insert_with(|| tags.clone());
+        }
         if let Some(more) = &other.sessions {
             let sessions = self.sessions.get_or_insert_default();
             sessions.line.merge(&more.line);
@@ -112,7 +117,15 @@ impl Tally {
     }
 
     /// Counts what became of a step.
-    pub fn add(&mut self, name: &str, group: Option<&str>, taken: &Taken) {
+    pub fn add(&mut self, step: &Step, taken: &Taken) {
+        if !step.tags.is_empty() && !self.tags.contains_key(&step.name) {
+            self.tags.insert(step.name.clone(), step.tags.clone());
+        }
+        self.took(&step.name, step.group.as_deref(), taken);
+    }
+
+    /// The same of what is no step of a scenario.
+    pub fn took(&mut self, name: &str, group: Option<&str>, taken: &Taken) {
         let line = self.step(name, group);
         line.bytes += taken.bytes;
         match &taken.wrong {
@@ -140,11 +153,22 @@ impl Tally {
         groups
     }
 
-    /// The figures of a step or group.
+    /// Tags by name.
+    fn tags(&self) -> BTreeMap<String, Line> {
+        let mut found: BTreeMap<String, Line> = BTreeMap::new();
+        for (name, line) in &self.steps {
+            for tag in self.tags.get(name).into_iter().flatten() {
+                found.entry(tag.clone()).or_default().merge(line);
+            }
+        }
+        found
+    }
+
+    /// The figures of a step, group or tag.
     pub fn find(&self, name: &str) -> Option<Line> {
         let step = self.steps.iter().find(|(have, _)| have == name).map(|(_, line)| line.clone());
         let sessions = || self.sessions.as_ref().filter(|_| name == SESSIONS).map(|found| found.line.clone());
-        step.or_else(|| self.groups().remove(name)).or_else(sessions)
+        step.or_else(|| self.groups().remove(name)).or_else(|| self.tags().remove(name)).or_else(sessions)
     }
 
     /// Judges all thresholds: text and whether it holds.
@@ -181,8 +205,9 @@ impl Tally {
         };
         let steps = self.steps.iter().map(|(name, line)| row(name, line));
         let groups = self.groups().into_iter().map(|(name, line)| row(&format!("[{name}]"), &line));
+        let tags = self.tags().into_iter().map(|(name, line)| row(&format!("#{name}"), &line));
         let sessions = self.sessions.iter().map(|sessions| row("(sessions)", &sessions.line));
-        steps.chain(groups).chain([row("all", &self.all())]).chain(sessions).collect()
+        steps.chain(groups).chain(tags).chain([row("all", &self.all())]).chain(sessions).collect()
     }
 
     /// For people.
@@ -275,6 +300,8 @@ impl Tally {
             .collect();
         let groups: BTreeMap<String, Value> =
             self.groups().iter().map(|(name, figures)| (name.clone(), line(figures))).collect();
+        let tags: BTreeMap<String, Value> =
+            self.tags().iter().map(|(name, figures)| (name.clone(), line(figures))).collect();
         let thresholds: Vec<Value> = thresholds
             .iter()
             .map(|judged| json!({ "threshold": judged.to_string(), "holds": judged.holds }))
@@ -284,7 +311,7 @@ impl Tally {
             figures["unfinished"] = sessions.unfinished.into();
             figures
         });
-        json!({ "seconds": seconds, "sessions": sessions, "all": line(&self.all()), "steps": steps, "groups": groups,
+        json!({ "seconds": seconds, "sessions": sessions, "all": line(&self.all()), "steps": steps, "groups": groups, "tags": tags,
             "unfinished": self.unfinished, "lost_share": self.lost_share(), "thresholds": thresholds })
     }
 }

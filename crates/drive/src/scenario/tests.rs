@@ -317,3 +317,183 @@ fn steps_are_repeated_left_out_and_drawn() {
         read::text(&unknown, Path::new("")).unwrap_err()[0].text.contains("nothing gives the value {{b}}")
     );
 }
+
+/// Remembers what was asked for, and answers with JSON that tells the path.
+fn recording() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let lines = Arc::clone(&seen);
+    let port = server(move |_, mut stream| {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
+            let left = lines.lock().unwrap().iter().filter(|have| **have == path).count();
+            lines.lock().unwrap().push(path);
+            let body = format!("{{\"more\":{}}}", left < 2);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            if stream.write_all(head.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    (port, seen)
+}
+
+#[test]
+fn blocks_hold_steps_and_blocks_and_are_repeated_and_left_out_as_one() {
+    let (port, seen) = recording();
+    let text = format!(
+        r#"
+        target = "http://127.0.0.1:{port}"
+        iterations = 1
+        variables = {{ role = "guest", more = "true" }}
+        thresholds = ["shop: errors < 1%", "reads: errors < 1%"]
+        [[user]]
+        [[user.step]]
+        name = "shop"
+        repeat = 2
+        tags = ["reads"]
+        [[user.step.step]]
+        request = "GET /a"
+        [[user.step.step]]
+        unless = {{ role = "guest" }}
+        [[user.step.step.step]]
+        request = "GET /admin"
+        [[user.step.step]]
+        when = {{ role = "guest" }}
+        repeat = 2
+        [[user.step.step.step]]
+        request = "GET /b"
+        group = "own"
+        [[user.step]]
+        name = "while"
+        repeat = 1000000
+        when = {{ more = "true" }}
+        [[user.step.step]]
+        request = "GET /page"
+        save = {{ more = "json:$.more", none = "json:$.none" }}
+        otherwise = {{ none = "nothing" }}
+        check = {{ contains = ["more", "{{{{none.x}}}}"], lacks = "less" }}
+        [[user.step]]
+        request = "GET /{{{{none}}}}"
+        "#
+    );
+    let text = text.replace(", \"{{none.x}}\"", "");
+    let report = report(&scenario(&text));
+    assert_eq!(report.exit_code(), 0, "{}", report.text());
+    let paths = seen.lock().unwrap().join(" ");
+    assert_eq!(paths, "/a /b /b /a /b /b /page /page /page /nothing");
+    let tally = &report.done.tally;
+    assert_eq!((tally.find("shop").unwrap().requests(), tally.find("own").unwrap().requests()), (2, 4));
+    assert_eq!(tally.find("reads").unwrap().requests(), 6);
+    let json = report.json();
+    assert_eq!(json["tags"]["reads"]["requests"], 6, "{json}");
+    assert!(report.text().contains("#reads"), "{}", report.text());
+}
+
+#[test]
+fn a_draw_is_between_blocks_and_steps_and_tags_choose() {
+    let (port, seen) = recording();
+    let text = format!(
+        r#"
+        target = "http://127.0.0.1:{port}"
+        iterations = 60
+        [[user]]
+        order = "random"
+        [[user.step]]
+        weight = 3
+        [[user.step.step]]
+        request = "GET /a"
+        tags = ["read"]
+        [[user.step.step]]
+        request = "POST /b"
+        tags = ["write"]
+        [[user.step]]
+        request = "GET /c"
+        tags = ["read", "slow"]
+        "#
+    );
+    report(&scenario(&text));
+    let count = |path: &str| seen.lock().unwrap().iter().filter(|have| *have == path).count();
+    assert_eq!((count("/a"), count("/a") + count("/c")), (count("/b"), 60));
+    assert!(count("/a") > count("/c"), "{} and {}", count("/a"), count("/c"));
+    let tags = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let chosen = |only: &[&str], without: &[&str]| {
+        let mut scenario = read::text(&text, Path::new("")).map_err(|_| ()).unwrap();
+        scenario.choose(&tags(only), &tags(without))?;
+        seen.lock().unwrap().clear();
+        report(&Arc::new(scenario));
+        let mut paths = seen.lock().unwrap().clone();
+        paths.sort();
+        paths.dedup();
+        Ok::<String, String>(paths.join(" "))
+    };
+    assert_eq!(chosen(&["read"], &["slow"]).unwrap(), "/a");
+    assert_eq!(chosen(&[], &["write"]).unwrap(), "/a /c");
+    assert!(chosen(&["reed"], &[]).unwrap_err().contains("no step has the tag \"reed\""));
+    assert!(chosen(&["read"], &["read"]).unwrap_err().contains("no step is left"));
+}
+
+#[test]
+fn some_are_there_and_others_arrive() {
+    let (port, seen) = recording();
+    let text = format!(
+        "target = \"http://127.0.0.1:{port}\"\n[[stage]]\nusers = 2\nhold = \"300ms\"\n[[stage]]\nrate = 40\nhold = \"500ms\"\n[[user]]\nthink = \"50ms\"\n[[user.step]]\nrequest = \"GET /\"\n"
+    );
+    let report = report(&scenario(&text));
+    let sessions = report.done.tally.sessions.as_ref().unwrap();
+    assert_eq!((sessions.line.requests(), sessions.unfinished), (20, 0), "{}", report.text());
+    // Two users with a pause of 50 ms have asked up to six times each before the others came.
+    let asked = seen.lock().unwrap().len();
+    assert!((22..=34).contains(&asked), "{asked}");
+}
+
+#[test]
+fn kinds_of_users_may_have_stages_and_rounds_of_their_own() {
+    let (port, seen) = recording();
+    let text = format!(
+        r#"
+        target = "http://127.0.0.1:{port}"
+        [[user]]
+        iterations = 2
+        stage = [{{ users = 3, hold = "5s" }}]
+        [[user.step]]
+        request = "GET /three"
+        [[user]]
+        iterations = 4
+        stage = [{{ users = 1, hold = "5s" }}]
+        [[user.step]]
+        request = "GET /one"
+        "#
+    );
+    report(&scenario(&text));
+    let count = |path: &str| seen.lock().unwrap().iter().filter(|have| *have == path).count();
+    assert_eq!((count("/three"), count("/one")), (6, 4));
+}
+
+#[test]
+fn what_makes_no_sense_of_blocks_and_stages() {
+    let user = "[[user]]\n[[user.step]]\nrequest = \"GET /\"\n";
+    for (text, want) in [
+        (
+            "[[user]]\n[[user.step]]\nbody = \"x\"\n[[user.step.step]]\nrequest = \"/\"\n",
+            "\"body\" has no meaning in a block",
+        ),
+        ("[[user]]\n[[user.step]]\nrequest = \"/\"\norder = \"random\"\n", "\"order\" is of a block"),
+        ("[[user]]\n[[user.step]]\nname = \"x\"\n", "a step without a request"),
+        (
+            &format!("users = 3\n{user}[[user.stage]]\nusers = 2\nhold = 1\n"),
+            "\"users\" has no meaning beside stages of [[user]]",
+        ),
+        (&format!("{user}[[user.stage]]\nusers = 2\nhold = 1\n{user}"), "has no stages, and others have"),
+        (&format!("{user}[[user.stage]]\nrate = 2\nhold = 1\n"), "a kind of users has stages of users"),
+        (&format!("{user}[[user.stage]]\nusers = 0\nhold = 1\n"), "stages without a user"),
+        (
+            "[[user]]\n[[user.step]]\nrequest = \"/\"\nunless = { x = \"1\" }\n",
+            "nothing gives the value {{x}}",
+        ),
+    ] {
+        let faults = read::text(&format!("target = \"http://h\"\n{text}"), Path::new("")).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.text.contains(want)), "{text}: {faults:?}");
+    }
+}

@@ -95,7 +95,7 @@ pub struct Args {
     #[arg(long, value_name = "N,N,...", value_parser = numbers)]
     cpu: Option<Numbers>,
     /// A promise, e.g. slower<5%: B costs not that much more than A; the exit code is 3 if it does, 2 if that stays undecided
-    #[arg(long, value_name = "PROMISE", value_parser = promise)]
+    #[arg(long, value_name = "PROMISES", value_parser = promise)]
     slo: Option<f64>,
     /// Print JSON
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! Users who arrive: `arrivals = { … }`, and stages of rates.
 
 use super::super::keys::Scope;
-use super::super::model::Arrivals;
+use super::super::model::{Arrivals, Stage};
 use super::{LENGTH, Node, Reader, find};
 use crate::limits::ARRIVED_USERS_MAX;
 use brisk_load::arrivals::{Distribution, Rate, Schedule};
@@ -89,6 +89,23 @@ impl Reader<'_> {
         vec![RateStage { rate: rate.unwrap_or_default(), over, hold }]
     }
 
+    /// Users who are there beside those who arrive, if a stage has some; none in stages that do not name them.
+    pub(super) fn present_stages(&mut self, root: Node<'_>) -> Vec<Stage> {
+        let list = find(root, "stage").and_then(|list| list.get_ref().as_array());
+        let nodes: Vec<Node<'_>> =
+            list.into_iter().flatten().filter_map(|stage| stage.get_ref().as_table()).collect();
+        if !nodes.iter().any(|node| find(node, "users").is_some()) {
+            return Vec::new();
+        }
+        let mut stages = Vec::new();
+        for node in nodes {
+            let users = self.count(node, Scope::Stage, "users").unwrap_or(0) as usize;
+            let (over, hold) = (self.time(node, "over"), self.time(node, "hold"));
+            stages.push(Stage { users, over: over.unwrap_or_default(), hold: hold.unwrap_or_default() });
+        }
+        stages
+    }
+
     /// `[[stage]]` with rates.
     fn rate_stages(&mut self, root: Node<'_>, table: Option<Node<'_>>) -> Vec<RateStage> {
         let given = table.and_then(|table| find(table, "rate"));
@@ -102,11 +119,12 @@ impl Reader<'_> {
         let mut stages = Vec::new();
         for (span, node) in self.tables(root, "stage") {
             self.known(node, Scope::Stage);
-            if let Some(users) = find(node, "users") {
-                let help = "write rate in all stages, or users in all of them";
-                self.fault(users.span(), "a stage of users among users who arrive", help);
-            } else if find(node, "rate").is_none() {
-                self.fault(span, "a stage without a rate", "write rate = 40");
+            if find(node, "rate").is_none() && find(node, "users").is_none() {
+                self.fault(
+                    span,
+                    "a stage without users and without a rate",
+                    "write rate = 40, or users = 50",
+                );
             }
             let rate = self.rate(node, Scope::Stage, "rate").unwrap_or(0.0);
             let (over, hold) = (self.time(node, "over"), self.time(node, "hold"));
@@ -136,7 +154,7 @@ mod tests {
         let arrivals = one.arrivals.as_ref().unwrap();
         assert_eq!(
             (arrivals.distribution, one.length(), one.iterations),
-            (Distribution::Poisson, secs(60), Some(1))
+            (Distribution::Poisson, secs(60), None)
         );
         assert!((arrivals.schedule.arrivals() - 2400.0).abs() < 1e-6 && one.users_max() == 4000);
         let ramp = read(
@@ -157,6 +175,18 @@ mod tests {
         assert_eq!(stages.length(), secs(25));
         let plain = read("[[stage]]\nrate = 2.5\nhold = \"4s\"").unwrap();
         assert!((plain.arrivals.unwrap().schedule.arrivals() - 10.0).abs() < 1e-6);
+        // Users who are there for a while, then some who arrive, then both.
+        let both = read(
+            "[[stage]]\nusers = 20\nhold = \"10s\"\n[[stage]]\nrate = 3\nhold = \"10s\"\n[[stage]]\nusers = 5\nrate = 1\nhold = \"10s\"",
+        )
+        .unwrap();
+        let users: Vec<usize> = both.stages.iter().map(|stage| stage.users).collect();
+        assert_eq!(
+            (users, both.length(), both.present_max(), both.users_max()),
+            (vec![20, 0, 5], secs(30), 20, 4020)
+        );
+        assert_eq!(both.presence(3), [(secs(0), secs(10)), (secs(20), secs(30))]);
+        assert!((both.arrivals.unwrap().schedule.arrivals() - 40.0).abs() < 1e-6);
         assert!(read("thresholds = [\"sessions: p95 < 5s\"]\narrivals = { rate = 1 }").is_ok());
     }
 
@@ -174,8 +204,8 @@ mod tests {
                 "\"rate\" has no meaning beside [[stage]]",
             ),
             (
-                "[[stage]]\nrate = 2\nhold = \"1s\"\n[[stage]]\nusers = 2",
-                "a stage of users among users who arrive",
+                "[[stage]]\nrate = 2\nhold = \"1s\"\n[[stage]]\nhold = \"2s\"",
+                "without users and without a rate",
             ),
             ("[[stage]]\nrate = -2\nhold = \"1s\"", "\"rate\" is a number, 0 or more"),
             ("[[stage]]\nrate = 0\nhold = \"1s\"", "nobody arrives"),

@@ -23,6 +23,21 @@ impl Reader<'_> {
         }
     }
 
+    /// One text, or several, each with its place.
+    pub(super) fn texts(&mut self, node: Node<'_>, name: &str) -> Vec<(Range<usize>, String)> {
+        let Some(value) = find(node, name) else { return Vec::new() };
+        let one = |value: &Spanned<DeValue<'_>>| Some((value.span(), value.get_ref().as_str()?.to_owned()));
+        let found = match value.get_ref().as_array() {
+            Some(list) => list.iter().map(one).collect::<Option<Vec<_>>>().filter(|list| !list.is_empty()),
+            None => one(value).map(|one| vec![one]),
+        };
+        found.unwrap_or_else(|| {
+            let help = format!("write {name} = \"…\" or {name} = [\"…\", \"…\"]");
+            self.fault(value.span(), format!("\"{name}\" is a text, or several"), help);
+            Vec::new()
+        })
+    }
+
     pub(super) fn bool(&mut self, node: Node<'_>, name: &str) -> Option<bool> {
         let value = find(node, name)?;
         let bool = value.get_ref().as_bool();

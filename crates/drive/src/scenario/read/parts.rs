@@ -2,8 +2,8 @@
 
 use super::super::data::Table;
 use super::super::extract::Source;
-use super::super::keys::{APART, Scope};
-use super::super::model::{Body, Check, Data, Escape, Replay, Step, User};
+use super::super::keys::{self, APART, Scope};
+use super::super::model::{Act, Block, Body, Check, Data, Escape, Replay, Stage, Step, Terms, User};
 use super::super::template::Template;
 use super::super::threshold::Threshold;
 use super::fields::{example, json};
@@ -13,6 +13,16 @@ use brisk_load::request::FormField;
 use std::ops::Range;
 use std::path::PathBuf;
 
+/// What a block of steps may say; the rest is of requests.
+const BLOCK_KEYS: [&str; 10] =
+    ["name", "group", "tags", "step", "order", "weight", "repeat", "chance", "when", "unless"];
+
+/// The only character of a text.
+fn single(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
 impl Reader<'_> {
     pub(super) fn users(&mut self, root: Node<'_>) -> Vec<User> {
         let mut users = Vec::new();
@@ -20,13 +30,20 @@ impl Reader<'_> {
             self.known(node, Scope::User);
             let name =
                 self.text(node, "name").map_or_else(|| format!("user {}", users.len() + 1), |(_, name)| name);
+            let (mut start, mut steps) = (Vec::new(), Vec::new());
+            let start_acts = self.acts(node, "start", None, &mut start);
+            let acts = self.acts(node, "step", None, &mut steps);
             let user = User {
                 name,
                 weight: self.count(node, Scope::User, "weight").unwrap_or(1) as u32,
                 think: self.think(node, "think"),
                 random: self.one_of(node, Scope::User, "order") == Some("random"),
-                start: self.steps(node, "start"),
-                steps: self.steps(node, "step"),
+                stages: self.own_stages(node),
+                iterations: self.count(node, Scope::User, "iterations"),
+                start_acts,
+                start,
+                acts,
+                steps,
             };
             if user.steps.is_empty() && find(node, "step").is_none() {
                 self.fault(
@@ -40,15 +57,80 @@ impl Reader<'_> {
         users
     }
 
-    fn steps(&mut self, user: Node<'_>, list: &str) -> Vec<Step> {
-        let tables = self.tables(user, list);
-        tables.into_iter().filter_map(|(span, node)| self.step(span, node)).collect()
+    /// The steps and blocks of a list; their requests go into `steps`. `group`: of those that say nothing else.
+    fn acts(&mut self, node: Node<'_>, list: &str, group: Option<&str>, steps: &mut Vec<Step>) -> Vec<Act> {
+        let mut acts = Vec::new();
+        for (span, node) in self.tables(node, list) {
+            self.known(node, Scope::Step);
+            if find(node, "step").is_some() {
+                acts.push(Act::Block(self.block(node, group, steps)));
+            } else if let Some(step) = self.step(span, node, group) {
+                acts.push(Act::Step(steps.len()));
+                steps.push(step);
+            }
+        }
+        acts
     }
 
-    fn step(&mut self, span: Range<usize>, node: Node<'_>) -> Option<Step> {
-        self.known(node, Scope::Step);
+    fn block(&mut self, node: Node<'_>, group: Option<&str>, steps: &mut Vec<Step>) -> Block {
+        for (name, value) in node {
+            let name = name.get_ref().as_ref();
+            if !BLOCK_KEYS.contains(&name) && keys::of(Scope::Step).any(|key| key.name == name) {
+                let help = "write it in one of the block's steps, or leave out step";
+                self.fault(value.span(), format!("\"{name}\" has no meaning in a block of steps"), help);
+            }
+        }
+        let own = self.text(node, "group").or_else(|| self.text(node, "name")).map(|(_, name)| name);
+        let terms = self.terms(node);
+        let random = self.one_of(node, Scope::Step, "order") == Some("random");
+        let (from, tags) = (steps.len(), self.tags(node));
+        let acts = self.acts(node, "step", own.as_deref().or(group), steps);
+        for step in &mut steps[from..] {
+            step.tags.extend(tags.iter().filter(|tag| !step.tags.contains(tag)).cloned().collect::<Vec<_>>());
+        }
+        Block { terms, random, acts }
+    }
+
+    fn tags(&mut self, node: Node<'_>) -> Vec<String> {
+        self.texts(node, "tags").into_iter().map(|(_, tag)| tag).collect()
+    }
+
+    fn terms(&mut self, node: Node<'_>) -> Terms {
+        Terms {
+            weight: self.count(node, Scope::Step, "weight").unwrap_or(1) as u32,
+            repeat: self.count(node, Scope::Step, "repeat").unwrap_or(1),
+            chance: self.number(node, Scope::Step, "chance").unwrap_or(100.0) / 100.0,
+            when: self.values(node, "when"),
+            unless: self.values(node, "unless"),
+        }
+    }
+
+    /// Stages of one kind of users.
+    fn own_stages(&mut self, node: Node<'_>) -> Vec<Stage> {
+        let mut stages = Vec::new();
+        for (span, node) in self.tables(node, "stage") {
+            self.known(node, Scope::Stage);
+            if find(node, "users").is_none() || find(node, "rate").is_some() {
+                self.fault(span, "a kind of users has stages of users", "write users = 50, without a rate");
+            }
+            let users = self.count(node, Scope::Stage, "users").unwrap_or(0) as usize;
+            let (over, hold) = (self.time(node, "over"), self.time(node, "hold"));
+            stages.push(Stage { users, over: over.unwrap_or_default(), hold: hold.unwrap_or_default() });
+        }
+        stages
+    }
+
+    fn step(&mut self, span: Range<usize>, node: Node<'_>, group: Option<&str>) -> Option<Step> {
+        if let Some(value) = find(node, "order") {
+            self.fault(
+                value.span(),
+                "\"order\" is of a block of steps",
+                "leave it out, or write [[user.step.step]] below",
+            );
+        }
         if find(node, "request").is_none() {
-            self.fault(span, "a step without a request", "write request = \"GET /\"");
+            let help = "write request = \"GET /\", or steps below it: [[user.step.step]]";
+            self.fault(span, "a step without a request", help);
             return None;
         }
         let (place, request) = self.text(node, "request")?;
@@ -77,23 +159,26 @@ impl Reader<'_> {
         let body = self.body(node, &mut headers);
         Some(Step {
             name: self.text(node, "name").map_or(request, |(_, name)| name),
-            group: self.text(node, "group").map(|(_, group)| group),
-            weight: self.count(node, Scope::Step, "weight").unwrap_or(1) as u32,
-            repeat: self.count(node, Scope::Step, "repeat").unwrap_or(1),
-            chance: self.number(node, Scope::Step, "chance").unwrap_or(100.0) / 100.0,
-            when: self.when(node),
+            group: self.text(node, "group").map(|(_, group)| group).or_else(|| group.map(str::to_owned)),
+            tags: self.tags(node),
+            terms: self.terms(node),
             method,
             url,
             headers,
             body,
             save: self.save(node),
+            otherwise: self
+                .pairs(node, "otherwise")
+                .into_iter()
+                .map(|(_, name, text)| (name, text))
+                .collect(),
             checks: self.checks(node),
             think: self.think(node, "think"),
         })
     }
 
-    fn when(&mut self, node: Node<'_>) -> Vec<(String, Template)> {
-        let pairs = self.pairs(node, "when");
+    fn values(&mut self, node: Node<'_>, name: &str) -> Vec<(String, Template)> {
+        let pairs = self.pairs(node, name);
         pairs.into_iter().filter_map(|(span, name, text)| Some((name, self.place(span, &text)?))).collect()
     }
 
@@ -229,9 +314,14 @@ impl Reader<'_> {
                 ),
             }
         }
-        checks.extend(self.template(node, "contains").map(Check::Contains));
+        for (span, text) in self.texts(node, "contains") {
+            checks.extend(self.place(span, &text).map(Check::Contains));
+        }
+        for (span, text) in self.texts(node, "lacks") {
+            checks.extend(self.place(span, &text).map(Check::Lacks));
+        }
         checks.extend(self.time(node, "within").map(Check::Within));
-        if let Some((span, text)) = self.text(node, "matches") {
+        for (span, text) in self.texts(node, "matches") {
             match regex::bytes::Regex::new(&text) {
                 Ok(regex) => checks.push(Check::Matches(regex)),
                 Err(error) => self.fault(
@@ -266,7 +356,20 @@ impl Reader<'_> {
             let path = self.folder.join(&file);
             let text = std::fs::read_to_string(&path)
                 .map_err(|error| format!("cannot read {}: {error}", path.display()));
-            match text.and_then(|text| Table::parse(&text).map_err(|error| format!("{file}:{error}"))) {
+            let columns: Vec<String> =
+                self.texts(node, "columns").into_iter().map(|(_, name)| name).collect();
+            let delimiter = match self.text(node, "delimiter") {
+                None => ',',
+                Some((span, text)) => single(&text).unwrap_or_else(|| {
+                    self.fault(span, "\"delimiter\" is one character", "write delimiter = \";\" or \"\\t\"");
+                    ','
+                }),
+            };
+            let columns = (!columns.is_empty()).then_some(&columns[..]);
+            let read = |text: String| {
+                Table::read(&text, columns, delimiter).map_err(|error| format!("{file}:{error}"))
+            };
+            match text.and_then(read) {
                 Ok(table) => {
                     all.push(Data { name, table, random: self.bool(node, "random").unwrap_or(false) });
                 }

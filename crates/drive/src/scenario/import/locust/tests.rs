@@ -69,7 +69,7 @@ class Shop(HttpUser):
     let user = &scenario.users[0];
     assert!(user.random && user.start.len() == 1 && user.steps.len() == 2 && user.weight == 3);
     assert_eq!(
-        (user.steps[1].weight, user.steps[1].name.as_str(), user.steps[1].method.as_str()),
+        (user.steps[1].terms.weight, user.steps[1].name.as_str(), user.steps[1].method.as_str()),
         (3, "item", "POST")
     );
     let filled = String::from_utf8(user.steps[1].body.fill(&|_| None).unwrap().0).unwrap();

@@ -1,0 +1,157 @@
+//! One step of a user: the request with its values, what is checked of the answer, and what is remembered of it.
+
+use super::{Judged, Mind, Visitor};
+use crate::client::{Exchange, Fields, Request, Url, decode};
+use crate::limits::SCENARIO_REDIRECTS_MAX;
+use crate::scenario::course::{Taken, Wrong};
+use crate::scenario::model::{Check, Escape, Step};
+use crate::scenario::template::Template;
+use crate::scenario::values;
+use brisk_load::rng::Rng;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+impl Visitor {
+    /// Asks and judges.
+    pub(super) async fn ask(&self, step: &Step, mind: &mut Mind, taken: &mut Taken) -> Judged {
+        let began = Instant::now();
+        let mut request = self.request(step, mind).map_err(Wrong::check)?;
+        for _ in 0..=SCENARIO_REDIRECTS_MAX {
+            let asked = self.elapsed();
+            taken.status = 0;
+            let exchange = mind.client.exchange(&request.with_cookies(&mind.jar)).await;
+            let exchange = exchange.map_err(|failure| Wrong::from(&failure))?;
+            self.here.shared.course.responses.fetch_add(1, Ordering::Relaxed);
+            taken.saw(&exchange, asked);
+            exchange.fill(&mut mind.jar, &request);
+            let next =
+                exchange.fields.get("location").filter(|_| matches!(exchange.status, 301..=303 | 307 | 308));
+            if self.scenario().redirects
+                && !wants_redirect(step)
+                && let Some(url) = next.and_then(|location| request.url.join(location))
+            {
+                if exchange.status < 307 && request.method != "HEAD" {
+                    "GET".clone_into(&mut request.method);
+                    request.body = Vec::new();
+                }
+                request.url = url;
+                continue;
+            }
+            taken.bytes = exchange.body_bytes;
+            if exchange.status >= 400 && !asks_for_status(step) {
+                return Err(Wrong::refused(exchange.status));
+            }
+            return self.judge(step, mind, &exchange, began).map_err(Wrong::check);
+        }
+        Err(Wrong::check("too many redirects"))
+    }
+
+    fn request(&self, step: &Step, mind: &Mind) -> Result<Request, String> {
+        let scenario = self.scenario();
+        let value = |name: &str| self.value(mind, name);
+        let fill = |template: &Template, escape| {
+            template.fill(escape, &value).map_err(|name| format!("no value for {{{{{name}}}}}"))
+        };
+        let text = fill(&step.url, Escape::None)?;
+        let url = match &scenario.target {
+            Some(target) => target.join(&text).ok_or_else(|| format!("bad URL {text}"))?,
+            None => Url::parse(&text).map_err(|_| format!("bad URL {text}"))?,
+        };
+        let missing = |name: String| format!("no value for {{{{{name}}}}}");
+        let (body, kind) = step.body.fill(&value).map_err(missing)?;
+        let mut fields = Fields::default();
+        if let Some(kind) = kind {
+            fields.push("Content-Type", kind);
+        }
+        for (name, template) in step.headers.iter().chain(&scenario.headers) {
+            if fields.get(name).is_none() {
+                fields.push(name, fill(template, Escape::None)?);
+            }
+        }
+        for (name, value) in
+            [("User-Agent", "brisk"), ("Accept", "*/*"), ("Accept-Encoding", decode::ACCEPT_ENCODING)]
+        {
+            if fields.get(name).is_none() {
+                fields.push(name, value);
+            }
+        }
+        let request = Request { method: step.method.clone(), url, fields, body };
+        match request.fault() {
+            Some(fault) => Err(fault),
+            None => Ok(request),
+        }
+    }
+
+    pub(super) fn value(&self, mind: &Mind, name: &str) -> Option<String> {
+        if let Some(value) = mind.values.get(name) {
+            return Some(value.clone());
+        }
+        match name {
+            "user.number" => return Some(self.number.to_string()),
+            "user.round" => return Some(mind.round.to_string()),
+            _ => {}
+        }
+        if let Some(value) = values::of(name, &mut Rng::from_clock()) {
+            return Some(value);
+        }
+        let (table, column) = name.split_once('.')?;
+        let at = self.scenario().data.iter().position(|data| data.name == table)?;
+        self.scenario().data[at].table.value(mind.rows[at], column).map(str::to_owned)
+    }
+
+    /// Checks an answer and remembers what is to be remembered.
+    fn judge(&self, step: &Step, mind: &mut Mind, exchange: &Exchange, began: Instant) -> Result<(), String> {
+        let coding = exchange.fields.get("content-encoding").unwrap_or_default();
+        let body = match decode::decode(&exchange.body, coding, 64 << 20) {
+            Ok(Some(body)) => body,
+            Ok(None) => exchange.body.clone(),
+            Err(_) => return Err("broken content coding".to_owned()),
+        };
+        for check in &step.checks {
+            let fill = |template: &Template| template.fill(Escape::None, &|name| self.value(mind, name));
+            match check {
+                Check::Status(list) if !list.contains(&exchange.status) => {
+                    return Err(format!("check: status {}", exchange.status));
+                }
+                Check::Contains(text) => {
+                    let text = fill(text).map_err(|name| format!("no value for {{{{{name}}}}}"))?;
+                    if memchr::memmem::find(&body, text.as_bytes()).is_none() {
+                        return Err("check: contains".to_owned());
+                    }
+                }
+                Check::Lacks(text) => {
+                    let text = fill(text).map_err(|name| format!("no value for {{{{{name}}}}}"))?;
+                    if memchr::memmem::find(&body, text.as_bytes()).is_some() {
+                        return Err("check: lacks".to_owned());
+                    }
+                }
+                Check::Matches(regex) if !regex.is_match(&body) => return Err("check: matches".to_owned()),
+                Check::Equal(source, want) if source.find(exchange, &body) != fill(want).ok() => {
+                    return Err("check: equal".to_owned());
+                }
+                Check::Within(limit) if began.elapsed() > *limit => return Err("check: within".to_owned()),
+                _ => {}
+            }
+        }
+        for (name, source) in &step.save {
+            let otherwise =
+                || step.otherwise.iter().find(|(have, _)| have == name).map(|(_, value)| value.clone());
+            let value = source.find(exchange, &body).or_else(otherwise);
+            let value = value.ok_or_else(|| format!("no value to save as {name}"))?;
+            mind.values.insert(name.clone(), value);
+        }
+        Ok(())
+    }
+}
+
+/// A step that says which status is good.
+fn asks_for_status(step: &Step) -> bool {
+    step.checks.iter().any(|check| matches!(check, Check::Status(_)))
+}
+
+/// A step that asks for a redirect's status wants to see it.
+fn wants_redirect(step: &Step) -> bool {
+    step.checks
+        .iter()
+        .any(|check| matches!(check, Check::Status(list) if list.iter().any(|status| status / 100 == 3)))
+}
