@@ -284,6 +284,17 @@ fn the_source_of_a_script_is_not_served() {
 }
 
 #[test]
+fn nothing_is_listed_that_neither_location_nor_file_lists() {
+    let server =
+        site().file("html/list/in/a.txt", "a").file("html/list/in/.htaccess", "Header set A b").start();
+    for target in ["/dir/", "/dir/deep/", "/list/", "/list/in/"] {
+        for _ in 0..2 {
+            assert_eq!(server.client().get(target).status, 403, "{target}");
+        }
+    }
+}
+
+#[test]
 fn users_log_in() {
     let server = site()
         .file("users", "ann:{PLAIN}right\nbob:$apr1$Zx0Pb/kj$gV2T0hIWJJxFNqbMHpGZD1\n")

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod apache;
 pub mod application;
 pub mod backend;
 pub mod browser;
@@ -26,6 +27,7 @@ pub mod unit;
 pub mod unreported;
 pub mod wait;
 
+pub use apache::Apache;
 pub use application::Application;
 pub use backend::Backend;
 pub use client::Client;

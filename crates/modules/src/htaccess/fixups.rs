@@ -276,10 +276,15 @@ fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
 /// A folder has no index file.
 fn no_index(r: &mut Request, present: &Present) -> Result<(), Flow> {
     fall_back(r, present)?;
-    if present.effective.options.has(Options::INDEXES) {
+    list(r, &present.place.file, present.effective.options)
+}
+
+/// Whether a folder may be listed.
+fn list(r: &Request, folder: &[u8], options: Options) -> Result<(), Flow> {
+    if options.has(Options::INDEXES) {
         return Ok(());
     }
-    rlog!(r, Error, "directory index of \"{}\" is forbidden", shown(&present.place.file));
+    rlog!(r, Error, "directory index of \"{}\" is forbidden", shown(folder));
     Err(Flow::Status(403))
 }
 
@@ -294,7 +299,7 @@ fn fall_back(r: &mut Request, present: &Present) -> Result<(), Flow> {
 }
 
 /// Stands between the location's index files and the listing: whether there may be one is for `Options` to say.
-pub struct Folder;
+pub struct Folder(pub Arc<Local>);
 
 impl Handler for Folder {
     fn declares(&self) -> Declared {
@@ -305,10 +310,13 @@ impl Handler for Folder {
         if !r.route.uri.ends_with(b"/") {
             return Flow::Next;
         }
-        let Some(present) = Present::of(r) else {
-            return Flow::Next;
+        let listed = match (Present::of(r), path::map(r, 0)) {
+            (Some(present), _) => no_index(r, &present),
+            // Without any file the location decides.
+            (None, Some(mapped)) => list(r, &mapped.bytes, self.0.ground.options),
+            (None, None) => Err(Flow::Status(404)),
         };
-        match no_index(r, &present) {
+        match listed {
             Ok(()) => Flow::Next,
             Err(flow) => flow,
         }

@@ -69,8 +69,8 @@ pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     let runs_scripts = crate::gateway::fastcgi::passes(cx);
     let local = Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts });
     plan.preaccess.push(Arc::new(access::Access(local.clone())));
-    plan.precontent.push(Arc::new(fixups::Fixups(local)));
-    plan.add_content(25, Arc::new(fixups::Folder));
+    plan.precontent.push(Arc::new(fixups::Fixups(local.clone())));
+    plan.add_content(25, Arc::new(fixups::Folder(local)));
     plan.add_content(55, Arc::new(handlers::File));
     plan.add_filter(Stage::Headers, Arc::new(head::Head));
     plan.pages = Some(Arc::new(documents::Documents));
