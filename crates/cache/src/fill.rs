@@ -513,8 +513,8 @@ impl Fill {
         std::mem::take(&mut self.is_open) && self.cache.index.end_fill(self.digest, self.began)
     }
 
-    /// The answer broke off.
-    pub fn fail(self, why: &io::Error) {
+    /// The answer broke off; an empty text says that it was logged why.
+    pub fn fail(self, why: &str) {
         let mut state = self.state.borrow_mut();
         state.done = Some(End::Broken(why.to_string()));
         state.wake_reader();

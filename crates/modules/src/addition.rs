@@ -3,6 +3,7 @@
 use crate::coding::rules::weaken_etag;
 use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::Context;
+use brisk_net::Failure;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::gather;
@@ -13,7 +14,6 @@ use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::subrequest::{Parent, Part};
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
@@ -110,7 +110,7 @@ struct Surrounded {
 }
 
 impl BodyStream for Surrounded {
-    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         if let Some(before) = &mut self.before {
             // Its handlers need not wait for each other's answers.
             if let Some(after) = &mut self.after {

@@ -23,12 +23,12 @@ use brisk_server::rlog;
 use brisk_server::vars::{Variable, VariableGet};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
+use brisk_net::Failure;
 use brisk_server::subrequest::Again;
 
 pub static MODULE: Module = Module {
@@ -280,7 +280,7 @@ fn blank() -> Rc<OpenFile> {
 }
 
 impl Slices {
-    fn skip(&mut self, to: u64) -> Poll<Option<io::Result<Chunk>>> {
+    fn skip(&mut self, to: u64) -> Poll<Option<Result<Chunk, Failure>>> {
         let piece = Piece::File { file: self.blank.clone(), range: self.at..to };
         self.at = to;
         Poll::Ready(Some(Ok(Chunk::Piece(piece))))
@@ -306,7 +306,7 @@ impl Slices {
 }
 
 impl BodyStream for Slices {
-    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         if self.gives_held
             && let Some(chunk) = self.held.pop_front()
         {
@@ -325,7 +325,7 @@ impl BodyStream for Slices {
                     None if self.at == *end => self.state = State::Next,
                     None => {
                         self.state = State::Over;
-                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                        return Poll::Ready(Some(Err(Failure::broken("a slice ended early"))));
                     }
                     Some(Ok(Chunk::Piece(piece))) => {
                         self.at += piece.len();
@@ -339,7 +339,7 @@ impl BodyStream for Slices {
                         Some(body) => self.state = State::Body(InMemory::new(body), end),
                         None => {
                             self.state = State::Over;
-                            return Poll::Ready(Some(Err(io::Error::other("a slice is missing"))));
+                            return Poll::Ready(Some(Err(Failure::broken("a slice is missing"))));
                         }
                     }
                 }

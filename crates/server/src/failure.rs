@@ -9,6 +9,12 @@ use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_net::{Activity, Cause, Failure, Origin, Scope};
 use std::fmt;
+use std::io;
+
+/// What an error of a file, a coder or the thread pool is to the body that is made of it.
+pub fn broken(error: &io::Error) -> Failure {
+    Failure::broken(os_text(error))
+}
 
 const TIMED_OUT: &str = "timed out (110: Connection timed out)";
 

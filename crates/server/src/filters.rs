@@ -243,7 +243,7 @@ impl crate::response::BodyStream for CutStream {
     fn poll_chunk(
         &mut self,
         cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<std::io::Result<crate::response::Chunk>>> {
+    ) -> std::task::Poll<Option<Result<crate::response::Chunk, brisk_net::Failure>>> {
         use crate::response::Chunk;
         use std::task::Poll;
         loop {

@@ -2,8 +2,8 @@
 //! before the head is written, so that the response has a length and leaves in one write.
 
 use crate::response::{Body, BodyStream, Chunk, Piece};
+use brisk_net::Failure;
 use std::collections::VecDeque;
-use std::io;
 use std::task::{Context, Poll, Waker};
 
 /// Pulls `stream` until it ends, must wait or has given `bytes_max` bytes. A body that came to its end is whole, and
@@ -54,12 +54,12 @@ fn whole(mut pieces: Vec<Piece>, bytes: u64) -> Body {
 struct Resumed {
     pieces: VecDeque<Piece>,
     /// A flush or an error behind the pieces.
-    last: Option<io::Result<Chunk>>,
+    last: Option<Result<Chunk, Failure>>,
     stream: Box<dyn BodyStream>,
 }
 
 impl BodyStream for Resumed {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         if let Some(piece) = self.pieces.pop_front() {
             return Poll::Ready(Some(Ok(Chunk::Piece(piece))));
         }
@@ -75,10 +75,10 @@ mod tests {
     use super::*;
 
     /// Gives its chunks; `None` stands for waiting.
-    struct Script(VecDeque<Option<io::Result<Chunk>>>);
+    struct Script(VecDeque<Option<Result<Chunk, Failure>>>);
 
     impl BodyStream for Script {
-        fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
             match self.0.pop_front() {
                 Some(Some(chunk)) => Poll::Ready(Some(chunk)),
                 Some(None) => Poll::Pending,
@@ -87,11 +87,11 @@ mod tests {
         }
     }
 
-    fn text(text: &'static str) -> Option<io::Result<Chunk>> {
+    fn text(text: &'static str) -> Option<Result<Chunk, Failure>> {
         Some(Ok(Chunk::Piece(Piece::Bytes(text.into()))))
     }
 
-    fn gather(script: Vec<Option<io::Result<Chunk>>>) -> Body {
+    fn gather(script: Vec<Option<Result<Chunk, Failure>>>) -> Body {
         at_once(Box::new(Script(script.into())), 10)
     }
 
@@ -124,6 +124,6 @@ mod tests {
         assert_eq!(rest(gather(vec![text("ab"), None, text("c")])), "abc");
         assert_eq!(rest(gather(vec![text("ab"), Some(Ok(Chunk::Flush)), None, text("c")])), "ab|~c");
         assert_eq!(rest(gather(vec![text("0123456789"), text("a"), text("b")])), "0123456789ab");
-        assert_eq!(rest(gather(vec![text("a"), Some(Err(io::ErrorKind::Other.into()))])), "a!");
+        assert_eq!(rest(gather(vec![text("a"), Some(Err(Failure::reported()))])), "a!");
     }
 }

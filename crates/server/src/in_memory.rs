@@ -1,9 +1,10 @@
 //! Bodies for filters that must see every byte: files are read, piece by piece, as they are pulled.
 
+use crate::failure::broken;
 use crate::files::OpenFile;
 use crate::limits::COPY_CHUNK_BYTES;
 use crate::response::{Body, BodyStream, Chunk, Piece};
-use brisk_net::{blocking, file};
+use brisk_net::{Failure, blocking, file};
 use std::collections::VecDeque;
 use std::future::Future as _;
 use std::io;
@@ -67,7 +68,7 @@ impl InMemory {
 }
 
 impl BodyStream for InMemory {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             let Some(piece) = self.pieces.front() else {
                 let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
@@ -88,10 +89,10 @@ impl BodyStream for InMemory {
             let Piece::File { file, range } = piece.clone() else { return Poll::Ready(None) };
             let bytes = match ready!(self.poll_file(cx, &file, range.clone())) {
                 Ok(bytes) if bytes.is_empty() => {
-                    return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                    return Poll::Ready(Some(Err(broken(&io::ErrorKind::UnexpectedEof.into()))));
                 }
                 Ok(bytes) => bytes,
-                Err(error) => return Poll::Ready(Some(Err(error))),
+                Err(error) => return Poll::Ready(Some(Err(broken(&error)))),
             };
             let start = range.start + bytes.len() as u64;
             self.pieces.pop_front();
@@ -144,6 +145,6 @@ mod tests {
         };
         assert!(got == [&b"head"[..], &content[1000..150_000], &content[199_999..]].concat());
         // The file is shorter than the last piece says.
-        assert!(matches!(end, Some(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof));
+        assert!(matches!(end, Some(Err(failure)) if failure.text() == "unexpected end of file"));
     }
 }

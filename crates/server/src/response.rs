@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::{fmt, io};
 
 /// A piece of a body.
 #[derive(Clone)]
@@ -58,37 +57,10 @@ pub enum Chunk {
     Flush,
 }
 
-/// Inside an [`io::Error`] of a stream: what has happened was logged already.
-#[derive(Debug)]
-pub struct Reported;
-
-impl Reported {
-    /// The error that ends a body.
-    pub fn error() -> io::Error {
-        io::Error::other(Reported)
-    }
-}
-
-impl fmt::Display for Reported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the body ended early")
-    }
-}
-
-impl std::error::Error for Reported {}
-
-/// What an error of a stream is: its body's, whatever failed in it, and never the client's.
-pub fn failure_of(error: &io::Error) -> Failure {
-    match error.get_ref() {
-        Some(inner) if inner.is::<Reported>() => Failure::reported(),
-        _ => Failure::broken(brisk_conf::os_text(error)),
-    }
-}
-
 /// A body that is made while it is sent. It is pulled when what it gave before has left.
 pub trait BodyStream {
-    /// The next chunk; `None` is the end. An error ends the connection, because the head has been sent.
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>>;
+    /// The next chunk; `None` is the end. A failure ends the connection, because the head has been sent.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>>;
 
     /// Called while the client takes nothing: a stream with room of its own may fill it. What wakes the task then leads
     /// to another call.

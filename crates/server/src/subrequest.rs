@@ -23,10 +23,10 @@ use crate::table::Thread;
 use crate::text::Text;
 use brisk_host::memory::Charge;
 use brisk_http::Method;
+use brisk_net::Failure;
 use brisk_net::clock::Now;
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -250,7 +250,7 @@ impl Part {
 
 impl BodyStream for Part {
     /// Runs the phases, then gives the body.
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         if ready!(self.poll_response(cx)).is_none() {
             return Poll::Ready(None);
         }

@@ -9,9 +9,8 @@ use brisk_server::failure;
 use brisk_server::log::Witness;
 use brisk_server::memory::Charge;
 use brisk_server::request::ClientWatch;
-use brisk_server::response::{BodyStream, Chunk, Piece, Reported};
+use brisk_server::response::{BodyStream, Chunk, Piece};
 use std::future::Future as _;
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -200,7 +199,7 @@ impl Incoming {
 }
 
 impl BodyStream for Incoming {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             match self.spool.poll_next(cx) {
                 Poll::Ready(Ok(Next::Bytes(bytes))) => {
@@ -213,13 +212,13 @@ impl BodyStream for Incoming {
                     return Poll::Ready(Some(Ok(Chunk::Flush)));
                 }
                 Poll::Ready(Ok(Next::Empty)) if self.error => {
-                    return Poll::Ready(Some(Err(Reported::error())));
+                    return Poll::Ready(Some(Err(Failure::reported())));
                 }
                 Poll::Ready(Ok(Next::Empty)) if self.from.is_none() => return Poll::Ready(None),
                 Poll::Ready(Ok(Next::Empty)) => {}
                 Poll::Ready(Err(error)) => {
                     self.disk_failed(&error);
-                    return Poll::Ready(Some(Err(Reported::error())));
+                    return Poll::Ready(Some(Err(Failure::reported())));
                 }
                 Poll::Pending => return Poll::Pending,
             }
@@ -228,7 +227,7 @@ impl BodyStream for Incoming {
             }
             if self.client_has_gone(cx) {
                 self.fail(&Failure::client(Activity::SendingResponse, Cause::Closed));
-                return Poll::Ready(Some(Err(Reported::error())));
+                return Poll::Ready(Some(Err(Failure::reported())));
             }
             if !self.ahead && std::mem::take(&mut self.unflushed) {
                 return Poll::Ready(Some(Ok(Chunk::Flush)));

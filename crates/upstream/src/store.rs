@@ -3,6 +3,7 @@
 use crate::conf::{Settings, Store};
 use crate::origin::Fetched;
 use brisk_http::{HeaderId, date};
+use brisk_net::Failure;
 use brisk_net::blocking;
 use brisk_net::replace::draft_of;
 use brisk_server::core::LogLevel;
@@ -182,7 +183,7 @@ async fn write(mut file: TempFile, bytes: Vec<u8>) -> (TempFile, Result<(), Temp
 }
 
 impl BodyStream for Storing {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             ready!(self.poll_work(cx));
             if let Some(chunk) = self.given.take() {

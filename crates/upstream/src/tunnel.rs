@@ -10,10 +10,11 @@ use crate::peer::ChosenPeer;
 use crate::scratch::scratch;
 use brisk_balance::Outcome;
 use brisk_net::Deadline;
+use brisk_net::Failure;
 use brisk_server::body::BodySource;
 use brisk_server::core::LogLevel;
 use brisk_server::log::Witness;
-use brisk_server::response::{BodyStream, Chunk, Piece, Reported};
+use brisk_server::response::{BodyStream, Chunk, Piece};
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -152,22 +153,22 @@ impl Tunnel {
         self.link.stream.poll_broken(cx)
     }
 
-    fn fail(&mut self, what: &str, error: &io::Error) -> Poll<Option<io::Result<Chunk>>> {
+    fn fail(&mut self, what: &str, error: &io::Error) -> Poll<Option<Result<Chunk, Failure>>> {
         let text = brisk_conf::os_text(error);
         self.witness
             .log(LogLevel::Info, format_args!("{what}() failed ({text}) while proxying upgraded connection"));
         self.end()
     }
 
-    fn end(&mut self) -> Poll<Option<io::Result<Chunk>>> {
+    fn end(&mut self) -> Poll<Option<Result<Chunk, Failure>>> {
         self.peer.finish(Outcome::Ok);
         // Who has heard the back end's last word was not cut off.
-        Poll::Ready((self.down_way == Way::Open).then(|| Err(Reported::error())))
+        Poll::Ready((self.down_way == Way::Open).then(|| Err(Failure::reported())))
     }
 }
 
 impl BodyStream for Tunnel {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         if !std::mem::replace(&mut self.has_begun, true) {
             return Poll::Ready(Some(Ok(Chunk::Flush)));
         }

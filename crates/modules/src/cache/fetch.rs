@@ -13,7 +13,7 @@ use brisk_cachepolicy::rfc9111::{self, Exchange, Ignored};
 use brisk_cachepolicy::tags::{self, TAG_BYTES_MAX, TAGS_MAX, Tags};
 use brisk_cachepolicy::{Refusal, Terms, Verdict, directives, head, nginx, vary};
 use brisk_http::{HeaderId, Method};
-use brisk_net::{Failure, clock};
+use brisk_net::{Cause, Failure, clock};
 use brisk_server::core::LogLevel;
 use brisk_server::failure;
 use brisk_server::flow::Flow;
@@ -27,7 +27,6 @@ use brisk_upstream::conf::next;
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::origin::{Ask, Fetched, condition, ignored};
 use std::future::poll_fn;
-use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -532,8 +531,12 @@ async fn pump(stream: Box<dyn BodyStream>, mut fill: Fill, updating: Option<Upda
                 }
             }
             Some(Ok(Chunk::Flush)) => {}
-            Some(Err(error)) => {
-                fill.fail(&error);
+            Some(Err(failure)) => {
+                fill.fail(match failure.cause() {
+                    Cause::Reported => "",
+                    _ if failure.text().is_empty() => "the body ended early",
+                    _ => failure.text(),
+                });
                 return;
             }
             None => break,
@@ -557,7 +560,7 @@ impl Passing {
 }
 
 impl BodyStream for Passing {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         let next = self.reader.poll_chunk(cx);
         // The head leaves before the first piece, and also if the back end has broken off.
         let waits = matches!(next, Poll::Pending | Poll::Ready(Some(Err(_))));
@@ -566,11 +569,14 @@ impl BodyStream for Passing {
         }
         let piece = match ready!(next) {
             None => return Poll::Ready(None),
-            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Some(Err(error)) if error.to_string().is_empty() => {
+                return Poll::Ready(Some(Err(Failure::reported())));
+            }
+            Some(Err(error)) => return Poll::Ready(Some(Err(failure::broken(&error)))),
             Some(Ok(Stored::Bytes(bytes))) => Piece::Bytes(Text::Shared(bytes)),
             Some(Ok(Stored::File { fd, start, end })) => match answer::open_file(&*fd) {
                 Ok(file) => Piece::File { file, range: start..end },
-                Err(error) => return Poll::Ready(Some(Err(error))),
+                Err(error) => return Poll::Ready(Some(Err(failure::broken(&error)))),
             },
         };
         self.unflushed = true;

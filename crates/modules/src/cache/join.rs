@@ -7,11 +7,11 @@ use brisk_cachepolicy::fields::{Field, Fields};
 use brisk_cachepolicy::partial::{self, Part};
 use brisk_cachepolicy::{head, tags};
 use brisk_http::HeaderId;
+use brisk_net::Failure;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::origin::Fetched;
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -141,7 +141,7 @@ pub fn make_whole(fields: &mut Vec<head::Owned>) {
 struct Chain(VecDeque<Body>);
 
 impl BodyStream for Chain {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         let give = |piece: Piece| Poll::Ready(Some(Ok(Chunk::Piece(piece))));
         loop {
             match self.0.pop_front() {

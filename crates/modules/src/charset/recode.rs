@@ -1,9 +1,10 @@
 //! Recoding bodies with a `charset_map`.
 
 use super::map::{Direction, Map, Tables};
+use brisk_net::Failure;
 use brisk_server::in_memory::InMemory;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece, Response};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -123,7 +124,7 @@ struct Recoded {
 }
 
 impl BodyStream for Recoded {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             let mut out = Vec::new();
             let chunk = ready!(self.inner.poll_chunk(cx));

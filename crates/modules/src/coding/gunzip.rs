@@ -5,8 +5,10 @@ use super::rules::{Rules, weaken_etag};
 use crate::limits::INLINE_PLAIN_BYTES_MAX;
 use brisk_conf::{Arity, Context};
 use brisk_http::negotiate::Coding;
+use brisk_net::Failure;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
+use brisk_server::failure::broken;
 use brisk_server::in_memory::InMemory;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Declared, Filter, Plan, Stage};
@@ -214,7 +216,7 @@ impl Inflated {
 }
 
 impl BodyStream for Inflated {
-    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             if self.over {
                 return Poll::Ready(None);
@@ -225,8 +227,7 @@ impl BodyStream for Inflated {
                     None => {
                         self.over = true;
                         if !self.inflater.has_ended() {
-                            let error = io::Error::new(io::ErrorKind::UnexpectedEof, "gzip data ended early");
-                            return Poll::Ready(Some(Err(error)));
+                            return Poll::Ready(Some(Err(Failure::broken("gzip data ended early"))));
                         }
                         continue;
                     }
@@ -244,7 +245,7 @@ impl BodyStream for Inflated {
                 Ok(out) => return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(out.into()))))),
                 Err(error) => {
                     self.over = true;
-                    return Poll::Ready(Some(Err(error)));
+                    return Poll::Ready(Some(Err(broken(&error))));
                 }
             }
         }

@@ -2,7 +2,9 @@
 
 use super::encoder::{Encoder, Op, Params};
 use crate::limits::{INLINE_PIECE_BYTES_MAX, OUTPUT_BYTES_MIN};
+use brisk_net::Failure;
 use brisk_net::blocking;
+use brisk_server::failure::broken;
 use brisk_server::in_memory::InMemory;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::text::Text;
@@ -149,17 +151,17 @@ impl Coded {
     }
 
     /// What was held back, as a chunk.
-    fn release(&mut self) -> Poll<Option<io::Result<Chunk>>> {
+    fn release(&mut self) -> Poll<Option<Result<Chunk, Failure>>> {
         let out = std::mem::take(&mut self.held);
         self.sizes.add(0, out.len());
         Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(out.into())))))
     }
 
     /// One step: what there is to send, if anything.
-    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>, Failure>> {
         if let Work::Away(job) = &mut self.work {
             let Batch { encoder, input, out, result } = ready!(Pin::new(job).poll(cx));
-            result?;
+            result.map_err(|error| broken(&error))?;
             self.work = Work::Here(encoder);
             if let Some((bytes, _)) = &mut self.input {
                 *bytes = input;
@@ -182,20 +184,22 @@ impl Coded {
                         return Poll::Ready(Ok(Vec::new()));
                     };
                     self.flush = other.is_some();
-                    return Poll::Ready(self.mark(encoder, if self.flush { Op::Flush } else { Op::Finish }));
+                    let marked = self.mark(encoder, if self.flush { Op::Flush } else { Op::Finish });
+                    return Poll::Ready(marked.map_err(|error| broken(&error)));
                 }
             },
         };
         self.in_a_row += 1;
         let Work::Here(encoder) = std::mem::replace(&mut self.work, Work::Over) else {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            return Poll::Ready(Err(Failure::broken("the encoder is gone")));
         };
-        Poll::Ready(self.part(encoder, input, range).map(Option::unwrap_or_default))
+        let part = self.part(encoder, input, range).map_err(|error| broken(&error));
+        Poll::Ready(part.map(Option::unwrap_or_default))
     }
 }
 
 impl BodyStream for Coded {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             let is_over = matches!(self.work, Work::Over);
             let is_due = self.flush || is_over || self.held.len() >= OUTPUT_BYTES_MIN;
@@ -239,7 +243,7 @@ pub mod tests {
     pub struct Pieces(pub VecDeque<Vec<u8>>);
 
     impl BodyStream for Pieces {
-        fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
             Poll::Ready(self.0.pop_front().map(|bytes| {
                 Ok(if bytes.is_empty() { Chunk::Flush } else { Chunk::Piece(Piece::Bytes(bytes.into())) })
             }))
@@ -256,7 +260,7 @@ pub mod tests {
                     out.extend_from_slice(piece.in_memory().unwrap());
                 }
                 Poll::Ready(Some(Ok(Chunk::Flush))) => flushes.push(out.len()),
-                Poll::Ready(Some(Err(error))) => return Err(error),
+                Poll::Ready(Some(Err(failure))) => return Err(io::Error::other(failure.text().to_string())),
                 Poll::Ready(None) => return Ok((out, flushes)),
                 Poll::Pending => std::thread::yield_now(),
             }

@@ -15,9 +15,11 @@ use base64::engine::general_purpose::STANDARD;
 use brisk_conf::{Arity, Context, Diag, Directive, FileId, Risk, Span, Token};
 use brisk_http::negotiate::coding_quality;
 use brisk_http::{HeaderId, Method};
+use brisk_net::Failure;
 use brisk_net::blocking;
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::directive::directive;
+use brisk_server::failure::broken;
 use brisk_server::in_memory::InMemory;
 use brisk_server::metrics::{Counter, Scrape};
 use brisk_server::module::{Module, ModuleConf, Row};
@@ -300,7 +302,7 @@ struct Tee {
 }
 
 impl BodyStream for Tee {
-    fn poll_chunk(&mut self, cx: &mut Task<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Task<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         let chunk = ready!(self.inner.poll_chunk(cx));
         match &chunk {
             // More than was announced is cut off later; here it must not fill the memory.
@@ -341,14 +343,14 @@ struct Coded {
 }
 
 impl BodyStream for Coded {
-    fn poll_chunk(&mut self, cx: &mut Task<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Task<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             match &mut self.work {
                 Work::Gathering(plain) => match ready!(self.inner.poll_chunk(cx)) {
                     Some(Ok(Chunk::Piece(piece))) => {
                         plain.extend_from_slice(piece.in_memory().unwrap_or_default());
                         if plain.len() as u64 > DICTIONARY_BODY_BYTES_MAX {
-                            return Poll::Ready(Some(Err(io::Error::other(
+                            return Poll::Ready(Some(Err(Failure::broken(
                                 "the body is longer than announced",
                             ))));
                         }
@@ -365,7 +367,7 @@ impl BodyStream for Coded {
                         match job {
                             Ok(job) => self.work = Work::Away(job),
                             Err(_) => {
-                                let full = io::Error::other("the queue of the thread pool is full");
+                                let full = Failure::broken("the queue of the thread pool is full");
                                 return Poll::Ready(Some(Err(full)));
                             }
                         }
@@ -374,7 +376,8 @@ impl BodyStream for Coded {
                 Work::Away(job) => {
                     let out = ready!(Pin::new(job).poll(cx));
                     self.work = Work::Over;
-                    return Poll::Ready(Some(out.map(|out| Chunk::Piece(Piece::Bytes(out.into())))));
+                    let piece = out.map(|out| Chunk::Piece(Piece::Bytes(out.into())));
+                    return Poll::Ready(Some(piece.map_err(|error| broken(&error))));
                 }
                 Work::Over => return Poll::Ready(None),
             }

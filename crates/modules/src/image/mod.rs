@@ -9,6 +9,7 @@ use crate::coding::rules::weaken_etag;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_http::status;
 use brisk_image::{Format, Made, Shape, Turn, Wish};
+use brisk_net::Failure;
 use brisk_net::blocking;
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::directive::directive;
@@ -23,7 +24,6 @@ use brisk_server::response::{Body, BodyStream as _, Chunk, Piece, Response};
 use brisk_server::text::Text;
 use brisk_server::vars::Template;
 
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -474,16 +474,16 @@ fn accepts(accept: &[u8], media: &[u8]) -> bool {
     })
 }
 
-fn broken(error: io::Error) -> Refused {
-    Refused(502, format!("the image could not be read: {error}"))
+fn broken(error: Failure) -> Refused {
+    Refused(502, format!("the image could not be read: {}", error.text()))
 }
 
-async fn next(body: &mut InMemory) -> Option<io::Result<Chunk>> {
+async fn next(body: &mut InMemory) -> Option<Result<Chunk, Failure>> {
     std::future::poll_fn(|cx| body.poll_chunk(cx)).await
 }
 
 /// The first bytes of a body, and the body.
-async fn peek(body: Body) -> io::Result<(Vec<u8>, Body)> {
+async fn peek(body: Body) -> Result<(Vec<u8>, Body), Failure> {
     // What is not made while it is sent can be looked at without being taken.
     let front = match &body {
         Body::Empty => Body::Empty,
@@ -501,7 +501,7 @@ async fn peek(body: Body) -> io::Result<(Vec<u8>, Body)> {
 }
 
 /// Pulls pieces until there are so many bytes.
-async fn pull(body: &mut InMemory, bytes: usize) -> io::Result<(Vec<u8>, Vec<Piece>)> {
+async fn pull(body: &mut InMemory, bytes: usize) -> Result<(Vec<u8>, Vec<Piece>), Failure> {
     let (mut head, mut pieces) = (Vec::new(), Vec::new());
     while head.len() < bytes {
         match next(body).await {

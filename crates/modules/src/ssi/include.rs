@@ -1,11 +1,11 @@
 //! Includes: other locations' answers in the page, or in a variable.
 
 use super::Shared;
+use brisk_net::Failure;
 use brisk_server::in_memory::InMemory;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::subrequest::Part;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -49,7 +49,7 @@ impl Include {
     }
 
     /// The next of the answer, for a page of the request `me`.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>, me: &Request) -> Poll<Option<io::Result<Chunk>>> {
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>, me: &Request) -> Poll<Option<Result<Chunk, Failure>>> {
         self.start(cx);
         match self.state {
             State::Running => return Poll::Pending,
@@ -103,7 +103,12 @@ impl Set {
 
     /// Ready when the variable is set, or left as it was because the answer was an error. An error ends the request,
     /// as in nginx.
-    pub fn poll(&mut self, cx: &mut Context<'_>, me: &Request, shared: &Rc<Shared>) -> Poll<io::Result<()>> {
+    pub fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        me: &Request,
+        shared: &Rc<Shared>,
+    ) -> Poll<Result<(), Failure>> {
         if let SetState::Running(part) = &mut self.state {
             let Some(running) = part else { return Poll::Ready(Ok(())) };
             let Some(r) = ready!(running.poll_response(cx)) else { return Poll::Ready(Ok(())) };
@@ -140,6 +145,6 @@ impl Set {
     }
 }
 
-fn too_big(length: &str) -> io::Error {
-    io::Error::other(format!("too big subrequest response{length}"))
+fn too_big(length: &str) -> Failure {
+    Failure::broken(format!("too big subrequest response{length}"))
 }

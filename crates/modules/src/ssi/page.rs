@@ -6,13 +6,13 @@
 use super::include::{Include, Set};
 use super::parser::{Command, Event, Parser};
 use super::{Conf, Shared};
+use brisk_net::Failure;
 use brisk_server::in_memory::InMemory;
 use brisk_server::limits::{SSI_AHEAD_MAX, SSI_QUEUE_BYTES_MAX, SSI_QUEUE_PARTS_MAX};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::subrequest::Parent;
 use std::collections::VecDeque;
-use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -139,7 +139,7 @@ impl Page {
     }
 
     /// Reads the page as far as that is possible and worth while. Pending: it has no more for now.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         loop {
             match &mut self.awaits {
                 Some(Await::Include) => return Poll::Ready(Ok(())),
@@ -150,7 +150,7 @@ impl Page {
                 None => {}
             }
             if self.failed {
-                return Poll::Ready(Err(io::Error::other("a regular expression failed in an SSI command")));
+                return Poll::Ready(Err(Failure::broken("a regular expression failed in an SSI command")));
             }
             if self.ended || self.is_full() {
                 return Poll::Ready(Ok(()));
@@ -255,7 +255,7 @@ impl Page {
     }
 
     /// The next chunk of the queue. Ready with `None`: the queue is empty.
-    fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             if let Some(Out::Include(include)) = self.queue.front_mut() {
                 match ready!(include.poll_chunk(cx, &self.me)) {
@@ -293,7 +293,7 @@ impl Page {
 }
 
 impl BodyStream for Page {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         if self.shared.is_turn_over() {
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -7,6 +7,7 @@ use crate::limits::{PATTERNS_MAX, SUB_FILTER_INLINE_BODY_BYTES_MAX};
 use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_http::status;
+use brisk_net::Failure;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::in_memory::InMemory;
@@ -17,7 +18,6 @@ use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::vars::Template;
 
 use replacer::{Outcome, Patterns, Replacer};
-use std::io;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
@@ -177,7 +177,7 @@ struct Substituted {
 }
 
 impl BodyStream for Substituted {
-    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll_chunk(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
             if self.over {
                 return Poll::Ready(None);

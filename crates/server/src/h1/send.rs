@@ -6,7 +6,7 @@ use crate::files::OpenFile;
 use crate::limits::{COPY_CHUNK_BYTES, INLINE_BODY_BYTES_MAX, SENDFILE_CHUNK_BYTES, SMALL_BODY_BYTES_MAX};
 use crate::logged::refusal_delay;
 use crate::request::Request;
-use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
+use crate::response::{Body, BodyStream, Chunk, Piece};
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
 use brisk_http::h1::Delimiting;
 use brisk_net::{Deadline, Failure, blocking, clock, file, sleep};
@@ -245,7 +245,7 @@ impl Sender {
             });
             match next.await {
                 None => return self.head(head).await,
-                Some(Err(error)) => return Err(SendError::Body(failure_of(&error))),
+                Some(Err(failure)) => return Err(SendError::Body(failure)),
                 Some(Ok(Chunk::Flush)) => self.head(std::mem::take(&mut head)).await?,
                 Some(Ok(Chunk::Piece(piece))) => {
                     self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;

@@ -12,7 +12,7 @@ use crate::logged::{Logged, delay_refusal};
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::request::client::Carrier;
-use crate::response::{Body, BodyStream, Chunk, Piece, failure_of};
+use crate::response::{Body, BodyStream, Chunk, Piece};
 use crate::table::Thread;
 use brisk_host::peer::Cut;
 use brisk_net::{Failure, blocking, clock, file, sleep, timeout};
@@ -285,7 +285,7 @@ impl<'a> Sender<'a> {
             }
             match next {
                 None => return Ok(()),
-                Some(Err(error)) => return Err(SendError::Body(failure_of(&error))),
+                Some(Err(failure)) => return Err(SendError::Body(failure)),
                 Some(Ok(Chunk::Flush)) => {}
                 Some(Ok(Chunk::Piece(piece))) => drop(self.piece(piece, false).await?),
             }
