@@ -66,6 +66,10 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     plan.add_content(20, Arc::new(Index { files: cx.conf_of::<Conf>().files.clone() }));
 }
 
+/// Kept in [`State::visit`](brisk_server::request::State::visit): other index files than the location's were looked for already.
+#[derive(Default)]
+pub struct Replaced;
+
 struct Index {
     files: Arc<[Template]>,
 }
@@ -80,6 +84,9 @@ impl Handler for Index {
         if !r.route.uri.ends_with(b"/")
             || !matches!(r.route.method, Method::Get | Method::Head | Method::Post)
         {
+            return Flow::Next;
+        }
+        if r.state.visit.get::<Replaced>().is_some() {
             return Flow::Next;
         }
         let mut checked_directory = false;

@@ -54,9 +54,6 @@ impl Access {
         }
         let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
         let place = Place::find(r, &mapped)?;
-        if place.name().get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b".ht")) {
-            return Err(refuse(r, &place.file, "is never served", 403).into());
-        }
         let symlinks = path::symlinks(r, &mapped);
         let mut texts = Vec::new();
         for &end in &place.folders {
@@ -67,13 +64,14 @@ impl Access {
             }
         }
         if texts.is_empty() {
-            return Ok(());
+            return Ok(hide(r, &place)?);
         }
         let plan = self.plan(r, texts)?;
         follow(r, &place, &plan)?;
         let present = enter(r, place, &plan)?;
         // A refusal has the pages and fields that the files say.
         present.clone().keep(r);
+        hide(r, &present.place)?;
         Ok(admit(r, &present)?)
     }
 
@@ -105,6 +103,14 @@ impl Access {
         }
         if outcome.is_none() { Flow::Status(500) } else { self.handle(r) }
     }
+}
+
+/// Refuses the files themselves, and those with passwords: their names begin so.
+fn hide(r: &Request, place: &Place) -> Result<(), Flow> {
+    if place.name().get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b".ht")) {
+        return Err(refuse(r, &place.file, "is never served", 403));
+    }
+    Ok(())
 }
 
 /// Refuses a path with a symbolic link where `Options` forbid it.

@@ -5,6 +5,7 @@ use super::facts::{Seen, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
 use crate::directory_overrides::files::{refuse, shown};
+use crate::index::Replaced;
 use brisk_apache::headers::{self, Table};
 use brisk_apache::options::Options;
 use brisk_apache::overrides::PathInfo;
@@ -249,6 +250,7 @@ fn stand_in(r: &mut Request, present: &Present) -> Result<(), Flow> {
             for name in names {
                 index(r, present, name)?;
             }
+            r.state.visit.get_mut::<Replaced>();
             no_index(r, present)
         }
         Some(_) => Ok(()),
@@ -265,7 +267,8 @@ fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
         return Ok(());
     }
     match r.stat_file(Path::new(OsStr::from_bytes(&file)), Symlinks::Follow)? {
-        Found::Missing(_) => Ok(()),
+        // Apache asks for it by a subrequest, for which this holds, too.
+        Found::Missing(_) => fall_back(r, present),
         found if found.info().is_some_and(|info| info.kind == Kind::File) => {
             Err(Flow::Redirect { uri: [r.route.uri.as_slice(), name].concat(), args: None })
         }

@@ -1,0 +1,255 @@
+//! Sites: `.htaccess` files as well-known programs write them, in our own words, over one tree of files.
+
+/// One site.
+pub struct Site {
+    /// Its host.
+    pub name: &'static str,
+    /// Its files beside those of [`TREE`].
+    pub files: &'static [(&'static str, &'static str)],
+    /// What is asked beside [`TARGETS`].
+    pub targets: &'static [&'static str],
+    /// Targets whose answers differ, and why.
+    pub explained: &'static [(&'static str, &'static str)],
+}
+
+/// Files that every site has.
+pub const TREE: &[(&str, &str)] = &[
+    ("index.php", "<?php"),
+    ("wp-login.php", "<?php"),
+    ("xmlrpc.php", "<?php"),
+    ("wp-config.php", "<?php secret"),
+    ("wp-content/uploads/a.png", "png"),
+    ("wp-content/uploads/evil.php", "<?php"),
+    ("wp-content/plugins/style.css", "css"),
+    ("wp-includes/js/a.js", "js"),
+    ("cache/page.html", "cached page"),
+    ("cache/index.html", "cached index"),
+    ("readme.html", "readme"),
+    ("readme.txt", "readme text"),
+    ("a.json", "{}"),
+    ("font.woff2", "font"),
+    ("logo.svg", "<svg/>"),
+    ("app.js", "script"),
+    ("app.js.gz", "gzipped script"),
+    (".env", "secret"),
+    (".git/config", "secret"),
+    ("composer.json", "secret"),
+    ("dump.sql", "secret"),
+    ("config.ini", "secret"),
+    ("error.log", "secret"),
+    ("page.html.bak", "secret"),
+    ("module.inc", "secret"),
+    ("folder/index.html", "folder"),
+    ("folder/deep/er/file.txt", "deep file"),
+    ("empty/file.txt", "file"),
+    ("old page.txt", "space"),
+    ("vendor/lib.txt", "vendor"),
+];
+
+/// What is asked of every site.
+pub const TARGETS: &[&str] = &[
+    "/",
+    "/?a=b",
+    "/index.php",
+    "/index.php?q=1&r=2",
+    "/hello-world/",
+    "/2024/01/post?p=1",
+    "/readme.html",
+    "/readme.txt",
+    "/wp-content/uploads/a.png",
+    "/wp-content/plugins/style.css",
+    "/wp-includes/js/a.js",
+    "/wp-config.php",
+    "/xmlrpc.php",
+    "/wp-login.php",
+    "/.env",
+    "/.git/config",
+    "/.htaccess",
+    "/.htpasswd",
+    "/composer.json",
+    "/dump.sql",
+    "/config.ini",
+    "/error.log",
+    "/page.html.bak",
+    "/module.inc",
+    "/folder",
+    "/folder/",
+    "/folder/deep/er/file.txt",
+    "/folder/deep/",
+    "/empty/",
+    "/empty",
+    "/none",
+    "/none/at/all.txt",
+    "/old%20page.txt",
+    "/a.json",
+    "/font.woff2",
+    "/logo.svg",
+    "/app.js",
+    "/cache/page.html",
+    "/cache/",
+    "/folder/deep/er/file.txt/path/info",
+    "/vendor/lib.txt",
+    "/robots.txt",
+    "/a%20b/c%3Fd",
+    "/folder/../readme.txt",
+    "/?author=1",
+    "/index.php/path/info",
+    "//readme.txt",
+    "/wp-content/uploads/evil.php",
+    "/caf%C3%A9",
+    "/READMe.TXT",
+];
+
+/// Fields that requests are sent with.
+pub const VARIANTS: &[&str] = &[
+    "",
+    "User-Agent: Mozilla/5.0 (compatible; BadBot/1.0)\r\nReferer: http://elsewhere.example/page\r\n",
+    "Cookie: wordpress_logged_in_x=1; a=b\r\nAuthorization: Basic YW5uOnJpZ2h0\r\n",
+];
+
+const fn site(name: &'static str, htaccess: &'static [(&'static str, &'static str)]) -> Site {
+    Site { name, files: htaccess, targets: &[], explained: &[] }
+}
+
+/// All sites.
+pub const SITES: &[Site] = &[
+    Site {
+        explained: &[("/page.html.bak", "without any file the location says the type, by the last ending")],
+        ..site("none", &[])
+    },
+    site(
+        "wordpress",
+        &[(
+            ".htaccess",
+            "# BEGIN WordPress\n<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n# END WordPress\n",
+        )],
+    ),
+    site(
+        "hardened",
+        &[
+            (
+                ".htaccess",
+                "<Files wp-config.php>\nRequire all denied\n</Files>\n<Files xmlrpc.php>\nOrder Deny,Allow\nDeny from all\n</Files>\n<FilesMatch \"^\\.(env|git)|\\.(sql|ini|log|bak|inc)$\">\n<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nOrder allow,deny\nDeny from all\n</IfModule>\n</FilesMatch>\nRedirectMatch 404 /\\.git\nOptions -Indexes\n<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} (badbot|evil) [NC]\nRewriteRule .* - [F,L]\nRewriteCond %{QUERY_STRING} ^author=([0-9]*)\nRewriteRule .* - [F]\nRewriteCond %{HTTP_REFERER} !^$\nRewriteCond %{HTTP_REFERER} !^http://hardened/ [NC]\nRewriteRule \\.(png|gif)$ - [F]\n</IfModule>\n",
+            ),
+            (
+                "wp-content/uploads/.htaccess",
+                "<FilesMatch \"\\.(?i:php)$\">\nRequire all denied\n</FilesMatch>\n",
+            ),
+            ("vendor/.htaccess", "Order deny,allow\nDeny from all\n"),
+        ],
+    ),
+    site(
+        "supercache",
+        &[(
+            ".htaccess",
+            "<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteBase /\nAddDefaultCharset UTF-8\nRewriteCond %{REQUEST_URI} !^.*[^/]$\nRewriteCond %{REQUEST_URI} !^.*//.*$\nRewriteCond %{REQUEST_METHOD} !POST\nRewriteCond %{QUERY_STRING} ^$\nRewriteCond %{HTTP:Cookie} !^.*(comment_author_|wordpress_logged_in|wp-postpass_).*$\nRewriteCond %{DOCUMENT_ROOT}/cache/index.html -f\nRewriteRule ^(.*) \"/cache/index.html\" [L]\nRewriteRule ^index\\.php$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n",
+        )],
+    ),
+    site(
+        "w3tc",
+        &[(
+            ".htaccess",
+            "<IfModule mod_expires.c>\nExpiresActive On\nExpiresByType text/css A31536000\nExpiresByType text/javascript A31536000\nExpiresByType text/html A3600\nExpiresByType image/png \"access plus 1 year\"\n</IfModule>\n<FilesMatch \"\\.(css|js)$\">\nFileETag None\n<IfModule mod_headers.c>\nHeader set Cache-Control \"public\"\nHeader unset ETag\nHeader set X-Powered-By \"W3\"\n</IfModule>\n</FilesMatch>\n<FilesMatch \"\\.(html|htm|txt|xml)$\">\n<IfModule mod_headers.c>\nHeader append Cache-Control \"public\"\n</IfModule>\n</FilesMatch>\n<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteBase /\nRewriteCond %{HTTPS} =on\nRewriteRule .* - [E=W3TC_SSL:_ssl]\nRewriteCond %{HTTP_USER_AGENT} BadBot [NC]\nRewriteRule .* - [E=W3TC_UA:_bot]\nRewriteCond %{HTTP_COOKIE} (wordpress_logged_in) [NC]\nRewriteRule .* - [S=1]\nRewriteCond \"%{DOCUMENT_ROOT}/cache/page%{ENV:W3TC_UA}.html\" -f\nRewriteRule ^hello-world/?$ \"/cache/page%{ENV:W3TC_UA}.html\" [L]\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n",
+        )],
+    ),
+    site(
+        "drupal",
+        &[(
+            ".htaccess",
+            "<FilesMatch \"\\.(engine|inc|install|make|module|profile|po|sh|.*sql|theme|twig|tpl(\\.php)?|xtmpl|yml)(~|\\.sw[op]|\\.bak|\\.orig|\\.save)?$|^(\\.(?!well-known).*|Entries.*|Repository|Root|Tag|Template|composer\\.(json|lock)|web\\.config)$|^#.*#$\">\n<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nOrder allow,deny\n</IfModule>\n</FilesMatch>\nOptions -Indexes\nErrorDocument 404 /index.php\nDirectoryIndex index.php index.html index.htm\nAddType image/svg+xml svg svgz\nAddEncoding gzip svgz\n<IfModule mod_expires.c>\nExpiresActive On\nExpiresDefault A1209600\n<FilesMatch \\.php$>\nExpiresActive Off\n</FilesMatch>\n</IfModule>\n<IfModule mod_rewrite.c>\nRewriteEngine on\nRewriteRule ^ - [E=protossl]\nRewriteCond %{HTTPS} on\nRewriteRule ^ - [E=protossl:s]\nRewriteRule ^ - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteRule \"/\\.|^\\.(?!well-known/)\" - [F]\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_URI} !=/favicon.ico\nRewriteRule ^ index.php [L]\nRewriteCond %{HTTP:Accept-encoding} gzip\nRewriteCond %{REQUEST_FILENAME}\\.gz -s\nRewriteRule ^(.*css_[a-zA-Z0-9-_]+)\\.css$ $1\\.css\\.gz [QSA]\n</IfModule>\n<IfModule mod_headers.c>\nHeader always set X-Content-Type-Options nosniff\nRequestHeader unset Proxy\n</IfModule>\n",
+        )],
+    ),
+    site(
+        "joomla",
+        &[(
+            ".htaccess",
+            "<IfModule mod_autoindex.c>\nOptions -Indexes\n</IfModule>\n<IfModule mod_headers.c>\nHeader always set X-Content-Type-Options \"nosniff\"\n<FilesMatch \"\\.svg$\">\nHeader always set Content-Security-Policy \"script-src 'none'\"\n</FilesMatch>\n</IfModule>\nRewriteEngine On\nRewriteCond %{QUERY_STRING} base64_encode[^(]*\\([^)]*\\) [OR]\nRewriteCond %{QUERY_STRING} (<|%3C)([^s]*s)+cript.*(>|%3E) [NC,OR]\nRewriteCond %{QUERY_STRING} GLOBALS(=|\\[|\\%[0-9A-Z]{0,2}) [OR]\nRewriteCond %{QUERY_STRING} _REQUEST(=|\\[|\\%[0-9A-Z]{0,2})\nRewriteRule .* index.php [F]\nRewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteCond %{REQUEST_URI} !^/index\\.php\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule .* index.php [L]\n",
+        )],
+    ),
+    site(
+        "laravel",
+        &[(
+            ".htaccess",
+            "<IfModule mod_rewrite.c>\n<IfModule mod_negotiation.c>\nOptions -MultiViews -Indexes\n</IfModule>\nRewriteEngine On\nRewriteCond %{HTTP:Authorization} .\nRewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_URI} (.+)/$\nRewriteRule ^ %1 [L,R=301]\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ index.php [L]\n</IfModule>\n",
+        )],
+    ),
+    site(
+        "mediawiki",
+        &[(
+            ".htaccess",
+            "RewriteEngine On\nRewriteRule ^/?wiki(/.*)?$ %{DOCUMENT_ROOT}/index.php [L]\nRewriteRule ^/?$ %{DOCUMENT_ROOT}/index.php [L]\nRewriteRule ^old/(.*)$ /folder/$1 [R=301,L]\nRewriteRule ^moved$ http://other.example/x?y=1 [R,QSA,NE]\nRewriteRule ^esc/(.*)$ /found?t=$1 [R,B,L]\n",
+        )],
+    ),
+    site(
+        "h5bp",
+        &[(
+            ".htaccess",
+            "<IfModule mod_headers.c>\nHeader always set X-Frame-Options \"DENY\" \"expr=%{CONTENT_TYPE} =~ m#text/(html|javascript)|application/pdf|xml#i\"\nHeader set X-Content-Type-Options \"nosniff\"\nHeader always set Referrer-Policy \"strict-origin\" \"expr=%{CONTENT_TYPE} =~ m#text\\/(css|html|javascript)|application\\/pdf|xml#i\"\nHeader unset X-Powered-By\nHeader always unset X-Powered-By\n</IfModule>\n<IfModule mod_setenvif.c>\n<IfModule mod_headers.c>\n<FilesMatch \"\\.(bmp|cur|gif|ico|jpe?g|png|svgz?|webp)$\">\nSetEnvIf Origin \":\" IS_CORS\nHeader set Access-Control-Allow-Origin \"*\" env=IS_CORS\n</FilesMatch>\n</IfModule>\n</IfModule>\nErrorDocument 404 /readme.html\n<IfModule mod_autoindex.c>\nOptions -Indexes\n</IfModule>\n<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteCond %{REQUEST_URI} \"!(^|/)\\.well-known/([^./]+./?)+$\" [NC]\nRewriteCond %{SCRIPT_FILENAME} -d [OR]\nRewriteCond %{SCRIPT_FILENAME} -f\nRewriteRule \"(^|/)\\.\" - [F]\n</IfModule>\n<IfModule mod_authz_core.c>\n<FilesMatch \"(^#.*#|\\.(bak|conf|dist|fla|in[ci]|log|orig|psd|sh|sql|sw[op])|~)$\">\nRequire all denied\n</FilesMatch>\n</IfModule>\n<IfModule mod_mime.c>\nAddType application/manifest+json webmanifest\nAddType text/javascript js mjs\nAddCharset utf-8 .css .js .json .txt\n</IfModule>\nAddDefaultCharset utf-8\nFileETag None\n<IfModule mod_expires.c>\nExpiresActive on\nExpiresDefault \"access plus 1 month\"\nExpiresByType text/css \"access plus 1 year\"\nExpiresByType application/json \"access plus 0 seconds\"\nExpiresByType text/html \"access plus 0 seconds\"\n</IfModule>\n",
+        )],
+    ),
+    site(
+        "redirects",
+        &[(
+            ".htaccess",
+            "Redirect 301 /none http://new.example/there\nRedirect /2024 /archive\nRedirect gone /readme.html\nRedirectMatch 302 ^/hello-(.*)/$ /bye-$1\nRedirectPermanent /vendor /folder\nErrorDocument 404 \"Nothing here\"\nErrorDocument 403 http://errors.example/403\nErrorDocument 410 /readme.txt\n<Files a.json>\nRequire all denied\n</Files>\n",
+        )],
+    ),
+    site(
+        "lists",
+        &[
+            (".htaccess", "Options +Indexes\nDirectoryIndex start.html index.html\n"),
+            ("folder/.htaccess", "DirectoryIndex disabled\nOptions -Indexes\n"),
+            ("empty/.htaccess", "DirectoryIndex /readme.txt\n"),
+            ("cache/.htaccess", "DirectorySlash Off\nFallbackResource /index.php\n"),
+        ],
+    ),
+    site(
+        "users",
+        &[
+            (
+                ".htaccess",
+                "AuthType Basic\nAuthName \"Members\"\nAuthUserFile {{DIR}}/users\n<Files a.json>\nRequire valid-user\n</Files>\n<Files readme.txt>\nRequire user bob\n</Files>\n<Files readme.html>\nRequire valid-user\nOrder deny,allow\nDeny from all\nSatisfy any\n</Files>\n<Files error.log>\nSatisfy any\nRequire all denied\n</Files>\n",
+            ),
+            ("folder/.htaccess", "Require valid-user\n"),
+            ("folder/deep/.htaccess", "Require all granted\n"),
+            ("empty/.htaccess", "Require valid-user\nSatisfy any\n"),
+            (
+                "vendor/.htaccess",
+                "<Limit POST>\nRequire valid-user\n</Limit>\n<LimitExcept POST>\nRequire all denied\n</LimitExcept>\n",
+            ),
+        ],
+    ),
+    site(
+        "conditions",
+        &[
+            (
+                ".htaccess",
+                "SetEnvIfNoCase User-Agent badbot bad\nSetEnv APPLICATION_ENV production\n<If \"%{HTTP_USER_AGENT} =~ /BadBot/\">\nHeader set X-Bad yes\n</If>\n<ElseIf \"%{HTTP_COOKIE} =~ /logged_in/\">\nHeader set X-User yes\n</ElseIf>\n<Else>\nHeader set X-Other yes\n</Else>\n<Files readme.txt>\n<RequireAll>\nRequire all granted\nRequire not env bad\n</RequireAll>\n</Files>\n<If \"%{REQUEST_URI} =~ m#\\.(ini|sql)$#\">\nRequire all denied\n</If>\nHeader set X-Env \"%{APPLICATION_ENV}e\"\nHeader merge Cache-Control no-transform\nHeader echo ^Cookie$\nHeader edit Content-Type ^text text\nRequestHeader set X-Added \"by %{APPLICATION_ENV}e\"\n",
+            ),
+            (
+                "folder/.htaccess",
+                "Header unset X-Env\nHeader always set X-Folder yes\nForceType text/x-forced\n",
+            ),
+            ("folder/deep/.htaccess", "ForceType None\nAddType text/x-deep .txt\nAddLanguage de .txt\n"),
+        ],
+    ),
+    site(
+        "deep",
+        &[
+            (
+                ".htaccess",
+                "RewriteEngine On\nRewriteRule ^folder/root$ /readme.txt [L]\nRewriteRule ^none$ folder/inner [L]\n",
+            ),
+            (
+                "folder/.htaccess",
+                "RewriteEngine On\nRewriteRule ^inner$ deep/er/file.txt [L]\nRewriteRule ^root$ index.html [L]\nRewriteRule ^base$ /readme.html\n",
+            ),
+            ("folder/deep/.htaccess", "RewriteOptions Inherit\nRewriteRule ^x$ er/file.txt [END]\n"),
+            ("empty/.htaccess", "RewriteEngine Off\n"),
+            (
+                "vendor/.htaccess",
+                "RewriteEngine On\nRewriteBase /folder\nRewriteRule ^lib\\.txt$ deep/er/file.txt\nRewriteRule ^cookie$ - [CO=name:value:example.org:10:/p:secure:httponly,L]\nRewriteRule ^type$ lib.txt [T=text/x-own]\n",
+            ),
+        ],
+    ),
+];
