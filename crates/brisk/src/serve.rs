@@ -1,6 +1,7 @@
 //! `brisk serve [DIR]`: a folder on the web without a configuration.
 
 mod listen;
+mod php;
 
 use crate::config::{Inline, Paths};
 use crate::launch;
@@ -22,8 +23,8 @@ pub const SERVE: Entry =
 /// Serves a folder at once: index.html, or a page with its files.
 #[derive(Debug, Parser)]
 #[command(after_help = "A line per request is written to the terminal. Ends with Ctrl-C.\n\n\
-        Hidden files (.git, .env ...), backups, databases and keys are never given out, nor are sources of programs \
-        that run elsewhere, such as PHP: docs/running.md has the list.")]
+        Hidden files (.git, .env ...), backups, databases and keys are never given out, nor are sources \
+        of programs: docs/running.md has the list. PHP is run where it is installed, but not in folders that hold uploads.")]
 struct Wishes {
     /// The folder
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
@@ -45,7 +46,11 @@ fn main(call: &Call<'_>) -> i32 {
         Err(code) => return code,
     };
     match prepare(&wishes) {
-        Ok(paths) => launch::run(&paths),
+        Ok(paths) => {
+            let code = launch::run(&paths);
+            php::remove_run_folder(&paths);
+            code
+        }
         Err(problem) => {
             output::note(format_args!("brisk serve: {problem}"));
             1
@@ -68,9 +73,13 @@ fn prepare(wishes: &Wishes) -> Result<Paths, Problem> {
     };
     let mut paths = Paths::new(&Options { prefix: Some(path.clone()), ..Options::default() });
     paths.conf = "brisk serve".into();
+    let site = php::look(&path);
+    if matches!(site, php::Site::Run { .. }) {
+        paths.env.places.run = php::run_folder()?;
+    }
     paths.inline = Some(Inline {
-        text: configuration(&path, &addresses, has_color(&std::io::stderr()), local.as_ref()),
-        welcome: welcome(&path, &addresses, scheme, local.as_ref()),
+        text: configuration(&path, &addresses, has_color(&std::io::stderr()), local.as_ref(), &site),
+        welcome: welcome(&path, &addresses, scheme, local.as_ref(), &site),
     });
     Ok(paths)
 }
@@ -101,7 +110,13 @@ fn folder(given: &str) -> Result<String, Problem> {
 }
 
 /// What is said once the server serves.
-fn welcome(folder: &str, addresses: &[Address], scheme: &str, tls: Option<&Local>) -> String {
+fn welcome(
+    folder: &str,
+    addresses: &[Address],
+    scheme: &str,
+    tls: Option<&Local>,
+    site: &php::Site,
+) -> String {
     let mut lines = vec![format!("serving {folder} (Ctrl-C ends)")];
     lines.extend(listen::urls(addresses, scheme).into_iter().map(|url| format!("  {url}")));
     if listen::is_local(addresses) {
@@ -111,12 +126,7 @@ fn welcome(folder: &str, addresses: &[Address], scheme: &str, tls: Option<&Local
         let place = place.display();
         lines.push(format!("the certificate is its own authority, browsers will ask: {place}"));
     }
-    if Path::new(folder).join("index.php").exists() {
-        lines.push(
-            "index.php is not run, and its source is not shown: brisk serve has files only; for PHP see fastcgi_pass"
-                .into(),
-        );
-    }
+    lines.extend(site.hint());
     if let Some(closed) = closed_to_worker(folder) {
         lines.push(format!(
             "requests are answered by the user \"nobody\", who may not enter {closed}: run it without root's rights"
@@ -181,8 +191,15 @@ fn names(addresses: &[Address], listens: &str, ssl: &str, certificate: &str) -> 
     (names, refusal)
 }
 
-fn configuration(folder: &str, addresses: &[Address], color: bool, tls: Option<&Local>) -> String {
-    let root = quote(folder);
+fn configuration(
+    folder: &str,
+    addresses: &[Address],
+    color: bool,
+    tls: Option<&Local>,
+    site: &php::Site,
+) -> String {
+    let root = quote(&site.root(folder));
+    let (pool, scripts) = site.configuration();
     let (ssl, certificate) = match tls {
         Some(local) => (
             " ssl",
@@ -207,9 +224,9 @@ fn configuration(folder: &str, addresses: &[Address], color: bool, tls: Option<&
          geo $brisk_dollar {{ default \"$\"; }}\n\
          {types}\n\
          default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
-         {access_logs}\
+         {access_logs}{pool}\
          hide_files on; autoindex on; autoindex_format page; autoindex_localtime on;\n\
-         server {{ {listens}{names}{certificate} root {root}; index index.html index.htm; }}\n\
+         server {{ {listens}{names}{certificate} root {root}; {scripts} }}\n\
          {strangers}}}\n"
     )
 }

@@ -21,9 +21,15 @@ struct Serve {
 
 impl Serve {
     fn start(dir: TempDir, args: &[&str]) -> Serve {
+        Serve::with_php(dir, args, "")
+    }
+
+    /// `php`: what may run scripts; empty: whatever is found.
+    fn with_php(dir: TempDir, args: &[&str], php: &str) -> Serve {
         let port = ports::claim();
         let log = std::fs::File::create(dir.path().join(".terminal")).unwrap();
         let child = Command::new(BIN)
+            .env("BRISK_PHP", php)
             .arg("serve")
             .args(args)
             .arg("--listen")
@@ -234,7 +240,7 @@ fn files_that_are_not_meant_for_visitors_stay() {
     for name in open {
         dir.write(name, "open");
     }
-    let serve = Serve::start(dir, &[]);
+    let serve = Serve::with_php(dir, &[], "none");
     let mut client = Client::connect(serve.port.number);
     let target = |name: &str| format!("/{}", name.replace('#', "%23"));
     for name in private {
@@ -255,7 +261,7 @@ fn files_that_are_not_meant_for_visitors_stay() {
         assert!(!listing.contains(name), "{name} in {listing}");
     }
     assert!(listing.contains("hello.html") && listing.contains("11 entries are not shown"), "{listing}");
-    wait::holds("the hint about PHP", || serve.terminal().contains("index.php is not run"));
+    wait::holds("the hint about PHP", || serve.terminal().contains("PHP scripts are not run"));
 }
 
 /// The page needs nothing from elsewhere and allows nothing else; its links sort.
@@ -332,4 +338,111 @@ fn a_unix_socket_is_told_and_a_stale_one_replaced() {
     assert!(Client::connect_unix(&path).is_ok());
     process::signal(child.id(), Signal::INT);
     assert!(child.wait().unwrap().success(), "{}", said());
+}
+
+/// A folder with PHP that other users may enter: root's pools are another user's.
+fn php_folder(files: &[(&str, &str)]) -> TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    build_pool_master();
+    let dir = TempDir::new();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, text) in files {
+        dir.write(name, *text);
+    }
+    dir
+}
+
+fn build_pool_master() {
+    let folder = std::path::Path::new(BIN).parent().unwrap().join("../php");
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/php.sh");
+    let built = Command::new(script).arg(folder).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+}
+
+const FRONT: &str = "<?php echo 'front ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['SCRIPT_NAME'];";
+
+#[test]
+fn php_in_a_folder_just_runs() {
+    let dir = php_folder(&[
+        ("index.php", FRONT),
+        ("other.php", "<?php echo 'other ', $_SERVER['PATH_INFO'] ?? '';"),
+        ("style.css", "css"),
+        ("deep/index.php", "<?php echo 'deep';"),
+        ("listed/a.txt", ""),
+        ("wp-content/uploads/shell.php", "<?php echo 'owned';"),
+        ("uploads/picture.jpg", "<?php echo 'owned';"),
+        ("vendor/tool/eval.php", "<?php echo 'owned';"),
+        (".hidden/x.php", "<?php echo 'owned';"),
+        ("page.phtml", "<?php echo 'source';"),
+    ]);
+    let serve = Serve::start(dir, &[]);
+    let mut client = Client::connect(serve.port.number);
+    for (target, want) in [
+        ("/", "front / /index.php"),
+        ("/some/page?x=1", "front /some/page?x=1 /index.php"),
+        ("/other.php", "other "),
+        ("/other.php/more", "other /more"),
+        ("/style.css", "css"),
+        ("/deep/", "deep"),
+    ] {
+        let answer = client.get(target);
+        assert_eq!((answer.status, answer.text().as_str()), (200, want), "{target} {}", serve.terminal());
+    }
+    for (target, status) in [
+        ("/wp-content/uploads/shell.php", 403),
+        ("/wp-content/uploads/shell.php/x", 403),
+        ("/WP-Content/Uploads/shell.php", 403),
+        ("/uploads/picture.jpg/x.php", 403),
+        ("/vendor/tool/eval.php", 403),
+        ("/.hidden/x.php", 404),
+        ("/page.phtml", 403),
+        ("/missing.php", 404),
+        ("/listed/", 403),
+    ] {
+        let answer = client.get(target);
+        assert_eq!(answer.status, status, "{target}: {}", answer.text());
+        assert!(!answer.text().contains("owned") && !answer.text().contains("<?php"), "{target}");
+    }
+    wait::holds("what runs PHP", || serve.terminal().contains("scripts are run by PHP 8."));
+    assert!(!serve.dir.path().join("logs").exists(), "nothing is left in the folder");
+}
+
+#[test]
+fn the_public_folder_of_an_application_is_served() {
+    let dir = php_folder(&[
+        ("artisan", ""),
+        (".env", "SECRET"),
+        ("public/index.php", FRONT),
+        ("config/app.php", "<?php"),
+    ]);
+    let serve = Serve::start(dir, &[]);
+    let mut client = Client::connect(serve.port.number);
+    assert_eq!(client.get("/users/1").text(), "front /users/1 /index.php");
+    assert_eq!(client.get("/config/app.php").status, 404);
+    wait::holds("the application's name", || serve.terminal().contains("Laravel: scripts are run by PHP"));
+}
+
+/// Without a program of our own others do it, and it is told.
+#[test]
+fn php_fpm_and_php_cgi_stand_in() {
+    for php in ["php-fpm", "php-cgi"] {
+        let dir = php_folder(&[
+            ("index.php", "<?php echo PHP_SAPI, ' ', strlen(file_get_contents('php://input'));"),
+            ("up.jpg", "<?php echo 'owned';"),
+        ]);
+        let serve = Serve::with_php(dir, &[], php);
+        let mut client = Client::connect(serve.port.number);
+        let sapi = if php == "php-fpm" { "fpm-fcgi" } else { "cgi-fcgi" };
+        for _ in 0..20 {
+            assert_eq!(client.get("/").text(), format!("{sapi} 0"), "{}", serve.terminal());
+        }
+        let post = client.request("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345");
+        assert_eq!(post.text(), format!("{sapi} 5"));
+        assert!(!client.get("/up.jpg/x.php").text().contains("owned"), "{php}");
+        wait::holds("what runs PHP", || serve.terminal().contains(&format!("/{php}")));
+        let child = serve.child.id();
+        let below = process::tree(child);
+        drop(serve);
+        below.into_iter().for_each(process::wait_gone);
+    }
 }

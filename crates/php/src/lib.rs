@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod layout;
 pub mod limits;
 mod line;
 mod load;
@@ -13,6 +14,7 @@ mod settings;
 mod sizer;
 mod table;
 
+pub use layout::{CLOSED, Layout};
 pub use line::{Line, Verdict};
 pub use load::Load;
 pub use pool_file::{Entry, FileError, section};

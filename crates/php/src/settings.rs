@@ -82,6 +82,8 @@ pub struct Settings {
     pub version: Option<String>,
     /// `php_retry`.
     pub retries: bool,
+    /// `php_cgi`: php-cgi may stand in, which knows no `security.limit_extensions`.
+    pub allows_cgi: bool,
     prefix: Option<String>,
 }
 
@@ -100,6 +102,7 @@ impl Settings {
             queue: None,
             version: None,
             retries: true,
+            allows_cgi: false,
             prefix: None,
         }
     }
@@ -132,6 +135,7 @@ impl Settings {
             "queue" => self.queue = Some(queue(&value)?),
             "php" => self.version = Some(version(value)?),
             "php_retry" => self.retries = flag(name, &value)?,
+            "php_cgi" => self.allows_cgi = flag(name, &value)?,
             _ => return self.set_row(name, &value),
         }
         Ok(())
@@ -329,10 +333,64 @@ impl Settings {
     }
 }
 
+/// A value as PHP's parser of ini files reads it back.
+fn quoted(value: &str) -> String {
+    if value.contains('\'') {
+        format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$"))
+    } else {
+        format!("'{value}'")
+    }
+}
+
+impl Settings {
+    /// PHP's own settings as arguments of php-cgi.
+    pub fn php_arguments(&self) -> Vec<String> {
+        let ini = self.php_ini().map(|file| ["-c".to_string(), file.to_string()]);
+        let all = self.php.iter().chain(&self.php_admin);
+        let values = all.flat_map(|(name, value)| ["-d".to_string(), format!("{name}={}", quoted(value))]);
+        // Without security.limit_extensions PHP must not look for a script in the path before the one that is asked for.
+        let last = ["-d".to_string(), "cgi.fix_pathinfo=0".to_string()];
+        ini.into_iter().flatten().chain(values).chain(last).collect()
+    }
+
+    /// The pool as PHP-FPM's configuration, for machines without a pool master: `listen` is the socket that it inherits, `user` as in
+    /// [`Settings::encode`]. `pm auto` becomes FPM's `ondemand`, which makes workers as they are needed.
+    pub fn fpm_file(&self, user: Option<&str>, listen: &str) -> String {
+        let mut out = String::from("[global]\nerror_log = /proc/self/fd/2\ndaemonize = no\n");
+        let mut put = |name: &str, value: &str| {
+            let _ = writeln!(out, "{name} = {value}");
+        };
+        put(&format!("[{}]\nlisten", self.pool), listen);
+        let manager = if self.manager() == Manager::Auto { Manager::Ondemand } else { self.manager() };
+        put("pm", manager.name());
+        if let (None, Some(user)) = (self.user(), user) {
+            put("user", user);
+        }
+        for (name, value) in self.values.iter().filter(|(name, _)| **name != "php_ini") {
+            // FPM knows no milliseconds.
+            let is_time = matches!(table::find(name), Some((_, Kind::Time)));
+            match value.parse::<u64>() {
+                Ok(ms) if is_time => put(name, &ms.div_ceil(1000).to_string()),
+                _ => put(name, &quoted(value)),
+            }
+        }
+        if let Some(extensions) = &self.extensions {
+            put("security.limit_extensions", &quoted(&extensions.join(" ")));
+        }
+        self.suppressed.iter().for_each(|one| put("access.suppress_path[]", &quoted(one)));
+        for (kind, list) in
+            [("env", &self.env), ("php_value", &self.php), ("php_admin_value", &self.php_admin)]
+        {
+            list.iter().for_each(|(name, value)| put(&format!("{kind}[{name}]"), &quoted(value)));
+        }
+        out
+    }
+}
+
 fn unknown(name: &str) -> Problem {
     Problem::error(
         format!("unknown setting \"{name}\" of a PHP pool"),
-        "a pool has the settings of FPM's pool files, with or without \"pm.\", and queue, php, php_ini, php_retry",
+        "a pool has the settings of FPM's pool files, with or without \"pm.\", and queue, php, php_ini, php_retry, php_cgi",
     )
 }
 
@@ -455,6 +513,20 @@ mod tests {
                     pm.max_requests\t500\nrequest_terminate_timeout\t120000\nphp_ini\t/php.ini\n\
                     security.limit_extensions\t.php\nsecurity.limit_extensions\t.phar\nenv[A]\tb c\n\
                     php_value[memory_limit]\t64M\nphp_admin_value[log_errors]\t1\n";
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn what_fpm_is_told() {
+        let settings = pool(&[
+            ("max_children", "3"),
+            ("request_terminate_timeout", "1500ms"),
+            ("env[A]", "b; $c"),
+            ("php_value[memory_limit]", "it's \"64M\""),
+        ]);
+        let text = settings.unwrap().fpm_file(Some("nobody"), "/s.sock");
+        let want = "[global]\nerror_log = /proc/self/fd/2\ndaemonize = no\n[www]\nlisten = /s.sock\npm = ondemand\nuser = nobody\n\
+                    pm.max_children = '3'\nrequest_terminate_timeout = 2\nenv[A] = 'b; $c'\nphp_value[memory_limit] = \"it's \\\"64M\\\"\"\n";
         assert_eq!(text, want);
     }
 

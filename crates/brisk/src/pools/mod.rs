@@ -11,12 +11,13 @@ use crate::channel;
 use crate::control::Call;
 use brisk_conf::Diag;
 use brisk_modules::php::{PoolSpec, Pools as Wanted};
-use brisk_net::sys::Confinement;
+use brisk_net::sys::{Account, Confinement};
+use brisk_php::Settings;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
 use door::Door;
-use program::Program;
+use program::{Kind, Program};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
@@ -27,6 +28,13 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What would run a pool that asks for nothing special, in words; `None`: nothing that is installed.
+pub fn available() -> Option<String> {
+    let mut settings = Settings::new("serve");
+    settings.allows_cgi = true;
+    Program::find(&settings).ok().map(|program| program.to_string())
+}
 
 /// A pool master that was told to end with the server has so long.
 const END_TIME: Duration = Duration::from_secs(12);
@@ -66,6 +74,19 @@ struct Process {
     child: Child,
     /// Until it has said that it serves.
     ready: Option<PipeReader>,
+    says_ready: SaysReady,
+}
+
+/// How a program says that it serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SaysReady {
+    Pipe,
+    /// By a line of PHP-FPM's.
+    InOutput,
+    /// Not at all: its socket takes connections before.
+    AtOnce,
+    /// It has.
+    Done,
 }
 
 /// What a configuration wants, with everything that could fail done. Dropped, it leaves nothing behind.
@@ -304,7 +325,16 @@ impl Pools {
         let (mut ready, mut notes) = (Vec::new(), Vec::new());
         for process in pool.family.iter_mut() {
             let (pid, process) = (process.pid, &mut process.link);
-            process.child.output.lines(|line| notes.push(note(line)));
+            let says_ready = process.says_ready;
+            let mut serves = says_ready == SaysReady::AtOnce;
+            process.child.output.lines(|line| {
+                serves |= says_ready == SaysReady::InOutput && line.ends_with("ready to handle connections");
+                notes.push(note(line));
+            });
+            if serves {
+                process.says_ready = SaysReady::Done;
+                ready.push(pid);
+            }
             let mut text = [0; 64];
             match process.ready.as_mut().map(|pipe| pipe.read(&mut text)) {
                 Some(Ok(0)) => process.ready = None,
@@ -333,7 +363,12 @@ impl Pools {
             Ok(process) => {
                 let pid = process.child.pid;
                 pool.family.started(pid, process, now);
-                self.notes.push((LogLevel::Notice, format!("start the master {pid} of PHP pool \"{name}\"")));
+                let by = match pool.program.kind {
+                    Kind::Master => String::new(),
+                    Kind::Fpm | Kind::Cgi => format!(": {}", pool.program),
+                };
+                self.notes
+                    .push((LogLevel::Notice, format!("start the master {pid} of PHP pool \"{name}\"{by}")));
             }
             Err(error) => {
                 pool.family.start_failed(now);
@@ -369,7 +404,20 @@ fn note(line: &str) -> (LogLevel, String) {
         ("[alert] ", LogLevel::Alert),
     ];
     let known = levels.iter().find_map(|(head, level)| Some((*level, line.strip_prefix(head)?.to_string())));
-    known.unwrap_or_else(|| (LogLevel::Error, format!("PHP: {line}")))
+    known.or_else(|| fpm_note(line)).unwrap_or_else(|| (LogLevel::Error, format!("PHP: {line}")))
+}
+
+/// A line of PHP-FPM, `[DATE] LEVEL: TEXT`.
+fn fpm_note(line: &str) -> Option<(LogLevel, String)> {
+    let (level, text) = line.strip_prefix('[')?.split_once("] ")?.1.split_once(": ")?;
+    let level = match level {
+        "DEBUG" | "NOTICE" => LogLevel::Notice,
+        "WARNING" => LogLevel::Warn,
+        "ERROR" => LogLevel::Error,
+        "ALERT" => LogLevel::Alert,
+        _ => return None,
+    };
+    Some((level, format!("PHP-FPM: {text}")))
 }
 
 impl Pool {
@@ -419,27 +467,87 @@ impl Pool {
     }
 
     fn start(&self, lifeline: OwnedFd) -> io::Result<Process> {
+        match self.program.kind {
+            Kind::Master => self.start_master(lifeline),
+            Kind::Fpm => self.start_fpm(),
+            Kind::Cgi => self.start_cgi(),
+        }
+    }
+
+    fn start_master(&self, lifeline: OwnedFd) -> io::Result<Process> {
         let (reader, writer) = io::pipe()?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         let ini = self.program.ini(&self.spec.settings);
         let ini = (ini.0.as_deref(), ini.1.as_deref());
-        let text = self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start);
-        let mut settings = File::from(memfd_create("brisk-php", MemfdFlags::CLOEXEC)?);
-        settings.write_all(text.as_bytes())?;
-        settings.rewind()?;
+        let settings = memory(&self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start))?;
         let [listener, control] = self.door.copies()?;
         let mut command = Command::new(&self.program.path);
         // The name is for ps until the pool master has a title, and makes room for that.
         command.args(["--pool", &format!("{:32}", self.name())]);
+        let descriptors = vec![listener, control, lifeline, writer.into(), settings];
+        let confinement = Confinement { account: None, limits: Vec::new(), death_signal: None, descriptors };
+        let child = Child::start(command, confinement)?;
+        Ok(Process { child, ready: Some(reader), says_ready: SaysReady::Pipe })
+    }
+
+    /// PHP-FPM takes a socket that is open already, as from itself when it is reloaded.
+    fn start_fpm(&self) -> io::Result<Process> {
+        let socket = self.spec.socket.display().to_string();
+        let file = memory(&self.spec.settings.fpm_file(self.user.as_deref(), &socket))?;
+        let [listener, _] = self.door.copies()?;
+        let mut command = Command::new(&self.program.path);
+        command.args(["-F", "-y", "/proc/self/fd/4"]).env("FPM_SOCKETS", format!("{socket}=3"));
+        if let Some(ini) = self.spec.settings.php_ini() {
+            command.args(["-c", ini]);
+        }
         let confinement = Confinement {
             account: None,
             limits: Vec::new(),
-            death_signal: None,
-            descriptors: vec![listener, control, lifeline, writer.into(), settings.into()],
+            death_signal: Some(Signal::QUIT),
+            descriptors: vec![listener, file],
         };
         let child = Child::start(command, confinement)?;
-        Ok(Process { child, ready: Some(reader) })
+        Ok(Process { child, ready: None, says_ready: SaysReady::InOutput })
     }
+
+    /// php-cgi takes the socket as its input, and makes its children by itself.
+    fn start_cgi(&self) -> io::Result<Process> {
+        let [listener, _] = self.door.copies()?;
+        let settings = &self.spec.settings;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 0<&3 3<&-"]).arg(&self.program.path);
+        command.args(settings.php_arguments());
+        command
+            .env("PHP_FCGI_CHILDREN", settings.children_max().to_string())
+            .env("PHP_FCGI_MAX_REQUESTS", "500");
+        let confinement = Confinement {
+            account: self.account()?,
+            limits: Vec::new(),
+            death_signal: Some(Signal::TERM),
+            descriptors: vec![listener],
+        };
+        let child = Child::start(command, confinement)?;
+        Ok(Process { child, ready: None, says_ready: SaysReady::AtOnce })
+    }
+
+    /// The user that a program without a way of its own to become one is started as.
+    fn account(&self) -> io::Result<Option<Account>> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        let name = self.spec.settings.user().or(self.user.as_deref()).unwrap_or("nobody");
+        let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("there is no user \"{name}\""));
+        let user = brisk_net::sys::user(name).filter(|user| user.uid != 0).ok_or_else(unknown)?;
+        Ok(Some(Account { uid: user.uid, gid: user.gid, groups: brisk_net::sys::groups(name, user.gid) }))
+    }
+}
+
+/// A file without a name that holds a text.
+fn memory(text: &str) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("brisk-php", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 #[cfg(test)]
@@ -449,6 +557,8 @@ mod tests {
     #[test]
     fn lines_have_their_levels() {
         assert_eq!(note("[warn] a pool"), (LogLevel::Warn, "a pool".into()));
+        let notice = (LogLevel::Notice, "PHP-FPM: ready to handle connections".into());
+        assert_eq!(note("[23-Nov-2026 02:00:00] NOTICE: ready to handle connections"), notice);
         assert_eq!(note("Segmentation"), (LogLevel::Error, "PHP: Segmentation".into()));
     }
 }

@@ -1,33 +1,72 @@
-//! The program of pool masters, one per version of PHP, and the php.ini that it reads.
+//! The program that runs a pool, one per version of PHP, and the php.ini that it reads.
 
 use brisk_conf::Diag;
 use brisk_php::Settings;
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The beginning of its name; the version of PHP follows.
 const NAME: &str = "brisk-php";
 
+/// What runs a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A pool master of our own, which embeds PHP.
+    Master,
+    /// PHP-FPM, with a pool file that is made for it.
+    Fpm,
+    /// The oldest way: php-cgi and its children.
+    Cgi,
+}
+
 /// A program that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
+    /// What it is.
+    pub kind: Kind,
     /// Where it is.
     pub path: PathBuf,
-    /// The version of PHP that it embeds, as `8.2`.
+    /// The version of PHP, as `8.2`; empty where the name does not tell it.
     version: String,
 }
 
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Master => write!(f, "PHP {}", self.version),
+            Kind::Fpm | Kind::Cgi => {
+                write!(f, "{} (\"make php\" builds what does it better)", self.path.display())
+            }
+        }
+    }
+}
+
 impl Program {
-    /// The program of the pool's version; of the highest version if it does not say.
+    /// The program of the pool's version; of the highest version if it does not say. Without one of our own, PHP-FPM, else php-cgi.
     pub fn find(settings: &Settings) -> Result<Program, Diag> {
-        let found = choose(folders().iter().flat_map(|folder| programs(folder)), settings.version.as_deref());
+        let version = settings.version.as_deref();
+        // For tests, and for those who trust another one more.
+        let wanted = std::env::var("BRISK_PHP").unwrap_or_default();
+        let kinds = [
+            (Kind::Master, NAME, folders()),
+            (Kind::Fpm, "php-fpm", system()),
+            (Kind::Cgi, "php-cgi", system()),
+        ];
+        let may = |kind: Kind, name: &str| {
+            (kind != Kind::Cgi || settings.allows_cgi) && (wanted.is_empty() || wanted == name)
+        };
+        let found =
+            kinds.iter().filter(|(kind, name, _)| may(*kind, name)).find_map(|(kind, name, folders)| {
+                choose(folders.iter().flat_map(|folder| programs(*kind, name, folder)), version)
+            });
         found.ok_or_else(|| {
-            let (name, version) = (&settings.pool, settings.version.as_deref());
+            let name = &settings.pool;
             let wanted = version.map_or_else(String::new, |version| format!(" for PHP {version}"));
-            let text = format!("php_pool \"{name}\" needs the program {NAME}{}, which is not installed", version.unwrap_or("VERSION"));
+            let text = format!("php_pool \"{name}\" needs the program {NAME}{}, php-fpm or php-cgi, and none is installed", version.unwrap_or("VERSION"));
             let folders: Vec<String> = folders().iter().map(|folder| folder.display().to_string()).collect();
             Diag::global(text).help(format!(
-                "build it{wanted} with \"make php\" (Debian: php-dev and libphp-embed), or use PHP-FPM with fastcgi_pass; it is looked for in {}",
+                "build it{wanted} with \"make php\" (Debian: php-dev and libphp-embed), or install php-fpm; it is looked for in {}",
                 folders.join(", ")
             ))
         })
@@ -60,12 +99,18 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-fn programs(folder: &Path) -> Vec<Program> {
+/// Where the system has its programs.
+fn system() -> Vec<PathBuf> {
+    ["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"].map(PathBuf::from).into()
+}
+
+fn programs(kind: Kind, begin: &str, folder: &Path) -> Vec<Program> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let program = |name: &OsStr| {
-        let version = name.to_str()?.strip_prefix(NAME)?.to_string();
-        numbers(&version)?;
-        Some(Program { path: folder.join(name), version })
+        let version = name.to_str()?.strip_prefix(begin)?.to_string();
+        // Those of the system may be of the one version that there is.
+        let is_one = numbers(&version).is_some() || version.is_empty() && kind != Kind::Master;
+        is_one.then(|| Program { kind, path: folder.join(name), version })
     };
     entries.flatten().filter_map(|entry| program(&entry.file_name())).collect()
 }
@@ -95,7 +140,11 @@ mod tests {
         let all = || {
             ["a/8.2", "b/8.2", "b/8.10", "b/8.4"].iter().map(|path| {
                 let path = PathBuf::from(path);
-                Program { version: path.file_name().unwrap().to_str().unwrap().into(), path }
+                Program {
+                    kind: Kind::Master,
+                    version: path.file_name().unwrap().to_str().unwrap().into(),
+                    path,
+                }
             })
         };
         let path = |version| choose(all(), version).map(|program| program.path.display().to_string());

@@ -112,7 +112,10 @@ fn a_server_without_the_program_says_what_to_do() {
     brisk_testkit::server::check(
         &output,
         1,
-        &["php_pool \"www\" needs the program brisk-php7.0, which is not installed", "make php"],
+        &[
+            "php_pool \"www\" needs the program brisk-php7.0, php-fpm or php-cgi, and none is installed",
+            "make php",
+        ],
     );
 }
 

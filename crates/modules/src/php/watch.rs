@@ -22,6 +22,8 @@ const ASK_BUSY: Duration = Duration::from_millis(250);
 const ASK_IDLE: Duration = Duration::from_secs(1);
 /// A pool is idle after this time without a request.
 const IDLE_MS: u64 = 5000;
+/// A pool that has told nothing for so long from the start on is no pool master's.
+const SILENT_MS: u64 = 5000;
 /// How long a pool master may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
@@ -91,13 +93,20 @@ impl State {
 impl Service for Pool {
     fn start(self: Arc<Self>, work: &Work) {
         work.spawn(async move {
-            let mut asked_ms = clock::mono_ms();
+            let began_ms = clock::mono_ms();
+            let mut asked_ms = began_ms;
             let mut waited_ms = self.line().waited_ms;
             let mut busy_ms = 0;
             loop {
                 let is_busy = asked_ms < busy_ms + IDLE_MS;
                 sleep(if is_busy { ASK_BUSY } else { ASK_IDLE }).await;
-                let Some(look) = ask(self.spec().control.clone()).await else { continue };
+                let Some(look) = ask(self.spec().control.clone()).await else {
+                    // PHP-FPM and php-cgi tell nothing, and make their workers themselves.
+                    if asked_ms == began_ms && clock::mono_ms() >= began_ms + SILENT_MS {
+                        self.resize(self.spec().settings.children_max());
+                    }
+                    continue;
+                };
                 let now_ms = clock::mono_ms();
                 let line = self.line();
                 let requests = self.state().load().requests;
