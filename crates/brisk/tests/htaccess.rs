@@ -163,6 +163,9 @@ fn what_is_not_understood_closes_its_folder() {
     check("AuthType Digest", 500, "Brisk has no \"Digest\"");
     check("SecRuleEngine On", 500, "Invalid command 'SecRuleEngine'");
     check("<IfModule mod_security2.c>\nSecRuleEngine On\n</IfModule>", 200, "");
+    check("Options +MultiViews", 500, "Brisk has no MultiViews");
+    check("<IfFile /etc/passwd>\n</IfFile>", 500, "<IfFile>: Brisk does not support it");
+    check("SSLRequireSSL", 403, "is for TLS only");
     check("Require host example.org", 500, "cannot tell a client's host name");
     check("RewriteEngine On\nRewriteRule ^(.*)$ x$1", 500, "redirection cycle");
     check("", 200, "");
@@ -253,11 +256,13 @@ SetEnvIf User-Agent bad is_bad\n<RequireAll>\nRequire all granted\nRequire not e
 <If \"%{QUERY_STRING} == 'x'\">\nHeader set X-If yes\n</If>",
         )
         .file("html/dir/b.txt2", "own")
-        .file("html/list/.htaccess", "Options +Indexes\nDirectoryIndex none.html")
+        .file("html/list/.htaccess", "Options +Indexes\nDirectoryIndex none.html\nIndexIgnore *.bak")
+        .file("html/list/b.bak", "b")
         .file("html/nolist/.htaccess", "DirectoryIndex first.txt second.txt\nOptions -Indexes")
         .file("html/nolist/second.txt", "second")
         .start();
     scenario::run(&server, ANSWERS);
+    assert!(!server.get("/list/").text().contains("b.bak"), "IndexIgnore");
 }
 
 #[test]
@@ -333,4 +338,67 @@ fn users_log_in() {
 << 401
 "#,
     );
+}
+
+/// Edits a file between answers that are prepared and the next request.
+fn edited(server: &Server, edit: impl FnOnce(), before: u16, after: u16) {
+    // Often enough to be prepared.
+    for _ in 0..3 {
+        assert_eq!(server.client().get("/dir/deep/b.txt").status, before, "{}", server.error_log());
+    }
+    edit();
+    let status = server.client().get("/dir/deep/b.txt").status;
+    assert_eq!(status, after, "the next request: {}", server.error_log());
+}
+
+#[test]
+fn edits_count_at_the_next_request() {
+    let server = site().start();
+    let file = server.dir().join("html/dir/.htaccess");
+    let real = server.dir().join("html/real");
+    fs::create_dir(&real).expect("our own folder");
+    let deny = "Require all denied\n";
+    for round in 0..20 {
+        // Renamed to its place, and deleted.
+        edited(&server, || put(&server, "html/dir/.htaccess", deny), 200, 403);
+        edited(&server, || fs::remove_file(&file).expect("our own file"), 403, 200);
+        // Written in place, truncated, written anew.
+        edited(&server, || fs::write(&file, deny).expect("our own file"), 200, 403);
+        edited(&server, || fs::write(&file, "").expect("our own file"), 403, 200);
+        edited(&server, || fs::write(&file, format!("# {round}\n{deny}")).expect("our own file"), 200, 403);
+        fs::remove_file(&file).expect("our own file");
+        // A folder on the way, and one in the place of the file.
+        edited(&server, || fs::create_dir(&file).expect("our own folder"), 200, 500);
+        edited(&server, || fs::remove_dir(&file).expect("our own folder"), 500, 200);
+        // A link that leads elsewhere.
+        let (one, two) = (real.join("one"), real.join("two"));
+        fs::write(&one, deny).expect("our own file");
+        fs::write(&two, "# nothing\n").expect("our own file");
+        let link = |to: &PathBuf| {
+            let beside = server.dir().join("html/dir/link.new");
+            std::os::unix::fs::symlink(to, &beside).expect("our own link");
+            fs::rename(&beside, &file).expect("our own link");
+        };
+        edited(&server, || link(&one), 200, 403);
+        edited(&server, || link(&two), 403, 200);
+        fs::remove_file(&file).expect("our own link");
+        assert_eq!(server.client().get("/dir/deep/b.txt").status, 200);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_refuses() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = site().file("html/dir/.htaccess", "Header set A b\n").start();
+    let file = server.dir().join("html/dir/.htaccess");
+    let mode = |mode| {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("our own file");
+    };
+    // Root may read everything; its workers are somebody else.
+    let is_root = brisk_testkit::process::is_root();
+    for _ in 0..10 {
+        edited(&server, || mode(0), 200, 403);
+        edited(&server, || mode(0o644), 403, 200);
+    }
+    assert!(is_root || server.error_log().contains("Permission denied"), "{}", server.error_log());
 }

@@ -82,6 +82,7 @@ impl<S: Patterns> Compiler<'_, S> {
             .or_else(|| self.environment(&name, node, draft))
             .or_else(|| self.files(&name, node, draft))
             .or_else(|| mime(&name, node, draft))
+            .or_else(|| without_effect(&name, node))
             .unwrap_or_else(|| Err("Brisk does not support this directive here (yet)".into()))
     }
 
@@ -248,6 +249,11 @@ impl<S: Patterns> Compiler<'_, S> {
                 }
                 Ok(())
             }
+            "indexignore" => {
+                settings.index_ignore.extend(node.words());
+                Ok(())
+            }
+            "sslrequiressl" => set(&mut settings.requires_tls, true),
             "directoryslash" => set(&mut settings.directory_slash, Some(is_on(node))),
             "fallbackresource" => match unless("disabled") {
                 path if path.is_empty() || path.starts_with(b"/") => {
@@ -450,6 +456,47 @@ fn mime<P>(name: &str, node: &Node, draft: &mut Draft<P>) -> Done {
         *pick(draft.settings.mime.endings.entry(ending).or_default()) = value.clone();
     }
     Some(Ok(()))
+}
+
+/// What changes nothing that a client can tell, or is done by other means: how a listing looks, how files are read, whether answers
+/// are compressed, which the location says.
+fn without_effect(name: &str, node: &Node) -> Done {
+    let is_compression = |filters: &[u8]| {
+        filters.split(|&byte| byte == b';').all(|filter| {
+            [&b"deflate"[..], b"brotli_compress", b"none", b""]
+                .iter()
+                .any(|known| filter.eq_ignore_ascii_case(known))
+        })
+    };
+    let filters = match name {
+        "serversignature"
+        | "enablemmap"
+        | "enablesendfile"
+        | "indexoptions"
+        | "indexorderdefault"
+        | "indexstylesheet"
+        | "defaulticon"
+        | "adddescription"
+        | "headername"
+        | "readmename"
+        | "languagepriority"
+        | "forcelanguagepriority"
+        | "defaulttype"
+        | "filterdeclare"
+        | "filterchain"
+        | "filtertrace"
+        | "filterprotocol" => return Some(Ok(())),
+        _ if name.starts_with("addicon") || name.starts_with("addalt") => return Some(Ok(())),
+        "checkspelling" | "xbithack" if !is_on(node) && first(node).eq_ignore_ascii_case(b"off") => {
+            return Some(Ok(()));
+        }
+        "authbasicauthoritative" if is_on(node) => return Some(Ok(())),
+        "setoutputfilter" | "addoutputfilterbytype" => first(node),
+        "filterprovider" => node.words().nth(1).unwrap_or_default(),
+        _ => return None,
+    };
+    let text = String::from_utf8_lossy(&filters);
+    Some(if is_compression(&filters) { Ok(()) } else { Err(format!("Brisk has no filter '{text}'")) })
 }
 
 /// `php_value` and `php_flag`, which are PHP's own. Settings of the administrator are none of a site's.

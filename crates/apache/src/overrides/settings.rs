@@ -43,6 +43,10 @@ pub struct Settings<P> {
     pub directory_slash: Option<bool>,
     /// `FallbackResource`; an empty one: `disabled`.
     pub fallback_resource: Option<Vec<u8>>,
+    /// `IndexIgnore`: names with wildcards that are not listed.
+    pub index_ignore: Vec<Vec<u8>>,
+    /// `SSLRequireSSL`.
+    pub requires_tls: bool,
     /// What the endings of names say of files.
     pub mime: Mime,
     /// `AddDefaultCharset`.
@@ -81,6 +85,8 @@ impl<P> Default for Settings<P> {
             directory_index: None,
             directory_slash: None,
             fallback_resource: None,
+            index_ignore: Vec::new(),
+            requires_tls: false,
             mime: Mime::default(),
             default_charset: Said::Nothing,
             force_type: None,
@@ -261,6 +267,8 @@ impl<P: Pattern> Settings<P> {
             directory_index: self.directory_index.clone().or_else(|| above.directory_index.clone()),
             directory_slash: self.directory_slash.or(above.directory_slash),
             fallback_resource: self.fallback_resource.clone().or_else(|| above.fallback_resource.clone()),
+            index_ignore: joined(&above.index_ignore, &self.index_ignore),
+            requires_tls: self.requires_tls || above.requires_tls,
             mime: self.mime.below(&above.mime),
             default_charset: match &self.default_charset {
                 Said::Nothing => above.default_charset.clone(),

@@ -125,6 +125,12 @@ fn a_line_that_is_not_understood_leaves_nothing() {
         ),
         ("AuthBasicProvider ldap", 1, "AuthBasicProvider: Brisk has no provider 'ldap'"),
         ("RewriteRule ( b", 1, "RewriteRule: RewriteRule: cannot compile regular expression"),
+        ("SetOutputFilter INCLUDES", 1, "SetOutputFilter: Brisk has no filter 'INCLUDES'"),
+        (
+            "AuthBasicAuthoritative Off",
+            1,
+            "AuthBasicAuthoritative: Brisk does not support this directive here (yet)",
+        ),
         ("CheckSpelling On", 1, "CheckSpelling: Brisk does not support this directive here (yet)"),
         ("ErrorDocument 999 x", 1, "ErrorDocument: Unsupported HTTP response code 999"),
         ("<If \"(\">\n</If>", 1, "<If>: Cannot parse condition clause: syntax error"),
@@ -135,6 +141,26 @@ fn a_line_that_is_not_understood_leaves_nothing() {
         assert_eq!(mistake.line, line, "{text}: {mistake}");
         assert!(mistake.text.starts_with(wanted), "{text}: {mistake}");
     }
+}
+
+#[test]
+fn what_has_no_effect_is_accepted() {
+    for text in [
+        "ServerSignature Off",
+        "AddOutputFilterByType DEFLATE text/html text/css",
+        "SetOutputFilter DEFLATE",
+        "FilterDeclare COMPRESS\nFilterProvider COMPRESS DEFLATE \"%{CONTENT_TYPE} = 'text/html'\"\nFilterChain COMPRESS",
+        "IndexOptions FancyIndexing",
+        "AddIconByType (TXT,/i.gif) text/*",
+        "CheckSpelling Off",
+        "AuthBasicAuthoritative On",
+    ] {
+        compile(text).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
+    }
+    let ignored =
+        settings("IndexIgnore *.a b").below(&settings("IndexIgnore c\nSSLRequireSSL"), Options::NONE);
+    assert_eq!(ignored.index_ignore, [b"c".to_vec(), b"*.a".to_vec(), b"b".to_vec()]);
+    assert!(ignored.requires_tls);
 }
 
 #[test]

@@ -252,4 +252,46 @@ pub const SITES: &[Site] = &[
             ),
         ],
     ),
+    site(
+        "magento",
+        &[(
+            ".htaccess",
+            "<IfModule mod_php7.c>\nphp_value memory_limit 756M\nphp_flag session.auto_start off\n</IfModule>\n<IfModule mod_security.c>\nSecFilterEngine Off\n</IfModule>\n<IfModule mod_ssl.c>\nSSLOptions StdEnvVars\n</IfModule>\nDirectoryIndex index.php\nOptions -MultiViews -Indexes +FollowSymLinks\n<IfModule mod_rewrite.c>\nRewriteEngine on\nRewriteCond %{REQUEST_METHOD} ^TRAC[EK]\nRewriteRule .* - [L,R=405]\nRewriteCond %{REQUEST_URI} !^/pub/\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_FILENAME} !-l\nRewriteRule .* index.php [L]\n</IfModule>\nAddDefaultCharset Off\n<IfModule mod_expires.c>\nExpiresDefault \"access plus 1 year\"\nExpiresByType text/html A0\n</IfModule>\nRedirectMatch 403 /\\.git\n<Files composer.json>\n<IfVersion < 2.4>\norder allow,deny\ndeny from all\n</IfVersion>\n<IfVersion >= 2.4>\nRequire all denied\n</IfVersion>\n</Files>\n<Files *.inc>\nRequire all denied\n</Files>\nErrorDocument 404 /index.php\nErrorDocument 403 /index.php\n<IfModule mod_headers.c>\nHeader set X-UA-Compatible \"IE=edge\"\n<FilesMatch \"\\.(js|css|png)$\">\nHeader unset X-UA-Compatible\n</FilesMatch>\n</IfModule>\n",
+        )],
+    ),
+    site(
+        "phpbb",
+        &[(
+            ".htaccess",
+            "<IfModule mod_rewrite.c>\nRewriteEngine on\nRewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.*)$ index.php [QSA,L]\n</IfModule>\n<IfModule mod_version.c>\n<IfVersion < 2.4>\n<Files \"config.ini\">\nOrder Allow,Deny\nDeny from All\n</Files>\n</IfVersion>\n<IfVersion >= 2.4>\n<Files \"config.ini\">\nRequire all denied\n</Files>\n<Files \"module.inc\">\nRequire all denied\n</Files>\n</IfVersion>\n</IfModule>\n",
+        )],
+    ),
+    site(
+        "prestashop",
+        &[(
+            ".htaccess",
+            "<IfModule mod_rewrite.c>\n<IfModule mod_env.c>\nSetEnv HTTP_MOD_REWRITE On\n</IfModule>\nRewriteEngine on\nRewriteRule . - [E=REWRITEBASE:/]\nRewriteRule ^api(?:/(.*))?$ %{ENV:REWRITEBASE}index.php?url=$1 [QSA,L]\nRewriteRule ^([0-9])(\\-[_a-zA-Z0-9-]*)?/.+\\.jpg$ %{ENV:REWRITEBASE}wp-content/uploads/a.png [L]\nRewriteRule ^hello-(.*)/$ %{ENV:REWRITEBASE}readme.html [L]\nRewriteCond %{REQUEST_FILENAME} -s [OR]\nRewriteCond %{REQUEST_FILENAME} -l [OR]\nRewriteCond %{REQUEST_FILENAME} -d\nRewriteRule ^.*$ - [NC,L]\nRewriteRule ^.*$ %{ENV:REWRITEBASE}index.php [NC,L]\n</IfModule>\nAddType application/vnd.ms-fontobject .eot\nAddType font/woff2 .woff2\n<IfModule mod_headers.c>\n<FilesMatch \"\\.(ttf|ttc|otf|eot|woff|woff2|svg)$\">\nHeader set Access-Control-Allow-Origin \"*\"\n</FilesMatch>\n<FilesMatch \"\\.pdf$\">\nHeader set Content-Disposition \"Attachment\"\n</FilesMatch>\n</IfModule>\n<Files composer.json>\n<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n</Files>\n<IfModule mod_deflate.c>\n<IfModule mod_filter.c>\nAddOutputFilterByType DEFLATE text/html text/css\n</IfModule>\n</IfModule>\nErrorDocument 404 /index.php?controller=404\n",
+        )],
+    ),
+    site(
+        "security",
+        &[(
+            ".htaccess",
+            "ServerSignature Off\n<IfModule mod_autoindex.c>\nIndexOptions FancyIndexing\nIndexIgnore *\n</IfModule>\n<Files ~ \"^.*\\.([Hh][Tt][Aa])\">\nRequire all denied\n</Files>\n<FilesMatch \"^(readme\\.html|readme\\.txt|install\\.php|wp-config\\.php)$\">\n<RequireAll>\nRequire all granted\nRequire not ip 127.0.0.0/8\n</RequireAll>\n</FilesMatch>\n<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteCond %{REQUEST_METHOD} ^(TRACE|TRACK)\nRewriteRule .* - [F]\nRewriteCond %{HTTP:VIA} !^$ [OR]\nRewriteCond %{HTTP:FORWARDED} !^$\nRewriteRule .* - [F]\nRewriteCond %{THE_REQUEST} \"^GET /(hello|vendor).* HTTP\" [NC]\nRewriteRule .* - [F]\nRewriteCond %{HTTP_COOKIE} wordpress_logged_in [NC]\nRewriteCond %{REQUEST_URI} ^/wp-login\\.php$\nRewriteRule ^(.*)$ http://%{HTTP_HOST}/ [R=302,L]\nRewriteRule ^wp-content/uploads/.*\\.(?:php[1-7]?|pht|phtml?|phps)\\.?$ - [NC,F]\n</IfModule>\n<LimitExcept GET POST HEAD>\nOrder deny,allow\nDeny from all\n</LimitExcept>\nLimitRequestBody 10485760\n",
+        )],
+    ),
+    site(
+        "tls",
+        &[(
+            ".htaccess",
+            "<IfModule mod_rewrite.c>\nRewriteEngine on\nRewriteCond %{HTTPS} !=on [NC]\nRewriteCond %{HTTP:X-Forwarded-Proto} !https\nRewriteCond %{REQUEST_URI} !^/\\.well-known/acme-challenge/\nRewriteRule ^(.*)$ https://%{HTTP_HOST}/$1 [R=301,L]\n</IfModule>\nHeader always set Strict-Transport-Security: \"max-age=31536000\" env=HTTPS\nHeader always set X-XSS-Protection \"1; mode=block\"\nHeader always set Permissions-Policy: \"\"\n",
+        )],
+    ),
+    site(
+        "scripts",
+        &[(
+            ".htaccess",
+            "Options +FollowSymLinks\nRewriteEngine On\nRewriteBase /\nRewriteCond %{REQUEST_FILENAME}.php -f\nRewriteRule ^([^.]+)$ $1.php [NC,L]\nRewriteRule ^item/([0-9]+)/?$ index.php?id=$1 [NC,L,QSA]\nRewriteRule ^2024/(.+)$ index.php?path=$1 [B,QSA,L]\nRewriteCond %{TIME_YEAR} >=2000\nRewriteRule ^none$ - [G]\nRewriteRule ^robots\\.txt$ - [R=404,L]\nRewriteRule ^(.*)\\.TXT$ $1.txt [R=307,L]\nRewriteRule ^a\\ b/(.*)$ /readme.html?q=$1 [L,UnsafeAllow3F]\nRewriteRule ^caf.*$ /caf%C3%A9-new [R,NE,L]\n",
+        )],
+    ),
 ];

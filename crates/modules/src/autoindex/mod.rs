@@ -7,6 +7,7 @@ use crate::charset;
 use crate::directory::{self, Failure};
 use crate::directory_overrides;
 use crate::hide_files;
+use brisk_apache::glob;
 use brisk_conf::{Context, Diag, Directive, Risk, value};
 use brisk_http::Method;
 use brisk_net::clock;
@@ -129,6 +130,22 @@ struct Autoindex {
     hidden: hide_files::Filter,
 }
 
+/// Kept in [`State::visit`](brisk_server::request::State::visit): names with wildcards that are not to be listed.
+#[derive(Clone)]
+pub struct LeftOut(pub Arc<[Vec<u8>]>);
+
+impl Default for LeftOut {
+    fn default() -> LeftOut {
+        LeftOut(Arc::new([]))
+    }
+}
+
+impl LeftOut {
+    fn has(&self, name: &[u8]) -> bool {
+        self.0.iter().any(|pattern| glob::matches(pattern, name, glob::Options::default()))
+    }
+}
+
 /// What is to be made of a directory.
 enum Output {
     Html(Html),
@@ -154,12 +171,13 @@ impl Handler for Autoindex {
         };
         let uri = r.route.uri.clone();
         let hidden = self.hidden;
+        let left_out = r.state.visit.get::<LeftOut>().cloned().unwrap_or_default();
         Flow::Wait(Box::new(move |r| {
             Box::pin(async move {
                 let media = output.media_type();
                 let is_page = matches!(output, Output::Page(_));
                 let job = move |path: &Path| {
-                    let mut listing = list(path, |name| hidden.hides(&uri, name))?;
+                    let mut listing = list(path, |name| hidden.hides(&uri, name) || left_out.has(name))?;
                     listing.body = output.render(&uri, &listing);
                     Ok(listing)
                 };

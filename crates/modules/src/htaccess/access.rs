@@ -156,6 +156,9 @@ fn admit(r: &mut Request, present: &Present) -> Result<(), Flow> {
     if settings.request_body_bytes_max.is_some_and(|max| max > 0) {
         limit_body(r, &present.effective)?;
     }
+    if settings.requires_tls && r.scheme() != "https" {
+        return Err(refuse(r, &present.place.file, "is for TLS only (SSLRequireSSL)", 403));
+    }
     match ask(r, present, &|seen| before_login(settings, seen))? {
         Decision::Granted => return Ok(()),
         Decision::Forbidden => return Err(forbid(r, &present.place)),

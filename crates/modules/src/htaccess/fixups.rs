@@ -4,6 +4,7 @@ use super::carried::{Carried, Present};
 use super::facts::{Seen, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
+use crate::autoindex::LeftOut;
 use crate::directory_overrides::files::{refuse, shown};
 use crate::index::Replaced;
 use brisk_apache::headers::{self, Table};
@@ -183,8 +184,9 @@ fn lead_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
 
 /// Begins the request anew with another URI.
 fn internal(r: &mut Request, uri: Vec<u8>, query: Option<Vec<u8>>) -> Flow {
-    Carried::of(r).borrow_mut().redirected(&r.route.uri, &r.route.args, 200);
-    Flow::Redirect { uri, args: Some(query.unwrap_or_default()) }
+    let query = query.unwrap_or_default();
+    Carried::of(r).borrow_mut().redirected(&r.route.uri, &query, 200);
+    Flow::Redirect { uri, args: Some(query) }
 }
 
 /// What applications are told.
@@ -279,6 +281,10 @@ fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
 /// A folder has no index file.
 fn no_index(r: &mut Request, present: &Present) -> Result<(), Flow> {
     fall_back(r, present)?;
+    let ignored = &present.effective.settings.index_ignore;
+    if !ignored.is_empty() {
+        r.state.visit.get_mut::<LeftOut>().0 = ignored.clone().into();
+    }
     list(r, &present.place.file, present.effective.options)
 }
 

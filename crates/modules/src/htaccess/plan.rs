@@ -6,7 +6,7 @@ use brisk_apache::conditional::{self, Defines};
 use brisk_apache::directives::{Places, Standing};
 use brisk_apache::limits::OVERRIDE_LINE_BYTES_MAX;
 use brisk_apache::options::Options;
-use brisk_apache::overrides::Compiler;
+use brisk_apache::overrides::{Compiler, Said};
 use brisk_apache::syntax::{self, Mistake, Node};
 use brisk_apache::{Facts, Stop};
 use brisk_server::conf::{LocationId, Text};
@@ -176,6 +176,7 @@ impl conditional::Server for Brisk {
 /// The settings of one file.
 fn compile(text: &[u8], classes: Places) -> Result<Settings, Mistake> {
     let nodes = syntax::read(text, OVERRIDE_LINE_BYTES_MAX)?;
+    nodes.iter().try_for_each(check_conditions)?;
     let nodes = conditional::resolve(nodes, &Brisk, &Pcre, &mut Defines::new())?;
     nodes.iter().try_for_each(|node| check(node, false))?;
     let standing = Standing::Override { classes, list: &[] };
@@ -186,6 +187,15 @@ fn compile(text: &[u8], classes: Places) -> Result<Settings, Mistake> {
         check_settings(&section.settings).map_err(|text| Mistake { line: 1, text })?;
     }
     Ok(settings)
+}
+
+/// Refuses `<IfFile>`: what is said would have to change with the file.
+fn check_conditions(node: &Node) -> Result<(), Mistake> {
+    if node.is("IfFile") {
+        let text = "<IfFile>: Brisk does not support it in .htaccess".to_string();
+        return Err(Mistake { line: node.line, text });
+    }
+    node.children.iter().flatten().try_for_each(check_conditions)
 }
 
 /// Refuses by name what cannot be done in sections.
@@ -221,6 +231,9 @@ fn check_settings(settings: &Settings) -> Result<(), String> {
             return Err(format!("{name}: the path must begin with a slash"));
         }
     }
+    if settings.options.of(Options::NONE).has(Options::MULTI_VIEWS) {
+        return Err("Options: Brisk has no MultiViews: names of files are as they are".into());
+    }
     if settings.etag.is_some_and(|etag| etag.digest) {
         return Err("FileETag: Brisk does not make it of the content (Digest)".into());
     }
@@ -228,7 +241,9 @@ fn check_settings(settings: &Settings) -> Result<(), String> {
         for (name, filter) in
             [("AddOutputFilter", &ending.output_filter), ("AddInputFilter", &ending.input_filter)]
         {
-            if let brisk_apache::overrides::Said::Value(filter) = filter {
+            if let Said::Value(filter) = filter
+                && filter != b"deflate"
+            {
                 return Err(format!("{name}: Brisk has no filter \"{}\"", String::from_utf8_lossy(filter)));
             }
         }
