@@ -198,7 +198,11 @@ fn configuration(
     tls: Option<&Local>,
     site: &php::Site,
 ) -> String {
-    let root = quote(&site.root(folder));
+    let root = site.root(folder);
+    // A site of Apache's says by itself what is not to be given out.
+    let has_htaccess = std::path::Path::new(&root).join(".htaccess").exists();
+    let overrides = if has_htaccess { " directory_overrides on;" } else { "" };
+    let root = quote(&root);
     let (pool, scripts) = site.configuration();
     let (ssl, certificate) = match tls {
         Some(local) => (
@@ -226,7 +230,7 @@ fn configuration(
          default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
          {access_logs}{pool}\
          hide_files on; autoindex on; autoindex_format page; autoindex_localtime on;\n\
-         server {{ {listens}{names}{certificate} root {root}; {scripts} }}\n\
+         server {{ {listens}{names}{certificate} root {root};{overrides} {scripts} }}\n\
          {strangers}}}\n"
     )
 }

@@ -1,6 +1,8 @@
 //! `directory_overrides on`: `.htaccess` files, and what becomes of requests for what they are about.
 
-use brisk_testkit::{Builder, Server, scenario};
+use brisk_testkit::application::Speaks;
+use brisk_testkit::{Application, Builder, Server, scenario};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
@@ -401,4 +403,62 @@ fn a_file_that_cannot_be_read_refuses() {
         edited(&server, || mode(0o644), 403, 200);
     }
     assert!(is_root || server.error_log().contains("Permission denied"), "{}", server.error_log());
+}
+
+/// An application that answers with the parameters that a site can change.
+fn telling() -> Application {
+    Application::start(Speaks::FastCgi, 4, |exchange| {
+        let names =
+            ["SCRIPT_FILENAME", "PHP_VALUE", "PHP_ADMIN_VALUE", "HTTP_COOKIE", "HTTP_X_ADDED", "APP", "OWN"];
+        let mut text = "Content-Type: text/plain\r\n\r\n".to_string();
+        for name in names {
+            for (_, value) in exchange.asked.params.iter().filter(|(known, _)| known == name) {
+                let value = value.rsplit('/').next().unwrap_or_default().replace('\n', ",");
+                let _ = write!(text, "{name}={value};");
+            }
+        }
+        exchange.stdout(text);
+    })
+}
+
+#[test]
+fn applications_are_told() {
+    let application = telling();
+    let http = format!(
+        "server {{ listen 127.0.0.1:{{{{PORT}}}}; root {{{{DIR}}}}/html; directory_overrides on php=@php; fastcgi_param SCRIPT_FILENAME $document_root$uri;
+           fastcgi_param PHP_ADMIN_VALUE admin; fastcgi_param OWN configuration;
+           location / {{ }} location ~ \\.php$ {{ fastcgi_pass {0}; }} location @php {{ fastcgi_pass {0}; }} }}",
+        application.address()
+    );
+    let lines = "php_value memory_limit 64M\nphp_flag display_errors off\nSetEnv APP one\nSetEnv OWN two\nSetEnv PHP_ADMIN_VALUE evil\nSetEnv SCRIPT_FILENAME /etc/passwd
+AddHandler application/x-httpd-php .html\nRequestHeader unset Cookie\nRequestHeader set X-Added yes\n";
+    let server = Builder::new(BIN)
+        .http(&http)
+        .file("html/.htaccess", lines)
+        .file("html/a.php", "<?php")
+        .file("html/b.html", "<?php secret")
+        .file("html/off/a.php", "<?php secret")
+        .file("html/off/.htaccess", "php_flag engine off\n")
+        .file("html/gone/a.php", "<?php secret")
+        .file("html/gone/.htaccess", "RemoveHandler .php\n<Files x>\nSetHandler none\n</Files>\n")
+        .file("html/bad/a.php", "<?php secret")
+        .file("html/bad/.htaccess", "php_admin_value open_basedir none\n")
+        .start();
+    let rest = "PHP_ADMIN_VALUE=admin;OWN=configuration;";
+    for (target, script) in [("/a.php", "a.php"), ("/b.html", "b.html")] {
+        let response =
+            server.request(format!("GET {target} HTTP/1.1\r\nHost: a\r\nCookie: a=b\r\nX-Added: no\r\n\r\n"));
+        let text = response.text();
+        let parts: Vec<&str> = text.split_inclusive(';').collect();
+        let has = |part: &str| parts.iter().filter(|have| **have == part).count() == 1;
+        assert!(has(&format!("SCRIPT_FILENAME={script};")), "{text}");
+        assert!(has("PHP_VALUE=memory_limit=64M,display_errors=0;"), "{text}");
+        assert!(has("HTTP_X_ADDED=yes;") && has("APP=one;") && !text.contains("HTTP_COOKIE"), "{text}");
+        assert!(rest.split_inclusive(';').all(has) && !text.contains("evil"), "{text}");
+    }
+    for (target, status) in [("/off/a.php", 403), ("/gone/a.php", 403), ("/bad/a.php", 500)] {
+        let response = server.get(target);
+        assert_eq!(response.status, status, "{target}");
+        assert!(!response.text().contains("secret"), "{target}");
+    }
 }

@@ -446,3 +446,17 @@ fn php_fpm_and_php_cgi_stand_in() {
         below.into_iter().for_each(process::wait_gone);
     }
 }
+
+#[test]
+fn a_folder_with_htaccess_is_served_as_it_says() {
+    let dir = TempDir::new();
+    dir.write("index.html", "front");
+    dir.write("in/secret.txt", "secret");
+    dir.write(".htaccess", "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^nice/ /index.html [L]\nOptions -Indexes\n");
+    dir.write("in/.htaccess", "Require all denied\n");
+    let serve = Serve::start(dir, &[]);
+    let get = |target: &str| Client::connect(serve.port.number).get(target);
+    assert_eq!(get("/nice/url").text(), "front");
+    assert_eq!(get("/in/secret.txt").status, 403);
+    assert_eq!(get("/in/").status, 403);
+}
