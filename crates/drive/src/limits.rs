@@ -69,6 +69,11 @@ pub const KINDS_MAX: usize = 60;
 /// Requests that the raw log keeps: about 200 bytes of memory each.
 pub const RAW_RECORDS_MAX: usize = 10_000_000;
 
+// scenario/import/jmx/values.rs
+
+/// Variables of a test plan in variables, so deep.
+pub const DEPTH_MAX: usize = 10;
+
 // scenario/keys.rs
 
 /// Users at most.

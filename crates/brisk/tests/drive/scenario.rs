@@ -306,6 +306,84 @@ fn failures_are_counted_by_kind() {
     assert_eq!((&json["all"]["requests"], &json["all"]["failed"]), (&6.into(), &5.into()));
 }
 
+/// A plan of JMeter: a login whose answer the next request needs, a loop, a group of its own schedule.
+fn plan() -> String {
+    let text = |name: &str, value: &str| format!("<stringProp name=\"{name}\">{value}</stringProp>");
+    let element = |kind: &str, name: &str, properties: &str, below: &str| {
+        format!(
+            "<{kind} testclass=\"{kind}\" testname=\"{name}\" enabled=\"true\">{properties}</{kind}><hashTree>{below}</hashTree>"
+        )
+    };
+    let sampler = |name: &str, path: &str, below: &str| {
+        let place = [
+            text("HTTPSampler.domain", "127.0.0.1"),
+            text("HTTPSampler.port", "${__P(port,1)}"),
+            text("HTTPSampler.path", path),
+            text("HTTPSampler.method", "GET"),
+        ];
+        element("HTTPSamplerProxy", name, &place.concat(), below)
+    };
+    let token = [
+        text("JSONPostProcessor.referenceNames", "token"),
+        text("JSONPostProcessor.jsonPathExprs", "$.token"),
+    ];
+    let header = format!(
+        "<collectionProp name=\"HeaderManager.headers\"><elementProp>{}{}</elementProp></collectionProp>",
+        text("Header.name", "Authorization"),
+        text("Header.value", "Bearer ${token}")
+    );
+    let greets = format!(
+        "<collectionProp name=\"Asserion.test_strings\">{}</collectionProp>{}{}",
+        text("1", "hello ann"),
+        text("Assertion.test_field", "Assertion.response_data"),
+        text("Assertion.test_type", "16")
+    );
+    let below = element("HeaderManager", "bearer", &header, "")
+        + &element("ResponseAssertion", "greets", &greets, "");
+    let login = sampler("login", "/login", &element("JSONPostProcessor", "token", &token.concat(), ""));
+    let thrice = element(
+        "LoopController",
+        "thrice",
+        &text("LoopController.loops", "3"),
+        &sampler("me", "/me?who=ann", &below),
+    );
+    let group = [
+        text("ThreadGroup.num_threads", "2"),
+        text("ThreadGroup.ramp_time", "0"),
+        text("LoopController.loops", "2"),
+    ];
+    let group = element("ThreadGroup", "buyers", &group.concat(), &format!("{login}{thrice}"));
+    let plan = element("TestPlan", "plan", "", &group);
+    format!("<?xml version=\"1.0\"?><jmeterTestPlan><hashTree>{plan}</hashTree></jmeterTestPlan>")
+}
+
+#[test]
+fn a_test_plan_of_jmeter_runs_unchanged() {
+    let server = server();
+    let dir = TempDir::new();
+    let file = write(dir.path(), "plan.jmx", &plan());
+    let port = format!("port={}", server.port());
+    let json: Value =
+        serde_json::from_str(&printed(&["bench", "run", "--json", "-q", "-J", &port, &file], 0)).unwrap();
+    assert_eq!((&json["all"]["requests"], &json["all"]["failed"]), (&16.into(), &0.into()), "{json}");
+    let steps: Vec<&str> =
+        json["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
+    assert_eq!(steps, ["login", "me"]);
+    assert!(printed(&["bench", "import", "-J", &port, &file], 0).contains("repeat = 3"));
+    // What cannot be is refused with its line.
+    let wrong = write(
+        dir.path(),
+        "wrong.jmx",
+        &std::fs::read_to_string(&file).unwrap().replace("LoopController", "ForeachController"),
+    );
+    let output = run(&["bench", "run", &wrong]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(1) && error.contains("wrong.jmx:1: ForeachController \"thrice\""),
+        "{error}"
+    );
+}
+
 #[test]
 fn mistakes_and_imports() {
     let server = server();

@@ -1,6 +1,7 @@
 //! `brisk bench run` and `brisk bench schema`.
 
 use super::course::Course;
+use super::import::{self, jmx};
 use super::model::{Arrivals, Scenario, Stage, User};
 use super::report::{Beginning, Report};
 use super::{keys, read, replay, run};
@@ -16,6 +17,7 @@ use brisk_load::proxy::Proxy;
 use brisk_load::report::fragment;
 use brisk_load::system;
 use clap::{CommandFactory as _, Parser};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -68,7 +70,7 @@ struct Schema {}
     Exit code: 0 all thresholds hold, 1 wrong usage or file, or it could not be run, 2 the figures mean nothing (nothing was \
     answered, or they are INVALID), 3 a threshold does not hold.")]
 struct CommandLine {
-    /// The scenario
+    /// The scenario, or a test plan of JMeter (.jmx)
     #[arg(value_name = "SCENARIO.toml", required = true)]
     file: String,
     /// In place of the file's target
@@ -107,6 +109,9 @@ struct CommandLine {
     /// No steps with one of these tags
     #[arg(long, value_name = "TAG,TAG...", value_delimiter = ',')]
     exclude_tags: Vec<String>,
+    /// A property of JMeter's plan: ${__P(NAME)} is VALUE
+    #[arg(short = 'J', long = "property", value_name = "NAME=VALUE", value_parser = import::property)]
+    properties: Vec<(String, String)>,
     /// Read the file, say what is wrong with it, and do nothing
     #[arg(long)]
     check: bool,
@@ -115,9 +120,28 @@ struct CommandLine {
 }
 
 impl CommandLine {
+    /// The file's scenario; a test plan is made one first, and what it does otherwise is told.
+    fn scenario(&self) -> Result<Scenario, String> {
+        let path = Path::new(&self.file);
+        if path.extension().is_none_or(|kind| kind != "jmx") {
+            if !self.properties.is_empty() {
+                return Err("brisk bench run: -J is for test plans of JMeter (.jmx)".to_owned());
+            }
+            return read::file(&self.file);
+        }
+        let source =
+            std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", self.file))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let target = self.target.as_ref().map(ToString::to_string);
+        let made = jmx::convert(&source, folder, target.as_deref(), &self.properties);
+        let made = made.map_err(|error| format!("{}:{error}", self.file))?;
+        made.notes.iter().for_each(|note| output::note(format_args!("{}:{note}", self.file)));
+        read::text(&made.text, folder).map_err(|faults| read::show(&self.file, &made.text, &faults))
+    }
+
     /// What is to be done. The error says what is wrong with the command line, or with the file.
     fn args(self, command: String) -> Result<Args, String> {
-        let mut scenario = read::file(&self.file)?;
+        let mut scenario = self.scenario()?;
         let instead = Instead {
             target: self.target,
             users: self.users,

@@ -12,15 +12,23 @@ pub struct Table {
 impl Table {
     /// Reads a file's text. The error begins with the line's number.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Self::read(text, None, ',')
+        Self::read(text, None, false, ',')
     }
 
-    /// The same of values that `delimiter` stands between; with names of columns the first line is a row.
-    pub fn read(text: &str, columns: Option<&[String]>, delimiter: char) -> Result<Self, String> {
+    /// The same of values that `delimiter` stands between; with names of columns the first line is a row, unless it is left out.
+    pub fn read(
+        text: &str,
+        columns: Option<&[String]>,
+        skips_first: bool,
+        delimiter: char,
+    ) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut records = records(text, delimiter)?.into_iter();
         let columns = match columns {
-            Some(names) => names.to_vec(),
+            Some(names) => {
+                records.by_ref().take(usize::from(skips_first)).for_each(drop);
+                names.to_vec()
+            }
             None => records.next().ok_or("1: the file is empty: the first line names the columns")?.1,
         };
         let mut rows = Vec::new();
@@ -91,7 +99,7 @@ mod tests {
         assert_eq!((table.value(0, "pass"), table.value(3, "user")), (Some("a,\"b\"\nc"), Some("bob")));
         assert_eq!(table.value(0, "x"), None);
         let names = ["a".to_owned(), "b".to_owned()];
-        let plain = Table::read("1;2\n3;\"4;5\"\n", Some(&names), ';').unwrap();
+        let plain = Table::read("1;2\n3;\"4;5\"\n", Some(&names), false, ';').unwrap();
         assert_eq!((plain.value(0, "a"), plain.value(1, "b")), (Some("1"), Some("4;5")));
         for (text, line) in [("", "1:"), ("a,b\n", "2:"), ("a,b\n1,2\n3\n", "3:"), ("a\n\"x", "2:")] {
             assert!(Table::parse(text).unwrap_err().starts_with(line), "{text:?}");

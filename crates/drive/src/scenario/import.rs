@@ -1,16 +1,18 @@
 //! `brisk bench import`: scenarios made of what others have written.
 
 pub mod har;
+pub mod jmx;
 pub mod locust;
+mod written;
 
-use super::{read, replay};
+use super::replay;
 use brisk_cli::Entry;
 use brisk_load::cli::WRONG_USAGE;
 use brisk_load::cli::args::number;
 use brisk_load::output;
 use clap::{CommandFactory as _, Parser};
-use std::fmt::Write as _;
 use std::path::Path;
+use written::toml_text;
 
 /// `brisk bench import`.
 pub const IMPORT: Entry = Entry {
@@ -24,7 +26,7 @@ pub const IMPORT: Entry = Entry {
     usage_code: WRONG_USAGE,
 };
 
-/// Makes a scenario of a HAR file, an access log or a locustfile.
+/// Makes a scenario of JMeter's test plan, a HAR file, an access log or a locustfile.
 #[derive(Debug, Parser)]
 struct CommandLine {
     /// What is read
@@ -36,16 +38,32 @@ struct CommandLine {
     /// Speed of a replay: 2 is twice as fast
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::<f64>)]
     speed: f64,
+    /// A property of JMeter's plan: ${__P(NAME)} is VALUE
+    #[arg(short = 'J', long = "property", value_name = "NAME=VALUE", value_parser = property)]
+    properties: Vec<(String, String)>,
     /// Where it goes [default: it is printed]
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
 }
 
+/// `NAME=VALUE`, as `-J` of JMeter has it.
+pub(super) fn property(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("\"{text}\" is not NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 fn convert(line: &CommandLine) -> Result<(), String> {
-    let CommandLine { file, target, speed, output } = line;
+    let CommandLine { file, target, speed, properties, output } = line;
     let bytes = std::fs::read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
     let source = String::from_utf8_lossy(&bytes);
-    let scenario = if std::path::Path::new(file).extension().is_some_and(|kind| kind == "py") {
+    let kind = Path::new(file).extension().unwrap_or_default();
+    let scenario = if kind == "jmx" || source.trim_start().starts_with('<') {
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        let made = jmx::convert(&source, folder, target.as_deref(), properties);
+        let made = made.map_err(|error| format!("{file}:{error}"))?;
+        made.notes.iter().for_each(|note| output::note(format_args!("{file}:{note}")));
+        made.text
+    } else if kind == "py" {
         locust::convert(&source, target.as_deref()).map_err(|error| format!("{file}:{error}"))?
     } else if source.trim_start().starts_with('{') {
         let scenario =
@@ -63,35 +81,6 @@ fn convert(line: &CommandLine) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A scenario that has just been written, if it can be read.
-pub(super) fn sound(written: String) -> Result<String, String> {
-    match read::text(&written, Path::new("")) {
-        Ok(_) => Ok(written),
-        Err(faults) => Err(format!(
-            "this cannot be a scenario:\n{}",
-            read::show("(scenario)", &written, &faults[..faults.len().min(3)])
-        )),
-    }
-}
-
-/// A text as TOML writes it.
-pub(super) fn toml_text(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => drop(write!(out, "\\u{:04X}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 fn log(file: &str, source: &str, target: Option<&str>, speed: f64) -> Result<String, String> {

@@ -192,6 +192,12 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "names of the columns, where the file's first line is a row already",
     ),
+    key(
+        Scope::Data,
+        "skip_first",
+        Kind::Bool,
+        "the file's first line names columns, and columns takes its place [false]",
+    ),
     key(Scope::Data, "delimiter", Kind::Text, "what stands between values [,]"),
     key(Scope::Data, "random", Kind::Bool, "a random row per round, not the next one [false]"),
     key(Scope::User, "name", Kind::Text, "name of this kind"),

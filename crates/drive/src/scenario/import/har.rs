@@ -1,7 +1,7 @@
 //! HAR files (version 1.2): one user who does what was recorded, with the pauses between.
 
 use super::super::template::form;
-use super::{sound, toml_text};
+use super::written::{sound, toml_text};
 use crate::client::{Fields, Request, Url};
 use crate::dates::parse_rfc3339;
 use serde_json::Value;

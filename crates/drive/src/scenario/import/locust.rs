@@ -1,7 +1,10 @@
 //! Locustfiles, as far as they are plain: classes of users, tasks with weights, waits, calls of `self.client`. Everything
 //! else is named and refused: half a conversion would measure something else.
 
-use super::{sound, toml_text};
+mod caught;
+
+use super::written::{sound, toml_text};
+use caught::Caught;
 use std::fmt::Write as _;
 
 /// A class with what was found in it.
@@ -37,6 +40,8 @@ struct Call {
     json: Option<String>,
     form: Option<String>,
     body: Option<String>,
+    /// `with … as response:`, and what its block says.
+    caught: Option<Caught>,
 }
 
 /// A line of the file that means something.
@@ -113,24 +118,26 @@ fn write_user(out: &mut String, user: &Class, set: &Class) -> Result<(), String>
     if tasks.is_empty() {
         return Err(format!("{}: {} has no tasks", set.line, set.name));
     }
-    // A task of several calls takes them in turn: that cannot be drawn as one.
     let is_random = tasks.len() > 1;
-    if let Some(task) = tasks.iter().find(|task| is_random && task.calls.len() > 1) {
-        return Err(format!(
-            "{}: task {} makes several calls and is one of several tasks: write a kind of users of its own for it",
-            set.line, task.name
-        ));
-    }
     if is_random {
         out.push_str("order = \"random\"\n");
     }
     for task in &set.tasks {
+        let list = if task.is_start { "user.start" } else { "user.step" };
+        // A task of several calls that is drawn is drawn as a whole.
+        let is_block = is_random && !task.is_start && task.calls.len() > 1;
+        if is_block {
+            let _ = write!(out, "\n[[{list}]]\nname = {}\n", toml_text(&task.name));
+            if task.weight != 1 {
+                let _ = writeln!(out, "weight = {}", task.weight);
+            }
+        }
         for call in &task.calls {
-            let _ = write!(out, "\n[[user.{}]]\n", if task.is_start { "start" } else { "step" });
+            let _ = write!(out, "\n[[{list}{}]]\n", if is_block { ".step" } else { "" });
             let name = call.name.clone().unwrap_or_else(|| task.name.clone());
             let _ = writeln!(out, "name = {}", toml_text(&name));
             let _ = writeln!(out, "request = {}", toml_text(&format!("{} {}", call.method, call.url)));
-            if is_random && !task.is_start && task.weight != 1 {
+            if is_random && !is_block && !task.is_start && task.weight != 1 {
                 let _ = writeln!(out, "weight = {}", task.weight);
             }
             for (key, value) in
@@ -139,6 +146,9 @@ fn write_user(out: &mut String, user: &Class, set: &Class) -> Result<(), String>
                 if let Some(value) = value {
                     let _ = writeln!(out, "{key} = {value}");
                 }
+            }
+            if let Some(check) = call.caught.as_ref().and_then(Caught::check) {
+                let _ = writeln!(out, "check = {check}");
             }
         }
     }
@@ -226,6 +236,12 @@ fn classes(source: &str) -> Result<Vec<Class>, String> {
     Ok(classes)
 }
 
+/// The block of a `with` that this line belongs to.
+fn open_block<'c>(class: &'c mut Class, line: &Line<'_>) -> Option<&'c mut Caught> {
+    let caught = class.tasks.last_mut()?.calls.last_mut()?.caught.as_mut()?;
+    caught.holds(line.indent).then_some(caught)
+}
+
 /// One line inside of a class. The error may have words of its own.
 fn member(class: &mut Class, line: &Line<'_>, decorator: &mut Option<u32>) -> Result<(), Option<String>> {
     let text = line.text;
@@ -246,12 +262,24 @@ fn member(class: &mut Class, line: &Line<'_>, decorator: &mut Option<u32>) -> Re
     if text == "pass" || (text.starts_with("\"\"\"") && text.len() > 5 && text.ends_with("\"\"\"")) {
         return Ok(());
     }
+    if let Some(caught) = open_block(class, line) {
+        return caught.line(line.indent, text).ok_or(None);
+    }
+    if let Some((head, name)) =
+        text.strip_prefix("with self.client.").and_then(|rest| rest.strip_suffix(':')?.rsplit_once(" as "))
+    {
+        let task = class.tasks.last_mut().ok_or(None)?;
+        let mut call = self::call(head.trim()).ok_or(None)?;
+        call.caught = Some(Caught::new(line.indent, name.trim()));
+        task.calls.push(call);
+        return Ok(());
+    }
     if let Some(call) =
         text.strip_prefix("self.client.").or_else(|| text.split_once("= self.client.").map(|(_, call)| call))
     {
         let task = class.tasks.last_mut().ok_or(None)?;
         // What is done with an answer cannot be seen from here: only a call by itself is plain.
-        if !text.starts_with("self.client.") {
+        if !text.starts_with("self.client.") || call.contains("catch_response") {
             return Err(None);
         }
         task.calls.push(self::call(call).ok_or(None)?);
@@ -311,7 +339,8 @@ fn call(text: &str) -> Option<Call> {
     let first = arguments.next()?;
     let url = text_of(first.strip_prefix("url=").unwrap_or(&first))?;
     let method = method.to_ascii_uppercase();
-    let mut call = Call { method, url, name: None, headers: None, json: None, form: None, body: None };
+    let mut call =
+        Call { method, url, name: None, headers: None, json: None, form: None, body: None, caught: None };
     for argument in arguments {
         let (key, value) = argument
             .split_once('=')
@@ -319,6 +348,8 @@ fn call(text: &str) -> Option<Call> {
             .unwrap_or(("data", &argument));
         match key.trim() {
             "name" => call.name = Some(text_of(value)?),
+            // What the block below says of the answer is what counts.
+            "catch_response" if matches!(value.trim(), "True" | "False") => {}
             "headers" => call.headers = Some(dictionary(value)?),
             "json" => call.json = Some(toml_of(value)?),
             "data" if value.trim().starts_with('{') => call.form = Some(dictionary(value)?),

@@ -366,8 +366,9 @@ impl Reader<'_> {
                 }),
             };
             let columns = (!columns.is_empty()).then_some(&columns[..]);
+            let skips_first = self.bool(node, "skip_first").unwrap_or(false);
             let read = |text: String| {
-                Table::read(&text, columns, delimiter).map_err(|error| format!("{file}:{error}"))
+                Table::read(&text, columns, skips_first, delimiter).map_err(|error| format!("{file}:{error}"))
             };
             match text.and_then(read) {
                 Ok(table) => {

@@ -2,6 +2,7 @@
 
 use super::super::super::read;
 use super::*;
+use crate::scenario::model::Act;
 use std::path::Path;
 
 const ARTICLE: &str = "\
@@ -74,6 +75,39 @@ class Shop(HttpUser):
     );
     let filled = String::from_utf8(user.steps[1].body.fill(&|_| None).unwrap().0).unwrap();
     assert_eq!(filled, "id=5&q=a+b");
+}
+
+#[test]
+fn answers_are_caught_and_tasks_of_several_calls_are_blocks() {
+    let source = r#"
+from locust import HttpUser, task, between
+
+class Buyer(HttpUser):
+    wait_time = between(1, 2)
+
+    @task(3)
+    def look(self):
+        with self.client.get("/a", catch_response=True, name="a") as response:
+            if response.status_code != 200:
+                response.failure("bad")
+            elif "total" not in response.text:
+                response.failure(f"no total in {response.text}")
+            else:
+                response.success()
+        self.client.get("/b")
+
+    @task
+    def other(self):
+        self.client.get("/c")
+"#;
+    let text = convert(source, Some("http://h")).unwrap();
+    let user = &scenario(source).users[0];
+    assert!(text.contains("check = { status = [200], contains = [\"total\"] }"), "{text}");
+    let [Act::Block(look), Act::Step(2)] = &user.acts[..] else { panic!("{:?}", user.acts) };
+    assert_eq!(
+        (look.acts.len(), look.terms.weight, user.steps[0].checks.len(), user.random),
+        (2, 3, 2, true)
+    );
 }
 
 #[test]
