@@ -279,8 +279,11 @@ static void apply_value(zval *name, zval *value, zval *index, int kind, void *ar
     /* What may be set for a folder may be set for a request, too, as in FPM; what belongs to the system only by an administrator. */
     const zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), Z_STR_P(name));
     bool may = entry && (*type == PHP_INI_SYSTEM || entry->modifiable & (PHP_INI_USER | PHP_INI_PERDIR));
-    if (!may || zend_alter_ini_entry_ex(Z_STR_P(name), Z_STR_P(value), *type, PHP_INI_STAGE_ACTIVATE, true) == FAILURE)
+    /* A copy in the request's memory: the parser's own is malloc()'s, and error_reporting() frees it as if it were the request's. */
+    zend_string *copy = zend_string_init(Z_STRVAL_P(value), Z_STRLEN_P(value), false);
+    if (!may || zend_alter_ini_entry_ex(Z_STR_P(name), copy, *type, PHP_INI_STAGE_ACTIVATE, true) == FAILURE)
         refuse_value(Z_STRVAL_P(name), "cannot be set");
+    zend_string_release(copy);
 }
 
 static void apply_values(const char *from, int type)

@@ -3,6 +3,7 @@
 
   conformance.py nginx-tests RESULTS.tsv LOGS BASELINE.tsv    what run.sh of the runner wrote, mainline's own results
   conformance.py cache-tests RESULTS.tsv                      what cache-tests.mjs wrote
+  conformance.py php RESULTS.tsv                              what php_tests.py wrote
   conformance.py limbo RESULTS.tsv                            what the program limbo of the test kit wrote
   conformance.py corpus BRISK FOLDER                          tests FOLDER/*/nginx.conf with nginx and Brisk
 
@@ -106,6 +107,34 @@ of behaviour are answered with yes. What does not pass:
     replace_section("cache-tests", text)
     few = CACHE_TESTS_MIN.items()
     return [f"cache-tests: {passed[kind]} {kind}, at least {least}" for kind, least in few if passed[kind] < least]
+
+
+# Of PHP's tests that php-cgi does not skip: so many of a hundred have the same result in a pool.
+PHP_TESTS_MIN = 99
+# Why a pool cannot have the same result.
+PHP_TESTS = {
+    "tests/basic/021.phpt": "`upload_tmp_dir=.`: a worker that is there before its request has no folder of its caller's",
+}
+
+
+def php(results):
+    rows = [row for row in table(results) if row["reference"] not in ("SKIPPED", "BORKED", "")]
+    other = [row for row in rows if row["reference"] != row["pool"]]
+    share = 100 * (len(rows) - len(other)) / max(1, len(rows))
+    passed = sum(row["pool"] == "PASSED" for row in rows)
+    text = f"""## PHP's own tests
+
+Those of `tests/basic`, `ext/session`, `ext/standard/tests/general_functions` and `sapi/cgi` that need php-cgi, of Debian's source package, by
+`run-tests.php` with a bridge to a running pool in its place ([php_tests.py](../scripts/php_tests.py)): {len(rows) - len(other)} of {len(rows)} have the result that
+php-cgi has ({share:.1f} %), {passed} pass.
+
+| test | php-cgi | pool | |
+|---|---|---|---|
+"""
+    for row in other:
+        text += f"| {row['test']} | {row['reference']} | {row['pool']} | {PHP_TESTS.get(row['test'], '')} |\n"
+    replace_section("php", text)
+    return [f"php: {share:.1f} % have the same result, at least {PHP_TESTS_MIN} %"] if share < PHP_TESTS_MIN else []
 
 
 # How the cases of x509-limbo are put to Brisk.
@@ -274,6 +303,8 @@ def main():
         unexplained = nginx_tests(*arguments)
     elif what == "cache-tests" and len(arguments) == 1:
         unexplained = cache_tests(*arguments)
+    elif what == "php" and len(arguments) == 1:
+        unexplained = php(*arguments)
     elif what == "limbo" and len(arguments) == 1:
         unexplained = limbo(*arguments)
     elif what == "corpus" and len(arguments) == 2:

@@ -6,6 +6,7 @@
 #   nginx-tests/   the runner: run.sh, runner.py, ns.sh, areas.tsv (file, area), baseline-mainline.tsv (nginx's results)
 #   cache-tests/   a copy of github.com/http-tests/cache-tests after `npm install` (Node 18 or newer); without it that part is
 #                  left as it is
+#   php-src/       the source of the PHP that is installed (Debian: apt-get source php8.2); without it that part is left as it is
 #   x509-limbo/limbo.json   of github.com/C2SP/x509-limbo; without it that part is left as it is
 # BRISK_NGINX_TESTS_SUITE, BRISK_NGINX_TESTS_RUNNER and BRISK_LIMBO (limbo.json) name them where they lie elsewhere. BRISK_AREAS chooses areas.
 set -euo pipefail
@@ -20,7 +21,7 @@ areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo access-au
 for file in "$suite/lib/Test/Nginx.pm" "$runner/run.sh" "$runner/baseline-mainline.tsv"; do
     if [ ! -e "$file" ]; then
         echo "$file is missing. What \$BRISK_SUITES must hold:" >&2
-        sed -n '4,10s/^# //p' "$0" >&2
+        sed -n '4,11s/^# //p' "$0" >&2
         exit 1
     fi
 done
@@ -56,6 +57,14 @@ if [ -e "$caches/test-engine/cli.mjs" ]; then
         node --no-warnings test-engine/cli.mjs) > "$work/cache-tests.json"
     node "$here/cache-tests.mjs" "$caches" "$work/cache-tests.json" > "$work/cache-tests.tsv"
     python3 "$here/conformance.py" cache-tests "$work/cache-tests.tsv"
+fi
+
+# PHP's tests, in a pool. The pool master is looked for beside the program.
+php=${BRISK_SUITES:-}/php-src
+if [ -e "$php/run-tests.php" ]; then
+    "$here/php.sh" "$work"
+    python3 "$here/php_tests.py" run "$work/brisk" "$php" "$work/php.tsv"
+    python3 "$here/conformance.py" php "$work/php.tsv"
 fi
 
 limbo=${BRISK_LIMBO:-${BRISK_SUITES:-}/x509-limbo/limbo.json}

@@ -152,6 +152,24 @@ fn errors_of_scripts_are_told_and_end_one_request() {
     assert_eq!(site.wait_for_workers(1).len(), 1);
 }
 
+/// php-src's own function frees the value that it replaces.
+#[test]
+fn a_setting_of_a_request_may_be_replaced_by_its_script() {
+    let text = conf(
+        "pm static; max_children 1;",
+        "fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; \
+        fastcgi_param REQUEST_METHOD $request_method; fastcgi_param PHP_VALUE \"error_reporting=32767\";",
+    );
+    let site = Site::of(builder().http(&text));
+    site.script(
+        "level.php",
+        "<?php echo error_reporting(), ' ', error_reporting(0), ' ', error_reporting(), ' ', getmypid();",
+    );
+    let first = site.get("/level.php").text();
+    assert!(first.starts_with("32767 32767 0 "), "{first}");
+    assert_eq!(site.get("/level.php").text(), first, "the same worker goes on");
+}
+
 #[test]
 fn settings_of_one_request_are_gone_with_it() {
     let site = Site::new("pm static; max_children 1;", "");
