@@ -32,3 +32,5 @@ pub const SETTLE_TIME_MAX: Duration = Duration::from_secs(5);
 pub const TAKEOVER_ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest answer that is no descriptor.
 pub const TAKEOVER_ANSWER_BYTES_MAX: usize = 1024;
+/// Option files include each other; a circle of them ends here.
+pub const INCLUDES_MAX: usize = 10;

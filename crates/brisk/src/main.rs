@@ -14,6 +14,7 @@ mod cli;
 mod config;
 mod control;
 mod directives;
+mod doctor;
 mod host;
 mod keeper;
 mod launch;

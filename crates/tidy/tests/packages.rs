@@ -7,6 +7,7 @@ use brisk_tidy::packages::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-apache", &["brisk-conf"]),
+    ("brisk-tune", &["brisk-conf"]),
     ("brisk-http", &[]),
     ("brisk-h2", &[]),
     ("brisk-image", &["brisk-webp"]),
@@ -82,6 +83,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-server",
             "brisk-supervise",
             "brisk-tls",
+            "brisk-tune",
         ],
     ),
     ("brisk-benches", &["brisk-cli", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),

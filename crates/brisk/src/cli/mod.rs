@@ -6,7 +6,7 @@ mod help;
 mod man;
 mod nginx;
 
-use crate::{cache, directives, log, php, serve, upstream};
+use crate::{cache, directives, doctor, log, php, serve, upstream};
 use brisk_cli::Entry;
 use brisk_drive::{get, page, probe, scenario};
 use brisk_load::cli::{COMPARE, DIFF, bench};
@@ -18,6 +18,7 @@ pub const BRISK: Entry =
 const COMMANDS: &[Entry] = &[
     serve::SERVE,
     BENCH,
+    doctor::DOCTOR,
     get::GET,
     probe::PROBE,
     brisk_drive::old::ALL[0],

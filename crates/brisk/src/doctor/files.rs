@@ -1,0 +1,187 @@
+//! The files of a site: those that are named, else those of Debian's packages.
+
+use crate::bundle::{DiskLoader, folder};
+use crate::config::system_prefix;
+use crate::limits::INCLUDES_MAX;
+use brisk_conf::SourceMap;
+use brisk_tune::ini::{Comments, Ini};
+use brisk_tune::site::{Block, Machine, Site};
+use std::path::{Path, PathBuf};
+
+/// What the caller has named; nothing: it is looked for.
+pub struct Wanted {
+    pub server: Option<String>,
+    pub php_ini: Vec<String>,
+    pub fpm: Vec<String>,
+    pub mysql: Vec<String>,
+}
+
+/// What was read.
+pub struct Read {
+    pub site: Site,
+    /// The files, in their order.
+    pub files: Vec<String>,
+    /// What was looked for and is not there.
+    pub missing: Vec<&'static str>,
+}
+
+/// Reads a site. A file that was named and cannot be read is an error, and so is a configuration that cannot be understood.
+pub fn read(wanted: &Wanted) -> Result<Read, String> {
+    let mut read = Read { site: Site::default(), files: Vec::new(), missing: Vec::new() };
+    server(wanted.server.as_deref(), &mut read)?;
+    php(wanted, &mut read)?;
+    database(wanted, &mut read)?;
+    read.site.machine = machine();
+    Ok(read)
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| format!("open() \"{}\" failed ({})", path.display(), brisk_conf::os_text(&error)))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn server(named: Option<&str>, read: &mut Read) -> Result<(), String> {
+    let own = system_prefix();
+    let usual = [format!("{own}brisk.conf"), format!("{own}nginx.conf"), "/etc/nginx/nginx.conf".to_string()];
+    let found = usual.into_iter().find(|path| Path::new(path).exists());
+    let Some(path) = named.map(str::to_string).or(found) else {
+        read.missing.push("the web server's configuration (--site)");
+        return Ok(());
+    };
+    let path = std::path::absolute(&path).map_or(path, |path| path.to_string_lossy().into_owned());
+    let loader = DiskLoader::new(&folder(&path));
+    let (mut sources, mut diags) = (SourceMap::default(), Vec::new());
+    let file = sources.add(path.clone(), text(Path::new(&path))?.into_bytes());
+    let tree = brisk_conf::parse(&mut sources, file, &loader, &mut diags);
+    if let Some(diag) = diags.iter().find(|diag| diag.level <= brisk_conf::Level::Error) {
+        return Err(diag.render(&sources));
+    }
+    read.site.is_brisk = path.starts_with(&own);
+    read.files.extend(sources.files().iter().map(|file| file.name.clone()));
+    read.site.server = Some(Block::of(&tree, &sources));
+    Ok(())
+}
+
+/// Files of a folder with this ending, in the order of their names.
+fn listed(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|have| have == ending)).collect();
+    files.sort();
+    files
+}
+
+/// PHP-FPM's folder of the newest version.
+fn newest_php() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/etc/php").ok()?.flatten().map(|entry| entry.path().join("fpm"));
+    let number = |path: &PathBuf| -> Option<(u32, u32)> {
+        let name = path.parent()?.file_name()?.to_str()?;
+        let (major, minor) = name.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    versions.filter(|path| path.join("php.ini").exists()).max_by_key(number)
+}
+
+fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
+    let newest = newest_php();
+    let named = |paths: &[String]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let inis = match (&*wanted.php_ini, &newest) {
+        ([], Some(folder)) => {
+            let mut all = vec![folder.join("php.ini")];
+            all.extend(listed(&folder.join("conf.d"), "ini"));
+            all
+        }
+        (paths, _) => named(paths),
+    };
+    let pools = match (&*wanted.fpm, &newest) {
+        ([], Some(folder)) => listed(&folder.join("pool.d"), "conf"),
+        (paths, _) => named(paths),
+    };
+    read.site.php = all(&inis, Comments::Semicolons, &mut read.files)?;
+    read.site.pools = all(&pools, Comments::Semicolons, &mut read.files)?;
+    if inis.is_empty() {
+        read.missing.push("php.ini (--php-ini)");
+    }
+    if pools.is_empty() {
+        read.missing.push("PHP-FPM's pools (--fpm)");
+    }
+    Ok(())
+}
+
+fn all(paths: &[PathBuf], comments: Comments, files: &mut Vec<String>) -> Result<Ini, String> {
+    let mut ini = Ini::default();
+    for path in paths {
+        ini.read(&path.to_string_lossy(), &text(path)?, comments);
+        files.push(path.to_string_lossy().into_owned());
+    }
+    Ok(ini)
+}
+
+fn database(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
+    let usual = PathBuf::from("/etc/mysql/my.cnf");
+    let paths = match &*wanted.mysql {
+        [] if usual.exists() => vec![usual],
+        [] => {
+            read.missing.push("MariaDB's option files (--mysql)");
+            Vec::new()
+        }
+        named => named.iter().map(PathBuf::from).collect(),
+    };
+    let mut ini = Ini::default();
+    for path in paths {
+        options(&path, 0, &mut ini, &mut read.files)?;
+    }
+    read.site.database = ini;
+    Ok(())
+}
+
+/// An option file, and behind it what it includes.
+fn options(path: &Path, depth: usize, ini: &mut Ini, files: &mut Vec<String>) -> Result<(), String> {
+    if depth > INCLUDES_MAX {
+        return Err(format!("\"{}\" is included {INCLUDES_MAX} levels deep", path.display()));
+    }
+    let text = text(path)?;
+    ini.read(&path.to_string_lossy(), &text, Comments::Hashes);
+    files.push(path.to_string_lossy().into_owned());
+    for line in text.lines().map(str::trim) {
+        if let Some(folder) = line.strip_prefix("!includedir") {
+            for file in listed(Path::new(folder.trim()), "cnf") {
+                options(&file, depth + 1, ini, files)?;
+            }
+        } else if let Some(file) = line.strip_prefix("!include") {
+            options(Path::new(file.trim()), depth + 1, ini, files)?;
+        }
+    }
+    Ok(())
+}
+
+/// The kernel's settings that rows look at.
+const SYSCTLS: &[&str] = &[
+    "net.core.somaxconn",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.netfilter.nf_conntrack_count",
+    "net.netfilter.nf_conntrack_max",
+    "fs.file-max",
+    "fs.inotify.max_user_watches",
+];
+
+fn machine() -> Machine {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let bytes = |name: &str| -> u64 {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    };
+    let read = |name: &&str| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        Some((name.to_string(), std::fs::read_to_string(path).ok()?.trim().to_string()))
+    };
+    Machine {
+        cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
+        memory: bytes("MemTotal"),
+        swap_used: bytes("SwapTotal").saturating_sub(bytes("SwapFree")),
+        sysctls: SYSCTLS.iter().filter_map(read).collect(),
+    }
+}

@@ -1,0 +1,104 @@
+//! `brisk doctor` over files of a site.
+
+use brisk_testkit::TempDir;
+use brisk_testkit::server::text;
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn doctor(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_brisk")).arg("doctor").args(args).env("COLUMNS", "100").output().unwrap()
+}
+
+fn site() -> TempDir {
+    let dir = TempDir::new();
+    dir.write(
+        "nginx.conf",
+        "events { worker_connections 4096; }\nhttp { include sites/*.conf; sendfile on; }\n",
+    );
+    dir.write(
+        "sites/a.conf",
+        "server {\n  listen 80; server_name a.test; root /srv; gzip on;\n  keepalive_timeout 0;\n}\n",
+    );
+    dir.write("php.ini", "[PHP]\nopcache.enable = 0 ; not yet\n");
+    dir.write("www.conf", "[www]\npm = dynamic\npm.max_children = 200\nlisten = 127.0.0.1:9000\n");
+    dir.write(
+        "my.cnf",
+        "!includedir DIR/conf.d\n".replace("DIR", &dir.path().display().to_string()).as_str(),
+    );
+    dir.write("conf.d/server.cnf", "[mysqld]\nmax_connections = 50\nquery-cache-type = ON\n");
+    dir
+}
+
+fn at(dir: &TempDir, name: &str) -> String {
+    dir.path().join(name).display().to_string()
+}
+
+#[test]
+fn a_site_is_read_as_a_whole() {
+    let dir = site();
+    let [conf, ini, pool, cnf] = ["nginx.conf", "php.ini", "www.conf", "my.cnf"].map(|name| at(&dir, name));
+    let args = ["--site", &conf, "--php-ini", &ini, "--fpm", &pool, "--mysql", &cnf];
+    let out = doctor(&[&args[..], &["--json"]].concat());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let audit = found["audit"].as_array().unwrap();
+    let seen = |slug: &str| {
+        let finding = audit.iter().find(|finding| finding["slug"] == slug);
+        let seen = &finding.unwrap_or_else(|| panic!("{slug} is not in {audit:#?}"))["seen"][0];
+        (seen["file"].as_str().unwrap_or("").to_string(), seen["line"].as_u64().unwrap_or(0))
+    };
+    assert_eq!(seen("keepalive-off"), (at(&dir, "sites/a.conf"), 3));
+    assert_eq!(seen("opcache-off"), (ini.clone(), 2));
+    assert_eq!(seen("pool-over-tcp"), (pool.clone(), 4));
+    assert_eq!(seen("database-query-cache"), (at(&dir, "conf.d/server.cnf"), 3));
+    // What two files come to together.
+    assert_eq!(seen("database-connections-few"), (at(&dir, "conf.d/server.cnf"), 2));
+    assert_eq!(seen("database-pool-small"), (String::new(), 0));
+    let weights: Vec<&str> = audit.iter().filter_map(|finding| finding["weight"].as_str()).collect();
+    let order = ["danger", "large", "small", "sight"];
+    assert!(weights.is_sorted_by_key(|weight| order.iter().position(|have| have == weight)), "{weights:?}");
+    // The same for people.
+    let out = doctor(&args);
+    let said = text(&out.stdout);
+    assert!(said.contains(&format!("{}:3: keepalive_timeout 0\n", at(&dir, "sites/a.conf"))), "{said}");
+    assert!(said.contains("    Write: keepalive_timeout 65s;\n"), "{said}");
+    assert!(said.lines().all(|line| line.len() <= 200), "{said}");
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let dir = site();
+    let missing = at(&dir, "none.conf");
+    let out = doctor(&["--site", &missing]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(
+        text(&out.stderr).contains(&format!("open() \"{missing}\" failed (2: No such file")),
+        "{}",
+        text(&out.stderr)
+    );
+    let broken = dir.write("broken.conf", "http {\n  server {\n");
+    let out = doctor(&["--site", &broken.display().to_string()]);
+    assert!(
+        out.status.code() == Some(1) && text(&out.stderr).contains("broken.conf:"),
+        "{}",
+        text(&out.stderr)
+    );
+    let circle = dir.write("circle.cnf", "x");
+    std::fs::write(&circle, format!("!include {}\n", circle.display())).unwrap();
+    let out = doctor(&["--mysql", &circle.display().to_string()]);
+    assert!(
+        out.status.code() == Some(1) && text(&out.stderr).contains("levels deep"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+#[test]
+fn what_is_looked_for_is_listed() {
+    let out = doctor(&["--checks", "--json"]);
+    let checks: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let checks = checks.as_array().unwrap();
+    assert!(checks.len() >= 60 && checks.iter().any(|check| check["slug"] == "cache-leaks"));
+    let said = text(&doctor(&["--checks"]).stdout);
+    assert!(checks.iter().all(|check| said.contains(check["slug"].as_str().unwrap())));
+}

@@ -1,0 +1,11 @@
+//! What slows a site down, as far as its configuration tells.
+//!
+//! A [`Site`](site::Site) is made of text that others have read; [`audit`](audit::audit) finds what costs speed in it and says
+//! for each finding where it stands, why it matters, what it gained where it was measured, and the line to write. No I/O and no
+//! clock.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod audit;
+pub mod ini;
+pub mod site;
