@@ -1,3 +1,5 @@
+//! Each row of the audit against a site that has what it looks for, and all of them against one that has nothing of it.
+
 use super::*;
 use crate::ini::{Comments, Ini};
 use crate::site::{Block, Machine};
