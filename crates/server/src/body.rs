@@ -4,6 +4,8 @@
 //! [`Request::body_piece`] in its own [`Flow::Wait`]. What nobody reads is dropped after the response. The state
 //! belongs to the request, not to a location: it survives redirects, and whoever comes later goes on where an earlier
 //! handler stopped.
+//!
+//! How bytes come (chunks, frames, `100 Continue`) is known to the two readers only.
 
 use crate::core::http_conf::{BodyFile, CoreConf};
 use crate::failure;
@@ -29,6 +31,7 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
     // A body that the head announces may have to be in a file even if it is empty.
     let is_there = r.head.framing == BodyFraming::None
         || (r.has_no_body() && r.core().client_body_in_file_only == BodyFile::Off);
+    // Nothing to be waited for: the hot path goes on without a task.
     if is_there && matches!(r.body, RequestBody::Unread) {
         let content =
             if r.head.framing == BodyFraming::None { Content::None } else { Content::Memory(Vec::new()) };
@@ -55,9 +58,12 @@ impl Request {
             Some(exchange) => {
                 let expects =
                     self.header(HeaderId::Expect).is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
+                // A body of known length was checked with its location (`check_length`), and the engine sees that it
+                // gets no longer.
                 let limit = if self.head.framing == BodyFraming::Chunked { limit } else { 0 };
                 BodyReader::Stream(stream::BodyReader::new(exchange, limit, expects))
             }
+            // It was read already, but a tunnel wants what comes behind it.
             None if is_read => BodyReader::H1(h1::BodyReader::spent(self.conn().clone())),
             None => BodyReader::H1(h1::BodyReader::new(self.conn().clone(), &self.head, limit)),
         }
@@ -121,12 +127,15 @@ impl Request {
         match &mut self.body {
             RequestBody::Partial(reader) => {
                 let more = reader.read(out, pause).await;
+                // After an error, too: the log tells how much has come.
                 self.progress.body_received.set(reader.received());
                 if more.is_err() {
                     self.body = RequestBody::Refused(Some(self.take_body_reader()));
                 }
                 more
             }
+            // A body that was read as a whole before (`client_body_early_read`, an earlier handler) is given in
+            // pieces all the same.
             RequestBody::Whole { content, given } => {
                 let before = out.len();
                 match &**content {
@@ -158,6 +167,8 @@ impl Request {
             }
         };
         let (room, pause) = (self.core().client_body_buffer_size, self.core().client_body_timeout);
+        // Polled without a task: the waker does nothing, and what has not come is waited for by the task that gets
+        // the reader.
         let mut cx = Context::from_waker(Waker::noop());
         loop {
             match reader.poll_read(&mut cx, out, pause) {
@@ -181,6 +192,7 @@ impl Request {
 
     /// Lends out what is left of the body.
     pub fn lend_body(&mut self) -> BodySource {
+        // The cell is where the reader comes back to. Request and borrower each hold one end, so either may go first.
         let home = Rc::new(Cell::new(None));
         let reader = match std::mem::replace(&mut self.body, RequestBody::Lent(home.clone())) {
             RequestBody::Unread => Some(self.body_reader(false)),
@@ -209,6 +221,7 @@ impl Request {
             RequestBody::Unread | RequestBody::Refused(None) => !self.has_no_body(),
             RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => !reader.is_done(),
             RequestBody::Lent(home) => {
+                // Taken out to be looked at, and put back.
                 let reader = home.take();
                 let unread = reader.as_ref().is_none_or(|reader| !reader.is_done());
                 home.set(reader);
@@ -288,6 +301,7 @@ impl BodySource {
 
 impl Drop for BodySource {
     fn drop(&mut self) {
+        // By dropping, so that a stream that is given up in the middle gives it back, too.
         self.home.set(self.reader.take());
     }
 }
@@ -304,6 +318,7 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, Failur
     let mut file = None;
     loop {
         let more = reader.read(&mut memory, core.client_body_timeout).await;
+        // The account must know of the buffer even if the read has failed: the request lives on with its error page.
         r.client.holds_body(memory.capacity());
         r.progress.body_received.set(reader.received());
         if !more? {

@@ -1,4 +1,7 @@
 //! What is known of a client's connection, whatever protocol it speaks.
+//!
+//! It is one thread's, so its state is in cells without locks. It knows no requests: those hold it, and a parked one
+//! stands in the table beside it.
 
 use crate::shared::{Ongoing, Seat};
 use crate::stream::Session;
@@ -54,12 +57,14 @@ pub struct Connection {
     /// When (monotonic, in microseconds) nothing was left to be answered the last time, where that is asked for.
     pub(crate) caught_up_us: Cell<u64>,
     /// `$connection`: unique in the process.
+    /// It stays the same when the connection moves to another thread: log lines of one connection have one number.
     pub id: u64,
     /// Who has connected, before any header tells of another client.
     pub peer: Peer,
     /// `$remote_addr` as text: it is in every log line.
     pub peer_text: Box<[u8]>,
     /// The listening socket that it came by.
+    /// A reload changes what its `id` means, or takes it away; the connection keeps the listener.
     pub listener: Rc<Listener>,
     /// What the connection makes the process hold.
     pub account: Rc<Account>,
@@ -136,6 +141,7 @@ impl Connection {
     pub async fn closed_before(&self, wait: impl Future<Output = ()>) -> bool {
         let mut wait = pin!(wait);
         poll_fn(|cx| {
+            // The end of `wait` is looked at first: a client that goes in the same moment has been served.
             if wait.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(false);
             }

@@ -7,6 +7,9 @@
 //! ClientHello, a head) are kept with the connection, which waits for the rest without a task. A task has a connection only
 //! while it answers a request, and gives it back with [`resume`](crate::hand_over::resume).
 
+//!
+//! It must not know how a request is answered, nor wait for anything: what cannot go on at once becomes a task or is
+//! parked.
 use crate::connection::{Connection, PartialHead, Stage};
 use crate::h1::serve::{self, Begin};
 use crate::h1::{self, parked};
@@ -24,6 +27,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+/// What one connection has brought in this turn: `start..end` of the arena. Empty if input of an earlier read is
+/// left, which is worked through before more is taken from the socket.
 struct Read {
     index: u32,
     conn: Rc<Connection>,
@@ -33,6 +38,8 @@ struct Read {
 
 /// Handles connections that are readable, or have input left from an earlier turn.
 pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
+    // One buffer for all connections of the thread, so that an idle one holds none. It is taken out of its cell
+    // because what is called from here may borrow the thread.
     let mut arena = thread.arena.take();
     if arena.len() < ARENA_BYTES {
         arena.resize(ARENA_BYTES, 0);
@@ -43,15 +50,20 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
     for key in keys {
         let (index, conn) = match thread.awake(key) {
             Awake::Idle(index, conn) => (index, conn),
+            // Nothing is read: while a request waits, the next one stays in the socket, so that pipelining does not
+            // fill memory.
             Awake::Parked(index, conn, parked) => {
                 parked::wake(thread, index, conn, parked);
                 continue;
             }
             Awake::Nobody => continue,
         };
+        // The client does not take what was answered: its input waits in the socket until it does.
         if conn.session().is_some_and(Session::is_deaf) {
             continue;
         }
+        // Each read has room for a whole chunk, since a read that fills less is taken as proof that the socket is
+        // empty.
         if arena.len() - used < READ_CHUNK_BYTES {
             answer(thread, &arena, &mut reads);
             used = 0;
@@ -66,6 +78,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
                 reads.push(Read { index, conn, start: used, end: used + count });
                 used += count;
             }
+            // Nothing, or less than a TLS record. Events are edge-triggered, so the next bytes bring another.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 tls::failed(&thread.live(), &conn, &error);
@@ -75,6 +88,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
         }
     }
     answer(thread, &arena, &mut reads);
+    // Behind everything else of the turn: what parked requests ask back ends and are answered leaves in one burst.
     parked::send_all(thread);
     thread.arena.replace(arena);
 }
@@ -84,6 +98,8 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
     if reads.is_empty() {
         return;
     }
+    // From here on nothing is read, so file events that are drained now cover every change that came before these
+    // requests.
     thread.files.must_confirm();
     for read in reads.drain(..) {
         let mut out = thread.out.take();
@@ -93,6 +109,7 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
         if thread.shared.budget.has_grown() {
             thread.look_at_memory();
         }
+        // What a panic leaves half-done is the connection's own, and that is released here.
         let work = AssertUnwindSafe(|| connection(thread, read, arena, &mut out));
         if catch_unwind(work).is_err() {
             panicked(thread, id);
@@ -115,6 +132,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
         return conn.input.borrow_mut().extend_from_slice(data);
     }
     let is_backlog = data.is_empty();
+    // Taken, since what is left of it is put back through the same cell.
     let mut kept = conn.input.take();
     let at = Arrived { index, conn, full, is_backlog };
     if kept.is_empty() {
@@ -130,6 +148,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
 /// Works through what has come, from the stage that the connection is in.
 fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>) {
     let live = thread.live();
+    // Copied out: the stage is replaced below, which a borrow would forbid.
     let header = if let Stage::ProxyHeader { tls } = *at.conn.stage.borrow() { Some(tls) } else { None };
     if let Some(tls) = header {
         match proxy_protocol::take(&live, &at.conn, input) {
@@ -137,6 +156,7 @@ fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>
             Taken::Part => return wait(thread, &at, input),
             Taken::Nothing => return thread.release(at.index),
         }
+        // The stage goes on before the wait: bytes that come next are not to be taken for a second header.
         at.conn.stage.replace(if tls { Stage::Hello } else { Stage::Request });
         if input.is_empty() {
             // The deadline of a new connection goes on: it is for the header and the first request together.
@@ -162,9 +182,12 @@ fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &
         Begun::Refused => return thread.release(at.index),
         Begun::Session => {}
     }
+    // A session does its handshake inside of reads. One is tried at once: the ClientHello has been taken out of the
+    // socket already, so no event will tell of it.
     let mut early = [0; 2048];
     match at.conn.io.try_read(&mut early) {
         Ok(0) => closed(thread, at.index, &at.conn),
+        // `full`: the session may hold more than these 2 KiB, whatever this read has filled.
         Ok(count) => http(thread, live, Arrived { full: true, ..at }, &early[..count], out),
         // What the handshake has to send must leave before anything comes.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -183,13 +206,18 @@ fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &
 fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
     let conn = &at.conn;
     if conn.requests.get() == 0 {
+        // Before any request: the verdict about the client's certificate decides what its first request may get.
         if tls::must_ask(conn) {
             conn.input.borrow_mut().extend_from_slice(input);
             return serve::spawn(thread, at.index, at.conn, Vec::new(), Begin::Ask);
         }
+        // The preface begins with `P` (RFC 9113 §3.4), so most first requests are spared the comparison. With TLS it
+        // is not the bytes that tell but ALPN.
         if input.first() == Some(&b'P') || conn.io.tls().is_some() {
             match h2::is_preface(live, conn, input) {
                 Some(true) => {
+                    // A preface that came in parts was kept as the beginning of a head. Its count among those being
+                    // read ends here.
                     conn.take_partial_head();
                     return match h2::begin(thread, live, at.index, conn) {
                         Some(session) => session.input(conn, input, at.full, out),
@@ -197,6 +225,8 @@ fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &m
                     };
                 }
                 Some(false) => {}
+                // Too few bytes to tell a preface from a request. They have a head's deadline, so the client cannot
+                // hold the connection.
                 None => {
                     let begin = || PartialHead::begin(thread, at.index, conn, RequestHead::default());
                     let partial = conn.take_partial_head().unwrap_or_else(begin);

@@ -3,6 +3,9 @@
 //! An entry is used as long as its [`Watch`] is up; see [`brisk_net::watch`] for what that proves. Because some changes are
 //! not reported by the kernel, an entry that is in use is also compared with the file itself once in each second. Where a
 //! path cannot be watched nothing is kept and every request looks at the file.
+//!
+//! It belongs to one thread, and so does each open file; only the watcher is shared. It never waits for the disk:
+//! what is not in the kernel's caches is [`Cold`].
 
 use crate::counters::Counters;
 use crate::limits::{FILE_DESCRIPTORS_MAX, FILE_ENTRIES_MAX, FILE_MEMORY_BYTES_MAX, SMALL_FILE_BYTES_MAX};
@@ -26,8 +29,11 @@ pub struct OpenFile {
     /// What `fstat` said of it.
     pub info: Info,
     /// `None` if the whole content is in memory.
+    /// Kept for files that are too large for memory: sendfile(2) needs it. Its number counts against
+    /// [`FILE_DESCRIPTORS_MAX`].
     pub fd: Option<OwnedFd>,
     /// Its bytes, if they are kept in memory.
+    /// Of a cold file they are read by a thread of the pool, hence `Arc`.
     pub content: Option<Arc<[u8]>>,
 }
 
@@ -81,6 +87,8 @@ enum Look {
 }
 
 /// What is asked for. The path as it is written: `PathBuf` would take `/file/` for `/file`.
+/// Two looks at one path are two entries: opening needs the right to read, and a file that is only looked at costs no
+/// descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
     look: Look,
@@ -106,6 +114,7 @@ struct Known {
     wanted: Wanted,
     found: Found,
     /// The second (since 1970) in which it was last compared with the file.
+    /// Other changes are reported; this bounds how long an unreported one can go unnoticed to a second.
     compared: Cell<i64>,
 }
 
@@ -114,6 +123,7 @@ struct Known {
 pub struct Dep {
     watch: Watch,
     /// `None`: it is no file.
+    /// Weak: an answer that is kept must not keep a file's content or descriptor that the cache has dropped.
     known: Option<Weak<Known>>,
 }
 
@@ -137,10 +147,14 @@ pub struct Files {
     index: usize,
     entries: RefCell<HashMap<Wanted, Entry>>,
     /// Asked for once: only what is asked for again is worth a watch.
+    /// Watching costs a place in the kernel's tables, of which a user has a limited number
+    /// (`fs.inotify.max_user_watches`). Hashes only: what was asked for once is not worth its path. A collision costs
+    /// a watch too early.
     once: RefCell<HashSet<u64>>,
     bytes: Cell<usize>,
     descriptors: Cell<usize>,
     hasher: hashbrown::DefaultHashBuilder,
+    /// Whether events were drained since the last request was read.
     synced: Cell<bool>,
 }
 
@@ -167,6 +181,8 @@ impl Files {
     /// Takes the kernel's news of changed files, once for all requests read before.
     #[inline]
     pub fn sync(&self) {
+        // The order counts: what is drained now was queued before, so it covers all changes up to the requests that
+        // were read before.
         if !self.synced.replace(true)
             && let Some(watcher) = &self.shared.watcher
         {
@@ -186,11 +202,14 @@ impl Files {
 
     fn look(&self, look: Look, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
         let key = Wanted { look, symlinks, path: path.as_os_str().to_owned() };
+        // What the pool has found comes first: the cache may have nothing, and the disk might be cold once more.
         if let Some((_, found)) = deps.fetched.iter().find(|(have, _)| *have == key) {
+            // Found for this request only: it was looked at before any watch.
             deps.pure = false;
             return Ok(found.clone());
         }
         self.sync();
+        // The flag first, which is a load; the second look costs a system call per second and file.
         if let Some(entry) = self.entries.borrow().get(&key)
             && entry.watch.is_up()
             && is_current(&entry.known, &entry.watch)
@@ -206,14 +225,17 @@ impl Files {
         self.must_confirm();
         // Whether everything is in the kernel's caches, before anything that could block.
         let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
+        // A failure that passes must not be remembered, whatever the watch says.
         if !found.is_lasting() || !self.worth_watching(&key) {
             deps.pure = false;
             return Ok(found);
         }
+        // Too many watches, or a file system that reports nothing: every request looks.
         let Some(Ok(watch)) = self.shared.watcher.as_ref().map(|w| w.watch(path)) else {
             deps.pure = false;
             return Ok(found);
         };
+        // In this order: what changes between the first look and the watch would go unnoticed.
         // Looked at again, now that changes are noticed.
         let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
         let known = Known { wanted: key, found: found.clone(), compared: Cell::new(clock::now().unix_secs) };
@@ -236,9 +258,11 @@ impl Files {
     fn worth_watching(&self, key: &Wanted) -> bool {
         let mut once = self.once.borrow_mut();
         let hash = self.hasher.hash_one(key);
+        // The second time. A scan of many files, each once, watches none of them.
         if once.remove(&hash) {
             return true;
         }
+        // Bounded by forgetting all: what is in use comes back with its next two requests.
         if once.len() >= FILE_ENTRIES_MAX {
             once.clear();
         }
@@ -332,6 +356,7 @@ fn compare(known: &Known, watch: &Watch, now: i64) -> bool {
     if is_same {
         known.compared.set(now);
     } else {
+        // All threads share the flag, so prepared answers of others fall with it.
         watch.entry.lower();
     }
     is_same

@@ -30,9 +30,11 @@ pub fn resume(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, keepalive:
     let live = thread.live();
     let Some(core) = live.default_core(&conn.listener) else {
         thread.release(index);
+        // A reload has closed the socket that it came by: true, since there is nothing left for the caller to close.
         return true;
     };
     let is_idle = conn.input.borrow().is_empty();
+    // Not before the first request: as in nginx a connection that has brought none yet is still served.
     if is_idle && thread.is_draining() && conn.requests.get() > 0 && !conn.has_unread() {
         return false;
     }
@@ -49,6 +51,8 @@ pub fn resume(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, keepalive:
         };
         clock::mono_ms() + keepalive.as_millis() as u64
     } else {
+        // A connection that has brought no request yet has what is left of the time since its accept. Otherwise each
+        // of its stages (PROXY header, handshake, head) would begin it anew.
         conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
     };
     if is_idle {
@@ -57,6 +61,7 @@ pub fn resume(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, keepalive:
         thread.rest(index, conn, deadline_ms);
     } else {
         thread.set_idle(index, deadline_ms);
+        // The rest of a head is only waited for: the parser has seen all of the input.
         if !is_head {
             go_on(thread, index);
         }
@@ -66,5 +71,6 @@ pub fn resume(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, keepalive:
 
 /// Has the connection's input worked through in the next turn: others have theirs first.
 pub fn go_on(thread: &Thread, index: u32) {
+    // The key names this connection, not the slot: if the connection is gone by then, nothing happens.
     Loop::current().push_hot(thread.key_of(index));
 }

@@ -21,6 +21,7 @@ use brisk_http::{Version, status};
 impl Interim for Connection {
     fn send(&self, status: u16, fields: &[(Text, Text)]) {
         let mut unsent = self.unsent.borrow_mut();
+        // A hint that would wait long is none: the final response is worth more.
         if unsent.len() > INTERIM_UNSENT_BYTES_MAX {
             return;
         }
@@ -31,6 +32,7 @@ impl Interim for Connection {
         unsent.extend_from_slice(b"\r\n");
         // An error shows again when the final response is written.
         let count = self.io.try_write(&unsent).unwrap_or(0);
+        // What is left must leave before anything else: it may end within a message.
         unsent.drain(..count);
     }
 }
@@ -57,9 +59,11 @@ impl Request {
     pub(crate) fn hint_before_waiting(&mut self) {
         let core = self.core();
         let has_any = !core.early_hints_add.is_empty() || core.early_hints_learn;
+        // Not before access was granted: a hint would tell which files a page needs to a client that may not see it.
         if self.reply.hinted || !has_any || self.route.cursor.phase < Phase::PreContent {
             return;
         }
+        // Once, also if there was nothing to send: a request may wait several times.
         self.reply.hinted = true;
         if !self.wants_hints() {
             return;

@@ -1,4 +1,7 @@
 //! The end of a request, whichever protocol it came by.
+//!
+//! Each request is logged once, wherever it ends: it is in a [`Logged`] from the moment on in which it may be dropped
+//! half-way.
 
 use crate::metrics;
 use crate::request::Request;

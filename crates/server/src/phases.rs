@@ -1,4 +1,7 @@
 //! The order in which a request's handlers run: nginx's phases, as a table walked by [`run`].
+//!
+//! The walk itself waits for nothing: it comes back with what must be waited for ([`Run`]) and goes on when that is
+//! there, whether it is asked by the hot path, a parked request or a task. It must not know protocols and sockets.
 
 use crate::conf::ids::LocationId;
 use crate::conf::snapshot::Snapshot;
@@ -32,6 +35,9 @@ pub enum Run {
 }
 
 /// Runs handlers until the response is there or something must be waited for.
+///
+/// Called again, it goes on with the handler that the cursor names: a handler that came back with [`Run::Disk`] is
+/// called a second time and must not have done before what it is not to do twice.
 pub fn run(r: &mut Request) -> Run {
     loop {
         let flow = step(r);
@@ -57,7 +63,10 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
             Run::Disk(wanted) => {
                 r.hint_before_waiting();
                 let found = files::fetch(wanted.clone()).await;
+                // What was found is kept with the request, not only in the cache: the handler that is called again
+                // must find it, whatever the cache has dropped meanwhile.
                 r.evidence.fetched.push((wanted, found));
+                // Time has passed: what is known of files must be confirmed by events that came meanwhile.
                 r.thread.files.must_confirm();
                 run = self::run(r);
             }
@@ -89,6 +98,7 @@ pub fn fail(r: &mut Request, status: u16) -> Run {
 
 /// Starts over at a URI or named location, after the response.
 pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
+    // What the answer was must not mark the location's own response as an error page.
     r.reply.err_status = 0;
     r.reply.error_page = false;
     let flow = if target.starts_with(b"@") {
@@ -124,15 +134,19 @@ fn step(r: &mut Request) -> Flow {
 fn act(r: &mut Request, flow: Flow) -> Option<Run> {
     if r.state.shared.vars.take_failure() {
         // The decision hangs on a value that could not be found out: as in nginx, where a match fails.
+        // A `Close` stands: refusing would send an answer where none is wanted.
         return if matches!(flow, Flow::Close) { Some(Run::Close) } else { refuse(r, 500) };
     }
     match flow {
+        // A filter that waited has done its work: the next one has its turn. This stands before the other arms, in
+        // which `Next` and `Done` are about handlers.
         Flow::Next | Flow::Done if r.route.cursor.phase == Phase::Filters => return Some(filters(r)),
         Flow::Next => advance(r),
         Flow::Allowed => {
             let any = r.core().satisfy == Satisfy::Any;
             if r.route.cursor.phase == Phase::Access && any {
-                // Whoever refused before is overruled, his challenge included.
+                // `satisfy any`: one handler that allows is enough. What others have refused before does not count,
+                // nor do their challenges.
                 r.route.cursor.denied = 0;
                 r.resp.remove("WWW-Authenticate");
                 enter(r, Phase::PreContent);
@@ -152,6 +166,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
                 return refuse(r, 500);
             }
         }
+        // The location stays entered until a redirect leads out of it; the URI does not change.
         Flow::Enter(entrance) => {
             if !r.enter_late(&entrance) {
                 return refuse(r, 500);
@@ -165,6 +180,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
         }
         Flow::Disk(wanted) => return Some(Run::Disk(wanted)),
         Flow::Wait(waiter) => {
+            // Whatever is awaited may differ for the next request, so the answer is for this one only.
             r.depends_on(Dependencies::AWAITED);
             return Some(Run::Wait(waiter));
         }
@@ -179,6 +195,8 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
 
 fn refuse(r: &mut Request, status: u16) -> Option<Run> {
     dlog!(r, "http special response: {status}, \"{}\"", shown_uri(r));
+    // `satisfy any`: the refusal is kept until all access handlers were asked. 401 outlives 403, so that the client
+    // is asked for a password where that would help (nginx: `r->access_code`).
     if r.route.cursor.phase == Phase::Access
         && matches!(status, 401 | 403)
         && r.core().satisfy == Satisfy::Any
@@ -189,6 +207,7 @@ fn refuse(r: &mut Request, status: u16) -> Option<Run> {
         advance(r);
         return None;
     }
+    // The page may be made by another location: then this is a redirect as any other.
     match special::status(r, status) {
         Flow::Done => Some(finish(r)),
         Flow::Close => Some(Run::Close),
@@ -209,6 +228,7 @@ fn early_body(r: &mut Request) -> Flow {
     if r.route.cursor.handler == 0 && brisk_host::log::may_debug() {
         show(r);
     }
+    // Only at first: the phase is entered again when the body is there.
     if r.route.cursor.handler == 0 && body::is_wanted_early(r) {
         return body::read_early(r);
     }
@@ -240,6 +260,8 @@ fn rewrite(r: &mut Request) -> Flow {
     dlog!(r, "rewrite phase: {}", r.route.cursor.handler);
     // Without a location the request stays in the server block, whose script has run already.
     let has_run = !server_phase && r.route.loc == r.snap().server(r.route.server).root;
+    // The handler may change the request's configuration, so the snapshot that the handler is part of is held by
+    // itself.
     if r.route.cursor.handler == 0
         && !has_run
         && let Some(handler) = r.live.snap.clone().location(r.route.loc).plan.rewrite.as_deref()
@@ -251,11 +273,13 @@ fn rewrite(r: &mut Request) -> Flow {
         }
     }
     if server_phase {
+        // A location is searched for in any case.
         r.route.uri_changed = false;
         enter(r, Phase::FindConfig);
         return find_config(r);
     }
     // post_rewrite
+    // Each change is counted, so that rewrites in a circle end (nginx: NGX_HTTP_MAX_URI_CHANGES).
     if r.route.uri_changed {
         dlog!(r, "post rewrite phase: uri changes: {}", r.route.uri_changes_left);
         if !r.route.spend_change() {
@@ -264,6 +288,7 @@ fn rewrite(r: &mut Request) -> Flow {
         }
         r.route.uri_changed = false;
         r.leave_late();
+        // The search begins at the server's own block again.
         let root = r.snap().server(r.route.server).root;
         r.route.loc = root;
         enter(r, Phase::FindConfig);
@@ -294,6 +319,8 @@ fn find_config(r: &mut Request) -> Flow {
         Ok(Found::Location(id)) => set_location(snap, r, id),
         Ok(Found::Slash(id)) => {
             set_location(snap, r, id);
+            // `/dir` for a location `/dir/` that passes on requests: the redirect has the arguments, and the path is
+            // escaped again, since it was decoded.
             let mut uri = escaped_uri(&snap.location(id).name);
             if !r.route.args.is_empty() {
                 uri.push(b'?');
@@ -305,9 +332,11 @@ fn find_config(r: &mut Request) -> Flow {
     }
     dlog!(r, "using configuration \"{}\"", shown_name(snap, r.route.loc));
     let core = r.core();
+    // As if there were none: nginx answers 404, not 403.
     if core.internal && !r.route.internal {
         return Flow::Status(404);
     }
+    // Each location may have another `client_max_body_size`, so it is asked anew after each redirect.
     if let Err(flow) = body::check_length(r) {
         return flow;
     }
@@ -332,6 +361,7 @@ pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
     let location = snap.location(id);
     if let Some(limit) = &location.core.limit_except {
         let name = r.sent_method_name();
+        // A GET that an error page was made of is judged as GET; all others by what the client has sent.
         let name: &[u8] = if r.route.method == Method::Get && r.reply.error_page { b"GET" } else { name };
         if !limit.methods.iter().any(|m| **m == *name) {
             r.route.loc = limit.block;
@@ -342,6 +372,7 @@ pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
 fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>>) -> Flow {
     let live = r.live.clone();
     let plan = &live.snap.location(r.route.loc).plan;
+    // Before the handler runs: what it may read counts even if it reads nothing now.
     r.note(if r.route.cursor.phase == Phase::PostRead { plan.of_post_read() } else { plan.of_rest() });
     let handlers = list(plan);
     dlog!(r, "generic phase: {}", r.route.cursor.handler);
@@ -384,6 +415,7 @@ fn access(r: &mut Request) -> Flow {
         if denied == 403 {
             crate::rlog!(r, Error, "access forbidden by rule");
         }
+        // Out of the access phase first: there `refuse` would only keep the status again.
         r.route.cursor.phase = Phase::PreContent;
         return Flow::Status(denied);
     }
@@ -414,6 +446,7 @@ fn content(r: &mut Request) -> Flow {
     let plan = &live.snap.location(r.route.loc).plan;
     r.note(plan.of_rest());
     if let Some(handler) = &plan.content {
+        // Called again after its first turn, a content handler has declined. There is no other one to ask.
         return if r.route.cursor.handler == 0 { handler.handle(r) } else { Flow::Status(404) };
     }
     if let Some((_, handler)) = plan.content_chain.get(usize::from(r.route.cursor.handler)) {
@@ -445,26 +478,31 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
         );
         return false;
     }
+    // Or-ed: text of the old path may have become part of the new one.
     r.route.has_decoded_delimiter |= intake::has_delimiter(&uri);
     r.route.uri = uri;
     if let Some(args) = args {
         r.route.args = args;
     }
     dlog!(r, "internal redirect: \"{}\"", shown_uri(r));
+    // A location that is `internal` may be reached from here on, also by later redirects.
     r.route.internal = true;
     r.route.add_uri_to_alias = false;
     r.route.unparsed_uri_valid = false;
     r.route.location_valid = true;
+    // A visit ends with each redirect.
     r.state.visit.clear();
     r.leave_late();
     let root = r.snap().server(r.route.server).root;
     r.route.loc = root;
+    // Also the server's rewrites run again, as in nginx; the counter above ends circles.
     enter(r, Phase::ServerRewrite);
     true
 }
 
 /// A jump to a named location; false if it cannot be done.
 fn named(r: &mut Request, name: &[u8]) -> bool {
+    // Before the server's locations are looked up: those of what was compiled late are not meant.
     r.leave_late();
     let live = r.live.clone();
     if !r.route.spend_change() {
@@ -485,6 +523,7 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
         );
         return false;
     }
+    // Named locations belong to the server; the URI stays, so none is searched for by it.
     let Some(&id) = live.snap.server(r.route.server).named.get(name) else {
         crate::rlog!(r, Error, "could not find named location \"{}\"", String::from_utf8_lossy(name));
         return false;
@@ -495,12 +534,14 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
     r.route.internal = true;
     r.route.uri_changed = false;
     r.state.visit.clear();
+    // As in nginx the server's rewrites are not run again: the URI is the same.
     enter(r, Phase::Rewrite);
     true
 }
 
 /// The last step before a response is serialised: status, redirects made absolute, filters.
 fn finish(r: &mut Request) -> Run {
+    // The page of an error has the error's status, or the one that `error_page … =` has put in its place.
     if r.reply.err_status != 0 {
         r.resp.status = r.reply.err_status;
         // It was another status' reason.
@@ -524,6 +565,7 @@ pub fn refilter(r: &mut Request) -> Run {
 fn filters(r: &mut Request) -> Run {
     let live = r.live.clone();
     r.note(live.snap.location(r.route.loc).plan.of_rest());
+    // Looked up each time by the cursor: after a filter that waited, the walk goes on behind it.
     while let Some((stage, filter)) =
         live.snap.location(r.route.loc).plan.filters.get(usize::from(r.route.cursor.handler))
     {
@@ -542,6 +584,7 @@ fn filters(r: &mut Request) -> Run {
         r.route.cursor = Cursor::at(Phase::Content);
         return fail(r, 500);
     }
+    // As nginx's header filter does: other statuses are not about the representation that was modified.
     if !crate::response::tells_last_modified(r.resp.status) {
         r.resp.last_modified = None;
     }
@@ -553,6 +596,7 @@ fn filters(r: &mut Request) -> Run {
 fn absolute_location(r: &mut Request) {
     let Some(location) = &r.resp.location else { return };
     let core = r.core();
+    // RFC 9110 §10.2.2 allows relative references. nginx makes them absolute unless `absolute_redirect off`.
     if !location.starts_with(b"/") || !core.absolute_redirect {
         return;
     }
@@ -564,6 +608,7 @@ fn absolute_location(r: &mut Request) {
     } else if !r.head.host.is_empty() {
         out.extend_from_slice(&r.head.host);
     } else {
+        // A request of HTTP/1.0 may have named no host: the address that it reached names the server.
         match r.local_addr() {
             Some(std::net::SocketAddr::V6(addr)) => {
                 out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes());

@@ -3,6 +3,9 @@
 //! Only answers that depend on nothing but host, target and files are kept, and perhaps on which content codings the
 //! client accepts (see [`purity`](crate::purity)); they are used only while every file that was looked at is
 //! unchanged. Which codings a client accepts is looked at only where the answer depends on it.
+//!
+//! What depends on what is not decided here, and none of these answers is made here: they are bytes that were sent
+//! once.
 
 use crate::conf::ids::{ListenId, LocationId, ServerId};
 use crate::conf::snapshot::Snapshot;
@@ -29,14 +32,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A GET without a field on which its answer might depend: others may get the same.
+///
+/// Asked twice: before an answer is looked for, and before one is kept. So no field that could matter stands in the
+/// request that makes it or in the one that gets it.
 #[inline]
 pub fn is_usual(r: &Request) -> bool {
     let unusual = &r.live.snap.unusual;
     r.head.parsed.method == Method::Get
         && r.head.parsed.present & unusual.ids == 0
+        // Two `Host` fields are a 400 (RFC 9112 §3.2), which the full way finds out.
         && r.head.parsed.repeated & HeaderId::Host.bit() == 0
         && r.head.parsed.headers.len() as u64 <= unusual.fields_max
         && r.head.parsed.ignored.is_empty()
+        // The debug log is to show the whole way of a request.
         && !(brisk_host::log::may_debug() && r.logs(brisk_host::log::LogLevel::Debug))
         && unusual.names.iter().all(|name| r.head.parsed.named(&r.head.buf, name.as_bytes()).next().is_none())
 }
@@ -53,6 +61,9 @@ fn keeps_connections_alike(r: &Request) -> bool {
 }
 
 /// A kept answer.
+///
+/// What a log line and metrics need is kept beside the bytes, because a request that gets them does not go through
+/// the phases.
 pub struct Answer {
     /// Head and body.
     pub bytes: Box<[u8]>,
@@ -87,10 +98,12 @@ impl Answer {
         // A log line may show variables that were set on the way; a prepared answer has not gone that way.
         let is_the_same = r.declared().and(plan.of_rest()).purity() != Purity::Impure
             && (!has_log || r.state.shared.vars.is_empty())
+            // Only these: an error may be over with the next request, and `error_page` may do anything.
             && (200..400).contains(&r.resp.status)
             && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
             && is_usual(r)
             && keeps_connections_alike(r)
+            // A file that has changed since it was read: the answer is sent, but not kept.
             && r.evidence.deps.iter().all(Dep::is_up);
         // A test compares with a server that prepares nothing.
         if !is_the_same || fault::is_ordered("no-prepared") {
@@ -102,6 +115,7 @@ impl Answer {
             head_len,
             status: r.resp.status,
             server: r.route.server,
+            // A number of the configuration as it was started, where the answer is looked up.
             location: r.snap().at_start(r.route.loc),
             late: (has_log && r.live.root.is_some()).then(|| (r.live.snap.clone(), r.route.loc)),
             target: r.head.target.without_path(),
@@ -121,6 +135,7 @@ impl Answer {
     pub fn conclude(&self, thread: &Thread, live: &Live, r: &mut Request, head_bytes: u64) {
         thread.counters().prepared.up();
         let body_bytes = (self.bytes.len() - self.head_len) as u64;
+        // Only a log needs the request's parts; metrics need numbers.
         if self.has_log {
             r.route.server = self.server;
             r.route.loc = self.location;
@@ -155,6 +170,7 @@ impl Answer {
 
     /// Whether nothing is known against it.
     fn holds(&self, now: i64) -> bool {
+        // The flags alone, without draining events: this only chooses what to drop.
         now <= self.until && self.deps.iter().all(Dep::is_up)
     }
 }
@@ -197,6 +213,7 @@ struct Entry {
 /// One thread's kept answers for one configuration.
 #[derive(Default)]
 pub struct Prepared {
+    // Of two targets with the same hash one replaces the other; the comparison in `get` keeps them apart.
     map: HashMap<Key, Entry, hashbrown::DefaultHashBuilder>,
     bytes: usize,
 }
@@ -219,10 +236,12 @@ impl Prepared {
         let host = r.head.field(HeaderId::Host)?;
         let target = r.head.parsed.target.of(&r.head.buf);
         let files = &r.thread.files;
+        // Events are drained once for all requests that were read before.
         let confirm = |answer: &Answer| {
             files.sync();
             answer.deps.iter().all(|dep| files.holds(dep))
         };
+        // Computed only for answers that are kept by class.
         let class = || r.encoding_class();
         self.get(listen, host, target, class, confirm, clock::now().unix_secs)
     }
@@ -279,6 +298,7 @@ impl Prepared {
 
     /// Drops what is outdated, and half of the rest: what is in use comes back with its next request.
     fn make_room(&mut self, now: i64) {
+        // Without an order of use, so that a hit writes nothing.
         let mut turn = false;
         let mut bytes = 0;
         self.map.retain(|_, entry| {
@@ -305,6 +325,7 @@ impl Prepared {
         }
         let hash = self.hash(listen, host, target);
         let answer = Rc::new(answer);
+        // Taken out and counted down first: an entry of another target with the same hash is replaced.
         let old = self.map.remove(&Key(hash));
         self.bytes -= old.as_ref().map_or(0, |entry| entry.kept.bytes());
         let same =
@@ -312,6 +333,7 @@ impl Prepared {
         let kept = match (class, same.map(|entry| entry.kept)) {
             (None, _) => Kept::One(answer),
             (Some(class), Some(Kept::ByEncoding(mut answers))) => {
+                // The newest stands first, so the oldest is cut off.
                 answers.retain(|(have, _)| *have != class);
                 answers.truncate(PREPARED_ENCODINGS_MAX - 1);
                 answers.insert(0, (class, answer));

@@ -1,4 +1,7 @@
 //! One event-loop thread: its connections, caches and present configuration. What is done with them is in
+//!
+//! All of it belongs to one thread: `RefCell` and `Cell`, no locks. No cell may stay borrowed while a handler or a
+//! destructor runs, since those come back here.
 //! [`thread`](crate::thread).
 
 use crate::connection::Connection;
@@ -35,10 +38,13 @@ pub(crate) enum Awake<S: Served = Http> {
 pub(crate) struct Slot<S: Served = Http> {
     pub conn: Rc<Connection>,
     pub state: State<S>,
+    /// When an idle connection is closed (monotonic). Moved by a store; the timer that is set may be earlier.
     pub deadline_ms: u64,
     /// The timer that is set fires at this time or earlier.
     pub timer_ms: u64,
     /// The driver's last turn that has read from it.
+    /// An event for the same connection in the same turn is left alone: what was there for the first one has been
+    /// read then.
     pub turn: u64,
 }
 
@@ -52,17 +58,23 @@ pub struct Thread<S: Served = Http> {
     /// Files that are open or known to be missing.
     pub files: Files,
     pub(crate) live: RefCell<Rc<Live<S>>>,
+    /// Each with the number of connections that its place has had, which is part of the key: an event for one that is
+    /// gone finds another number.
     pub(crate) slots: RefCell<Vec<(u32, Option<Slot<S>>)>>,
     pub(crate) free: RefCell<Vec<u32>>,
+    /// Requests that are over, for those that come: a new one costs its buffers' allocations.
     // Boxed: they are handed around between the table, tasks and subrequests.
     #[allow(clippy::vec_box)]
     pub(crate) requests: RefCell<Vec<Box<S::Request>>>,
     /// `early_hints_learn`.
     pub(crate) learned: RefCell<S::Learned>,
+    /// Where all connections of a turn are read to, [`ARENA_BYTES`](crate::limits::ARENA_BYTES) long.
     pub(crate) arena: RefCell<Vec<u8>>,
     /// Counts the driver's turns, from 1.
     pub(crate) turn: Cell<u64>,
+    /// Output of the connection whose turn it is.
     pub(crate) out: RefCell<Vec<u8>>,
+    /// What leaves at the end of the turn: see [`Burst`](crate::h1::parked::Burst).
     pub(crate) burst: RefCell<S::Burst>,
     /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
     pub(crate) block: RefCell<Vec<u8>>,

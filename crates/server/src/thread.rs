@@ -1,4 +1,7 @@
 //! What one event-loop thread does with its connections, caches and present configuration.
+//!
+//! How a request is answered it must not know: it says whose turn it is, moves connections between their states, and
+//! ends them when a configuration, the process or the memory does.
 
 use crate::conf::ids::{ListenId, LocationId, ServerId};
 use crate::conf::late::Ground;
@@ -141,6 +144,7 @@ impl Thread {
         let mut pool = self.requests.borrow_mut();
         // A pooled request must not keep an old configuration alive, nor what was compiled late.
         let is_current = Rc::ptr_eq(&r.live, &self.live.borrow()) || self.comes_back(&mut r);
+        // A request whose head was large gives its buffer back, so that the pool holds usual ones only.
         if is_current && pool.len() < crate::limits::POOLED_REQUESTS_MAX && r.head.buf.capacity() <= 64 << 10
         {
             pool.push(r);
@@ -161,6 +165,7 @@ impl Thread {
 
     /// Lets go of all of the configuration but what the end of a response needs.
     pub(crate) fn reduce(&self, r: &mut Request) {
+        // What is kept of the configuration is renumbered: server and location are the first of theirs.
         r.live = Rc::new(r.live.reduced(r.route.server, r.route.loc));
         (r.route.server, r.route.loc) = (ServerId(0), LocationId(0));
     }
@@ -176,6 +181,7 @@ impl Thread {
     pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         let base = live.base.clone();
         let old = self.live.replace(Rc::new(live));
+        // Kept requests hold the old configuration.
         self.requests.borrow_mut().clear();
         drop(old);
         self.host.switch(base, sockets)
@@ -189,6 +195,7 @@ impl Thread {
         for (index, (generation, slot)) in self.slots.borrow_mut().iter_mut().enumerate() {
             let Some(slot) = slot.as_mut().filter(|slot| slot.conn.session().is_none()) else { continue };
             let is_idle = matches!(slot.state, State::Idle) && slot.conn.requests.get() > 0;
+            // A request that has come and was not read is served, too: closing now would answer it by a reset.
             if !is_idle || slot.conn.has_unread() {
                 continue;
             }
@@ -197,6 +204,7 @@ impl Thread {
                 (slot.deadline_ms, slot.timer_ms) = (until, until);
                 Loop::current().hot_timer(until, u64::from(*generation) << 32 | index as u64);
             } else {
+                // Closed after the loop, since that changes the table.
                 gone.push(index as u32);
             }
         }
@@ -221,6 +229,7 @@ impl Thread {
 
     /// Does something to connections that carry several requests at a time.
     fn sessions(&self, which: impl Fn(&Connection) -> bool, what: impl Fn(&dyn Session, &Rc<Connection>)) {
+        // Collected first: what is done to a session may close it, which changes the table.
         let all: Vec<Rc<Connection>> = {
             let slots = self.slots.borrow();
             let conns = slots.iter().filter_map(|(_, slot)| slot.as_ref()).map(|slot| &slot.conn);
@@ -263,6 +272,7 @@ impl Thread {
             slots.len() as u32 - 1
         });
         let entry = &mut slots[index as usize];
+        // One bit less than the key has room for: the highest one marks listening sockets.
         entry.0 = entry.0.wrapping_add(1) & 0x7fff_ffff;
         entry.1 = Some(slot);
         u64::from(entry.0) << 32 | u64::from(index)
@@ -277,6 +287,7 @@ impl Thread {
         let index = key as u32;
         let slots = self.slots.borrow();
         let (generation, slot) = slots.get(index as usize)?;
+        // An event of a connection that has had this place before.
         if u64::from(*generation) != key >> 32 {
             return None;
         }
@@ -295,6 +306,7 @@ impl Thread {
                     slot.turn = self.turn.get();
                     Awake::Idle(index, slot.conn.clone())
                 }
+                // Taken out while it is asked: what it does may lead here again, and then finds nothing to ask.
                 State::Parked(parked) => match parked.take() {
                     Some(parked) => Awake::Parked(index, slot.conn.clone(), parked),
                     None => Awake::Nobody,
@@ -329,9 +341,11 @@ impl Thread {
 
     /// From now on a task owns the connection; it must heed what is returned.
     pub(crate) fn set_busy(&self, index: u32) -> Rc<Cut> {
+        // A new one for each task: an order to an earlier task must not end this one.
         let cut = Rc::<Cut>::default();
         if let Some(slot) = &mut self.slots.borrow_mut()[index as usize].1 {
             slot.state = State::Busy(cut.clone());
+            // Events wake the task from here on, and not the driver.
             slot.conn.io.set_task();
         }
         cut
@@ -352,6 +366,7 @@ impl Thread {
             }
             slot.conn.clone()
         };
+        // Outside of the borrow: if there is readiness left, the loop is told at once.
         conn.io.set_hot(key);
     }
 
@@ -379,6 +394,8 @@ impl Thread {
 
     /// Closes a connection.
     pub(crate) fn release(&self, index: u32) {
+        // Taken out first, and dropped without a borrow of the table: destructors of requests and streams come back
+        // here.
         let slot = {
             let mut slots = self.slots.borrow_mut();
             let entry = &mut slots[index as usize];
@@ -394,6 +411,7 @@ impl Thread {
             if let Some(session) = conn.session() {
                 session.kill();
             }
+            // Work aside (`mirror`) holds the connection, so dropping it does not close the socket.
             if conn.outlived.get() {
                 conn.io.shutdown();
             }
@@ -427,6 +445,7 @@ impl Protocol for Serves {
         self.0.sessions(|_| true, |session, conn| session.drain(conn));
         for listener in gone {
             self.0.sessions(|conn| Rc::ptr_eq(&conn.listener, listener), |session, conn| session.leave(conn));
+            // HTTP/1.1's take the new configuration with their next request, but on this socket there is none.
             self.0.close_idle(|conn| Rc::ptr_eq(&conn.listener, listener));
         }
     }
@@ -466,12 +485,15 @@ impl Driver for ThreadDriver {
             let now = clock::mono_ms();
             match slot.state {
                 State::Idle if now >= slot.deadline_ms => true,
+                // Deadlines move by a store (`extend`); the timer that was set before fires early and is set again
+                // here.
                 State::Idle => {
                     slot.timer_ms = slot.deadline_ms;
                     Loop::current().hot_timer(slot.deadline_ms, key);
                     false
                 }
                 State::Busy(_) | State::Parked(_) => {
+                    // None is set any more: `set_idle` sets one when the connection comes back.
                     slot.timer_ms = 0;
                     false
                 }
@@ -490,6 +512,7 @@ impl Driver for ThreadDriver {
     }
 
     fn before_sleep(&self) {
+        // First: flushing may end requests, whose log lines are written next.
         flush_touched(&self.0);
         self.0.logs.flush_due();
         self.0.look_at_memory();
@@ -503,6 +526,8 @@ fn flush_touched(thread: &Rc<Thread>) {
         if list.is_empty() {
             return;
         }
+        // By index, not by key: a place that another connection has taken meanwhile is flushed without need, which
+        // does no harm.
         for index in list {
             let conn = thread
                 .slots
@@ -515,6 +540,7 @@ fn flush_touched(thread: &Rc<Thread>) {
                 brisk_net::spawn(one_turn());
             }
         }
+        // Those that were touched again have used up their turn: the loop looks at its events first.
         if !thread.dirty.borrow().is_empty() {
             return;
         }

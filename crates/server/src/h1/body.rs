@@ -1,4 +1,7 @@
 //! Taking a request's body from its connection.
+//!
+//! The engine ([`Incoming`]) decides what the bytes are; here they are received, waited for, and `100 Continue` is
+//! sent. What becomes of the body it must not know.
 
 use crate::connection::Connection;
 use crate::failure::body as failure;
@@ -21,9 +24,12 @@ fn failed(error: IncomingError) -> Failure {
 /// The body of the request that a connection is at.
 pub struct BodyReader {
     conn: Rc<Connection>,
+    /// Bytes behind the body stay in the connection's input: they are the next request.
     incoming: Incoming,
     /// What has not left of a `100 Continue`.
     unsent: Vec<u8>,
+    /// `client_body_timeout`, from the last byte that came. Kept between polls, so that being woken for other reasons
+    /// does not renew it.
     deadline: Deadline,
 }
 
@@ -77,6 +83,7 @@ impl BodyReader {
         let before = out.len();
         let result = ready!(self.try_read(cx, out, pause));
         self.deadline.clear();
+        // Only what came by this poll is taken back on an error: what was handed out before is the reader's.
         if result.is_err() {
             out.truncate(before);
             self.incoming.abandon();
@@ -92,6 +99,8 @@ impl BodyReader {
     ) -> Poll<Result<bool, Failure>> {
         let before = out.len();
         loop {
+            // What came with the head, or behind a chunk, stands in the connection's input and before anything in the
+            // socket.
             self.take_input(out)?;
             if out.len() > before {
                 return Poll::Ready(Ok(true));
@@ -107,14 +116,17 @@ impl BodyReader {
             if !self.deadline.is_set() {
                 self.deadline.set(pause);
             }
+            // Before the first read: a client that waits for leave sends nothing until it has it.
             ready!(self.say_continue(cx))?;
             match self.receive(out) {
                 Ok(0) => return Poll::Ready(Err(failure::gone())),
+                // `client_body_timeout` is between two reads, as in nginx.
                 Ok(_) => self.deadline.set(pause),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.deadline.poll_over(cx) {
                         return Poll::Ready(Err(failure::timed_out()));
                     }
+                    // Only now, since the read clears the readiness that this waits for.
                     ready!(self.conn.io.poll_readable(cx));
                 }
                 Err(_) => return Poll::Ready(Err(failure::gone())),
@@ -146,6 +158,7 @@ impl BodyReader {
 
     /// What the client sends behind a head that has made the connection a tunnel; false when it has closed its side.
     pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        // Bytes that came with the head of the request for the tunnel.
         let mut input = self.conn.input.borrow_mut();
         if !input.is_empty() {
             out.append(&mut input);
@@ -170,6 +183,8 @@ impl BodyReader {
 
     /// Reads once from the socket: data of known length straight to `out`, chunks to the connection's input.
     fn receive(&mut self, out: &mut Vec<u8>) -> io::Result<usize> {
+        // Chunks must be parsed, so they go where the parser looks. Data of known length is read no further than its
+        // end, so the next request stays in the socket.
         let Some(left) = self.incoming.plain_room() else {
             let mut input = self.conn.input.borrow_mut();
             return read_behind(&self.conn, &mut input, READ_CHUNK_BYTES);
@@ -184,6 +199,7 @@ impl BodyReader {
     fn take_input(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         let mut input = self.conn.input.borrow_mut();
         let used = self.incoming.take(&input, out).map_err(failed)?;
+        // The parser may stop inside of a chunk's head: the rest of it waits here for what follows.
         input.drain(..used);
         Ok(())
     }
@@ -191,6 +207,7 @@ impl BodyReader {
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
     /// `ngx_http_discard_request_body`).
     pub fn discard_received(&mut self) -> Result<(), Failure> {
+        // With bytes of it there the client has not waited for leave, so none is needed for the rest.
         self.incoming.ignore(!self.conn.input.borrow().is_empty());
         self.take_input(&mut Vec::new())
     }
@@ -202,6 +219,8 @@ impl BodyReader {
             return false;
         }
         self.incoming.ignore(true);
+        // `lingering_timeout` is between two reads; `lingering_time`, around all of this, bounds a client that sends
+        // single bytes.
         let work = async {
             let mut sink = Vec::new();
             loop {

@@ -1,4 +1,7 @@
 //! Serialising a response head, in nginx's order of fields.
+//!
+//! It decides whether the connection goes on, since fields and framing must tell the same. It must not know how bytes
+//! leave.
 
 use crate::request::Request;
 use crate::request::reply::Persistence;
@@ -21,13 +24,16 @@ pub struct Written {
 pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     let start = out.len();
     let delimiting = delimiting(r);
+    // RFC 9112 §6.3: both fields together would leave the length in doubt.
     if delimiting == Delimiting::Chunked {
         r.resp.content_length = None;
     }
     persistence(r, delimiting);
+    // Before the first bytes of the answer leave: the option of the socket counts from the next write.
     if !r.core().tcp_nodelay {
         r.conn().delay_small_packets();
     }
+    // HTTP/0.9 is a body and nothing else.
     if r.head.parsed.version == Version::Http09 {
         return Written { delimiting, date_at: None };
     }
@@ -48,6 +54,8 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
         Some(date) => write_field(b"Date", date, out),
         None => {
             out.extend_from_slice(b"Date: ");
+            // Where the date's bytes are, for a prepared answer. A date that a back end has set does not change, so
+            // it has no place.
             date_at = Some(out.len());
             out.extend_from_slice(&r.thread.date());
             out.extend_from_slice(b"\r\n");
@@ -55,6 +63,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     }
     content_type(resp, out);
     if let Some(length) = resp.content_length
+        // RFC 9110 §8.6: no Content-Length in a 1xx or 204.
         && !status::is_bodiless(resp.status)
     {
         out.extend_from_slice(b"Content-Length: ");
@@ -151,6 +160,7 @@ fn delimiting(r: &Request) -> Delimiting {
 
 /// Whether the connection may live on.
 fn persistence(r: &mut Request, delimiting: Delimiting) {
+    // A refusal, an error in the body, or the client has decided already: it is never taken back.
     if r.reply.persistence == Persistence::Close {
         return;
     }
@@ -160,9 +170,12 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
     let over = core.keepalive_timeout.is_zero()
         || conn.requests.get() >= core.keepalive_requests
         || u128::from(age_ms) >= core.keepalive_time.as_millis()
+        // RFC 9112 §6.3: without length and chunks only the end of the connection ends the body.
         || delimiting == Delimiting::Close
+        // Its socket is no longer listened on.
         || conn.listener.id.get().is_none()
         || r.thread.is_draining()
+        // Where the next request begins is not known.
         || r.body.is_broken()
         || r.resp.tunnel
         // A client takes it for an interim answer and waits for the final one.
@@ -177,6 +190,7 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
 fn disabled_for_browser(r: &Request) -> bool {
     let core = r.core();
     let msie6_matters = core.keepalive_disable_msie6 && r.route.method == brisk_http::Method::Post;
+    // The field is read only where it matters: reading it makes the answer one for this client only.
     if !core.keepalive_disable_safari && !msie6_matters {
         return false;
     }

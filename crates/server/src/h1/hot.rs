@@ -1,4 +1,7 @@
 //! Requests that have come, answered at once where that can be done: the hot path.
+//!
+//! Nothing here waits. A request that must wait is left to [`parked`], whatever else takes longer to a task of
+//! [`serve`]: [`settle`] decides which.
 
 use super::head::{self, Written};
 use super::send::can_inline;
@@ -43,11 +46,13 @@ pub(super) enum Stand {
 
 /// Answers the requests in `input`, and leaves the connection to the next or to a task.
 pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
+    // A reload has closed the socket that it came by: there is no configuration for a further request.
     let Some(listen) = at.conn.listener.id.get() else { return thread.release(at.index) };
     let mut used = 0;
     let mut stand = Stand::Idle { keepalive_ms: 0 };
     let mut partial = at.conn.take_partial_head();
     for _ in 0..PIPELINE_MAX {
+        // A head that came in parts was pipelined or not when its first bytes came; later reads do not change that.
         if partial.is_none() {
             at.conn.pipelined.set(used > 0 || at.is_backlog);
         }
@@ -59,6 +64,8 @@ pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input:
     let unread = &input[used..];
     match stand {
         Stand::Idle { keepalive_ms } if !unread.is_empty() => stand = Stand::More { keepalive_ms },
+        // Before anything is written: the answer to this request is stream 1's, and no HTTP/1.1 answer may stand
+        // before it.
         Stand::Upgrade(r, settings) => {
             return upgrade(thread, at.index, &at.conn, r, &settings, (unread, at.full));
         }
@@ -68,6 +75,7 @@ pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input:
     if !out.is_empty() {
         match write(thread, &at.conn, out, &stand, unread.is_empty() && !at.full) {
             Ok(count) => written = count,
+            // The socket takes nothing: `settle` starts a task with all of the output.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return thread.release(at.index),
         }
@@ -110,17 +118,22 @@ pub(super) fn settle(thread: &Rc<Thread>, at: Arrived, stand: Stand, unread: &[u
             thread.rest(at.index, &at.conn, until(keepalive_ms));
         }
         Stand::Idle { keepalive_ms } if is_sent => thread.extend(at.index, until(keepalive_ms)),
+        // All of the head is kept as the connection's input; the parser goes on where it stopped.
         Stand::Partial(partial) if is_sent => wait_for_head(thread, &at, unread, partial),
         Stand::More { keepalive_ms } if is_sent => {
             at.conn.input.borrow_mut().extend_from_slice(unread);
             thread.extend(at.index, until(keepalive_ms));
             hand_over::go_on(thread, at.index);
         }
+        // Not with unread input: the kernel would answer close(2) by a reset, which may destroy the response on its
+        // way to the client (RFC 9112 §9.6). Such a connection ends in a task that reads on for a while.
         stand if is_sent && !at.full && is_closed_at_once(thread, &stand, unread.is_empty()) => {
             // Who sees the end of the connection finds the line in the log, as with nginx.
             thread.logs.flush_due();
             thread.release(at.index);
         }
+        // Parked only when all earlier output has left: the answer is written without looking at what stands before
+        // it.
         Stand::Pending(r, Run::Pending(pending)) if is_sent => {
             at.conn.input.borrow_mut().extend_from_slice(unread);
             parked::park(thread, at.index, at.conn, r, pending);
@@ -153,6 +166,7 @@ fn upgrade(
     rest: (&[u8], bool),
 ) {
     match conn.io.try_write(h2::SWITCHING) {
+        // The socket buffer of a new connection takes these 71 bytes at once. One that does not is given up.
         Ok(count) if count == h2::SWITCHING.len() => h2::begin(thread, index, conn, r, settings, rest),
         _ => thread.release(index),
     }
@@ -173,6 +187,8 @@ fn request(
     let conn = &arrived.conn;
     let mut r = thread.take_request();
     if let Some(partial) = &mut partial {
+        // The parser goes on in the head that it had begun, so that a head that trickles in is not parsed from its
+        // start each time.
         std::mem::swap(&mut partial.head, &mut r.head.parsed);
     }
     let options = &live.head_options[listen.0 as usize];
@@ -188,13 +204,18 @@ fn request(
             None => PartialHead::begin(thread, arrived.index, conn, head),
         });
     }
+    // Its count among the heads that are being read ends with it.
     drop(partial);
+    // Where a head at fault ends is not known, so all that has come is taken for it. The connection ends with the
+    // answer.
     let len = if parsed.is_ok() { r.head.parsed.len } else { input.len() - *at };
+    // Copied: the arena is the turn's, and the request may outlive that.
     r.head.buf.extend_from_slice(&input[*at..*at + len]);
     *at += len;
     intake::begin(&mut r, conn, listen);
     let status = match &parsed {
         Ok(_) => {
+            // Before target and host are looked at: kept answers are found by their raw bytes.
             if let Some(keepalive_ms) = send_prepared(thread, live, &mut r, listen, out) {
                 thread.put_request(r);
                 return Stand::Idle { keepalive_ms };
@@ -216,6 +237,7 @@ fn request(
     match run {
         Run::Respond if can_inline(&r) => respond(thread, r, Some(listen), out),
         run => {
+            // From here on the connection's account counts what the request holds.
             r.hold();
             Stand::Pending(r, run)
         }
@@ -235,6 +257,8 @@ pub(super) fn respond(
     if r.sends_body() {
         append_body(&mut r, written.delimiting == Delimiting::Chunked, out);
     }
+    // Before the log phase: variables that it computes would look as if they had been set on the way
+    // ([`Answer::of`]).
     if let Some(listen) = listen {
         keep(&r, listen, &out[start..], start, &written);
     }
@@ -242,6 +266,7 @@ pub(super) fn respond(
     finish(&r);
     let keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
     let close = r.reply.persistence == Persistence::Close;
+    // After a refusal the client may still be sending what was refused, so it gets time to read why (RFC 9112 §9.6).
     let clean = r.resp.status < 400 && r.core().lingering_close != LingeringClose::Always;
     thread.put_request(r);
     if close { Stand::Close { clean } } else { Stand::Idle { keepalive_ms } }
@@ -250,6 +275,7 @@ pub(super) fn respond(
 fn append_body(r: &mut Request, is_chunked: bool, out: &mut Vec<u8>) {
     let start = out.len();
     let len = if is_chunked { r.resp.body.len().unwrap_or(0) } else { 0 };
+    // A chunk of length 0 would end the body (RFC 9112 §7.1).
     if len > 0 {
         write_chunk_head(len, out);
     }
@@ -290,6 +316,8 @@ fn send_prepared(
     let core = &live.snap.location(answer.location).core;
     let conn = r.conn();
     let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
+    // The kept head says that the connection goes on. Where this request is the last one, the head must be written
+    // anew.
     if conn.requests.get() >= core.keepalive_requests
         || u128::from(age_ms) >= core.keepalive_time.as_millis()
         || thread.is_draining()
@@ -298,6 +326,7 @@ fn send_prepared(
     }
     let start = out.len();
     out.extend_from_slice(&answer.bytes);
+    // An IMF-fixdate has 29 bytes (RFC 9110 §5.6.7), so nothing behind it moves.
     out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
     let keepalive_ms = core.keepalive_timeout.as_millis() as u64;
     answer.conclude(thread, live, r, answer.head_len as u64);
@@ -319,6 +348,8 @@ fn is_usual(r: &Request) -> bool {
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
     let Some(date_at) = written.date_at else { return };
+    // Only what `send_prepared` can give again by copying: a body delimited by its length, on a connection that goes
+    // on, for a target whose host is in the header alone, since the key is made of the header's.
     let is_kept = written.delimiting == Delimiting::Length
         && r.reply.persistence == Persistence::KeepAlive
         && r.head.target.host.is_none()

@@ -1,4 +1,7 @@
 //! From a parsed head to a request that can enter the phases.
+//!
+//! It knows no sockets and answers nothing: it finds the server and the location in which a request begins, or the
+//! status with which it fails. HTTP/2 uses the same functions for its heads.
 
 use crate::conf::ids::{ListenId, ServerId};
 use crate::conf::snapshot::Snapshot;
@@ -20,6 +23,8 @@ use std::rc::Rc;
 /// Binds a fresh request to its connection and to the default server of its socket.
 pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     let live = r.live.clone();
+    // A failure from here on is logged and answered by a location's rules. Until the host is known they are those of
+    // the default server's root.
     r.route.server = default_server(&live, listen, conn);
     r.route.loc = live.snap.server(r.route.server).root;
     r.client.carrier = Some(Carrier::Connection(conn.clone()));
@@ -33,10 +38,13 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
 /// Fills in what follows from the head. The error is the status to answer with; it has been logged.
 pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     r.route.method = r.head.parsed.method;
+    // The bound is the connection's: what its other requests hold leaves less room for this one.
     if r.head_bytes() > r.conn().head_room() {
         crate::rlog!(r, Info, "client sent a header that would occupy {} bytes", r.head_bytes());
         return Err(494);
     }
+    // RFC 9112 §6.3: a body whose length is in doubt is refused. A proxy in front may have read another length, and
+    // what it took for the body would be the next request here.
     r.head.framing = match request_framing(&r.head.buf, &r.head.parsed) {
         Ok(framing) => framing,
         Err(error) => {
@@ -46,6 +54,7 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
             return Err(error.status());
         }
     };
+    // Before the checks below: limits, logs and error pages are those of the chosen server.
     target(r, listen)?;
     if r.head.parsed.version == Version::Http09 && !r.core().allow_http09 {
         crate::rlog!(r, Info, "client sent HTTP/0.9 request while reading client request line");
@@ -53,6 +62,7 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         return Err(400);
     }
     reread_header(r, listen)?;
+    // Certificates are judged by the chosen server's rules, so a Host header cannot lead around `ssl_verify_client`.
     admit::admit(r)?;
     for ignored in &r.head.parsed.ignored {
         crate::rlog!(
@@ -62,6 +72,8 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
             String::from_utf8_lossy(ignored.of(&r.head.buf))
         );
     }
+    // CONNECT asks for a tunnel to any host (RFC 9110 §9.3.6), which only a proxy gives. TRACE (§9.3.8) would show
+    // scripts the cookies of the request. nginx refuses both.
     if r.route.method == Method::Connect || r.route.method == Method::Trace {
         crate::rlog!(
             r,
@@ -105,7 +117,10 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         (_, Version::Http2 | Version::Http3) => TargetForm::Origin,
         _ => TargetForm::Any,
     };
+    // RFC 9112 §3.2.4: the asterisk-form is for OPTIONS only.
     let asterisk = r.head.parsed.method == Method::Options;
+    // The default server's rule: the target may name the host, so it is parsed before the server is known. It is
+    // parsed again below if the chosen server's rule is another one.
     let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
     if let Err(error) = parse_target(raw, options, &mut r.head.target) {
         crate::rlog!(r, Info, "{error} while reading client request line");
@@ -152,6 +167,7 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         }
     }
     r.route.uri.extend_from_slice(&r.head.target.path);
+    // A decoded `?` or `#` must not become a delimiter when the path is made part of a URI again.
     r.route.has_decoded_delimiter = has_delimiter(&r.route.uri);
     r.route.args.extend_from_slice(r.head.target.args.of(r.head.parsed.target.of(&r.head.buf)));
     Ok(())
@@ -202,11 +218,13 @@ fn wants_keepalive(r: &Request) -> bool {
     for header in r.head.parsed.all(HeaderId::Connection) {
         options = options.merge(connection_options(header.value.of(&r.head.buf)));
     }
+    // Below HTTP/1.0 only the end of the connection ends a response, whatever a field says.
     options.is_persistent(r.head.parsed.version) && r.head.parsed.version >= Version::Http10
 }
 
 /// Until a host is known it is the one of the TLS handshake, if there was one.
 fn default_server(live: &Live, listen: ListenId, conn: &Connection) -> ServerId {
+    // A reload in between may have given the number to another server: then the address alone decides.
     if let Some(facts) = conn.secure.get()
         && facts.generation == live.generation
     {
@@ -222,6 +240,7 @@ fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> Result<ServerId, Ma
         Some(local) => (&local.names, local.default_server),
         None => (&listen.names, listen.default_server),
     };
+    // One server on the socket: names are not compared, and an unknown host is answered, too, as in nginx.
     if names.is_empty() {
         return Ok(default);
     }

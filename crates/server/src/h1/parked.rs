@@ -42,6 +42,7 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let key = self.key;
+        // On the loop's own thread, the usual case, no message is needed.
         match Loop::try_current() {
             Some(home) if Arc::ptr_eq(home.mailbox(), &self.mailbox) => home.push_hot(key),
             _ => self.mailbox.call(move || Loop::current().push_hot(key)),
@@ -82,10 +83,12 @@ pub fn park(
     mut r: Box<Request>,
     pending: Box<dyn Pending>,
 ) {
+    // From here on the client waits, so hints are worth sending.
     r.reply.interim = Some(conn.clone());
     r.hint_before_waiting();
     thread.set_asked(index);
     let parked = Box::new(Parked { r: Logged::new(r), pending });
+    // First asked at the end of the turn, so that what all of its requests ask back ends leaves together.
     thread.burst.borrow_mut().begun.push((index, conn, parked));
 }
 
@@ -125,6 +128,7 @@ fn send_answers(thread: &Rc<Thread>) {
     out.clear();
     let mut burst = thread.burst.borrow_mut();
     burst.answers = answers;
+    // One turn with large answers must not hold its memory from then on.
     if out.capacity() <= BURST_BYTES_MAX * 2 {
         burst.out = out;
     }
@@ -158,6 +162,7 @@ fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>
     let mut burst = thread.burst.borrow_mut();
     let burst = &mut *burst;
     let start = burst.out.len();
+    // Interim responses that the socket has not taken stand before the answer.
     burst.out.append(&mut conn.unsent.borrow_mut());
     let stand = hot::respond(thread, r, None, &mut burst.out);
     let bytes = start..burst.out.len();
@@ -166,6 +171,7 @@ fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>
 
 /// Sends a response; then the connection is as it was before the request.
 fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, bytes: &[u8], stand: Stand) {
+    // The next request, or a part of it, had come before this one began to wait.
     let has_input = !conn.input.borrow().is_empty();
     let written = match hot::write(thread, &conn, bytes, &stand, !has_input) {
         Ok(count) => count,

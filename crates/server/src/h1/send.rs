@@ -1,4 +1,7 @@
 //! Sending a response body, pulled piece by piece.
+//!
+//! It knows sockets, files, `limit_rate` and time-outs. What the body is, and who makes it, it must not know: filters
+//! have run.
 
 use crate::connection::Connection;
 use crate::core::http_conf::Rate;
@@ -20,6 +23,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// What a response is sent through: the socket, time-outs and the rate limit.
+///
+/// It is made after the filters and owns its settings, so the request can let go of its configuration while a slow
+/// client takes the body.
 pub struct Sender {
     conn: Rc<Connection>,
     send_timeout: Duration,
@@ -28,13 +34,15 @@ pub struct Sender {
     /// Bytes per second; 0: no limit.
     rate: u64,
     rate_after: u64,
+    /// When sending began (monotonic). `limit_rate` counts whole seconds from here on, as in nginx.
     started_ms: u64,
     sent: u64,
     /// Bytes of a head that was sent at the limited rate.
     head_sent: u64,
     /// Bytes of chunked framing and trailers: `$body_bytes_sent` counts them, a rate limit does not.
     framing: u64,
-    /// The body that is being sent, if it is made while it is sent.
+    /// The body that is being sent, if it is made while it is sent. It is kept here and not in the request, so that it
+    /// can read ahead whenever the sender waits.
     stream: Option<Box<dyn BodyStream>>,
     deadline: Deadline,
 }
@@ -107,6 +115,7 @@ impl Sender {
     /// Writes bytes that are no body: heads, chunk framing.
     pub async fn raw(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         let mut rest = bytes;
+        // Tried before it waits: the socket usually has room, and then no waker is registered.
         while !rest.is_empty() {
             match self.conn.io.try_write(rest) {
                 Ok(count) => rest = &rest[count..],
@@ -119,9 +128,11 @@ impl Sender {
 
     /// Waits until something can be written. A stream may read ahead meanwhile.
     async fn wait(&mut self) -> Result<(), SendError> {
+        // Set anew for each wait: `send_timeout` is between two writes, not for the whole response (nginx).
         self.deadline.set(self.send_timeout);
         let Sender { conn, stream, deadline, .. } = self;
         poll_fn(|cx| {
+            // A back end goes on being read up to its buffers while the client is slow (`proxy_buffering`).
             if let Some(stream) = stream {
                 stream.poll_ahead(cx);
             }
@@ -139,6 +150,7 @@ impl Sender {
             return Ok(u64::MAX);
         }
         loop {
+            // One second's allowance is there from the start, or a small response would be late by a second.
             let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
             let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
             let sent = self.sent + self.head_sent;
@@ -154,6 +166,8 @@ impl Sender {
                 }
                 Pin::new(&mut pause).poll(cx)
             });
+            // Nothing else looks at the socket during the pause: a client that has gone must free what the response
+            // holds.
             if conn.closed_before(pause).await {
                 return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
             }
@@ -216,6 +230,7 @@ impl Sender {
                 result?;
             }
         }
+        // Made only now: trailers may depend on what the body has come to.
         if chunked {
             for source in std::mem::take(&mut r.resp.trailers) {
                 source.append(r);
@@ -238,6 +253,8 @@ impl Sender {
         chunked: bool,
     ) -> Result<(), SendError> {
         self.stream = Some(stream);
+        // Each turn asks for one piece and sends it, so at most one piece is in memory besides what the stream itself
+        // keeps.
         loop {
             let next = poll_fn(|cx| match &mut self.stream {
                 Some(stream) => stream.poll_chunk(cx),
@@ -246,6 +263,7 @@ impl Sender {
             match next.await {
                 None => return self.head(head).await,
                 Some(Err(failure)) => return Err(SendError::Body(failure)),
+                // A flush is a pause of the back end's: the head does not wait for the next bytes.
                 Some(Ok(Chunk::Flush)) => self.head(std::mem::take(&mut head)).await?,
                 Some(Ok(Chunk::Piece(piece))) => {
                     self.piece_with_head(std::mem::take(&mut head), &piece, chunked).await?;
@@ -255,6 +273,7 @@ impl Sender {
     }
 
     async fn piece_with_head(&mut self, head: &[u8], piece: &Piece, chunked: bool) -> Result<(), SendError> {
+        // An empty chunk would end the body (RFC 9112 §7.1).
         if piece.is_empty() {
             return self.head(head).await;
         }
@@ -273,6 +292,7 @@ impl Sender {
             Piece::Bytes(text) => self.bytes(lead, text, tail).await,
             Piece::File { file, range } => match &file.content {
                 Some(content) => {
+                    // A part beyond the end of what was read is an error, not a panic.
                     let bytes =
                         content.get(range.start as usize..range.end as usize).ok_or(SendError::Truncated)?;
                     self.bytes(lead, bytes, tail).await
@@ -289,7 +309,9 @@ impl Sender {
     async fn bytes(&mut self, mut lead: &[u8], mut bytes: &[u8], tail: &[u8]) -> Result<(), SendError> {
         let mut tail = tail;
         while !lead.is_empty() || !bytes.is_empty() || !tail.is_empty() {
+            // The limit is for the body: framing in front of it and behind it leaves with the bytes that it frames.
             let allowed = usize::try_from(self.allowance().await?).unwrap_or(usize::MAX).min(bytes.len());
+            // The tail leaves with the last bytes, but never before them.
             let end: &[u8] = if allowed == bytes.len() { tail } else { b"" };
             let result = if lead.is_empty() && end.is_empty() {
                 self.conn.io.try_write(&bytes[..allowed])
@@ -299,6 +321,7 @@ impl Sender {
             };
             match result {
                 Ok(count) => {
+                    // A write that was taken in part may end within any of the three.
                     let of_lead = count.min(lead.len());
                     let of_bytes = (count - of_lead).min(bytes.len());
                     lead = &lead[of_lead..];
@@ -317,6 +340,8 @@ impl Sender {
         if self.can_sendfile(&range) {
             return self.by_sendfile(lead, file, range).await;
         }
+        // A TLS session may hand its keys to the kernel once it has sent something: the first part is copied, the
+        // rest is not.
         let at = self.by_copy(lead, file, range.clone()).await?;
         self.by_sendfile(b"", file, at..range.end).await
     }
@@ -337,7 +362,10 @@ impl Sender {
         let mut at = range.start;
         let mut turn = 0;
         while at < range.end {
+            // At most 2 MiB: sendfile(2) does not return before all of it is in a socket that takes it, and others
+            // wait meanwhile.
             let room = self.allowance().await?.min(self.chunk_max).min(SENDFILE_CHUNK_BYTES as u64);
+            // Before each chunk, not once: a large file may be pushed out of memory while it is being sent.
             let count = room.min(range.end - at) as usize;
             self.warm(file, at, count).await?;
             let before = at;
@@ -347,6 +375,7 @@ impl Sender {
                     self.sent += at - before;
                     turn += at - before;
                     // A whole chunk left without a pause: let others have their turn.
+                    // An event loop has no preemption: a client that takes everything would be served alone.
                     if turn >= count as u64 && at < range.end {
                         turn = 0;
                         yield_now().await;
@@ -377,12 +406,15 @@ impl Sender {
     /// Makes sure that sendfile will not wait for the disk: if the chunk's ends are not in memory, the pool reads it.
     async fn warm(&self, file: &Rc<OpenFile>, at: u64, count: usize) -> Result<(), SendError> {
         let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
+        // The two ends stand for the chunk: read-ahead brings neighbouring pages, and each look costs a system call.
         let mut probe = [0u8; 1];
         let last = at + count as u64 - 1;
         let cold = [at, last].into_iter().any(|offset| {
             file::read_warm(fd, &mut probe, offset).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
         });
         if cold {
+            // A descriptor of its own: the pool may still be reading when the request is dropped, and the number be
+            // given to another file.
             let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| unread(&error.into()))?;
             let job = blocking::run(move || {
                 let mut buf = vec![0; count.min(COPY_CHUNK_BYTES)];
@@ -394,6 +426,7 @@ impl Sender {
                     }
                 }
             });
+            // With the pool's queue full sendfile waits for the disk itself, which is slow but right.
             if let Ok(job) = job {
                 job.await;
             }
@@ -422,6 +455,7 @@ impl Sender {
                         let mut buf = vec![0; want];
                         file::read_cold(&fd, &mut buf, at).map(|count| (buf, count))
                     });
+                    // Unlike sendfile there is no way on without the bytes.
                     let full = |_| SendError::Body(Failure::broken("the queue of the thread pool is full"));
                     let (read, count) = job.map_err(full)?.await.map_err(|error| unread(&error))?;
                     buf[..count].copy_from_slice(&read[..count]);
@@ -435,6 +469,7 @@ impl Sender {
             self.bytes(lead, &buf[..count], b"").await?;
             lead = b"";
             at += count as u64;
+            // The session may have handed its keys to the kernel meanwhile.
             if self.can_sendfile(&(at..range.end)) {
                 break;
             }
@@ -461,12 +496,15 @@ pub fn can_inline(r: &Request) -> bool {
     let in_memory = match &r.resp.body {
         Body::Empty => true,
         Body::One(Piece::Bytes(text)) => text.len() as u64 <= INLINE_BODY_BYTES_MAX,
+        // Its bytes were read when it was opened: nothing can block.
         Body::One(Piece::File { file, range }) => {
             file.content.is_some() && range.end - range.start <= INLINE_BODY_BYTES_MAX
         }
         Body::Many(pieces) => pieces.len() <= 16 && pieces.iter().all(|p| matches!(p, Piece::Bytes(_))),
         Body::Stream(_) => false,
     };
+    // Everything that would need a wait later excludes the hot path, since a task cannot be entered in the middle of
+    // an answer.
     in_memory
         && r.has_no_body()
         && r.resp.body.len().is_some_and(|len| len <= INLINE_BODY_BYTES_MAX)

@@ -1,4 +1,7 @@
 //! The task of a connection that has to wait: it ends when the driver can have the connection again, or closes it.
+//!
+//! While it runs, the driver does not read from the connection: what comes is taken by the part that waits for it.
+//! The order of answers is kept here; how their bytes leave is the business of [`send`].
 
 use super::{head, intake, send};
 use crate::body::RequestBody;
@@ -48,6 +51,8 @@ enum Next {
 
 /// Starts the task; `out` is what was written before and has not left.
 pub fn spawn(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
+    // The table says that a task owns the connection before the task runs, or the driver would read what it waits
+    // for.
     let task = Guard {
         thread: thread.clone(),
         index,
@@ -73,6 +78,8 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let turn = AssertUnwindSafe(|| match &mut this.future {
+            // The waker is left with `cut` before the future is polled, so an order that comes while it waits is not
+            // lost.
             Some(future) if !this.cut.is_wanted(cx.waker()) => (future.as_mut().poll(cx), false),
             // What it owns (a request with its log line) goes before the connection is given back.
             _ => (
@@ -94,10 +101,12 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
 }
 
 async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
+    // Answers leave in the order of their requests (RFC 9112 §9.3.2), so earlier output goes first.
     if !out.is_empty() && !flush(&thread, &conn, &out).await {
         thread.release(index);
         return;
     }
+    // A request may last for hours, as tunnels do: it does not keep the buffer.
     drop(out);
     let next = match begin {
         Begin::Flush => {
@@ -118,6 +127,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         Begin::Request(r, run) => handle(&thread, &conn, r, run).await,
     };
     match next {
+        // The driver has it again. `resume` says no where the connection is to be closed instead.
         Next::Read(keepalive) if hand_over::resume(&thread, index, &conn, keepalive) => {}
         next => close(&thread, index, &conn, next).await,
     }
@@ -129,6 +139,8 @@ async fn flush_handshake(thread: &Thread, conn: &Connection) {
     let left = poll_fn(|cx| if has_control() { conn.io.poll_readable(cx) } else { Poll::Ready(()) });
     // No configuration is held while it waits.
     let limit = thread.live().header_timeout(&conn.listener);
+    // Whether it was in time does not matter: the driver's deadline, which counts from the accept, ends a handshake
+    // that does not go on.
     let _ = timeout(limit, left).await;
 }
 
@@ -137,6 +149,7 @@ fn default_core(thread: &Thread, conn: &Connection) -> Option<std::sync::Arc<Cor
 }
 
 async fn flush(thread: &Thread, conn: &Connection, out: &[u8]) -> bool {
+    // The socket's configuration is gone: nothing says how long to wait.
     let Some(core) = default_core(thread, conn) else { return false };
     let mut rest = out;
     while !rest.is_empty() {
@@ -157,6 +170,7 @@ fn cut_short(thread: &Rc<Thread>, conn: &Rc<Connection>, status: u16) -> Option<
     r.head.parsed = partial.head;
     r.head.buf.extend_from_slice(&conn.input.borrow());
     intake::begin(&mut r, conn, listen);
+    // For its log line only: a target at fault changes nothing any more.
     let _ = intake::recognise(&mut r, listen);
     r.resp.status = status;
     Some(r)
@@ -191,8 +205,11 @@ fn reset_if_wanted(r: &Request, conn: &Connection) {
 /// Drives a request to its end.
 async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut run: Run) -> Next {
     let mut r = Logged::new(r);
+    // Hints are for clients that would otherwise wait, so only requests in tasks and parked ones have a way to send
+    // them.
     r.reply.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
+    // Framing at fault in what has come already is answered with 400 while the head can still say so.
     if matches!(run, Run::Respond) && !r.is_body_lent() && r.has_unread_body() && !discard_received(&mut r) {
         run = phases::fail(&mut r, 400);
         run = phases::drive(&mut r, run).await;
@@ -207,6 +224,8 @@ async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut
             Next::Drop
         }
     };
+    // After the response, so that the client does not wait for it; before the log line, which tells of the whole
+    // request.
     post_action(&mut r).await;
     if let Some(r) = r.finish() {
         thread.put_request(r);
@@ -218,6 +237,7 @@ async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut
 fn discard_received(r: &mut Request) -> bool {
     let mut rest = r.take_body_reader();
     let result = rest.discard_received();
+    // The reader goes back to the request: after the response the rest is dropped from where this has stopped.
     r.body = RequestBody::Partial(rest);
     let Err(error) = result else { return true };
     crate::failure::report(&error, r);
@@ -230,6 +250,7 @@ fn discard_received(r: &mut Request) -> bool {
 pub async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
     let (status, sent) = (r.resp.status, r.progress.sent);
+    // The location makes a response in the same place, which is thrown away.
     r.resp.clear();
     let run = phases::post_action(r, &target);
     phases::drive(r, run).await;
@@ -241,6 +262,7 @@ pub async fn post_action(r: &mut Request) {
 async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     delay_refusal(r).await;
     r.reply.interim = None;
+    // Hints that the socket has not taken leave before the final head.
     let mut bytes = conn.unsent.take();
     bytes.reserve(512);
     let written = head::write(r, &mut bytes);
@@ -252,6 +274,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
         Body::One(Piece::Bytes(text)) => text.len() <= SMALL_BODY_BYTES_MAX,
         _ => false,
     };
+    // `post_action` needs the whole configuration after the response.
     if r.core().post_action.is_none() && !is_small {
         r.thread.clone().reduce(r);
     }
@@ -266,13 +289,17 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
             Next::Drop
         }
     };
+    // A stream that took the body has been dropped with the response by now, which gave its reader back.
     r.take_back_body();
     if r.has_unread_body() {
         let mut rest = r.take_body_reader();
         let (pause, time) = (r.core().lingering_timeout, r.core().lingering_time);
+        // What is left of the body stands before the next request: without reading it the connection has none.
         if matches!(next, Next::Read(_)) && !rest.discard(pause, time).await {
             next = Next::Close;
         }
+        // Remembered for `close`: a client that still sends is read from, or the reset would overtake the answer (RFC
+        // 9112 §9.6).
         conn.sends.set(!rest.is_done());
     }
     next
@@ -323,6 +350,7 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
             // Data may be on its way if some lies here unread already.
             LingeringClose::On => conn.sends.get() || conn.has_unread(),
         };
+        // The write side is closed first, so that the client sees the end of the answer while it is still sending.
         if wanted && conn.io.shutdown_write().is_ok() {
             let work = async {
                 let mut sink = vec![0; 4096];
@@ -332,6 +360,8 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
                     }
                 }
             };
+            // Both limits are needed: single bytes could renew `lingering_timeout`, which is between two reads, for
+            // ever.
             let _ = timeout(core.lingering_time, work).await;
         }
     }

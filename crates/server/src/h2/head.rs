@@ -1,5 +1,8 @@
-//! Requests from header blocks: fields become the request's head as HTTP/1.1's parser would have left it, so that
-//! nobody behind this has to know where it came from.
+//! Requests from header blocks: fields become the request's head as HTTP/1.1's parser would have left it, so that the
+//! code behind this need not know where it came from.
+//!
+//! What a field means is not known here but for pseudo headers, `Host` and cookies; frames and coding are the crate
+//! `h2`'s.
 
 use crate::conf::ids::ListenId;
 use crate::connection::Connection;
@@ -127,6 +130,7 @@ impl<'a> Intake<'a> {
     /// What came of the head, whose block had this many bytes.
     pub fn finish(&mut self, bytes: usize) -> Option<Taken> {
         let mut r = self.r.take()?;
+        // It has not begun: its stream is refused, and it is neither counted nor logged as a request.
         if self.so_far.refused {
             self.thread.put_request(r);
             return Some(Taken::Refused);
@@ -137,7 +141,7 @@ impl<'a> Intake<'a> {
             None => self.seal(&mut r).err(),
         };
         if fault.is_some() {
-            // What it is, nobody knows: an error page is another request.
+            // What it is, is not known: an error page is another request.
             r.head.parsed.method = Method::Other;
             r.route.method = Method::Other;
         }
@@ -152,6 +156,7 @@ impl<'a> Intake<'a> {
             Some(room) => self.so_far.room = room,
             None => self.so_far.refused = true,
         }
+        // Once refused, refused: fields that would still fit must not make a head with holes.
         !self.so_far.refused
     }
 
@@ -162,15 +167,18 @@ impl<'a> Intake<'a> {
 
     /// Puts the request line and `Host` together from the pseudo headers.
     fn seal(&mut self, r: &mut Request) -> Result<(), Fault> {
+        // RFC 9113 §8.3.1: which pseudo fields must be there depends on the method.
         let is_connect = self.so_far.method.of(&r.head.buf) == b"CONNECT";
         self.so_far.rules.end_request(is_connect, true).map_err(Fault::Malformed)?;
+        // RFC 3986 §3.1.
         if !self.so_far.scheme.of(&r.head.buf).iter().enumerate().all(|(at, b)| {
             b.is_ascii_alphabetic() || at > 0 && (b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
         }) {
             return Err(Fault::Text("client sent invalid :scheme header"));
         }
-        // RFC 8441: for everybody behind this it is the HTTP/1.1 request that it stands for.
+        // RFC 8441: for all that follows it is the HTTP/1.1 request that it stands for.
         let upgrade = self.so_far.protocol.filter(|_| is_connect);
+        // The request line is put together behind the fields, as logs and `$request` show it.
         let start = r.head.buf.len();
         if let Some(protocol) = upgrade {
             if !extended::is_protocol(protocol.of(&r.head.buf)) {
@@ -200,6 +208,7 @@ impl<'a> Intake<'a> {
         r.head.parsed.protocol = Span::new(protocol, r.head.buf.len());
         r.head.parsed.request_line = Span::new(start, r.head.buf.len());
         r.head.parsed.method = Method::from_name(r.head.parsed.method_name.of(&r.head.buf));
+        // Longer names of methods than `Method` knows are allowed, but not what could not stand in a request line.
         let is_method = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'_' | b'-');
         if r.head.parsed.method == Method::Other
             && !r.head.parsed.method_name.of(&r.head.buf).iter().all(is_method)
@@ -221,6 +230,8 @@ impl<'a> Intake<'a> {
                 _ => Err(Fault::Text("client sent neither \":authority\" nor \"Host\" header")),
             };
         };
+        // RFC 9113 §8.3.1 has a server treat them as malformed if they differ: two servers could choose different
+        // hosts.
         if let Some(host) = r.head.parsed.find(HeaderId::Host) {
             let same = host.value.of(&r.head.buf) == authority.of(&r.head.buf);
             return if same {
@@ -237,6 +248,7 @@ impl<'a> Intake<'a> {
     fn regular(&mut self, field: &Field<'_>) {
         let value =
             if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
+        // The table of the decoder gives the number of a known name, so no name is compared.
         let id = HeaderId::from_number(field.tag);
         self.so_far.odd |= field.checks.has(Checks(Checks::UNDERSCORE.0 | Checks::ODD.0));
         if id == HeaderId::Cookie
@@ -244,6 +256,7 @@ impl<'a> Intake<'a> {
         {
             return self.crumb(at, value);
         }
+        // Counted before it is stored, or one block of headers could take more than the connection may hold.
         if !self.count(field.name.len() + value.len() + size_of::<Header>()) {
             return;
         }

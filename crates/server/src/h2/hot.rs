@@ -1,5 +1,8 @@
 //! Working through what a connection has received: requests that can be answered at once are, and their answers leave
 //! in one write.
+//!
+//! Requests take the same way as those of HTTP/1.1 from [`answer`] on; what is HTTP/2's own ends here and in
+//! [`head`].
 
 use super::encode;
 use super::head::{self, Fault, Intake, Taken};
@@ -42,6 +45,7 @@ pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> 
         // ALPN has settled it (RFC 9113 §3.2).
         return Some(tls.session(|session| session.alpn() == Some(b"h2")));
     }
+    // RFC 9113 §3.3: without TLS the preface tells by itself (prior knowledge). It cannot come behind a request.
     let count = input.len().min(PREFACE.len());
     if conn.requests.get() > 0 || input[..count] != PREFACE[..count] || !is_allowed(live, conn) {
         return Some(false);
@@ -78,6 +82,7 @@ fn by_default_server(live: &Live, conn: &Connection) -> Option<(bool, Http2Conf)
 pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>) -> Option<Rc<Session>> {
     let core = live.default_core(&conn.listener)?;
     let (count, size) = core.large_client_header_buffers;
+    // RFC 9113 §6.5.2: each of these is a promise to the client that the engine then holds it to.
     let settings = Settings {
         max_concurrent_streams: Some(core.http2.max_concurrent_streams),
         initial_window_size: core.http2.body_preread_size,
@@ -88,7 +93,9 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
     };
     let config = Config {
         settings,
+        // Twice the window of a stream at least: one body that is not read must not stop all others.
         connection_window: H2_CONNECTION_WINDOW_BYTES.max(core.http2.body_preread_size.saturating_mul(2)),
+        // As for HTTP/1.1, `large_client_header_buffers` bounds a field and the head as a whole.
         head_limits: Limits {
             string_bytes_max: size as usize,
             list_bytes_max: (count * size) as usize,
@@ -110,12 +117,13 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
     if session.is_dead() {
         return;
     }
-    // All connections of the thread take turns with one buffer while nothing stays in it.
+    // All connections of the thread take turns with one buffer, as long as nothing of it stays behind.
     let borrowed = session.out.borrow().is_empty();
     if borrowed {
         out.clear();
         std::mem::swap(out, &mut session.out.borrow_mut());
     }
+    // A panic may leave the engine between two states, so the connection is closed; the others do not know of it.
     let result = catch_unwind(AssertUnwindSafe(|| {
         session.busy.set(true);
         take(session, conn, data)?;
@@ -125,6 +133,7 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
     match result {
         Ok(Ok(())) => {
             note_partial_head(session, conn);
+            // Also without a new answer: windows may have opened for what tasks have to send.
             session.flush(conn);
         }
         Ok(Err(error)) => life::fail(session, conn, &error),
@@ -138,6 +147,7 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
         std::mem::swap(out, &mut rest);
         rest.extend_from_slice(out);
     }
+    // The end of the connection was reported together with the last data; no other event will come.
     if conn.io.is_closed() && !session.is_dead() && !session.is_deaf() && !conn.io.has_unread() {
         closed(session, conn);
     }
@@ -145,11 +155,13 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
 
 /// Takes bytes; what is no whole frame yet is kept with the connection.
 fn take(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result<(), ConnectionError> {
+    // The clock of the engine's limits on rates; it reads none itself.
     session.engine.borrow_mut().tick(clock::mono_ms() / 1000);
     if conn.input.borrow().is_empty() {
         let used = work_through(session, conn, data)?;
         conn.input.borrow_mut().extend_from_slice(&data[used..]);
     } else {
+        // The copy is only for frames that came in parts.
         let mut all = conn.input.take();
         all.extend_from_slice(data);
         let used = work_through(session, conn, &all)?;
@@ -174,6 +186,7 @@ fn read_on(session: &Session, conn: &Rc<Connection>) -> Result<(), ConnectionErr
             // The end is reported again.
             Ok(0) => break,
             Ok(count) => {
+                // What was read after the first read of this turn may have come after a change of a file.
                 session.thread.files.must_confirm();
                 result = take(session, conn, &buf[..count]);
                 if count < buf.len() || result.is_err() {
@@ -211,6 +224,7 @@ pub fn resume(session: &Session, conn: &Rc<Connection>) {
 /// A head that has begun must be there as a whole in time.
 fn note_partial_head(session: &Session, conn: &Connection) {
     let engine = session.engine.borrow();
+    // Also a frame that has begun: otherwise a connection could be held open by one byte.
     let owes = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
     if !owes {
         session.head_deadline_ms.set(0);
@@ -218,6 +232,7 @@ fn note_partial_head(session: &Session, conn: &Connection) {
         let timeout = session.thread.live().header_timeout(&conn.listener);
         let deadline = clock::mono_ms() + timeout.as_millis() as u64;
         session.head_deadline_ms.set(deadline);
+        // The slot's deadline may be later than this one.
         session.thread.extend(session.index, deadline);
     }
 }
@@ -235,6 +250,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
     let mut at = 0;
     loop {
         let received = {
+            // `out` is borrowed for the frames that the engine answers by itself (SETTINGS, PING, WINDOW_UPDATE).
             let mut out = session.out.borrow_mut();
             session.engine.borrow_mut().receive(&data[at..], &mut sink, &mut out)?
         };
@@ -251,6 +267,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 None => {}
             },
             Some(Event::Data { stream, data, end, value }) => body(session, stream, value, data, end),
+            // RFC 9113 §8.1.1: malformed trailers make the request malformed.
             Some(Event::Trailers { stream, value }) => match sink.trailer_fault() {
                 Some(_) if value.is_none() => session.reset(stream, ErrorCode::PROTOCOL_ERROR),
                 // Where we have said all there is nothing left to be reset.
@@ -258,6 +275,8 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
             },
             Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
                 reset(&live, conn, stream, code, by_peer);
+                // The task goes on until it notices, so it counts against new streams: a client that resets what it
+                // has just begun (CVE-2023-44487) gains nothing.
                 session.count_orphans(1);
                 exchange.end(reset_of(code));
             }
@@ -267,8 +286,10 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
             Some(Event::Window | Event::Settings | Event::SettingsAck | Event::GoAway { .. }) => {}
             Some(Event::Interim { .. }) => {}
         }
+        // Sent in between, so that a long input does not fill memory with answers.
         if session.out.borrow().len() >= H2_OUT_BYTES_LOW {
             session.flush(conn);
+            // The client does not take its answers: the rest of its input waits with the connection.
             if session.is_paused() || session.is_dead() {
                 return Ok(if session.is_dead() { data.len() } else { at });
             }
@@ -279,6 +300,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
 /// A body is not as long as it was said to be: whoever reads it answers with 400.
 fn mismatch(session: &Session, stream: u32) {
     let exchange = session.engine.borrow().value(stream).cloned().flatten();
+    // The stream stays until the reader has found out, so that the answer can still be sent.
     match exchange {
         Some(exchange) => {
             exchange.malformed.set(true);
@@ -307,10 +329,12 @@ fn body(session: &Session, stream: u32, over: Option<Value>, data: &[u8], end: b
     let exchange = over.or_else(|| session.engine.borrow().value(stream).cloned()).flatten();
     match exchange {
         Some(exchange) => {
+            // Bounded by the stream's window, which is widened as the body is taken.
             exchange.input.borrow_mut().extend_from_slice(data);
             exchange.ended.set(end);
             exchange.wakers.wake();
         }
+        // Without an exchange it is answered already: the bytes only give the connection's window back.
         None => session.drop_body(stream.into(), data.len() as u32),
     }
 }
@@ -321,6 +345,7 @@ fn refuse(session: &Session, live: &Live, conn: &Connection, stream: u32) -> Res
     memory::HEADS_REFUSED.add(1);
     let text = format_args!("client has too large requests waiting: stream {stream} is refused");
     crate::log::connection(live, conn, LogLevel::Info, text);
+    // RFC 9113 §8.7: REFUSED_STREAM says that nothing was done, so the client may send the request again.
     session.engine.borrow_mut().refuse(stream, &mut session.out.borrow_mut())
 }
 
@@ -355,6 +380,8 @@ fn request(
             Err(400)
         }
         None => {
+            // With a body to come the answer could be there before it: only requests that are complete are answered
+            // from memory.
             if head.end && send_prepared(session, live, &mut r, listen, stream) {
                 session.thread.put_request(r);
                 return;
@@ -365,6 +392,7 @@ fn request(
     if !head.end
         && let brisk_http::framing::BodyFraming::Length(length) = r.head.framing
     {
+        // RFC 9113 §8.1.1: DATA must come to exactly the announced length.
         session.engine.borrow_mut().expect(stream, Some(length));
     }
     answer(session, live, conn, listen, stream, r, status, head.end, malformed);
@@ -400,6 +428,7 @@ pub fn answer(
         session.thread.look_at_memory();
     }
     let exchange = Rc::new(Exchange::new(conn.clone(), stream.into(), end, live.generation));
+    // From here on frames of the stream go to the exchange.
     if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
         *value = Some(exchange.clone());
     }
@@ -419,6 +448,7 @@ fn limit_requests(session: &Session, live: &Live, conn: &Connection) {
         || conn.requests.get() >= core.keepalive_requests
         || u128::from(age_ms) > core.keepalive_time.as_millis()
     {
+        // GOAWAY names the last stream that is served; those that have begun are finished.
         life::leave_now(session);
     }
 }
@@ -427,10 +457,12 @@ fn limit_requests(session: &Session, live: &Live, conn: &Connection) {
 fn respond(session: &Session, r: &mut Request, listen: ListenId, stream: u32) -> bool {
     let len = r.resp.body.len().unwrap_or(0) as usize;
     let mut engine = session.engine.borrow_mut();
+    // An answer that does not fit into the windows would have to wait, so a task sends it.
     if len > engine.room(stream) {
         return false;
     }
     engine.set_chunk(stream, r.core().http2.chunk_size);
+    // Put together outside of the output: it is what may be kept for other connections.
     let mut block = session.thread.block.take();
     block.clear();
     let date_at = encode::head(r, &mut block);
@@ -450,6 +482,7 @@ fn respond(session: &Session, r: &mut Request, listen: ListenId, stream: u32) ->
         r.progress.sent.head_bytes += (out.len() - start - body.len()) as u64;
     }
     drop((engine, out));
+    // Before the log phase, as in `h1/hot.rs`.
     keep(r, listen, &block, head_len, date_at);
     session.thread.block.replace(block);
     r.reply.completed = sent;
@@ -478,6 +511,7 @@ fn send_prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: Li
     let Some(answer) = live.prepared_h2.borrow_mut().find(r, listen) else { return false };
     let (block, body) = answer.bytes.split_at(answer.head_len);
     let mut engine = session.engine.borrow_mut();
+    // As in `respond`: what does not fit into the windows goes the full way to a task.
     if body.len() > engine.room(stream) {
         return false;
     }
@@ -485,6 +519,8 @@ fn send_prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: Li
     let mut out = session.out.borrow_mut();
     let start = out.len();
     let _ = engine.send_head(stream, block, body.is_empty(), &mut out);
+    // Heads are coded without the dynamic table, so the same bytes are right on each connection and the date stands
+    // uncompressed.
     let date_at = start + frame::HEAD_BYTES + answer.date_at;
     out[date_at..date_at + 29].copy_from_slice(&thread.date());
     if !body.is_empty() {
@@ -499,6 +535,7 @@ fn send_prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: Li
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
 fn keep(r: &Request, listen: ListenId, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
     let Some(date_at) = date_at else { return };
+    // A larger head is split into CONTINUATION frames, and the place of the date would depend on where.
     let is_kept = r.resp.content_length.is_some() && head_len <= frame::PAYLOAD_BYTES_DEFAULT as usize;
     if let Some(answer) = is_kept.then(|| Answer::of(r, bytes, head_len, date_at)).flatten() {
         r.live.root().prepared_h2.borrow_mut().keep(r, listen, answer);

@@ -1,4 +1,6 @@
 //! How a connection ends: idle for too long, asked to leave, broken, or cut off.
+//!
+//! What a request is doing when its connection ends is not known here: exchanges are ended, and their tasks notice.
 
 use super::session::{Session, Stage};
 use crate::connection::Connection;
@@ -28,6 +30,7 @@ pub fn close(session: &Session, conn: &Rc<Connection>, how: How) {
     if session.is_dead() {
         return;
     }
+    // First: what is released below must not send any more.
     session.kill();
     let (thread, index) = (session.thread.clone(), session.index);
     match how {
@@ -36,6 +39,7 @@ pub fn close(session: &Session, conn: &Rc<Connection>, how: How) {
             thread.release(index);
         }
         How::Patient => {
+            // Data in the socket would have close(2) send a reset, which may overtake GOAWAY.
             conn.sends.set(true);
             serve::close_patiently(&thread, index, conn.clone());
         }
@@ -53,6 +57,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     if !session.is_idle() {
         return;
     }
+    // Read to its end: requests may lie before the close.
     if conn.io.is_closed() && !conn.io.has_unread() {
         return close(session, conn, How::Broken);
     }
@@ -60,12 +65,14 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
         return close(session, conn, How::Patient);
     }
     {
+        // A connection that does nothing keeps no tables beyond a bound: idle ones are many.
         let mut engine = session.engine.borrow_mut();
         if engine.memory() > 16 << 10 {
             engine.trim();
         }
     }
     let live = session.thread.live();
+    // Its socket is no longer listened on.
     let Some(core) = live.default_core(&conn.listener) else {
         return leave(session, conn);
     };
@@ -81,6 +88,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
 
 /// How long a connection may do nothing.
 fn idle_until(session: &Session, conn: &Connection, core: &CoreConf) -> u64 {
+    // One that has brought no request has the time of its accept, as with HTTP/1.1.
     if conn.requests.get() == 0 {
         return conn.started.mono_ms + core.client_header_timeout.as_millis() as u64;
     }
@@ -104,6 +112,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         fail(session, conn, &ConnectionError { code: ErrorCode::PROTOCOL_ERROR, text: "".into() });
         return None;
     }
+    // The client has not answered the PING in time: streams that it begins from here on are not heard.
     if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
         go_away(session, ErrorCode::NO_ERROR);
         session.flush(conn);
@@ -115,6 +124,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         return None;
     };
     let until = idle_until(session, conn, core);
+    // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
     if !session.is_idle() || now < until {
         let pause_ms = (core.keepalive_timeout.as_millis() as u64).max(1000);
         let next = if session.is_idle() { until } else { now + pause_ms };
@@ -157,6 +167,7 @@ pub fn give_up(session: &Session, conn: &Rc<Connection>) {
         .borrow_mut()
         .fail(&ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, text }, &mut session.out.borrow_mut());
     session.stage.set(Stage::Failed);
+    // One attempt: waiting for the client would hold the memory that is wanted back.
     session.flush(conn);
     close(session, conn, How::Broken);
 }
@@ -170,6 +181,7 @@ pub fn send_timed_out(session: &Session, conn: &Rc<Connection>) {
         LogLevel::Info,
         format_args!("client timed out (110: Connection timed out) while sending to client"),
     );
+    // Frees what the kernel still holds for a client that takes nothing.
     if live.default_core(&conn.listener).is_some_and(|core| core.reset_timedout_connection) {
         conn.io.reset_when_dropped();
     }

@@ -1,4 +1,7 @@
 //! A connection's engine with what is to be sent, and who sends next.
+//!
+//! It does not know what a request is: streams belong to exchanges, and what leaves is their pieces in the order of
+//! priorities.
 
 use super::{encode, hot, life};
 use crate::connection::Connection;
@@ -36,22 +39,27 @@ pub type Value = Option<Rc<Exchange>>;
 
 /// See the module's head.
 pub struct Session {
+    /// For tasks that outlive the call in which they begin.
     this: Weak<Session>,
     pub thread: Rc<Thread>,
     pub index: u32,
     pub engine: RefCell<Engine<Value>>,
     /// Whole frames that have not left; nothing but appended to in between.
+    /// Bounded by [`H2_OUT_BYTES_MAX`]: from there on nothing is read, and streams add nothing from
+    /// [`H2_OUT_BYTES_LOW`] on.
     pub out: RefCell<Vec<u8>>,
     pub stage: Cell<Stage>,
     /// Tasks of streams.
     pub running: Cell<u32>,
     /// Tasks whose streams are gone.
+    /// They count against the client's streams: resetting a request does not end its work at once (CVE-2023-44487).
     pub orphans: Cell<u32>,
     /// The connection's input is being worked through: what is to be sent is sent at the end of that.
     pub busy: Cell<bool>,
     /// It stands in the thread's list of those that have something to send.
     pub dirty: Cell<bool>,
     /// A task waits until the socket takes more.
+    /// Only one at a time: it holds the one waker for writing.
     pub flushing: Cell<bool>,
     flush_waker: RefCell<Option<Waker>>,
     /// When the rest of a head must be there (monotonic), if one has begun.
@@ -87,6 +95,7 @@ impl Session {
 
     /// Something is to be sent: at the end of this turn of the loop.
     pub fn touch(&self) {
+        // Once per turn for all streams that have something: their frames leave in one write.
         if !self.busy.get() && !self.flushing.get() && !self.dirty.replace(true) {
             self.thread.dirty.borrow_mut().push(self.index);
         }
@@ -103,6 +112,7 @@ impl Session {
 
     /// Resets a stream, if it is still there.
     pub fn reset(&self, stream: u32, code: ErrorCode) {
+        // Out of the engine first: the exchange's end wakes a task, which may ask the engine about it.
         let value = self.engine.borrow_mut().reset(stream, code, &mut self.out.borrow_mut());
         if let Some(Some(exchange)) = value {
             self.count_orphans(1);
@@ -127,8 +137,10 @@ impl Session {
         if self.is_dead() {
             return;
         }
+        // A client that takes everything would be served alone: others have their turn after so much.
         let mut left = H2_TURN_BYTES_MAX;
         loop {
+            // Filled again after each write: priorities count late, when there is room.
             self.fill();
             let mut out = self.out.borrow_mut();
             if out.is_empty() {
@@ -153,6 +165,7 @@ impl Session {
                 return self.touch();
             }
         }
+        // A burst must not keep its memory for ever.
         if self.out.borrow().capacity() > 4 * H2_OUT_BYTES_LOW {
             self.out.take();
         }
@@ -161,6 +174,7 @@ impl Session {
 
     /// Lets the streams in turn append their next frames, as long as the buffer is short.
     fn fill(&self) {
+        // GOAWAY is the last frame of a connection that has failed.
         if matches!(self.stage.get(), Stage::Failed | Stage::Dead) {
             return;
         }
@@ -170,6 +184,7 @@ impl Session {
             let exchange = engine.value(stream).cloned().flatten();
             match exchange {
                 Some(exchange) => fill_from(&exchange, &mut engine, &mut out),
+                // The stream is not ready any more, or its task has ended in between.
                 None => engine.set_ready(stream, false),
             }
         }
@@ -177,6 +192,7 @@ impl Session {
 
     /// Starts the task that goes on when the socket takes more.
     fn wait_for_room(&self, conn: &Rc<Connection>) {
+        // One task waits for all.
         if self.flushing.replace(true) {
             return;
         }
@@ -192,6 +208,7 @@ impl Session {
                     if session.is_dead() || conn.io.poll_writable(cx).is_ready() {
                         return Poll::Ready(false);
                     }
+                    // Kept so that closing the connection ends the wait.
                     *session.flush_waker.borrow_mut() = Some(cx.waker().clone());
                     timer.as_mut().poll(cx).map(|()| true)
                 });
@@ -199,9 +216,11 @@ impl Session {
                     life::send_timed_out(&session, &conn);
                     return;
                 }
+                // Before flushing, which sets it again if there is no room.
                 session.flushing.set(false);
                 let was_paused = session.out.borrow().len() >= H2_OUT_BYTES_MAX;
                 session.flush_here(&conn);
+                // Reading stopped for want of room, and no event tells of what lies in the socket already.
                 if was_paused && !session.flushing.get() && !session.is_dead() {
                     hot::resume(&session, &conn);
                 }
@@ -241,11 +260,13 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
         return engine.set_ready(id, false);
     };
     let left = piece.len() - *at;
+    // RFC 9113 §5.2.1: never more than both windows allow; frames are small so that others get in between.
     let room = engine.room(id).min(engine.chunk(id)) as u64;
     let want = left.min(room) as usize;
     let count = match piece.in_memory() {
         Some(bytes) => {
             let bytes = &bytes[*at as usize..][..want];
+            // END_STREAM only in the frame with the last byte.
             let end = *last && want as u64 == left;
             if engine.begin_data(id, want, end, out).is_err() {
                 return;
@@ -256,6 +277,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
         None => match fill_from_file(id, piece, *at, want, *last, left, engine, out) {
             Ok(count) => count,
             Err(stuck) => {
+                // Nothing may wait here: the stream stops being ready, and its task has the pool read the file.
                 exchange.stuck.set(Some(stuck));
                 engine.set_ready(id, false);
                 return exchange.wakers.wake();
@@ -265,6 +287,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
     *at += count as u64;
     exchange.sent.set(exchange.sent.get() + count as u64);
     exchange.framing.set(exchange.framing.get() + frame::HEAD_BYTES as u64);
+    // The task makes the next piece while others send.
     if *at == piece.len() {
         *outgoing = None;
         engine.set_ready(id, false);
@@ -286,9 +309,11 @@ fn fill_from_file(
 ) -> Result<usize, Stuck> {
     let Piece::File { file, range } = piece else { return Err(Stuck::Truncated) };
     let fd = file.fd.as_ref().ok_or(Stuck::Truncated)?;
+    // The head's place is kept free: how many bytes are warm is known after the read.
     let (start, offset) = (out.len(), range.start + at);
     out.resize(start + frame::HEAD_BYTES + want, 0);
     let read = file::read_warm(fd, &mut out[start + frame::HEAD_BYTES..], offset);
+    // A short read is a short frame: what is cold is asked for by the next one.
     let count = *read.as_ref().unwrap_or(&0);
     out.truncate(start + frame::HEAD_BYTES + count);
     if count == 0 {
@@ -369,6 +394,7 @@ impl Streams for Session {
         if self.engine.borrow().has(stream) {
             return Session::reset(self, stream, ErrorCode::PROTOCOL_ERROR);
         }
+        // The answer has closed the stream: the client is told all the same that its request was malformed.
         if !self.is_dead() {
             frame::write_rst_stream(stream, ErrorCode::PROTOCOL_ERROR, &mut self.out.borrow_mut());
             self.touch();
@@ -377,6 +403,7 @@ impl Streams for Session {
 
     fn widen(&self, stream: StreamId, bytes: u32) {
         let (stream, mut engine) = (stream as u32, self.engine.borrow_mut());
+        // Only larger: a WINDOW_UPDATE can only add (RFC 9113 §6.9).
         if engine.window(stream) < bytes {
             engine.set_window(stream, bytes, &mut self.out.borrow_mut());
         }
@@ -401,6 +428,7 @@ impl Streams for Session {
     fn ended(&self, stream: StreamId, was_gone: bool) {
         let stream = stream as u32;
         if was_gone {
+            // It became an orphan when its stream went.
             self.count_orphans(-1);
         } else {
             // Nothing is left of it if all has been said.
@@ -408,6 +436,7 @@ impl Streams for Session {
                 let engine = self.engine.borrow();
                 (engine.can_send(stream), engine.can_receive(stream))
             };
+            // A task that ends without its last frame has failed.
             if can_send {
                 self.close_stream(stream, ErrorCode::INTERNAL_ERROR);
             } else if can_receive {

@@ -1,4 +1,7 @@
 //! Taking a request's body from its stream.
+//!
+//! Flow control is what bounds it: the client has a small window until a handler reads (`http2_body_preread_size`),
+//! then a large one.
 
 use super::exchange::Exchange;
 use crate::failure::body as failure;
@@ -22,8 +25,9 @@ pub struct BodyReader {
     /// All was taken.
     done: bool,
     broken: bool,
-    /// Somebody reads: the client may send more than `http2_body_preread_size` ahead.
+    /// The body is being read: the client may send more than `http2_body_preread_size` ahead.
     reading: bool,
+    /// `client_body_timeout`. It begins with a wait and ends with it, so it is between two arrivals.
     timer: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -31,6 +35,7 @@ impl BodyReader {
     /// The body of a stream's request, from its start. `limit`: most bytes, if it is of unknown length; 0: any number.
     /// `expects`: the client waits for leave to send it.
     pub fn new(exchange: &Rc<Exchange>, limit: u64, expects: bool) -> BodyReader {
+        // A body that was malformed is not done, whatever has come of it: its reader is told.
         let done = exchange.ended.get() && exchange.input.borrow().is_empty() && !exchange.malformed.get();
         BodyReader {
             exchange: exchange.clone(),
@@ -73,6 +78,7 @@ impl BodyReader {
         }
         self.begin();
         if self.exchange.poll_input(cx).is_pending() {
+            // Boxed and made only when it must wait: most bodies are there already.
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(pause)));
             ready!(timer.as_mut().poll(cx));
             self.timer = None;
@@ -93,6 +99,7 @@ impl BodyReader {
     /// What the client sends once the stream is a tunnel (RFC 8441); false when it has closed its side.
     pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
         self.begin();
+        // A tunnel has no length to be limited.
         self.limit = 0;
         ready!(self.exchange.poll_input(cx));
         Poll::Ready(self.take(out).map_err(|_| io::ErrorKind::ConnectionReset.into()))
@@ -107,12 +114,14 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Somebody reads: the client is told to go on.
+    /// The body is being read: the client is told to go on.
     fn begin(&mut self) {
+        // Once. Before it is read, a body is not worth more memory than its preread size.
         if !std::mem::replace(&mut self.reading, true) && !self.exchange.ended.get() {
             self.exchange.session().widen(self.exchange.id, H2_BODY_WINDOW_BYTES);
         }
         // RFC 9110 §10.1.1.
+        // Not if some of it has come: then the client has not waited for leave.
         if std::mem::take(&mut self.expects) && self.exchange.input.borrow().is_empty() {
             let mut block = Vec::new();
             self.exchange.session().encode_interim(100, &[], &mut block);
@@ -133,18 +142,20 @@ impl BodyReader {
             return Err(failure::gone());
         }
         let count = input.len().min(BODY_PIECE_BYTES);
+        // Before the bytes are handed out: a body that is too large must not reach a back end beyond its limit.
         if self.limit > 0 && count as u64 > self.limit.saturating_sub(self.received) {
             return Err(failure::too_large(self.received, count as u64));
         }
         out.extend_from_slice(&input[..count]);
         if count == input.len() {
-            // Whoever waits holds no buffer.
+            // A reader that waits holds no buffer.
             *input = Vec::new();
         } else {
             input.drain(..count);
         }
         drop(input);
         self.received += count as u64;
+        // What was taken is given back to the windows only now, so that bytes nobody takes hold the client up.
         self.exchange.session().consume(self.exchange.id, count as u32);
         Ok(true)
     }

@@ -1,5 +1,8 @@
 //! What a request's task and its connection share: the body that comes in, the piece that goes out, and whether the
 //! stream is still there.
+//!
+//! It must not know frames, windows and priorities: the protocol behind [`Session`] turns it into those, and reads
+//! `outgoing` whenever there is room.
 
 use super::{Reset, Session, StreamId};
 use crate::connection::Connection;
@@ -12,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Everybody who waits for something to happen to a stream.
+/// Tasks that wait for something to happen to a stream.
 #[derive(Default)]
 pub struct Wakers(RefCell<Vec<Waker>>);
 
@@ -58,19 +61,26 @@ pub struct Exchange {
     /// The configuration (by its count of reloads) that serves it.
     pub generation: u64,
     /// Received and not taken.
+    /// Bounded by the window that the client was given; taking from it gives the client new room.
     pub input: RefCell<Vec<u8>>,
     /// The client has said all.
     pub ended: Cell<bool>,
     /// What it has said is not what it has announced: the stream ends with an error, whatever is answered.
     pub malformed: Cell<bool>,
     /// The stream is no more.
+    /// The first reason stands: later ones follow from it.
     pub gone: Cell<Option<Reset>>,
+    /// One piece at a time: the next is asked for when this one has left, so a slow client holds up who makes the
+    /// body.
     pub outgoing: RefCell<Option<Outgoing>>,
+    /// The session has found it while it filled frames, where nothing may wait; the task mends it and tells the
+    /// session again.
     pub stuck: Cell<Option<Stuck>>,
     /// Bytes of body that have left, and bytes of frames around them.
     pub sent: Cell<u64>,
     pub framing: Cell<u64>,
     /// The final head has left.
+    /// No interim response may follow it (RFC 9110 §15.2).
     pub head_sent: Cell<bool>,
     /// The stream's body was ended by whoever made it.
     pub said_all: Cell<bool>,
@@ -117,6 +127,7 @@ impl Exchange {
         if self.gone.get().is_none() {
             self.gone.set(Some(why));
         }
+        // Frees the piece at once, with the file or buffer that it holds.
         self.outgoing.take();
         self.wakers.wake();
     }
@@ -147,6 +158,7 @@ impl Exchange {
     /// Begins to send a piece, which must not be empty: see [`Exchange::poll_sent`].
     pub fn put(&self, piece: Piece, last: bool) {
         *self.outgoing.borrow_mut() = Some(Outgoing { piece, at: 0, last });
+        // The session takes bytes when it comes to this stream by priority; nothing is encoded here.
         self.session().set_ready(self.id);
     }
 
@@ -158,6 +170,7 @@ impl Exchange {
 
     /// Ready when the piece has left, or cannot.
     pub fn poll_sent(&self, cx: &Context<'_>) -> Poll<Result<(), Stop>> {
+        // In this order: a stream that is gone is neither stuck nor sent, and one that is stuck still has its piece.
         if self.gone.get().is_some() {
             return Poll::Ready(Err(Stop::Gone));
         }

@@ -1,4 +1,7 @@
 //! The task of a request that has to wait.
+//!
+//! It is the same for all protocols that have streams: they differ in [`EncodeHead`] and in what is behind the
+//! exchange's session.
 
 use super::Reset;
 use super::exchange::{Exchange, Stop, Stuck};
@@ -55,6 +58,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let turn = AssertUnwindSafe(|| match &mut this.future {
+            // As in `h1/serve.rs`: the waker is left before the future is polled.
             Some(future) if !this.cut.is_wanted(cx.waker()) => future.as_mut().poll(cx),
             // What it owns (a request with its log line) goes before the stream is given back.
             _ => {
@@ -71,6 +75,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
                 }
             }
         }
+        // A task whose stream is gone counts against the client's streams until here.
         let was_gone = this.exchange.gone.get().is_some();
         this.exchange.session().ended(this.exchange.id, was_gone);
         Poll::Ready(())
@@ -88,6 +93,7 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, encode: Encode
             exchange.session().reset(exchange.id, why);
         }
     }
+    // After the response, so that the client does not wait for it.
     post_action(&mut r).await;
     r.take_back_body();
     if r.has_unread_body() && exchange.gone.get().is_none() && !exchange.malformed.get() {
@@ -104,12 +110,15 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, encode: Encode
 /// The client may go on sending what nobody wants: for a moment that is heard, so that it learns of its own mistakes,
 /// then it is told to stop (RFC 9113 §8.1).
 async fn discard(exchange: &Rc<Exchange>, r: &mut Request) {
+    // Half a second at most: the stream counts against the client's limit meanwhile.
     let time = r.core().lingering_timeout.min(Duration::from_millis(500));
     let session = exchange.session();
     let rest = async {
         loop {
             poll_fn(|cx| exchange.poll_input(cx)).await;
             let dropped = std::mem::take(&mut *exchange.input.borrow_mut()).len();
+            // The connection's window must be given back even for bytes that are dropped, or other streams would come
+            // to a halt.
             session.drop_body(exchange.id, dropped as u32);
             if exchange.ended.get() || exchange.gone.get().is_some() {
                 return;
@@ -128,6 +137,7 @@ async fn respond(exchange: &Rc<Exchange>, r: &mut Request, encode: EncodeHead) {
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);
     encode(r, &mut block);
+    // `post_action` needs the whole configuration after the response.
     if r.core().post_action.is_none() {
         r.thread.clone().reduce(r);
     }
@@ -223,16 +233,20 @@ impl<'a> Sender<'a> {
     async fn response(&mut self, r: &mut Request, head: &[u8]) -> Result<(), SendError> {
         let body = std::mem::take(&mut r.resp.body);
         let has_trailers = !r.resp.trailers.is_empty();
+        // The head ends the stream (RFC 9113 §8.1), so that a response without a body is one frame.
         if !r.sends_body() || (body.is_empty() && !has_trailers) {
             return self.head(head, true);
         }
+        // A stream's head waits for its first piece: see [`Sender::pull`].
         if !matches!(body, Body::Stream(_)) {
             self.head(head, false)?;
         }
+        // Trailers end the stream, so the last piece must not.
         let ended = match body {
             Body::Empty => false,
             Body::One(piece) => self.piece(piece, !has_trailers).await?,
             Body::Many(mut pieces) => {
+                // An empty last piece could not carry the end of the stream.
                 pieces.retain(|piece| !piece.is_empty());
                 let count = pieces.len();
                 let mut ended = false;
@@ -261,6 +275,7 @@ impl<'a> Sender<'a> {
                 return self.head(&block, true);
             }
         }
+        // An empty DATA frame ends a body whose end was not known when its last piece left.
         if ended || self.exchange.said_all.get() || self.exchange.session().end_body(self.exchange.id) {
             Ok(())
         } else {
@@ -289,6 +304,7 @@ impl<'a> Sender<'a> {
                 Some(Ok(Chunk::Flush)) => {}
                 Some(Ok(Chunk::Piece(piece))) => drop(self.piece(piece, false).await?),
             }
+            // A reset is seen between two pieces, too, when nothing is waited for.
             if self.exchange.gone.get().is_some() {
                 return Err(SendError::Gone);
             }
@@ -299,6 +315,7 @@ impl<'a> Sender<'a> {
     async fn piece(&mut self, piece: Piece, last: bool) -> Result<bool, SendError> {
         let mut at = 0;
         while at < piece.len() {
+            // A limited rate cuts pieces, as the session sends whatever it is given as fast as it can.
             let room = self.allowance().await?.min(piece.len() - at);
             let ends = at + room == piece.len();
             self.part(part_of(&piece, at, room), last && ends).await?;
@@ -312,6 +329,7 @@ impl<'a> Sender<'a> {
         loop {
             let step = poll_fn(|cx| {
                 let sent = self.exchange.poll_sent(cx);
+                // Only while the client takes nothing: reading ahead is for that time.
                 if sent.is_pending()
                     && let Some(source) = &mut *self.source.borrow_mut()
                 {
@@ -326,6 +344,7 @@ impl<'a> Sender<'a> {
                 Err(Stop::Stuck(Stuck::Truncated)) => return Err(SendError::Truncated),
                 Err(Stop::Stuck(Stuck::Cold { offset, len })) => {
                     let file = self.exchange.cold_file().ok_or(SendError::Truncated)?;
+                    // The bytes are in the kernel's memory then; the session reads them itself.
                     warm(&file, offset, len).await?;
                     self.exchange.unstick();
                 }
@@ -340,6 +359,7 @@ impl<'a> Sender<'a> {
             let before = self.exchange.sent.get();
             match timeout(self.send_timeout, work.as_mut()).await {
                 Ok(output) => return Ok(output),
+                // Something of the piece has left: the client is slow, but there.
                 Err(_) if self.exchange.sent.get() > before => {}
                 Err(_) => return Err(SendError::TimedOut),
             }
@@ -367,6 +387,7 @@ fn unread(error: &io::Error) -> SendError {
 /// Has the pool read a part of a file that is not in memory.
 async fn warm(file: &OpenFile, offset: u64, len: usize) -> Result<(), SendError> {
     let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
+    // A descriptor of its own: the read may outlast the stream, and then the number belongs to another file.
     let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| unread(&error.into()))?;
     let job = blocking::run(move || {
         let mut buf = vec![0; len];
@@ -374,6 +395,7 @@ async fn warm(file: &OpenFile, offset: u64, len: usize) -> Result<(), SendError>
     });
     match job {
         Ok(job) => job.await.map_err(|error| unread(&error)),
+        // The pool's queue is full. The session finds the bytes cold again and comes back here, after a pause.
         Err(_) => {
             sleep(Duration::from_millis(10)).await;
             Ok(())
