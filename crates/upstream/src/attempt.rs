@@ -35,12 +35,15 @@ pub(crate) enum Attempt {
     /// A peer is to be chosen, once one has a place.
     Choosing(Arc<dyn Backend>, Selection),
     /// Another thread was asked for a connection that it keeps.
+    /// The job takes milliseconds at most, so it is not given up when the client goes.
     Borrowing(Box<ChosenPeer>, Key, Job<Option<Box<Link>>>),
     /// A new connection is being made.
+    /// The place in the queue of a server's processes begins with the dialing, since that is when the kernel queues
+    /// the connection.
     Dialing(Box<ChosenPeer>, Dialing, Queued),
     /// The request is on its way, and the response's head is awaited.
     Exchanging(Box<Exchange>, Awaited),
-    /// It has ended.
+    /// It has ended. Also left in place while the next state is made, since a step takes the attempt by value.
     Over,
 }
 
@@ -70,6 +73,8 @@ pub(crate) struct Queued {
 
 impl Queued {
     fn begin<P: Protocol>(request: &UpstreamRequest<P>, key: &Key, peer: &ChosenPeer) -> Queued {
+        // Only protocols whose servers give each connection a process (`occupies`): for others an idle connection
+        // costs nothing.
         let occupancy = request.engine.protocol.occupies().then(|| Occupancy::of(&key.endpoint));
         if let (Some(occupancy), Some(pool)) = (&occupancy, peer.group.processes()) {
             occupancy.has_processes(pool.count());
@@ -116,6 +121,8 @@ impl Attempt {
         group: Arc<dyn Backend>,
     ) -> Attempt {
         let mut selection = group.selection(r);
+        // Tries are counted over all peers of the request; 0: as many as there are peers (nginx:
+        // `proxy_next_upstream_tries`).
         let tries = request.settings().next_upstream_tries;
         if tries > 0 {
             selection.limit_tries(tries.min(u64::from(u32::MAX)) as u32);
@@ -148,6 +155,7 @@ impl Attempt {
             Attempt::Dialing(peer, mut dialing, queued) => match dialing.poll(cx) {
                 Poll::Ready(Ok(link)) => send(request, r, peer, queued.join(link), cx),
                 Poll::Ready(Err(failure)) => Step::failed(Some(peer), failure),
+                // While the connection is being made nothing else looks at the client.
                 Poll::Pending if request.watches_client() && r.client.poll_gone(cx).is_ready() => {
                     Step::failed(Some(peer), client_gone(Activity::Connecting))
                 }
@@ -193,6 +201,7 @@ fn choose<P: Protocol>(
         }
         Poll::Pending => Step::Wait(Attempt::Choosing(group, selection)),
         Poll::Ready(true) => {
+            // A place has become free somewhere: all peers may be asked again, those of earlier rounds included.
             selection.restart();
             Step::On(Attempt::Choosing(group, selection))
         }
@@ -217,10 +226,13 @@ fn connect<P: Protocol>(
     cx: &mut Context<'_>,
 ) -> Step {
     let key = request.key(r, &peer);
+    // The connection of this thread that was used last: its peer most likely still has it open, and its buffers are
+    // warm.
     if let Some(link) = pool::take_if_kept(&key, &peer.keepalive) {
         dlog!(r, "get keepalive peer: using connection");
         return send(request, r, peer, link, cx);
     }
+    // Before a new connection: passing a descriptor on costs the back end nothing.
     if lend::may_have(&key, &peer.group, &peer.keepalive) {
         let job = lend::take(key.clone());
         return Step::On(Attempt::Borrowing(peer, key, Box::pin(job)));
@@ -238,6 +250,7 @@ fn dial<P: Protocol>(
 ) -> Step {
     let name = peer.state.peer();
     dlog!(r, "connect to {name}");
+    // Before the call: the kernel may queue the connection in it.
     let queued = Queued::begin(request, &key, &peer);
     match connect::dial(request.settings(), key, request.tls.as_ref(), &name) {
         Ok(Dialed::Made(link)) => send(request, r, peer, queued.join(link), cx),
@@ -254,11 +267,13 @@ fn send<P: Protocol>(
     link: Box<Link>,
     cx: &mut Context<'_>,
 ) -> Step {
+    // Asked before the link moves into the exchange.
     let patience = link.patience();
     let mut exchange = match request.exchange(r, peer, link) {
         Ok(exchange) => exchange,
         Err((peer, failure)) => return Step::failed(Some(peer), failure),
     };
+    // Written at once: most requests fit into the socket's buffer, and no event has to be waited for.
     if let Poll::Ready(Err(failure)) = exchange.poll_send(cx) {
         return Step::exchange_failed(exchange, failure);
     }
@@ -283,6 +298,7 @@ fn poll_head<P: Protocol>(
                     r.log(level, format_args!("{text} while reading response header from upstream"));
                 }
             }
+            // A codec gives neither before a head.
             Got::Data(_) | Got::Trailers(_) => {}
             Got::End => {
                 return Poll::Ready(Err(Failure::upstream(Activity::ReadingHead, Cause::Closed)));
@@ -292,9 +308,11 @@ fn poll_head<P: Protocol>(
     if let Poll::Ready(Err(failure)) = exchange.poll_send(cx) {
         return Poll::Ready(Err(failure));
     }
+    // With a body that is passed on, reading it tells of the client's end.
     if request.watches_client() && !request.is_body_streamed() && r.client.poll_gone(cx).is_ready() {
         return Poll::Ready(Err(client_gone(Activity::ReadingHead)));
     }
+    // Idle connections are closed once for this one; closing them again would not free another process.
     if awaited.patience.as_mut().is_some_and(|patience| patience.poll_over(cx)) {
         awaited.patience = None;
     }
@@ -303,6 +321,7 @@ fn poll_head<P: Protocol>(
 
 /// A final head has come.
 fn head_received(r: &mut Request, mut exchange: Box<Exchange>, head: BackendHead) -> Step {
+    // Judged before the head is told to variables and the peer counts as one that has answered.
     if head.status == 101
         && let Err(failure) = check_switch(r, &exchange, &head)
     {

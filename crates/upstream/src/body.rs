@@ -1,4 +1,7 @@
 //! An answer's body on its way from a back end to the task that pulls it.
+//!
+//! It knows no client: what pulls it may be a connection, a stream, a cache's fill or a filter. The request may be
+//! over, so messages go through a [`Witness`].
 
 use crate::exchange::{Exchange, Got};
 use crate::spool::{Next, Spool, SpoolLimits};
@@ -19,6 +22,7 @@ pub struct Rate {
     bytes_per_sec: u64,
     started_ms: u64,
     read: u64,
+    /// Kept between polls, so that being woken for other reasons does not make the pause begin anew.
     pause: Option<Sleep>,
 }
 
@@ -31,6 +35,7 @@ impl Rate {
 
     /// Bytes that may be read now.
     fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        // One second's allowance is there from the start, as with `limit_rate`.
         let secs = clock::mono_ms().saturating_sub(self.started_ms) / 1000 + 1;
         let allowed = self.bytes_per_sec.saturating_mul(secs);
         if allowed > self.read {
@@ -41,6 +46,7 @@ impl Rate {
         let pause = self.pause.get_or_insert_with(|| sleep_until(clock::mono_ms() + wait_ms));
         ready!(Pin::new(pause).poll(cx));
         self.pause = None;
+        // The pause is over in this very poll, so no timer would wake the task.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -52,11 +58,13 @@ pub struct Incoming {
     from: Option<Box<Exchange>>,
     spool: Spool,
     /// Read ahead of the client.
+    /// `proxy_buffering`: what is read ahead is bounded by the spool, in memory and on the disk.
     ahead: bool,
     /// Why it ended early, if it did.
     error: bool,
     rate: Option<Rate>,
     /// `None`: the answer is wanted even if the client has gone.
+    /// With a cache or `proxy_store` others want the answer, too.
     client: Option<ClientWatch>,
     witness: Witness,
     /// Something was given since the last flush.
@@ -92,6 +100,7 @@ impl Incoming {
     pub fn new(begin: Begin) -> Incoming {
         let mut spool = Spool::new(begin.limits);
         let mut rate = begin.rate;
+        // What came with the head was read before the rate was known.
         if let Some(rate) = &mut rate {
             rate.read += begin.first.len() as u64;
         }
@@ -124,12 +133,15 @@ impl Incoming {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(exchange) = &mut self.from else { return Poll::Ready(()) };
         // The rest of the request goes on its way meanwhile.
+        // A failure to send is the reader's to tell, but for the client's body: without it the back end waits for
+        // ever.
         if let Poll::Ready(Err(failure)) = exchange.poll_send(cx)
             && failure.activity() == Activity::ReadingRequestBody
         {
             self.fail(&failure);
             return Poll::Ready(());
         }
+        // Set anew for each read, and asked before it: bytes in the socket hold the back end back.
         exchange.read_max = match &mut self.rate {
             Some(rate) => ready!(rate.poll_allowance(cx)),
             None => usize::MAX,
@@ -148,17 +160,22 @@ impl Incoming {
                 self.witness.log(level, format_args!("{text} while reading upstream"));
             }
             Ok(Got::Trailers(fields)) => {
+                // Kept with the request's state, since the trailers are written by whoever serialises the response.
                 exchange.peer.state.trailers.replace(fields);
             }
             Ok(Got::Interim(_) | Got::Head(_)) => {}
             Ok(Got::End) => {
                 if let Some(exchange) = self.from.take() {
+                    // The client gets what was announced; the connection is closed, since what came besides is of no
+                    // known request.
                     if exchange.has_excess() {
                         let text = format_args!(
                             "upstream sent more data than specified in its response while reading upstream"
                         );
                         self.witness.log(LogLevel::Warn, text);
                     }
+                    // The connection is back in the pool before the client has the last piece: the next request may
+                    // use it.
                     exchange.complete();
                 }
             }
@@ -172,6 +189,7 @@ impl Incoming {
         failure::log(failure, |level, text| self.witness.log(level, text));
         self.error = true;
         if let Some(mut exchange) = self.from.take() {
+            // The head was good, so the peer does not count as failed.
             exchange.peer.finish(Outcome::Ok);
         }
     }
@@ -201,6 +219,8 @@ impl Incoming {
 impl BodyStream for Incoming {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
+            // Oldest first; what the back end says next is read only when nothing is left here (or ahead of a slow
+            // client).
             match self.spool.poll_next(cx) {
                 Poll::Ready(Ok(Next::Bytes(bytes))) => {
                     self.count();
@@ -229,6 +249,7 @@ impl BodyStream for Incoming {
                 self.fail(&Failure::client(Activity::SendingResponse, Cause::Closed));
                 return Poll::Ready(Some(Err(Failure::reported())));
             }
+            // Unbuffered: what has come must not wait for more.
             if !self.ahead && std::mem::take(&mut self.unflushed) {
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
@@ -247,6 +268,8 @@ impl BodyStream for Incoming {
                 Poll::Pending => false,
             };
             self.tell_of_file();
+            // Full in memory: as much as a write is worth goes to the file. With the file full, too, the back end
+            // waits.
             if self.spool.is_full() && !(is_idle && self.spool.spill()) {
                 return;
             }

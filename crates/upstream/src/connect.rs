@@ -1,4 +1,7 @@
 //! New connections to back ends.
+//!
+//! It chooses nothing: address, bind and TLS come with the [`Key`], so that a kept connection and a new one mean the
+//! same.
 
 use crate::conf::Settings;
 use crate::link::{Key, Link, Stream};
@@ -19,6 +22,7 @@ pub fn local_address(text: &[u8]) -> Option<SocketAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
     }
+    // nginx writes IPv6 addresses in brackets, with a port or without one.
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 0))
 }
@@ -26,6 +30,7 @@ pub fn local_address(text: &[u8]) -> Option<SocketAddr> {
 /// `*_bind` for a request; `None` for the kernel's choice.
 pub fn bind_of(settings: &Settings, r: &Request) -> Option<SocketAddr> {
     let text = settings.bind.as_ref()?.address.eval(r);
+    // An empty variable is "off", as in nginx.
     if text.is_empty() {
         return None;
     }
@@ -48,6 +53,7 @@ pub enum Dialed {
 /// A connection that is being made.
 pub enum Dialing {
     /// Without TLS; `None` once it was given.
+    /// No boxed future: with plain connections the wait for the handshake of TCP is one event.
     Plain(Option<(Io, Key)>, Deadline),
     /// With a handshake to follow.
     Secured(Pin<Box<dyn Future<Output = Result<Box<Link>, Failure>>>>),
@@ -94,6 +100,7 @@ fn not_begun(failed: ConnectError, peer: &str) -> Failure {
     let origin = if is_refused { Origin::Upstream } else { Origin::Local };
     let call = if call == "connect" { format!("connect() to {peer}") } else { format!("{call}()") };
     let cause = Cause::Call { call: call.into(), error };
+    // Nothing was sent, so another peer may be asked whatever the method.
     Failure::new(origin, Activity::Connecting, cause).retry_is(Retry::Safe)
 }
 
@@ -116,6 +123,7 @@ impl Dialing {
             Dialing::Plain(begun, limit) => (begun, limit),
         };
         let Some((io, _)) = begun else { return Poll::Pending };
+        // A socket becomes writable when the handshake of TCP is over, in either way: `finish` asks which.
         if io.poll_writable(cx).is_pending() {
             let late = limit.poll_over(cx).then(|| unasked(Activity::Connecting, Cause::TimedOut));
             return late.map_or(Poll::Pending, |late| Poll::Ready(Err(late)));

@@ -1,5 +1,9 @@
 //! One request on one connection: bytes out, events in. Both directions move by themselves, so that a back end may answer
 //! before it has the whole request.
+//!
+//! It owns the connection while it lasts, and gives it to the pool only at the end of [`Exchange::complete`]: dropped
+//! before, it closes it. What the bytes mean the codec knows; whether another attempt follows is no business of this
+//! file.
 
 use crate::codec::{Codec, Event, give_back};
 use crate::head::BackendHead;
@@ -21,6 +25,7 @@ use std::time::Duration;
 
 thread_local! {
     /// A queue that is empty.
+    /// Kept between exchanges of the thread: making a queue was one allocation per request.
     static QUEUE: Cell<VecDeque<Got>> = const { Cell::new(VecDeque::new()) };
 }
 
@@ -70,6 +75,7 @@ pub struct Limits {
     /// The size of a response head.
     pub head_bytes_max: usize,
     /// How much may be read at once until the head has come.
+    /// With `*_limit_rate` the rate is known with the head only, and bytes read before count against it.
     pub read_bytes_max: usize,
     /// Between two reads.
     pub read_timeout: Duration,
@@ -82,6 +88,7 @@ enum RequestSide {
     /// The head is out or about to leave, and more of the body is to come.
     Flowing,
     /// The same, but the back end takes no more of the body for now.
+    /// Time runs against the back end now (`*_send_timeout`), while it does not for a client that sends slowly.
     HeldUp,
     /// The codec knows that the body is complete; the last bytes have not left.
     Ending,
@@ -89,6 +96,7 @@ enum RequestSide {
     Sent,
     /// A write failed: nothing more leaves. The back end may have answered before it closed, so the error is told only if
     /// there is nothing to be read.
+    /// A server may refuse a body with an answer and close, so reading goes on (RFC 9112 §9.5).
     Abandoned(io::Error),
 }
 
@@ -115,6 +123,7 @@ pub struct Exchange {
     pub codec: Box<dyn Codec>,
     limits: Limits,
     /// Bytes that are to leave, from `out_at` on.
+    /// Freed as soon as the request has left: an exchange that waits for its answer holds no buffer.
     out: Vec<u8>,
     out_at: usize,
     source: Source,
@@ -124,6 +133,7 @@ pub struct Exchange {
     rest: Vec<u8>,
     queue: Queue,
     /// The most that is to be read at once, in bytes.
+    /// Set for each read by a body that is read at a limited rate.
     pub read_max: usize,
 }
 
@@ -150,7 +160,10 @@ impl Exchange {
             queue: Queue::default(),
             read_max: limits.read_bytes_max,
         };
+        // Counted when it begins, so that a connection is not used once more than `keepalive_requests` allows,
+        // whatever its end.
         this.link.requests += 1;
+        // The state of the connection (HTTP/2's tables and windows) is the codec's while the exchange lasts.
         this.codec.adopt(this.link.session.take());
         this.codec.begin(&mut this.out);
         this
@@ -169,6 +182,7 @@ impl Exchange {
         }
         loop {
             // What is at hand leaves together.
+            // One write for head and body where the body is there: a back end that gets both at once is woken once.
             let is_waiting = ready!(self.poll_gather(cx))?;
             ready!(self.poll_flush(cx))?;
             match self.request {
@@ -187,13 +201,16 @@ impl Exchange {
     /// From now on the back end is waited for.
     fn all_sent(&mut self) {
         self.link.write_limit.clear();
+        // `*_read_timeout` counts from here: what the back end needs to take the request is not part of it.
         self.link.read_limit.set(self.limits.read_timeout);
+        // The buffer goes back to the thread, where the next request is put together.
         give_back(std::mem::take(&mut self.out));
         self.out_at = 0;
     }
 
     /// The rest of the body cannot be sent now: the client has not sent it, or the back end gives no leave to.
     fn poll_held_up(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        // The client has not sent the rest: that is no fault of the back end, so its time does not run.
         if self.codec.room() > 0 {
             self.request = RequestSide::Flowing;
             self.link.write_limit.clear();
@@ -216,10 +233,12 @@ impl Exchange {
 
     /// Takes what there is of the body; true if more is to come, but not now.
     fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
+        // Bounded: a large body is not copied into memory before its first bytes have left.
         while matches!(self.request, RequestSide::Flowing | RequestSide::HeldUp)
             && self.unsent() < GATHERED_BYTES_MAX
         {
             let room = self.codec.room();
+            // Without room only the end can be told.
             let next = if room > 0 { self.source.poll(cx, room) } else { self.source.poll_end(cx) };
             match next {
                 Poll::Ready(Ok(Some([]))) if room == 0 => return Poll::Ready(Ok(true)),
@@ -235,6 +254,7 @@ impl Exchange {
     /// The body is complete.
     fn end(&mut self) {
         self.request = RequestSide::Ending;
+        // Nothing has left yet, so the codec may mark the last frame in place as the last.
         if self.out_at == 0 {
             return self.codec.end(&mut self.out);
         }
@@ -250,14 +270,18 @@ impl Exchange {
                 Ok(count) => {
                     self.out_at += count;
                     self.peer.state.note(|attempt| attempt.sent += count as u64);
+                    // Between two writes that take something, as in nginx.
                     self.link.write_limit.clear();
                 }
+                // The time begins with the first write that was not taken.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if let Poll::Ready(over) = self.poll_write_limit(cx) {
                         return Poll::Ready(over);
                     }
                     ready!(self.link.stream.poll_writable(cx));
                 }
+                // The error waits for the reader: an answer that came before the close counts more than a failed
+                // write.
                 Err(error) => {
                     self.request = RequestSide::Abandoned(error);
                     self.all_sent();
@@ -275,6 +299,7 @@ impl Exchange {
             if let Some(got) = self.queue.0.pop_front() {
                 return Poll::Ready(Ok(got));
             }
+            // Closed in its place, so that a failure is given out once and a second question gets an end.
             match std::mem::replace(&mut self.response, ResponseSide::Closed) {
                 ResponseSide::Failed(failure) => return Poll::Ready(Err(failure)),
                 ResponseSide::Complete | ResponseSide::Closed => {
@@ -283,7 +308,7 @@ impl Exchange {
                 open @ (ResponseSide::Head(_) | ResponseSide::Body) => self.response = open,
             }
             if self.poll_read(cx).is_pending() {
-                // What was read may have to be answered, or give leave to send more.
+                // What was read may have to be answered (SETTINGS, PING), or give leave to send more (WINDOW_UPDATE).
                 if (self.unsent() > 0 || matches!(self.request, RequestSide::HeldUp))
                     && let Poll::Ready(Err(failure)) = self.poll_send(cx)
                 {
@@ -313,6 +338,7 @@ impl Exchange {
 
     /// Reads once and puts what it means into the queue, or the failure.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Before reading: a head that is too long is refused by what there is of it.
         if self.head_room() == 0 {
             self.head_too_big();
             return Poll::Ready(());
@@ -324,6 +350,7 @@ impl Exchange {
                 Ok(0) => self.eof(),
                 Ok(count) => {
                     self.peer.state.note(|attempt| attempt.received += count as u64);
+                    // The first byte: the connection has its process, and others need not be closed for it.
                     self.link.wait = None;
                     self.link.read_limit.set(self.limits.read_timeout);
                     self.take(&buf[..count]);
@@ -344,6 +371,7 @@ impl Exchange {
             }
             match self.link.stream.try_read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // The peer has closed after a failed write, and nothing is left to be read.
                     if self.link.stream.is_closed()
                         && let Some(failure) = self.write_failure()
                     {
@@ -368,7 +396,8 @@ impl Exchange {
                 let failure = Failure::upstream(Activity::SendingRequest, cause);
                 let mut sent = 0;
                 self.peer.state.note(|attempt| sent = attempt.sent);
-                // As in nginx, a server that has got no byte has not looked at the request.
+                // As in nginx, a server that has got no byte has not looked at the request, so it may be sent to
+                // another one whatever its method.
                 Some(if sent == 0 { failure.retry_is(Retry::Safe) } else { failure })
             }
             other => {
@@ -379,6 +408,7 @@ impl Exchange {
     }
 
     fn eof(&mut self) {
+        // Only the codec knows whether an end without a length is one (RFC 9112 §6.3).
         self.response = match self.codec.eof() {
             Ok(Event::End) => {
                 self.queue.push(Got::End);
@@ -400,6 +430,8 @@ impl Exchange {
     /// Gives what was read to the codec; before there is a head, no more at a time than one may be long.
     fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !matches!(self.response, ResponseSide::Failed(_)) {
+            // A head is parsed by parts, so that its length is bounded before there is one, even if a read brings
+            // much more.
             let (part, behind) = bytes.split_at(bytes.len().min(self.head_room()));
             if part.is_empty() {
                 return self.head_too_big();
@@ -427,6 +459,7 @@ impl Exchange {
         let mut rest = std::mem::take(&mut self.rest);
         rest.extend_from_slice(bytes);
         let used = self.feed(&rest);
+        // What a codec leaves is a part of a head or frame, so moving the rest costs little.
         rest.drain(..used);
         self.rest = rest;
     }
@@ -434,6 +467,8 @@ impl Exchange {
     /// Has the codec read; gives how much it has used.
     fn feed(&mut self, input: &[u8]) -> usize {
         let mut at = 0;
+        // Nothing behind the end is given to the codec: it is told of by `has_excess`, and the connection is not used
+        // again.
         while matches!(self.response, ResponseSide::Head(_) | ResponseSide::Body) {
             let step = match self.codec.read(&input[at..], &mut self.out) {
                 Ok(step) => step,
@@ -450,6 +485,7 @@ impl Exchange {
                 Event::Head(head) => {
                     self.response = ResponseSide::Body;
                     self.queue.push(Got::Head(head));
+                    // What follows is not HTTP: it belongs to the tunnel.
                     if self.codec.is_tunnel() {
                         break;
                     }
@@ -469,6 +505,7 @@ impl Exchange {
     fn interim(&mut self, head: BackendHead) {
         let ResponseSide::Head(count) = &mut self.response else { return };
         *count += 1;
+        // RFC 9110 §15.2 names no limit; without one a back end could hold the request for ever.
         if *count > INTERIM_RESPONSES_MAX {
             let cause = Cause::Protocol("upstream sent too many interim responses".into());
             self.response = ResponseSide::Failed(self.failure(cause));
@@ -482,6 +519,7 @@ impl Exchange {
             return;
         }
         self.peer.state.note(|attempt| attempt.length += bytes.len() as u64);
+        // Pieces of one read become one, since the client gets each in a write of its own.
         match self.queue.0.back_mut() {
             Some(Got::Data(have)) => have.extend_from_slice(bytes),
             _ => self.queue.push(Got::Data(bytes.to_vec())),
@@ -502,8 +540,12 @@ impl Exchange {
     pub fn complete(mut self: Box<Self>) {
         self.peer.finish(Outcome::Ok);
         let last = &self.out[self.out_at..];
+        // What the protocol makes us say last (a WINDOW_UPDATE, an ACK) must not be lost, or the next exchange would
+        // begin behind it.
         let has_left = last.is_empty() || self.link.stream.try_write(last).ok() == Some(last.len());
         let is_whole = matches!((&self.request, &self.response), (RequestSide::Sent, ResponseSide::Complete));
+        // All of it: a request that was not sent to its end, or bytes that nobody asked for, would become part of the
+        // next exchange. The latter is how a back end could answer another client's request in advance.
         if is_whole && has_left && self.rest.is_empty() && self.codec.persists() {
             self.link.session = self.codec.release();
             pool::put(self.link, &self.peer.group, &self.peer.keepalive);

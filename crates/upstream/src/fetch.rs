@@ -1,6 +1,8 @@
 //! One request to back ends: peers are asked until one gives its response, or no other is to be asked.
 //!
 //! [`Fetch`] polls one [`Attempt`] after the other; what follows from an attempt is decided in [`retry`].
+//!
+//! It is the one place where attempts follow each other; neither the driver nor the cache asks a peer by itself.
 
 use crate::answer;
 use crate::attempt::{Attempt, Ended, Step};
@@ -57,6 +59,8 @@ impl<P: Protocol> Fetch<P> {
     /// Goes on until there is a response, or the reason why there is none, which was logged then.
     pub fn poll(&mut self, r: &mut Request, cx: &mut Context<'_>) -> Poll<Result<Fetched, Failure>> {
         loop {
+            // Taken out, since a step consumes it. A future that is dropped here has its lease and connection dropped
+            // with it.
             let attempt = std::mem::replace(&mut self.attempt, Attempt::Over);
             let ended = match attempt.step(&mut self.request, r, cx) {
                 Step::On(next) => {
@@ -102,16 +106,19 @@ impl<P: Protocol> UpstreamRequest<P> {
         match ended {
             Ended::Answered(mut exchange, head) => {
                 let head = Arc::new(head);
+                // Before the decision: `$upstream_http_…` and messages of this attempt show its own head.
                 self.state.set_head(head.clone());
                 if let Some((group, selection)) = self.next_for_status(r, &mut exchange, head.status) {
                     return Verdict::Again(Attempt::Choosing(group, selection));
                 }
+                // Only for the answer that is passed on: sticky sessions learn from it.
                 if let Some(lease) = exchange.peer.lease() {
                     exchange.peer.group.answered(r, lease, &head);
                 }
                 Verdict::Done(Ok(answer::of(self, r, exchange, head)))
             }
             Ended::Failed { peer, is_reused, failure } => {
+                // Each attempt is logged, also if the next one succeeds, as in nginx.
                 failure::report(&failure, r);
                 match peer.and_then(|peer| self.next_for_failure(r, peer, is_reused, &failure)) {
                     Some((group, selection)) => Verdict::Again(Attempt::Choosing(group, selection)),
@@ -129,6 +136,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         is_reused: bool,
         failure: &Failure,
     ) -> Option<(Arc<dyn Backend>, Selection)> {
+        // What the client or the configuration has done wrong no other peer would mend.
         let condition = retry::condition(failure).filter(|_| failure.retry() != Retry::Never)?;
         self.state.note(|attempt| attempt.status = failure::status(failure));
         let EndedPeer { mut selection, is_disabled } = peer.finish(Outcome::Failed)?;
@@ -144,6 +152,8 @@ impl<P: Protocol> UpstreamRequest<P> {
                     selection.add_try();
                 }
             }
+            // A kept connection may be closed by the peer at any time (RFC 9112 §9.3.1): trying a new one is not
+            // another peer's attempt. nginx does the same (`u->peer.cached`).
             None if is_reused && condition == next::ERROR => selection.add_try(),
             None => {}
         }
@@ -156,6 +166,8 @@ impl<P: Protocol> UpstreamRequest<P> {
     }
 
     /// The same after a response, if its status sends the request to another peer.
+    /// The response is thrown away with its exchange, and the connection with it: reading its body would cost more
+    /// than a new one.
     fn next_for_status(
         &self,
         r: &Request,
@@ -169,6 +181,8 @@ impl<P: Protocol> UpstreamRequest<P> {
         if !self.may_retry(r, selection, tries, condition, Retry::IfIdempotent) {
             return None;
         }
+        // Its place is given back before the next is taken, so that a group with `max_conns` does not wait for
+        // itself.
         let ended = exchange.peer.finish(retry::outcome_of_status(status))?;
         if ended.is_disabled {
             rlog!(
@@ -199,6 +213,7 @@ impl<P: Protocol> UpstreamRequest<P> {
             tries,
             elapsed_ms: now_ms.saturating_sub(self.started_ms),
         };
+        // The budget is asked last, since asking takes from it.
         retry::is_allowed(self.settings(), &case) && selection.group().may_retry(now_ms)
     }
 }

@@ -1,4 +1,7 @@
 //! A back end's response head, as it was sent.
+//!
+//! It decides nothing: what is hidden, passed on or obeyed is in [`respond`](crate::respond). Values are parts of one
+//! shared buffer, so that a response's fields cost no copies.
 
 use brisk_http::framing::connection_tokens;
 use brisk_http::head::{Header, HeaderId, Span, Version};
@@ -18,6 +21,7 @@ pub struct BackendHead {
     /// Code and reason phrase: `200 OK`; empty if the protocol has none.
     status_text: Span,
     fields: Vec<Header>,
+    /// A bit for each known name, so that looking for what is not there costs nothing.
     present: u64,
 }
 
@@ -36,6 +40,7 @@ pub struct Field<'a> {
 impl Field<'_> {
     /// Its name and value without a copy; `head` is the one that it is of.
     pub fn texts(&self, head: &Arc<BackendHead>) -> (Text, Text) {
+        // A name in its usual spelling is a static text.
         let usual = self.id.name();
         let is_usual = usual.as_bytes() == self.name;
         let name = if is_usual { usual.into() } else { head.text(self.at.name).into() };
@@ -65,6 +70,7 @@ impl BackendHead {
         BackendHead {
             status: head.status,
             version: head.version,
+            // The bytes of the head only: the buffer may hold much of the body.
             buf: bytes[..head.len].to_vec(),
             status_text: head.status_text,
             fields: head.headers,

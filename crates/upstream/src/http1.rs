@@ -1,4 +1,7 @@
 //! HTTP/1.0 and 1.1 to a back end (RFC 9112).
+//!
+//! The engine (`brisk_http::h1::Client`) parses; here is what a proxy makes of it: which connections persist, and
+//! what counts as too much.
 
 use crate::codec::{Codec, Event, Step};
 use crate::head::BackendHead;
@@ -32,18 +35,22 @@ pub struct Http1 {
     persists: bool,
     length: Option<u64>,
     /// More came than belongs to the answer.
+    /// It is told by one warning, and then by the end; what it was is not passed on (RFC 9112 §6.3).
     excess: bool,
 }
 
 impl Http1 {
     /// `head` is the request's, complete.
     pub fn new(head: Vec<u8>, shape: Shape) -> Http1 {
+        // Strict: a head in doubt is an error, since a lenient reading may differ from what a cache or client makes
+        // of it (response splitting).
         let mut client = Client::new(Rules::Strict, shape.kind);
         client.reserve_fields(FIELDS);
         Http1 { head, shape, client, persists: false, length: None, excess: false }
     }
 
     fn interim(&mut self, input: &[u8]) -> Result<Event, Failure> {
+        // RFC 9110 §15.2: interim responses do not exist in HTTP/1.0.
         if self.client.head().version < Version::Http11 {
             return Err(Failure::protocol("upstream sent HTTP/1.0 response with early hints"));
         }
@@ -85,6 +92,7 @@ impl Codec for Http1 {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.client.begin(self.shape.kind);
         (self.persists, self.length, self.excess) = (false, None, false);
+        // The buffer itself goes on its way, without a copy.
         if out.is_empty() {
             *out = std::mem::take(&mut self.head);
         } else {
@@ -96,6 +104,7 @@ impl Codec for Http1 {
         if !self.shape.chunked {
             out.extend_from_slice(piece);
         } else if !piece.is_empty() {
+            // An empty chunk would be the last one (RFC 9112 §7.1).
             write_chunk_head(piece.len() as u64, out);
             out.extend_from_slice(piece);
             out.extend_from_slice(CHUNK_END);
@@ -127,6 +136,7 @@ impl Codec for Http1 {
             h1::Event::Trailers => self.trailers(),
             h1::Event::End if used == input.len() => Event::End,
             h1::Event::End => {
+                // The excess is used up, so that it is not taken for the next answer, and the connection is not kept.
                 (self.persists, self.excess, used) = (false, true, input.len());
                 let text = b"upstream sent more data than specified in \"Content-Length\" header";
                 Event::Log(LogLevel::Warn, text.to_vec())

@@ -34,6 +34,7 @@ impl Lender {
     /// This thread, from now on known to the others.
     pub fn register() -> Arc<Lender> {
         let this = Arc::new(Lender { mailbox: Loop::current().mailbox().clone(), idle: AtomicUsize::new(0) });
+        // A panic while it is held leaves a whole list.
         let mut all = LENDERS.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|have| have.strong_count() > 0);
         all.push(Arc::downgrade(&this));
@@ -42,6 +43,7 @@ impl Lender {
 }
 
 /// What passes from thread to thread.
+/// A descriptor can be passed on, sockets registered with a loop cannot: the other thread registers it anew.
 struct Passed {
     fd: OwnedFd,
     requests: u64,
@@ -59,12 +61,14 @@ enum Reply {
 
 /// Whether it is worth asking: some thread has a connection to the group that can be passed on.
 pub(crate) fn may_have(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepalive) -> bool {
+    // A hint: the numbers are read without locks, and the other thread looks for itself.
     let stays = key.tls != 0 || key.dialect == crate::http2::DIALECT;
     keepalive.idle_max > 0 && !stays && group.idle().load(Ordering::Relaxed) > 0 && others().next().is_some()
 }
 
 /// Takes a connection of another thread, if one has any that fits.
 pub(crate) async fn take(key: Key) -> Option<Box<Link>> {
+    // Bounded, since each costs a wake-up of another thread.
     for lender in others().take(LENT_ASKED_MAX).collect::<Vec<_>>() {
         if let Some(passed) = ask(&lender, &key).await {
             let io = match key.endpoint {
@@ -73,6 +77,7 @@ pub(crate) async fn take(key: Key) -> Option<Box<Link>> {
             };
             let Ok(io) = io else { continue };
             let mut link = Box::new(Link::new(Stream::from(io), key.clone()));
+            // Age and requests go with it, or lending would make it younger.
             (link.requests, link.started_ms) = (passed.requests, passed.started_ms);
             (link.occupancy, link.is_reused) = (passed.occupancy, true);
             return Some(link);
@@ -97,7 +102,7 @@ async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {
     let asked = Arc::new(Mutex::new(Reply::Waiting(Waker::noop().clone())));
     let (to, key) = (asked.clone(), key.clone());
     lender.mailbox.call(move || {
-        // Who asked may be gone: then nothing is taken away here.
+        // The asking request may be gone: then nothing is taken away here.
         let passed = if Arc::strong_count(&to) > 1 { pass(&key) } else { None };
         let answer = passed.map_or(Reply::Nothing, Reply::Passed);
         let before = std::mem::replace(&mut *to.lock().unwrap_or_else(PoisonError::into_inner), answer);
@@ -106,6 +111,7 @@ async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {
         }
     });
     let answered = poll_fn(move |cx| {
+        // Held for a moment only, and never while anything is awaited.
         let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *asked, Reply::Nothing) {
             Reply::Passed(passed) => Poll::Ready(Some(passed)),
@@ -116,12 +122,15 @@ async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {
             }
         }
     });
+    // What is passed on after that is closed with the answer that is not taken.
     timeout(PATIENCE, answered).await.ok().flatten()
 }
 
 /// On the thread that was asked.
 fn pass(key: &Key) -> Option<Passed> {
+    // Only this thread's pool is touched, on this thread.
     let link = pool::take(key)?;
+    // The link is dropped, which takes it out of this thread's loop; the descriptor is a copy.
     let fd = link.stream.hand_over().ok()?;
     Some(Passed { fd, requests: link.requests, started_ms: link.started_ms, occupancy: link.occupancy })
 }

@@ -16,6 +16,7 @@ pub(crate) enum Payload {
     Own(Rc<[u8]>),
     Content(Rc<Content>),
     /// Once only; with what has come of it.
+    /// A later attempt would get the rest without its beginning, so there is none: `is_spent`.
     Client(Option<BodySource>, Vec<u8>),
 }
 
@@ -27,6 +28,7 @@ impl Payload {
             Payload::Own(bytes) => Source::own(bytes),
             Payload::Content(content) => Source::of(content.clone()),
             Payload::Client(body, first) => {
+                // Taken: from here on `is_spent` says so.
                 body.take().map_or(Source::None, |body| Source::client(body, std::mem::take(first)))
             }
         }
@@ -59,6 +61,7 @@ impl Payload {
     pub fn can_stream<P: Protocol>(engine: &Engine<P>, r: &Request) -> bool {
         let settings = engine.protocol.settings();
         let is_known = r.body_len().is_some() || r.head.framing == brisk_http::framing::BodyFraming::None;
+        // A body that the protocol makes replaces the client's, which is read and dropped.
         !engine.protocol.has_own_body()
             && settings.pass_request_body
             && !settings.request_buffering
@@ -71,7 +74,9 @@ impl Payload {
         if Self::can_stream(engine, r) && r.body.content().is_none() && !r.has_no_body() {
             let mut first = Vec::new();
             match r.read_body_now(&mut first) {
+                // A body that has come already is like one that was read before: it can be sent to another peer, too.
                 Ok(true) => {}
+                // More is to come: what is here goes with the first attempt.
                 Ok(false) => return Ok(Payload::Client(None, first)),
                 Err(error) => return Err(reported(r, error)),
             }

@@ -1,5 +1,8 @@
 //! Idle connections to back ends. Each thread keeps its own; how many there are is counted over all threads. Who has none
 //! takes another thread's ([`lend`](crate::lend)).
+//!
+//! A connection here belongs to no request: it has no lease at its peer, and no codec. What is not known to be clean is
+//! closed.
 
 use crate::backend::{Backend, Keepalive};
 use crate::lend::Lender;
@@ -17,13 +20,16 @@ use std::task::{Context, Poll, Waker};
 struct Idle {
     /// Taken by whoever uses it next.
     link: Option<Box<Link>>,
+    /// Counted by its `idle` over all threads: `keepalive` is a number for the process.
     group: Arc<dyn Backend>,
     until_ms: u64,
+    /// Where connections occupy processes: ends when another connection waits for one.
     stay: Option<Stay>,
 }
 
 impl Idle {
     fn has_ended(&self) -> bool {
+        // An alarm that is missing is one that cannot ring: the end would go unnoticed.
         let alarm = self.link.as_ref().and_then(|link| link.alarm.as_ref());
         alarm.is_none_or(|alarm| alarm.rung.load(Ordering::Relaxed))
             || self.stay.as_ref().is_some_and(Stay::is_over)
@@ -38,6 +44,7 @@ impl Idle {
             return false;
         }
         let Some(alarm) = &link.alarm else { return false };
+        // Before looking: what comes afterwards rings again.
         alarm.rung.store(false, Ordering::Relaxed);
         let waker = Waker::from(alarm.clone());
         link.stream.poll_readable(&mut Context::from_waker(&waker)).is_pending()
@@ -46,6 +53,7 @@ impl Idle {
 
 impl Drop for Idle {
     fn drop(&mut self) {
+        // With the value, whatever takes it out: taken, closed for its age, or with the thread.
         self.group.idle().fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -53,6 +61,7 @@ impl Drop for Idle {
 #[derive(Default)]
 struct Pool {
     /// The last one was used last.
+    /// A stack: the connections that are rarely needed grow old and are closed.
     idle: RefCell<Vec<Idle>>,
     keeper: RefCell<Option<Waker>>,
     /// When the keeper wakes by itself.
@@ -76,7 +85,9 @@ pub(crate) fn take(key: &Key) -> Option<Box<Link>> {
             let at = idle.iter().rposition(fits)?;
             let mut found = idle.remove(at);
             pool.tell(idle.len());
+            // Not borrowed while a link is dropped, whose destructor may lead here.
             drop(idle);
+            // A peer may have closed it, or said something unasked, since the keeper last looked.
             if let Some(mut link) = found.link.take()
                 && link.is_quiet()
             {
@@ -102,20 +113,24 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
     if keepalive.idle_max == 0
         || link.requests >= keepalive.requests_max
         || now.saturating_sub(link.started_ms) > keepalive.time_ms
+        // Connections of an earlier configuration are not kept: its TLS settings and groups may be other ones.
         || Thread::current()
             .is_none_or(|thread| thread.is_draining() || thread.generation() != link.generation)
         || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free(now))
+        // Bytes that came behind the answer would be taken for the answer of the next request.
         || !link.is_quiet()
     {
         return;
     }
     POOL.with(|pool| {
+        // Counted first, so that two threads cannot both find room for the last one.
         if group.idle().fetch_add(1, Ordering::Relaxed) >= keepalive.idle_max {
             // The oldest of ours makes room; if there is none, others keep theirs.
             let mut idle = pool.idle.borrow_mut();
             let oldest = idle.iter().position(|have| have.group.id() == group.id());
             let removed = oldest.map(|at| idle.remove(at));
             drop(idle);
+            // Taken back: nothing of ours was replaced.
             if removed.is_none() {
                 group.idle().fetch_sub(1, Ordering::Relaxed);
                 return;
@@ -124,13 +139,15 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
         let until_ms = now + keepalive.timeout_ms;
         let keeper = pool.keeper(until_ms);
         let stay = link.occupancy.as_ref().map(|occupancy| Stay::begin(occupancy, &keeper));
+        // Made once per connection and used again: an idle turn costs no allocation.
         let alarm =
             link.alarm.get_or_insert_with(|| Arc::new(Alarm { rung: AtomicBool::new(false), keeper }));
         alarm.rung.store(false, Ordering::Relaxed);
         let waker = Waker::from(alarm.clone());
+        // Registers the alarm; what it finds is looked at by the next `take`.
         let _ = link.stream.poll_readable(&mut Context::from_waker(&waker));
         let idle = Idle { link: Some(link), group: group.clone(), until_ms, stay };
-        // Somebody may have begun to wait meanwhile, and seen no idle connection.
+        // Another connection may have begun to wait meanwhile, and have seen no idle one.
         if idle.stay.as_ref().is_none_or(|stay| stay.may_stay(now)) {
             let mut all = pool.idle.borrow_mut();
             all.push(idle);
@@ -147,6 +164,7 @@ impl Pool {
 
     /// The task that closes what has ended or has been idle for too long; it is told of a new end.
     fn keeper(&self, until_ms: u64) -> Waker {
+        // Begun with the first connection that is kept, and never ended: it is one task per thread.
         if self.keeper.borrow().is_none() {
             brisk_net::spawn(keep());
         }
@@ -184,6 +202,7 @@ async fn keep() {
     poll_fn(move |cx| {
         POOL.with(|pool| {
             *pool.keeper.borrow_mut() = Some(cx.waker().clone());
+            // Woken by each reload, so that connections of the old configuration do not stay until they age.
             if let Some(thread) = Thread::current()
                 && pool.generation.replace(Some(thread.generation())) != Some(thread.generation())
             {
@@ -201,6 +220,7 @@ async fn keep() {
             if let Some((_, sleep)) = &mut sleep
                 && Pin::new(sleep).poll(cx).is_ready()
             {
+                // The time has come within this poll: swept again at once.
                 cx.waker().wake_by_ref();
             }
             Poll::Pending

@@ -1,4 +1,6 @@
 //! What is asked of back ends, for all attempts of one request: its protocol, its body, and what a connection for it is like.
+//!
+//! It is the same for all attempts: what differs between them (peer, connection, codec) is made from it for each.
 
 use crate::conf::{Settings, Store};
 use crate::connect;
@@ -56,6 +58,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         ask: Ask,
         mut payload: Payload,
     ) -> Result<(UpstreamRequest<P>, Peers), Failure> {
+        // Before the body is lent out: afterwards its length is not told.
         let shape = payload.shape(r);
         if let Payload::Client(body, _) = &mut payload {
             *body = Some(r.lend_body());
@@ -84,6 +87,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         let elapsed = peer.elapsed_ms();
         self.state.note(|attempt| attempt.connect_ms = Some(elapsed));
         dlog!(r, "http upstream send request");
+        // Made anew for each attempt: a codec is used up by its exchange.
         let codec = match self.engine.protocol.codec(r, &self.way, &self.ask, self.shape) {
             // A value in it could not be found out.
             Ok(_) if r.state.shared.vars.have_failed() => return Err((peer, Failure::decided(500))),
@@ -100,6 +104,7 @@ impl<P: Protocol> UpstreamRequest<P> {
             send_timeout: settings.send_timeout,
         };
         let exchange = Exchange::new(peer, link, codec, self.payload.source(), limits);
+        // Charged to the client's connection: many large requests of one client are one sum.
         r.client.also_holds(exchange.unsent());
         Ok(Box::new(exchange))
     }
@@ -113,6 +118,7 @@ impl<P: Protocol> UpstreamRequest<P> {
             endpoint: endpoint.unwrap_or_else(|| Endpoint::Unix(PathBuf::new())),
             location: if peer.keepalive.local { self.engine.id } else { 0 },
             bind: connect::bind_of(self.settings(), r),
+            // A connection that was verified for one name is not used for another.
             tls: self.tls.as_ref().map_or(0, |tls| tls.id),
             dialect: self.engine.protocol.dialect(),
         }
@@ -120,6 +126,7 @@ impl<P: Protocol> UpstreamRequest<P> {
 
     /// Whether the request ends when the client goes: nobody else wants its response.
     pub fn watches_client(&self) -> bool {
+        // A cache, or a file, gets the answer to its end even if this client has gone.
         !self.ask.cacheable
             && !self.settings().ignore_client_abort
             && matches!(self.settings().store, Store::Off)
@@ -136,10 +143,12 @@ impl<P: Protocol> UpstreamRequest<P> {
             return;
         }
         *bytes += head.len() as u64;
+        // The sum is bounded as a head is.
         if *bytes > self.settings().buffer_size {
             rlog!(r, Info, "upstream sent too big early hints while reading response header from upstream");
             return;
         }
+        // Fields about the connection to the back end say nothing of the client's (RFC 9110 §7.6.1).
         let passes = |name: &[u8]| {
             !self.settings().hides(name)
                 && !is_hop_by_hop(HeaderId::from_name(name))

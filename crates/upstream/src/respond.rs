@@ -1,4 +1,6 @@
 //! A back end's head becomes the response's: what is hidden, renamed, rewritten and obeyed.
+//!
+//! It is used for live answers and for cached ones alike, so it must not know where a head has come from.
 
 use crate::conf::Settings;
 use crate::head::{BackendHead, Field, is_hop_by_hop};
@@ -23,6 +25,7 @@ use std::sync::Arc;
 pub(crate) fn conclude<P: Protocol>(protocol: &P, r: &mut Request, result: Result<Fetched, Failure>) -> Flow {
     match result {
         Ok(fetched) => {
+            // Before the head is interpreted: `*_store` has the body as the back end has sent it.
             let stored = store::wrap(protocol.settings(), r, fetched);
             r.resp.tunnel = stored.tunnel;
             r.resp.is_judged = true;
@@ -54,10 +57,12 @@ pub(crate) fn respond<P: Protocol>(
     body: Body,
 ) -> Flow {
     let settings = protocol.settings();
+    // First: an error page replaces all of the answer, its fields included.
     if let Some(flow) = intercept(settings, r, head) {
         return flow;
     }
     obey(settings, r, head);
+    // The body is dropped unread; the location that is named makes another one.
     if let Some(to) =
         head.get(HeaderId::XAccelRedirect).filter(|_| !settings.ignores(ignored::X_ACCEL_REDIRECT))
     {
@@ -74,6 +79,7 @@ pub(crate) fn respond<P: Protocol>(
             copy(protocol, r, head, field);
         }
     }
+    // With `*_pass_header` these fields are the back end's word: where it sends none, none of ours takes its place.
     if protocol.is_proxy() {
         if !head.has(HeaderId::Server) && !settings.hides_field(HeaderId::Server, b"Server") {
             r.resp.server = Some(Text::default());
@@ -95,6 +101,7 @@ pub(crate) fn respond<P: Protocol>(
     if text.len() > 4 && text != b"200 OK" {
         r.resp.reason = Some(text[4..].to_vec().into());
     }
+    // A 304 may have the length that a 200 would have (RFC 9110 §8.6).
     if !status::is_bodiless(head.status) || head.status == 304 {
         r.resp.content_length = length;
     }
@@ -119,7 +126,7 @@ fn may_have_trailers(r: &Request, body: &Body) -> bool {
     matches!(body, Body::Stream(_)) || r.state.own.get::<State>().is_some_and(has_come)
 }
 
-/// Fields that can be there once; what comes later is ignored.
+/// Fields that can be there once; what comes later is ignored, as by nginx.
 const SINGLE: u64 = HeaderId::Status.bit()
     | HeaderId::ContentType.bit()
     | HeaderId::Date.bit()
@@ -157,9 +164,11 @@ fn intercept(settings: &Settings, r: &mut Request, head: &BackendHead) -> Option
     if status < 300 || !settings.intercept_errors {
         return None;
     }
+    // As in nginx, only where there is a page for the status.
     if !r.core().error_pages.iter().any(|page| page.codes.contains(&status)) {
         return None;
     }
+    // The challenge belongs to the status: without it a client cannot log in.
     if status == 401 {
         for challenge in head.all(HeaderId::WwwAuthenticate) {
             r.resp.add("WWW-Authenticate", challenge.to_vec());
@@ -184,6 +193,7 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>,
     r.resp.tunnel = false;
     r.resp.is_judged = false;
     for field in head.fields() {
+        // nginx's list: what the application says of the file that another location serves.
         let kept = matches!(
             field.id,
             HeaderId::ContentType
@@ -199,10 +209,12 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>,
     if to.starts_with(b"@") {
         return Flow::Named(to.to_vec());
     }
+    // `..` must not lead out of the location's tree (nginx: ngx_http_parse_unsafe_uri).
     let Ok(safe) = unsafe_uri(to) else {
         rlog!(r, Error, "unsafe URI \"{}\" was detected", String::from_utf8_lossy(to));
         return Flow::Status(404);
     };
+    // The body was for the application.
     if r.route.method != Method::Head {
         r.route.method = Method::Get;
     }
@@ -217,6 +229,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         // What an upgrade is to is for whoever asked for it.
         id if id != HeaderId::Upgrade && head.is_for_next_hop(field.name) => {}
         id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
+        // HTTP/2 has no upgrade (RFC 9113 §8.6).
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
         HeaderId::Upgrade => {}
         // The key was ours (RFC 8441 §5).
@@ -265,6 +278,7 @@ fn head_may_upgrade(r: &Request) -> bool {
 
 /// `5; url=http://…`
 fn refresh<P: Protocol>(protocol: &P, r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+    // Only the URL is rewritten, the seconds stay.
     let at = value.windows(4).position(|part| part.eq_ignore_ascii_case(b"url="))? + 4;
     let url = protocol.rewrite_location(r, &value[at..])?;
     Some([&value[..at], &url].concat())
@@ -282,6 +296,7 @@ impl Trailers for Passed {
         let Some(state) = r.state.own.get::<State>() else { return };
         let mut sent = r.resp.sent_trailers.borrow_mut();
         let head = state.head();
+        // Trailers are judged as fields of the head are: what was hidden there must not come behind the body.
         let passes = |name: &[u8]| {
             !self.hidden.hides(name)
                 && !is_hop_by_hop(HeaderId::from_name(name))

@@ -19,6 +19,7 @@ pub(crate) struct Case {
     /// Attempts that are left.
     pub tries: u32,
     /// Milliseconds since the first attempt began.
+    /// `*_next_upstream_timeout` is for beginning another attempt, not for ending one.
     pub elapsed_ms: u64,
 }
 
@@ -26,9 +27,11 @@ pub(crate) struct Case {
 pub(crate) fn is_allowed(settings: &Settings, case: &Case) -> bool {
     let may_have_acted = match case.retry {
         Retry::Never => return false,
+        // Nothing has acted on the request: methods do not matter.
         Retry::Safe => false,
         Retry::IfIdempotent => true,
     };
+    // nginx's rule: a method that is not idempotent needs `non_idempotent` besides the condition itself.
     let mut wanted = case.condition;
     if may_have_acted && !case.is_idempotent {
         wanted |= next::NON_IDEMPOTENT;
@@ -36,6 +39,7 @@ pub(crate) fn is_allowed(settings: &Settings, case: &Case) -> bool {
     let timeout_ms = settings.next_upstream_timeout.as_millis() as u64;
     case.tries > 0
         && settings.next_upstream & wanted == wanted
+        // A body that went straight from the client is gone with the connection that it was written to.
         && !case.is_body_spent
         && (timeout_ms == 0 || case.elapsed_ms < timeout_ms)
 }
@@ -52,7 +56,7 @@ pub fn condition(failure: &Failure) -> Option<u32> {
     match (failure.origin(), failure.cause()) {
         (Origin::Upstream, Cause::TimedOut) => Some(next::TIMEOUT),
         (Origin::Upstream, Cause::UnaskedUpgrade) => Some(next::INVALID_HEADER),
-        // A peer that has not looked at the request has said so in its protocol's words.
+        // A peer that has not looked at the request has said so in its protocol's words: nothing was invalid.
         (Origin::Upstream, Cause::Protocol(_)) if failure.retry() != Retry::Safe => {
             Some(next::INVALID_HEADER)
         }

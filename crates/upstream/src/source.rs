@@ -1,4 +1,7 @@
 //! A request's body on its way to a back end.
+//!
+//! What is read of the client as it comes can be given once; everything else as often as there are attempts. It knows
+//! no protocol: pieces are framed by the codec.
 
 use brisk_net::Failure;
 use brisk_server::body::{BodySource, Content};
@@ -116,6 +119,7 @@ impl Source {
         };
         let from = *at;
         *at += room.min(bytes.len() - from);
+        // Empty at the end, which is `None`: an empty piece would be framed as one.
         (*at > from).then(|| &bytes[from..*at])
     }
 
@@ -123,6 +127,7 @@ impl Source {
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, Failure>> {
         match self {
             Source::Client { body, piece, is_over } => {
+                // One byte at hand tells that the end has not come.
                 ready!(fill(body, piece, is_over, 1, cx))?;
             }
             _ if self.is_done() => return Poll::Ready(Ok(None)),
@@ -133,6 +138,7 @@ impl Source {
 
     /// The next bytes, at most `room` (which is not 0); `None` at the end.
     pub fn poll(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<Option<&[u8]>, Failure>> {
+        // At most one piece at a time, whatever room the protocol gives.
         let room = room.min(BODY_PIECE_BYTES);
         let piece = match self {
             Source::None => return Poll::Ready(Ok(None)),
@@ -172,6 +178,7 @@ fn fill(
         piece.at = 0;
         match body.poll_piece(cx, &mut piece.bytes) {
             Poll::Ready(more) => *is_over = !more?,
+            // What is there goes on its way instead of waiting for a full piece.
             Poll::Pending if piece.is_empty() => return Poll::Pending,
             Poll::Pending => break,
         }
@@ -186,6 +193,7 @@ fn read_file(
     cx: &mut Context<'_>,
 ) -> Poll<Result<Vec<u8>, Failure>> {
     let Content::File(file) = &**content else { return Poll::Ready(Ok(Vec::new())) };
+    // Kept between polls: dropping it would lose what the pool has read.
     let job = reading.get_or_insert_with(|| {
         let content = content.clone();
         Box::pin(async move {

@@ -1,4 +1,6 @@
 //! An answer that waits for its client: in memory, then in a temporary file.
+//!
+//! It knows neither back end nor client, only bytes in order. The disk is never waited for in a poll.
 
 use brisk_server::core::TempPath;
 use brisk_server::temp_file::{Fate, TempError, TempFile};
@@ -37,12 +39,14 @@ enum Disk {
 }
 
 /// Bytes in the order they came: `front`, then what is in the file, then `tail`.
+/// The file never has a gap: while part of it was not read back, new bytes go to `tail`, which is written behind it.
 pub struct Spool {
     limits: SpoolLimits,
     front: VecDeque<Vec<u8>>,
     front_bytes: usize,
     disk: Disk,
     /// Bytes in the file, and how many of them were read back.
+    /// Bytes that were read back are not freed in the file: it grows up to `*_max_temp_file_size`, as nginx's.
     written: u64,
     read: u64,
     tail: Vec<u8>,
@@ -76,6 +80,7 @@ impl Spool {
 
     /// Takes bytes that have come.
     pub fn push(&mut self, bytes: Vec<u8>) {
+        // Behind what is on the disk, or bytes would overtake others.
         if self.is_on_disk() || !self.tail.is_empty() {
             self.tail.extend_from_slice(&bytes);
         } else {
@@ -98,6 +103,7 @@ impl Spool {
     pub fn spill(&mut self) -> bool {
         let waiting = if self.is_on_disk() { self.tail.len() } else { self.front_bytes };
         let fits = self.written + waiting as u64 <= self.limits.file_bytes_max;
+        // Not for a few bytes: each write is a job of the pool.
         if waiting == 0 || !fits || waiting < self.limits.write_bytes.min(self.limits.memory_bytes_max) {
             return false;
         }
@@ -119,6 +125,7 @@ impl Spool {
             all.append(&mut self.tail);
             all
         };
+        // Counted when it is begun: `is_on_disk` keeps order from here on.
         self.written += bytes.len() as u64;
         let place = self.limits.place.clone();
         self.disk = Disk::Writing(Box::pin(write(file, place, bytes)));
@@ -132,12 +139,14 @@ impl Spool {
                 let (file, result) = ready!(work.as_mut().poll(cx));
                 self.disk = match (file, &result) {
                     (Some(file), Ok(())) => Disk::Idle(file),
+                    // A file of which a part could not be written has a gap.
                     _ => Disk::Failed,
                 };
                 Poll::Ready(result)
             }
             Disk::Reading(work) => {
                 let (file, result) = ready!(work.as_mut().poll(cx));
+                // The file itself is whole: only this read has failed.
                 self.disk = Disk::Idle(file);
                 let bytes = result?;
                 self.read += bytes.len() as u64;
@@ -160,12 +169,14 @@ impl Spool {
             if !self.front.is_empty() {
                 continue;
             }
+            // Everything from the file was given out: what waits behind it is in memory.
             if self.read == self.written {
                 let tail = std::mem::take(&mut self.tail);
                 return Poll::Ready(Ok(if tail.is_empty() { Next::Empty } else { Next::Bytes(tail) }));
             }
             match std::mem::replace(&mut self.disk, Disk::Failed) {
                 Disk::Idle(file) => self.disk = Disk::Reading(Box::pin(read_back(file, self.read))),
+                // A failed disk has told of it when it failed.
                 _ => return Poll::Ready(Ok(Next::Empty)),
             }
         }

@@ -1,4 +1,6 @@
 //! `*_store`: an answer becomes a file while it is passed on.
+//!
+//! It changes no answer: what cannot be stored is passed on all the same, with a line in the log.
 
 use crate::conf::{Settings, Store};
 use crate::origin::Fetched;
@@ -33,6 +35,7 @@ struct Place {
 
 /// The same answer, with a body that also goes into a file, if it is to be stored.
 pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fetched {
+    // Only whole representations; a HEAD has none.
     if fetched.head.status != 200 || fetched.tunnel || r.is_head() {
         return fetched;
     }
@@ -47,6 +50,7 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
     if path.as_os_str().is_empty() {
         return fetched;
     }
+    // Relative paths are below the prefix.
     let path = Path::new(&*r.snap().prefix).join(path);
     let modified = fetched.head.get(HeaderId::LastModified).and_then(date::parse_http_date);
     let place = Place { path, access: settings.store_access, modified };
@@ -82,6 +86,7 @@ struct Storing {
     place: Option<Place>,
     witness: Option<Witness>,
     /// Given to the file, not yet to the client.
+    /// The file comes first, so that it never has less than the client.
     given: Option<Chunk>,
     over: bool,
 }
@@ -142,12 +147,15 @@ fn give_name(from: &Path, place: &Place) -> io::Result<()> {
         io::Error::other(format!("{call}() \"{}\" failed ({})", path.display(), brisk_conf::os_text(error)))
     };
     let rights = std::fs::Permissions::from_mode(place.access);
+    // Before the rename: the file has its rights when it appears.
     std::fs::set_permissions(from, rights).map_err(|error| named("chmod", from, &error))?;
     if let Some(secs) = place.modified.and_then(|secs| u64::try_from(secs).ok()) {
+        // nginx sets the back end's time, so that the file's validators are those of the answer.
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
         let file = std::fs::File::options().write(true).open(from);
         let _ = file.and_then(|file| file.set_modified(time));
     }
+    // rename(2) replaces the old file in one step: a reader sees one or the other.
     match std::fs::rename(from, &place.path) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -185,6 +193,7 @@ async fn write(mut file: TempFile, bytes: Vec<u8>) -> (TempFile, Result<(), Temp
 impl BodyStream for Storing {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
+            // A slow disk holds the client up here: the answer is pulled no faster than it is stored.
             ready!(self.poll_work(cx));
             if let Some(chunk) = self.given.take() {
                 return Poll::Ready(Some(Ok(chunk)));
@@ -207,6 +216,7 @@ impl BodyStream for Storing {
                     };
                 }
                 Some(Err(error)) => {
+                    // A truncated answer is no file.
                     (self.work, self.over) = (None, true);
                     return Poll::Ready(Some(Err(error)));
                 }
@@ -229,9 +239,11 @@ impl Drop for Storing {
         if self.work.is_none() || self.over && !matches!(self.work, Some(Work::Finish(_))) {
             return;
         }
+        // The thread is ending: no task would run.
         if brisk_net::Loop::try_current().is_none() {
             return;
         }
+        // The client has gone: the rest is read for the file, as nginx does.
         let mut rest = Storing {
             inner: std::mem::replace(&mut self.inner, InMemory::new(Body::Empty)),
             work: self.work.take(),

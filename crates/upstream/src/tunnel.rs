@@ -37,15 +37,18 @@ pub struct Tunnel {
     first: Vec<u8>,
     /// From the client, on its way.
     up: Vec<u8>,
+    /// `up` is not drained: a write may take a part only.
     up_at: usize,
     up_way: Way,
     down_way: Way,
     read_timeout: Duration,
     send_timeout: Duration,
     /// Nothing has moved for too long.
+    /// Both directions renew it, as nginx's `proxy_read_timeout` does for an upgraded connection.
     idle: Deadline,
     witness: Witness,
     /// The head was sent on its way.
+    /// The first pull gives a flush, so that the 101 leaves before a byte of either side.
     has_begun: bool,
 }
 
@@ -79,6 +82,7 @@ impl Tunnel {
     }
 
     /// Client to back end, as far as it goes now.
+    /// Order is kept by having at most one piece under way: the client is not read while its last piece waits.
     fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             while self.up_at < self.up.len() {
@@ -90,6 +94,8 @@ impl Tunnel {
                         self.idle.set(self.read_timeout);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        // Set with the first write that was not taken, so a back end that reads slowly but steadily
+                        // is not cut off.
                         if !self.link.write_limit.is_set() {
                             self.link.write_limit.set(self.send_timeout);
                         }
@@ -108,6 +114,7 @@ impl Tunnel {
                 Way::Open => self.up_way = Way::Ending,
                 // The back end may still have something to say.
                 Way::Ending => {
+                    // An error here is the back end's end, which the other direction finds.
                     let _ = ready!(self.link.stream.poll_shutdown_write(cx));
                     self.up_way = Way::Closed;
                 }
@@ -118,9 +125,11 @@ impl Tunnel {
 
     /// Back end to client: the next bytes; none at the end.
     fn poll_down(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        // Before the socket: it came earlier.
         if !self.first.is_empty() {
             return Poll::Ready(Ok(std::mem::take(&mut self.first)));
         }
+        // Read into the thread's buffer, so that a silent tunnel holds none.
         let read = scratch(|buf| {
             loop {
                 match self.link.stream.try_read(buf) {
