@@ -43,6 +43,15 @@ fn seed() -> u64 {
     seed
 }
 
+/// What depends on fields, cookies, arguments and addresses.
+const HTACCESS: &str = "SetEnvIf X-Test a seen\nHeader set X-Expression \"expr=%{QUERY_STRING} %{HTTP:X-Test}\" env=seen\n
+RewriteEngine On\nRewriteCond %{HTTP_COOKIE} a=b\nRewriteRule ^a\\.txt$ /b.txt [L]\nRewriteRule ^b\\.txt$ - [CO=n:v:example.org]\n
+<If \"%{HTTP_USER_AGENT} =~ /a/\">\nHeader set X-If yes\n</If>\n<Files page.html>\nHeader set X-Page yes\n</Files>\n";
+
+const HTACCESS_BELOW: &str =
+    "<RequireAll>\nRequire all granted\nRequire not ip 127.0.0.2\n</RequireAll>\nErrorDocument 403 \"closed\"\n
+<If \"%{REMOTE_ADDR} == '127.0.0.3'\">\nHeader set X-Third yes\n</If>\nRedirect /d/gone /a.txt\n";
+
 /// What both servers give out.
 fn files() -> TempDir {
     let dir = TempDir::new();
@@ -70,6 +79,8 @@ fn files() -> TempDir {
     dir.write("d/many/x.txt", "x\n");
     dir.write("d/many/.hidden", "x\n");
     dir.write(".late", "add_header X-Late \"$uri $http_x_test\";\n");
+    dir.write(".htaccess", HTACCESS);
+    dir.write("d/.htaccess", HTACCESS_BELOW);
     dir.write("d/.late", "if ($arg_a) { return 204; }\ndeny 127.0.0.2;\nadd_header X-Late $uri;\n");
     dir.write("one/s/a.txt", "text a of one\n");
     let _ = std::os::unix::fs::symlink(dir.path().join("a.txt"), dir.path().join("link.txt"));

@@ -180,7 +180,11 @@ const COMMON: &[&[&str]] = &[
     &["limit_rate 1m;", "limit_rate $map_rate;"],
     &["disable_symlinks on;", "disable_symlinks off;"],
     &["hide_files on;"],
-    &["directory_overrides .late headers access rewrite;", "directory_overrides off;"],
+    &[
+        "directory_overrides .late headers access rewrite;",
+        "directory_overrides on;",
+        "directory_overrides off;",
+    ],
     &["tcp_nodelay off;", "tcp_nodelay on;"],
     &["access_log off;", "access_log DIR/access.log short;", "access_log DIR/access.log long;"],
     &["types { text/plain txt html; }", "types { text/html txt; text/css css; }"],
