@@ -75,6 +75,7 @@ docs: ## the pages of docs/ that are generated from the code
 	$(TARGET)/debug/brisk directives --markdown > docs/directives.md
 	$(TARGET)/debug/brisk variables --markdown > docs/variables.md
 	$(TARGET)/debug/brisk coverage > docs/nginx-coverage.tsv
+	$(TARGET)/debug/brisk coverage apache > docs/apache-coverage.tsv
 
 soak: ## good and hostile clients, reloads and shortages at once, MINUTES=30 of them
 	scripts/setup.sh test

@@ -7,6 +7,7 @@
 mod compile;
 mod sections;
 mod settings;
+pub mod support;
 mod types;
 
 pub use compile::Compiler;

@@ -44,12 +44,21 @@ struct Variables {
     form: Form,
 }
 
-/// Lists what becomes of each of nginx's directives and variables.
+/// Lists what becomes of each of nginx's directives and variables, or of Apache's directives in .htaccess.
 #[derive(Debug, Parser)]
 struct Coverage {
+    /// Whose
+    of: Option<Of>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Whose directives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Of {
+    Nginx,
+    Apache,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,9 +117,12 @@ fn variables(call: &Call<'_>) -> i32 {
 
 fn coverage(call: &Call<'_>) -> i32 {
     match call.parse::<Coverage>() {
-        Ok(Coverage { json: true }) => print_json(coverage::all().iter().map(coverage_json).collect()),
-        Ok(_) => {
-            output::print(coverage::tsv());
+        Ok(Coverage { json: true, of }) => {
+            let entries = if of == Some(Of::Apache) { coverage::apache() } else { coverage::all() };
+            print_json(entries.iter().map(coverage_json).collect())
+        }
+        Ok(Coverage { of, .. }) => {
+            output::print(if of == Some(Of::Apache) { coverage::apache_tsv() } else { coverage::tsv() });
             0
         }
         Err(code) => code,

@@ -88,7 +88,7 @@ fn configuration(root: &Path, application: &str) -> String {
 }
 
 fn brisk(application: &str) -> Builder {
-    let types: String = TYPES.lines().map(|line| format!("{line};")).collect();
+    let types = TYPES.replace('\n', "; ") + ";";
     let mut http = format!("types {{ {types} }} default_type ''; index index.php index.html;");
     for site in SITES {
         let name = site.name;

@@ -24,6 +24,11 @@ fn nginx_coverage_is_current() {
 }
 
 #[test]
+fn apache_coverage_is_current() {
+    is_current("docs/apache-coverage.tsv", &coverage::apache_tsv());
+}
+
+#[test]
 fn every_row_has_a_doc() {
     let is_sentence = |doc: &str| doc.len() > 8 && doc.ends_with(['.', ')']);
     for (module, row) in directives::all() {

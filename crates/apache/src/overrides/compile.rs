@@ -12,6 +12,12 @@ use crate::syntax::{Mistake, Node};
 use crate::{Patterns, headers, rewrite, setenv};
 use std::sync::Arc;
 
+/// What is said of a directive that nothing is done for.
+pub(super) const NOT_SUPPORTED: &str = "Brisk does not support this directive here (yet)";
+
+/// The same of a section.
+pub(super) const SECTION_NOT_SUPPORTED: &str = "Brisk does not support this section here (yet)";
+
 /// Makes settings of lines.
 pub struct Compiler<'a, S> {
     /// Compiles regular expressions.
@@ -23,7 +29,7 @@ pub struct Compiler<'a, S> {
 }
 
 /// What a directive's own reader says: `None`, it is another's.
-type Done = Option<Result<(), String>>;
+pub(super) type Done = Option<Result<(), String>>;
 
 /// What is collected for the lines of one block.
 struct Draft<P> {
@@ -83,7 +89,7 @@ impl<S: Patterns> Compiler<'_, S> {
             .or_else(|| self.files(&name, node, draft))
             .or_else(|| mime(&name, node, draft))
             .or_else(|| without_effect(&name, node))
-            .unwrap_or_else(|| Err("Brisk does not support this directive here (yet)".into()))
+            .unwrap_or_else(|| Err(NOT_SUPPORTED.into()))
     }
 
     fn rewriting(&self, name: &str, node: &Node, draft: &mut Draft<S::Pattern>) -> Done {
@@ -128,7 +134,7 @@ impl<S: Patterns> Compiler<'_, S> {
             "authname" => set(&mut auth.realm, Some(first(node))),
             "authuserfile" => set(&mut auth.user_file, Some(first(node))),
             "authgroupfile" => set(&mut auth.group_file, Some(first(node))),
-            "authbasicprovider" | "authdigestprovider" => {
+            "authbasicprovider" => {
                 let words: Vec<_> = node.words().map(|word| word.to_ascii_lowercase()).collect();
                 match words.iter().find(|word| *word != b"file") {
                     // Another source of passwords must not be taken for this one.
@@ -356,7 +362,7 @@ impl<S: Patterns> Compiler<'_, S> {
                     None => Ok(Scope::Name(first)),
                 }
             }
-            _ => Err("Brisk does not support this section here (yet)".into()),
+            _ => Err(SECTION_NOT_SUPPORTED.into()),
         }
     }
 }
@@ -442,7 +448,7 @@ fn mime<P>(name: &str, node: &Node, draft: &mut Draft<P>) -> Done {
         "addlanguage" | "removelanguage" => |ending| &mut ending.language,
         "addhandler" | "removehandler" => |ending| &mut ending.handler,
         "addoutputfilter" | "removeoutputfilter" => |ending| &mut ending.output_filter,
-        "addinputfilter" | "removeinputfilter" => |ending| &mut ending.input_filter,
+        "removeinputfilter" => |ending| &mut ending.input_filter,
         _ => return None,
     };
     let mut words = node.words();
@@ -460,7 +466,7 @@ fn mime<P>(name: &str, node: &Node, draft: &mut Draft<P>) -> Done {
 
 /// What changes nothing that a client can tell, or is done by other means: how a listing looks, how files are read, whether answers
 /// are compressed, which the location says.
-fn without_effect(name: &str, node: &Node) -> Done {
+pub(super) fn without_effect(name: &str, node: &Node) -> Done {
     let is_compression = |filters: &[u8]| {
         filters.split(|&byte| byte == b';').all(|filter| {
             [&b"deflate"[..], b"brotli_compress", b"none", b""]

@@ -59,6 +59,11 @@ impl Htaccess {
     }
 }
 
+/// What becomes of each directive of Apache's in `.htaccess`.
+pub fn coverage() -> Vec<(brisk_apache::directives::Row, brisk_apache::overrides::support::Support)> {
+    brisk_apache::overrides::support::all(&pattern::Pcre)
+}
+
 /// Adds the steps to a location's plan.
 pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     let mut options = Options::FOLLOW_SYM_LINKS;

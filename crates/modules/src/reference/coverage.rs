@@ -90,6 +90,31 @@ pub fn tsv() -> String {
     out
 }
 
+/// What becomes of the directives of Apache 2.4 in `.htaccess`.
+pub fn apache() -> Vec<Entry> {
+    use brisk_apache::overrides::support::Support;
+    let entry = |(row, support): (brisk_apache::directives::Row, Support)| {
+        let (state, detail) = match support {
+            Support::Works => ("works", ""),
+            Support::NoEffect => ("accepted without effect", ""),
+            Support::Refused => ("refused", "its folder answers 500, with the line in the error log"),
+            Support::NotThere => ("not in .htaccess", "Brisk does not read Apache's other files"),
+        };
+        let name = if row.name.starts_with('<') { format!("{}>", row.name) } else { row.name.to_string() };
+        Entry { name, module: row.module, contexts: "", state, detail: detail.into() }
+    };
+    crate::htaccess::coverage().into_iter().map(entry).collect()
+}
+
+/// `docs/apache-coverage.tsv`.
+pub fn apache_tsv() -> String {
+    let mut out = String::from("directive\tApache module\tin Brisk\tdetail\n");
+    for Entry { name, module, state, detail, .. } in apache() {
+        let _ = writeln!(out, "{name}\t{module}\t{state}\t{detail}");
+    }
+    out
+}
+
 fn has_variable(name: &str) -> bool {
     variables::all().any(|(_, row)| row.name == name)
 }
