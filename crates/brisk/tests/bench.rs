@@ -478,12 +478,102 @@ fn the_highest_rate_with_a_promise_of_time_is_found() {
 fn a_terminal_shows_the_run() {
     let server = server();
     let line = format!("{BIN} bench -d 1s http://127.0.0.1:{}/a.txt", server.port());
-    let output = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output();
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output();
     let output = output.unwrap_or_else(|error| panic!("script, of bsdutils: {error}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for part in ["\x1b[", "s left", "%", "/s  ", "latency  p50", "errors   none", "responses in"] {
+    for part in
+        ["\x1b[32m", "s left", "%", "/s  ", "latency  \x1b[36mp50", "errors   \x1b[32mnone", "responses in"]
+    {
         assert!(text.contains(part), "{part:?}: {text}");
     }
+    let plain = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
+    assert!(plain.contains("latency  p50") && !plain.contains("\x1b[3"), "{plain}");
+}
+
+/// Each connection answers so many requests, the last of which says nothing of its end, and closes when it is asked again.
+fn closes_without_notice(answers: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut room = [0; 4096];
+                for _ in 0..answers {
+                    let Ok(1..) = client.read(&mut room) else { return };
+                    let _ = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                }
+                // The next request has come, and finds the connection closed.
+                let _ = client.read(&mut room);
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn what_a_closed_connection_has_lost_is_asked_once_again_and_counted() {
+    let url = format!("http://127.0.0.1:{}/", closes_without_notice(3));
+    let all = figures(&["-n", "60", "-c", "2", &url]);
+    assert_eq!((&all["responses"], &all["non_2xx"]), (&60.into(), &0.into()), "{all}");
+    assert!(all["errors"].as_object().unwrap().values().all(|count| *count == 0), "{all}");
+    // Three answers per connection, then one request that is lost with it; the last of each user may end with the run.
+    let again = all["asked_again"].as_u64().unwrap();
+    assert!((18..=20).contains(&again), "{all}");
+    let text = String::from_utf8_lossy(&bench(&["-q", "-n", "10", "-c", "1", &url]).stdout).into_owned();
+    assert!(
+        text.contains("asked once again, for the server closed a kept connection without notice: 3"),
+        "{text}"
+    );
+    // What must not be asked twice is an error (RFC 9110 §9.2.2).
+    let all = figures(&["-n", "8", "-c", "1", "-X", "POST", &url]);
+    assert_eq!((&all["asked_again"], &all["errors"]["closed"]), (&0.into(), &2.into()), "{all}");
+}
+
+/// Requests that come independently of each other: as many as the rate says, and not at one distance.
+#[test]
+fn requests_of_an_open_loop_come_as_they_are_told() {
+    let server = server();
+    let raw = server.dir().join("raw.csv");
+    let url = format!("http://127.0.0.1:{}/a.txt", server.port());
+    let due = |how: &str| -> Vec<f64> {
+        let file = format!("--raw={}", raw.display());
+        let args = ["--rate", "200", "--arrivals", how, "-d", "2s", "-c", "16", &file, &url];
+        let all = figures(&args);
+        let count = all["responses"].as_u64().unwrap();
+        assert!(
+            if how == "poisson" { (300..=500).contains(&count) } else { (398..=402).contains(&count) },
+            "{how}: {all}"
+        );
+        let text = std::fs::read_to_string(&raw).unwrap();
+        let times =
+            text.lines().skip(1).map(|row| row.split(',').next().unwrap().parse::<f64>().unwrap() / 1e6);
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        times
+    };
+    // The deviation of the distances, as a part of their mean: 0 of those that are the same, 1 of a Poisson process.
+    let scatter = |times: &[f64]| {
+        let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt() / mean
+    };
+    let (even, free) = (scatter(&due("constant")), scatter(&due("poisson")));
+    assert!(even < 0.05 && (0.75..1.3).contains(&free), "{even} and {free}");
+    let wrong = bench(&["--arrivals", "poisson", &url]);
+    assert!(
+        wrong.status.code() == Some(1) && String::from_utf8_lossy(&wrong.stderr).contains("--rate"),
+        "{wrong:?}"
+    );
 }
 
 #[test]

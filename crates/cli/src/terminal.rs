@@ -15,7 +15,8 @@ pub fn columns() -> usize {
     found.unwrap_or(COLUMNS_USUAL).clamp(COLUMNS_MIN, COLUMNS_MAX)
 }
 
-fn of_terminal(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+/// Columns of a stream, if it is a terminal.
+pub fn of_terminal(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok().filter(|_| stream.is_terminal())?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }

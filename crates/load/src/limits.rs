@@ -146,3 +146,10 @@ pub const SHORT_TABLE_LINES_MAX: usize = 500;
 
 /// Fewer queries that wait for locks are an accident of the moment.
 pub const LOCKED_QUERIES_MIN: f64 = 1.0;
+
+// report/html.rs
+
+/// Characters of a table that a phone shows beside each other.
+pub const PHONE_CHARS_MAX: usize = 44;
+/// A page of so many sections begins with links to them.
+pub const INDEX_SECTIONS_MIN: usize = 9;

@@ -174,9 +174,14 @@ fn a_run_has_the_reports_of_a_plain_load() {
     assert!(raw.contains(",\"a,\"\"b\",200,"), "{raw}");
     browser::look_at_report(Path::new(html), &dir.path().join("profile"), 8);
     let page = read("r.html");
-    for part in
-        ["Rate and errors", "Latency over time", "Percentiles", "Context switches", "status 503", "processor"]
-    {
+    for part in [
+        "Rate and failures",
+        "Latency over time",
+        "Percentiles",
+        "Context switches",
+        "status 503",
+        "processor",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -210,7 +215,7 @@ fn a_run_can_be_seen_in_a_browser_and_in_lines() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(
-        seen.contains("<h2>3 users</h2>") && seen.contains(" responses, ") && seen.contains("<svg"),
+        seen.contains("<h2>3 users</h2>") && seen.contains(" responses; ") && seen.contains("<svg"),
         "{seen}"
     );
 }

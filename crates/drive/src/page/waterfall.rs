@@ -1,6 +1,7 @@
 //! The waterfall: in the terminal, and as SVG. Phases differ in shape and shade, not in colour alone.
 
 use super::load::{Entry, Page};
+use brisk_load::chart::axis::{Axis, Scale};
 use brisk_load::chart::escape;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +12,7 @@ const PHASES: [(&str, char, &str); 5] = [
     ("connects", '-', "#8a97a8"),
     ("TLS", '=', "#5b6b80"),
     ("waits for the server", '░', "url(#wait)"),
-    ("receives", '█', "#1f4e8c"),
+    ("receives", '█', "#2f6fc0"),
 ];
 
 /// The ends of an entry's phases, from the page's beginning; the last is its end.
@@ -38,8 +39,19 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-fn label(entry: &Entry) -> String {
+/// A text of at most `max` characters; a longer one loses its middle, as names differ at their ends.
+fn shortened(text: &str, max: usize) -> String {
+    let count = text.chars().count();
+    if count <= max {
+        return text.to_owned();
+    }
+    let (head, tail) = ((max - 1) / 2, max / 2);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(count - tail)).collect()
+}
+
+fn label(entry: &Entry, max: usize) -> String {
     let name: String = entry.request.url.file_name().chars().filter(|c| !c.is_control()).collect();
+    let name = shortened(&name, max.saturating_sub(4));
     match entry.result {
         Ok(_) => format!("{} {name}", entry.status()),
         Err(_) => format!("ERR {name}"),
@@ -53,7 +65,7 @@ pub fn text(page: &Page, width: usize) -> String {
     let column = |time: Duration| ((time.as_secs_f64() / whole) * bar as f64).round() as usize;
     let mut out = String::new();
     for entry in &page.entries {
-        let label: String = label(entry).chars().take(26).collect();
+        let label = label(entry, 26);
         let mark = if entry.blocks { '!' } else { ' ' };
         let _ = write!(
             out,
@@ -78,6 +90,10 @@ pub fn text(page: &Page, width: usize) -> String {
     out
 }
 
+/// Its texts and lines, on light ground and on dark; the names are this picture's own, as a page's style reaches into it.
+const STYLE: &str = ".wb{fill:#fff}svg .wt{fill:#111;font-size:11px}svg .wm{fill:#444;font-size:11px}.wg{stroke:#ddd}.wp{stroke:#b00}\
+@media(prefers-color-scheme:dark){.wb{fill:#14171a}svg .wt{fill:#e6e8ea}svg .wm{fill:#aab4be}.wg{stroke:#3a4047}.wp{stroke:#f28b9d}}";
+
 /// A line's height, and where the time begins, in SVG's units.
 const ROW: usize = 18;
 const LEFT: f64 = 300.0;
@@ -92,15 +108,15 @@ pub fn svg(page: &Page) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\" font-family=\"system-ui, sans-serif\" font-size=\"11\" role=\"img\">\n\
          <title>Waterfall</title>\n<defs><pattern id=\"wait\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
          <rect width=\"4\" height=\"4\" fill=\"#cfe0f5\"/><rect width=\"2\" height=\"4\" fill=\"#7fa6d6\"/></pattern></defs>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+         <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" class=\"wb\"/>\n",
         LEFT + WIDTH + 100.0
     );
-    for step in 0..=4 {
-        let at = LEFT + WIDTH * f64::from(step) / 4.0;
-        let ms = whole * 1e3 * f64::from(step) / 4.0;
+    let axis = Axis::new(Scale::Linear, [0.0, whole * 1e3].into_iter(), LEFT, LEFT + WIDTH);
+    for (ms, text) in axis.ticks(6) {
+        let at = axis.at(ms);
         let _ = writeln!(
             out,
-            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{ROW}\" y2=\"{}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"13\" style=\"fill:#444;font-size:11px;text-anchor:middle\">{ms:.0} ms</text>",
+            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{ROW}\" y2=\"{}\" class=\"wg\"/><text x=\"{at:.1}\" y=\"13\" class=\"wm\" style=\"text-anchor:middle\">{text} ms</text>",
             height - 2 * ROW
         );
     }
@@ -110,14 +126,14 @@ pub fn svg(page: &Page) -> String {
     let paint = x(page.can_paint());
     let _ = writeln!(
         out,
-        "<line x1=\"{paint:.1}\" x2=\"{paint:.1}\" y1=\"{ROW}\" y2=\"{}\" stroke=\"#b00\" stroke-dasharray=\"4 3\"><title>can paint</title></line>",
+        "<line x1=\"{paint:.1}\" x2=\"{paint:.1}\" y1=\"{ROW}\" y2=\"{}\" class=\"wp\" stroke-dasharray=\"4 3\"><title>can paint</title></line>",
         height - 2 * ROW
     );
     for (at, (name, _, fill)) in PHASES.iter().enumerate() {
         let (x, y) = (4 + at * 180, height - ROW);
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\" style=\"fill:#111;font-size:11px\">{name}</text>",
+            "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\" class=\"wt\">{name}</text>",
             x + 16,
             y + 10
         );
@@ -127,11 +143,11 @@ pub fn svg(page: &Page) -> String {
 
 /// One line of it: name, size, phases, time.
 fn svg_row(out: &mut String, entry: &Entry, y: usize, x: &dyn Fn(Duration) -> f64) {
-    let label: String = label(entry).chars().take(34).collect();
+    let label = label(entry, 38);
     let mark = if entry.blocks { "! " } else { "" };
     let _ = writeln!(
         out,
-        "<text x=\"4\" y=\"{}\" style=\"fill:#111;font-size:11px\">{mark}{}<title>{}</title></text><text x=\"{}\" y=\"{}\" style=\"fill:#444;font-size:11px;text-anchor:end\">{}</text>",
+        "<text x=\"4\" y=\"{}\" class=\"wt\">{mark}{}<title>{}</title></text><text x=\"{}\" y=\"{}\" class=\"wm\" style=\"text-anchor:end\">{}</text>",
         y + 13,
         escape(&label),
         escape(&entry.request.url.to_string()),
@@ -155,7 +171,7 @@ fn svg_row(out: &mut String, entry: &Entry, y: usize, x: &dyn Fn(Duration) -> f6
     }
     let _ = writeln!(
         out,
-        "<text x=\"{:.1}\" y=\"{}\" style=\"fill:#444;font-size:11px\">{:.1} ms</text>",
+        "<text x=\"{:.1}\" y=\"{}\" class=\"wm\">{:.1} ms</text>",
         from + 4.0,
         y + 13,
         entry.took().as_secs_f64() * 1e3

@@ -15,13 +15,16 @@ use crate::output;
 use crate::plan::{Plan, Stop};
 use crate::stats::{Errors, Slice};
 use crate::system;
+use brisk_cli::terminal;
 
 /// How often the picture is drawn anew.
 const REDRAW: Duration = Duration::from_millis(200);
 /// How often a plain line is written.
 const LINE: Duration = Duration::from_secs(1);
-/// Blocks of the sparkline.
-const SPARK: usize = 40;
+/// Columns of a terminal that does not say.
+const COLUMNS: usize = 80;
+/// What stands before the values of a line.
+const NAME_COLUMNS: usize = 9;
 
 /// Where a run is shown.
 #[derive(Debug, Default)]
@@ -88,7 +91,11 @@ impl<'a> Screen<'a> {
             web.show(view.label, view.slices);
         }
         if self.is_terminal {
-            self.lines = redraw(&picture(view), self.lines);
+            let look = Look {
+                columns: terminal::of_terminal(&stderr()).unwrap_or(COLUMNS),
+                has_color: terminal::has_color(&stderr()),
+            };
+            self.lines = redraw(&picture(view, look), self.lines);
         } else if !self.live.is_quiet {
             output::note(plain(view.label, view.elapsed, view.slices));
         }
@@ -205,23 +212,59 @@ fn view<'a>(plan: &Plan, label: &'a str, elapsed: Duration, responses: u64, slic
     View { label, elapsed, bar: bar(plan, elapsed, responses), errors: kinds.join(", "), slices }
 }
 
-fn picture(view: &View<'_>) -> String {
+/// What a terminal can show.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    columns: usize,
+    has_color: bool,
+}
+
+impl Look {
+    /// A text behind so many columns, broken at words if it is too long.
+    fn fitted(self, text: &str, before: usize) -> String {
+        let room = self.columns.saturating_sub(1).max(before + 1);
+        if before + text.chars().count() <= room {
+            return text.to_owned();
+        }
+        terminal::wrap(text, room, before).trim().to_owned()
+    }
+
+    /// A text in a colour of the terminal's (SGR), if it has some.
+    fn paint(self, code: u8, text: &str) -> String {
+        if self.has_color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+const BOLD: u8 = 1;
+const RED: u8 = 31;
+const GREEN: u8 = 32;
+const CYAN: u8 = 36;
+
+fn picture(view: &View<'_>, look: Look) -> String {
     let (rate, latency, _) = recent(view.slices, LINE);
     let ms = |share: f64| latency.quantile(share) as f64 / 1e6;
     let rates: Vec<f64> = view.slices.iter().map(Slice::good_rate).collect();
     let label = if view.label.is_empty() { String::new() } else { format!("{}  ", view.label) };
     let mut out = String::new();
-    let _ = writeln!(out, "{label}{}", view.bar);
-    let _ = writeln!(out, "rate    {:>9} /s  {}", short(rate), sparkline(&rates, SPARK));
-    let _ = writeln!(
-        out,
-        "latency  p50 {:.2}  p90 {:.2}  p99 {:.2}  max {:.2} ms",
+    let line = |out: &mut String, name: &str, text: &str, code: u8| {
+        // Words that do not fit stand below, so that nothing is clipped and what is drawn over is known.
+        let text = look.fitted(text, NAME_COLUMNS);
+        let _ = writeln!(out, "{name:<NAME_COLUMNS$}{}", look.paint(code, &text));
+    };
+    let _ = writeln!(out, "{}", look.paint(BOLD, &look.fitted(&format!("{label}{}", view.bar), 0)));
+    let rate = format!("{:>8} /s  ", short(rate));
+    // A block is a slice of a tenth of a second: the last ones, as many as there is room for.
+    let room = look.columns.saturating_sub(NAME_COLUMNS + rate.len() + 1);
+    line(&mut out, "rate", &format!("{rate}{}", sparkline(&rates, room)), GREEN);
+    let latency = format!(
+        "p50 {:.2}  p90 {:.2}  p99 {:.2}  max {:.2} ms",
         ms(0.5),
         ms(0.9),
         ms(0.99),
         latency.max() as f64 / 1e6
     );
-    let _ = writeln!(out, "errors   {}", view.errors);
+    line(&mut out, "latency", &latency, CYAN);
+    line(&mut out, "errors", &view.errors, if view.errors == "none" { GREEN } else { RED });
     out
 }
 
@@ -296,7 +339,8 @@ mod tests {
     fn what_is_drawn_is_what_happened() {
         let plan = Plan::new(Vec::new(), 1, Stop::After(Duration::from_secs(4)));
         let slices = slices();
-        let text = picture(&view(&plan, "10 users", Duration::from_secs(2), 1020, &slices));
+        let plain_look = Look { columns: 80, has_color: false };
+        let text = picture(&view(&plan, "10 users", Duration::from_secs(2), 1020, &slices), plain_look);
         assert!(text.contains("[###############...............]  50 %, 2 s left"), "{text}");
         assert!(text.contains("500 /s") && text.contains("reset 20, 4xx and 5xx 20"), "{text}");
         assert!(text.contains("p50 2.0"), "{text}");
@@ -309,6 +353,30 @@ mod tests {
         let plan = Plan::new(Vec::new(), 1, Stop::Requests(10));
         assert!(bar(&plan, Duration::from_secs(1), 50).contains("100 %"));
         assert!(bar(&plan, Duration::from_secs(1), 0).contains("  0 %"));
-        assert!(!picture(&view(&plan, "", Duration::ZERO, 0, &[])).contains("NaN"));
+        let look = Look { columns: 80, has_color: false };
+        assert!(!picture(&view(&plan, "", Duration::ZERO, 0, &[]), look).contains("NaN"));
+    }
+
+    #[test]
+    fn a_picture_has_the_width_and_the_colours_of_its_terminal() {
+        let plan = Plan::new(Vec::new(), 1, Stop::After(Duration::from_secs(4)));
+        let many: Vec<Slice> = (0..30).flat_map(|_| slices()).collect();
+        let mut shown = view(&plan, "10 users", Duration::from_secs(2), 1020, &many);
+        shown.errors =
+            "connect timeout 5, stream reset 17, truncated 3, protocol 99, refused 12345, 4xx and 5xx 20"
+                .to_owned();
+        for columns in [60, 80, 120, 200] {
+            let plain = picture(&shown, Look { columns, has_color: false });
+            let widest = plain.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest < columns, "{columns}: {widest}\n{plain}");
+            assert!(!plain.contains('\x1b') && plain.contains("12345, 4xx"), "{plain}");
+            let colored = picture(&shown, Look { columns, has_color: true });
+            assert!(colored.contains("\x1b[31m") && colored.contains("\x1b[32m"), "{colored}");
+            assert_eq!(colored.lines().count(), plain.lines().count());
+        }
+        let wide = |columns| {
+            picture(&shown, Look { columns, has_color: false }).lines().nth(1).unwrap().chars().count()
+        };
+        assert!(wide(200) > wide(80), "{} and {}", wide(200), wide(80));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::engine::Outcome;
-use crate::report::{Body, RunReport, Section, fragment, page, series_charts};
+use crate::report::{Body, RunReport, Section, fragment, page, series_charts, tiles};
 use crate::stats::{Slice, Stats};
 
 /// A client that takes longer than this gets nothing.
@@ -52,6 +52,9 @@ impl Web {
             stats.latency.merge_sparse(&slice.latency);
             stats.refused.merge_sparse(&slice.refused);
             stats.errors.merge(&slice.errors);
+            for (count, more) in stats.by_class.iter_mut().zip(slice.by_class) {
+                *count += more;
+            }
         }
         let elapsed = slices.last().map_or(Duration::ZERO, |slice| slice.at + slice.width);
         let outcome = Outcome {
@@ -78,18 +81,19 @@ impl Web {
         };
         let stats = &run.outcome.stats;
         let title = if run.label.is_empty() { "Under way".to_owned() } else { run.label.clone() };
-        let kinds: Vec<String> =
+        let mut kinds: Vec<String> =
             stats.errors.seen().map(|(kind, n)| format!("{}: {n}", kind.name())).collect();
-        let text = format!(
-            "{:.0} s, {} responses, {:.0}/s; p50 {:.2} ms, p99 {:.2} ms; errors: {}",
-            run.seconds(),
-            stats.responses(),
-            run.throughput(),
-            stats.latency.quantile(0.5) as f64 / 1e6,
-            stats.latency.quantile(0.99) as f64 / 1e6,
-            if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }
-        );
-        self.put(fragment(&[Section { title, text, body: Body::Charts(series_charts(&run, run.span())) }]));
+        if stats.refusals() > 0 {
+            kinds.push(format!("4xx and 5xx: {}", stats.refusals()));
+        }
+        let errors = if kinds.is_empty() { "no errors".to_owned() } else { kinds.join(", ") };
+        let text = format!("{:.0} s, {} responses; {errors}", run.seconds(), stats.responses());
+        let section = |title: &str, text: String, body| Section { title: title.to_owned(), text, body };
+        let charts = Body::Charts(series_charts(&run, run.span()));
+        self.put(fragment(&[
+            section(&title, text, Body::Tiles(tiles(&run))),
+            section("Course", String::new(), charts),
+        ]));
     }
 
     /// Shows sections, until there is something newer.
@@ -154,8 +158,19 @@ mod tests {
             whole.starts_with("HTTP/1.1 200") && whole.contains("<script>") && whole.contains("20 users")
         );
         assert!(
-            part.contains("30 responses") && part.contains("<svg") && !part.contains("<script>"),
+            part.contains("30 responses; no errors")
+                && part.contains("good answers per second")
+                && part.contains("<svg")
+                && !part.contains("<script>"),
             "{part}"
+        );
+        // What is turned away has failed, too.
+        stats.response(503, 1_000_000);
+        web.show("20 users", &[Slice::of(&stats, Duration::ZERO, Duration::from_secs(1))]);
+        let refused = get(&web, "/live");
+        assert!(
+            refused.contains("4xx and 5xx: 1") && refused.contains("<div class=\"no\"><b>9.09 %</b>failed"),
+            "{refused}"
         );
         assert!(get(&web, "/etc/passwd").starts_with("HTTP/1.1 404"));
     }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::{QUANTILES, Report, RunReport, Verdict, days};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, escape, short};
+use crate::limits::{INDEX_SECTIONS_MIN, PHONE_CHARS_MAX};
 use crate::sweep::slo::Judged;
 use crate::sweep::{Shape, Sweep};
 
@@ -49,9 +50,12 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){:root{--b:#14171a;--t:#e6e8ea;--g:#3a4047;--s0:#6db3f2;--s1:#f2a06d;--s2:#72d193;--s3:#cf9be0;--s4:#f28b9d;--s5:#aab4be}}\
 body{margin:0 auto;padding:12px;max-width:1120px;background:var(--b);color:var(--t);font:16px/1.45 system-ui,sans-serif}\
 h1{font-size:1.4em;margin:.3em 0}h2{font-size:1.15em;margin:1.4em 0 .4em;border-bottom:1px solid var(--g)}\
-p{margin:.4em 0;overflow-wrap:anywhere}.c{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}\
+p{margin:.4em 0;overflow-wrap:anywhere}nav{display:flex;flex-wrap:wrap;gap:4px 14px}nav a,td a{color:var(--s0)}.c{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}\
 .w{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--g)}\
-td:first-child,th:first-child{text-align:left}.f td:first-child{overflow-wrap:normal}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{overflow-x:auto}.bad{font-weight:700;border:2px solid;padding:6px;color:var(--s4)}\
+th{white-space:normal;vertical-align:bottom}td:first-child,th:first-child{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:5em}\
+@media(max-width:640px){.k tr:first-child{display:none}.k,.k tbody,.k tr,.k td{display:block}.k tr{border-bottom:1px solid var(--g);padding:4px 0}\
+.k td{display:flex;justify-content:space-between;gap:1em;border:0;padding:1px 0;white-space:normal;overflow-wrap:anywhere}.k td:first-child{font-weight:700}.k td:not(:first-child):before{content:attr(data-h);opacity:.75}}\
+.f td:first-child{overflow-wrap:normal}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{white-space:pre-wrap;overflow-wrap:anywhere}.bad{font-weight:700;border:2px solid;padding:6px;color:var(--s4)}\
 .t{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:10px}.t div{border:1px solid var(--g);border-radius:6px;padding:8px 12px;font-size:.85em}\
 .t b{display:block;font-size:1.7em;line-height:1.25;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}.t .no{border-color:var(--s4)}.t .no b{color:var(--s4)}\
 svg{width:100%;height:auto;display:block}svg text{fill:var(--t);font:12px system-ui,sans-serif}.h{font-weight:700}.x,.y,.xt{text-anchor:middle}.yt{text-anchor:end}\
@@ -64,20 +68,41 @@ pub fn page(title: &str, sections: &[Section]) -> String {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{}</title><style>{STYLE}</style></head>\
-         <body><h1>{}</h1><main>",
+         <body><h1>{}</h1>{}<main>",
         escape(title),
-        escape(title)
+        escape(title),
+        index(sections)
     );
     out.push_str(&fragment(sections));
     out.push_str("</main></body></html>\n");
     out
 }
 
+/// What a section is called in links.
+fn anchor(title: &str) -> String {
+    title.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+}
+
+/// Links to all sections of a long page.
+fn index(sections: &[Section]) -> String {
+    if sections.len() < INDEX_SECTIONS_MIN {
+        return String::new();
+    }
+    // Of the sections of one run the first.
+    let run = |at: usize| sections[at].title.split_once(": ").map(|(run, _)| run);
+    let is_first = |at: &usize| *at == 0 || run(*at).is_none() || run(*at) != run(at - 1);
+    let links = (0..sections.len()).filter(is_first).map(|at| {
+        let title = &sections[at].title;
+        format!("<a href=\"#{}\">{}</a>", anchor(title), escape(run(at).unwrap_or(title)))
+    });
+    format!("<nav>{}</nav>", links.collect::<String>())
+}
+
 /// Sections without a page around them.
 pub fn fragment(sections: &[Section]) -> String {
     let mut out = String::new();
     for section in sections {
-        let _ = write!(out, "<section><h2>{}</h2>", escape(&section.title));
+        let _ = write!(out, "<section id=\"{}\"><h2>{}</h2>", anchor(&section.title), escape(&section.title));
         if !section.text.is_empty() {
             let class = if section.text.starts_with("INVALID") { " class=\"bad\"" } else { "" };
             let _ = write!(out, "<p{class}>{}</p>", escape(&section.text));
@@ -107,19 +132,34 @@ fn tiles_of(tiles: &[Tile], out: &mut String) {
     out.push_str("</div>");
 }
 
+/// Characters that a row needs beside each other.
+fn width(head: &[String], rows: &[Vec<String>]) -> usize {
+    let column = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).chain(head.get(at));
+        cells.map(|cell| cell.chars().count() + 2).max().unwrap_or(0)
+    };
+    (0..head.len()).map(column).sum()
+}
+
 fn table(head: &[String], rows: &[Vec<String>], out: &mut String) {
-    out.push_str(if head.is_empty() { "<div class=\"w f\"><table>" } else { "<div class=\"w\"><table>" });
-    let mut line = |tag: &str, cells: &[String]| {
+    out.push_str(match () {
+        () if head.is_empty() => "<div class=\"w f\"><table>",
+        // On a phone each row stands by itself, with the names of its columns.
+        () if width(head, rows) > PHONE_CHARS_MAX => "<div class=\"w\"><table class=\"k\">",
+        () => "<div class=\"w\"><table>",
+    });
+    if !head.is_empty() {
+        let cells: Vec<String> = head.iter().map(|name| format!("<th>{}</th>", escape(name))).collect();
+        let _ = write!(out, "<tr>{}</tr>", cells.concat());
+    }
+    for row in rows {
         out.push_str("<tr>");
-        for cell in cells {
-            let _ = write!(out, "<{tag}>{}</{tag}>", escape(cell));
+        for (at, cell) in row.iter().enumerate() {
+            let name = head.get(at).map_or_else(String::new, |name| format!(" data-h=\"{}\"", escape(name)));
+            let _ = write!(out, "<td{name}>{}</td>", escape(cell));
         }
         out.push_str("</tr>");
-    };
-    if !head.is_empty() {
-        line("th", head);
     }
-    rows.iter().for_each(|row| line("td", row));
     out.push_str("</table></div>");
 }
 
@@ -247,7 +287,7 @@ fn figures(run: &RunReport) -> Body {
         rows.push(("could not be sent".to_owned(), stats.unsent.to_string()));
     }
     rows.push(("not 2xx".to_owned(), stats.non_2xx().to_string()));
-    rows.push(("errors".to_owned(), stats.errors().to_string()));
+    rows.push(("errors (no whole answer)".to_owned(), stats.errors().to_string()));
     rows.extend(
         stats.errors.seen().map(|(kind, count)| (format!("errors, {}", kind.name()), count.to_string())),
     );
@@ -290,20 +330,22 @@ pub fn series_charts(run: &RunReport, span: (f64, f64)) -> Vec<String> {
         let (title, x_label, y_label) = (title.to_owned(), "seconds".to_owned(), y.to_owned());
         Line { title, x_label, y_label, series, y_scale: scale, x_span: Some(span), ..Line::default() }.svg()
     };
-    vec![
-        chart(
-            "Rate and errors",
-            "per second",
-            Scale::Linear,
-            vec![line("successful", &|slice| slice.good_rate()), line("errors", &failed)],
-        ),
-        chart(
+    let mut charts = vec![chart(
+        "Rate and failures",
+        "per second",
+        Scale::Linear,
+        vec![line("successful", &|slice| slice.good_rate()), line("failed", &failed)],
+    )];
+    // Without a good answer there is nothing to see.
+    if run.outcome.stats.latency.count() > 0 {
+        charts.push(chart(
             "Latency over time",
             "ms",
             Scale::Log,
             vec![line("p50", &ms(0.5)), line("p95", &ms(0.95)), line("p99", &ms(0.99))],
-        ),
-    ]
+        ));
+    }
+    charts
 }
 
 /// The distribution of latencies, and the curve of its percentiles.
@@ -391,30 +433,63 @@ fn ms(ns: f64) -> String {
     }
 }
 
-/// Of a report of one run; others have a table.
-fn glance(report: &Report) -> Option<Section> {
-    let [run] = &report.runs[..] else { return None };
-    if report.search.is_some() {
-        return None;
-    }
+/// The figures of a run that everybody looks for first.
+pub fn tiles(run: &RunReport) -> Vec<Tile> {
     let stats = &run.outcome.stats;
     let at = |share: f64| {
         if stats.latency.count() > 0 { ms(stats.latency.quantile(share) as f64) } else { "–".to_owned() }
     };
     let (failed, share) = (stats.errors() + stats.unsent + stats.refusals(), stats.error_share() * 100.0);
     let errors = if failed > 0 { format!("{share:.2} %") } else { "none".to_owned() };
-    let verdict = report.verdict();
-    let is_bad = verdict != Verdict::Holds;
-    let said = if verdict == Verdict::Invalid { "INVALID".to_owned() } else { verdict.name().to_owned() };
-    let said = if report.promises.is_empty() && !is_bad { "valid".to_owned() } else { said };
-    let tiles = vec![
+    vec![
         tile("good answers per second", short(run.goodput()), stats.latency.count() == 0),
         tile("p50", at(0.5), false),
         tile("p95", at(0.95), false),
         tile("p99", at(0.99), false),
         tile("failed", errors, failed > 0),
-        tile("verdict", said, is_bad),
+    ]
+}
+
+/// Of a sweep.
+fn sweep_glance(sweep: &Sweep) -> Section {
+    let best = sweep.points.iter().max_by(|left, right| left.rate.total_cmp(&right.rate));
+    let shape = match &sweep.shape {
+        Shape::Saturated { users, .. } => ("saturated from", format!("{users} users")),
+        Shape::Knee(knee) => ("knee", format!("{knee:.0} users")),
+        Shape::Growing => ("knee", "not reached".to_owned()),
+        Shape::Unclear(_) => ("knee", "cannot be told".to_owned()),
+    };
+    let worst = sweep.points.iter().map(|point| point.errors).fold(0.0, f64::max);
+    let errors = if worst > 0.0 { format!("{:.2} %", worst * 100.0) } else { "none".to_owned() };
+    let tiles = vec![
+        tile(
+            "highest rate, good answers per second",
+            best.map_or("–".to_owned(), |best| short(best.rate)),
+            best.is_none(),
+        ),
+        tile("with", best.map_or("–".to_owned(), |best| counted(best.users)), false),
+        tile(shape.0, shape.1, false),
+        tile("failed, at most", errors, worst > 0.0),
     ];
+    Section { title: "At a glance".to_owned(), text: String::new(), body: Body::Tiles(tiles) }
+}
+
+fn counted(users: usize) -> String {
+    format!("{users} user{}", if users == 1 { "" } else { "s" })
+}
+
+/// Of a report of one run; others have a table.
+fn glance(report: &Report) -> Option<Section> {
+    let [run] = &report.runs[..] else { return report.sweep.as_ref().map(sweep_glance) };
+    if report.search.is_some() {
+        return None;
+    }
+    let verdict = report.verdict();
+    let is_bad = verdict != Verdict::Holds;
+    let said = if verdict == Verdict::Invalid { "INVALID".to_owned() } else { verdict.name().to_owned() };
+    let said = if report.promises.is_empty() && !is_bad { "valid".to_owned() } else { said };
+    let mut tiles = tiles(run);
+    tiles.push(tile("verdict", said, is_bad));
     Some(Section { title: "At a glance".to_owned(), text: String::new(), body: Body::Tiles(tiles) })
 }
 

@@ -11,7 +11,7 @@ mod truth;
 pub use crate::days::{days, per_day};
 use crate::limits::GENERATOR_SHARE_MAX;
 pub use environment::Environment;
-pub use html::{Body, Section, Tile, fragment, html, page, sections, series_charts};
+pub use html::{Body, Section, Tile, fragment, html, page, sections, series_charts, tiles};
 pub use json::json;
 pub use resources::{Beside, Resources};
 pub use tables::{csv, prometheus, raw};
