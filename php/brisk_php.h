@@ -7,7 +7,8 @@
  * settings.c  what the server says of the pool       fastcgi.c  the wire
  * board.c     what all processes of the pool see     status.c   the status page and the answers of the control socket
  * request.c   a request's variables as PHP sees them sapi.c     the interface to PHP
- * worker.c    answers requests                       pool.c     forks and supervises workers
+ * worker.c    waits for requests                     pool.c     forks and supervises workers
+ * loop.c      worker mode
  */
 #ifndef BRISK_PHP_H
 #define BRISK_PHP_H
@@ -52,6 +53,7 @@ struct settings {
     char *chdir;
     char *php_ini;
     char *php_ini_folder;
+    char *worker;            /* the script of worker mode; null: each request names its own */
     enum manager manager;
     int max_children;
     int start_servers;
@@ -252,6 +254,14 @@ bool request_has_script_extension(const char *path);
 void request_log(const char *message);
 /* PHP_VALUE and PHP_ADMIN_VALUE of the request. */
 void request_apply_values(void);
+/* Messages of another request follow. */
+void request_begin_log(void);
+/* What the status page shows of the request. */
+void request_note(void);
+/* Answers the request if it is for the status page or the ping. */
+bool request_answer_itself(void);
+/* Runs the script of worker mode until the worker is to end. */
+void php_run_worker(void);
 const void *php_executing(void);
 char *php_status_json(void);
 
@@ -264,6 +274,10 @@ extern volatile sig_atomic_t is_draining;
 /* Before PHP is started. */
 void worker_catch_signals(void);
 _Noreturn void worker_main(struct slot *slot);
+/* Waits for the next request, on the present connection or another one. False: there is none any more. */
+bool worker_next(void);
+/* The request was answered. */
+void worker_answered(void);
 int pool_main(int control_fd, int lifeline_fd, int ready_fd);
 
 void logs_open(void);

@@ -87,6 +87,11 @@ static void become_user(void)
         const char *value = settings.env[at].value;
         setenv(settings.env[at].name, value, 1);
     }
+    if (settings.worker && access(settings.worker, R_OK) != 0)
+        fail("pool %s: its user may not read the script \"%s\" of \"worker\" (%s)", settings.pool, settings.worker, strerror(errno));
+    /* By this applications know that they stay in memory. */
+    if (settings.worker)
+        setenv("FRANKENPHP_WORKER", "1", 1);
     free(name);
     free(home);
 }

@@ -30,7 +30,8 @@ static void (*import_process_environment)(zval *array);
 
 static size_t write_output(const char *bytes, size_t count)
 {
-    if (!is_worker)
+    /* Outside of a request: what is printed while PHP starts, or by the script of worker mode before it answers. */
+    if (!is_worker || !SG(server_context))
         return (size_t)fwrite(bytes, 1, count, stderr);
     if (!fastcgi_write(bytes, count)) {
         php_handle_aborted_connection();
@@ -202,6 +203,11 @@ void request_log(const char *message)
     fastcgi_log(message, strlen(message));
 }
 
+void request_begin_log(void)
+{
+    has_logged = false;
+}
+
 static void log_message(const char *message, int type)
 {
     (void)type;
@@ -260,7 +266,14 @@ PHP_FUNCTION(fpm_get_status)
     status_array(return_value);
 }
 
+PHP_FUNCTION(frankenphp_handle_request);
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_handle, 0, 1, _IS_BOOL, 0)
+    ZEND_ARG_TYPE_INFO(0, callback, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
 static const zend_function_entry FUNCTIONS[] = {
+    PHP_FE(frankenphp_handle_request, arginfo_handle)
     PHP_FE(fastcgi_finish_request, arginfo_bool)
     PHP_FE(apache_request_headers, arginfo_array)
     PHP_FALIAS(getallheaders, apache_request_headers, arginfo_array)
@@ -448,7 +461,7 @@ static void answer_text(const char *type, const char *text)
 }
 
 /* pm.status_path and ping.path. */
-static bool answer_itself(void)
+bool request_answer_itself(void)
 {
     const char *name = SG(request_info).request_uri;
     if (!name)
@@ -497,7 +510,7 @@ static void run_script(void)
         zend_destroy_file_handle(&file);
 }
 
-static void note_request(void)
+void request_note(void)
 {
     board_note(own_slot, SG(request_info).request_method, param_get("REQUEST_URI"), SG(request_info).query_string,
                SG(request_info).path_translated, SG(request_info).auth_user);
@@ -508,15 +521,15 @@ void php_answer(void)
 {
     zend_first_try {
         SG(server_context) = &exchange;
-        has_logged = false;
+        request_begin_log();
         request_prepare();
         request_apply_values();
-        note_request();
+        request_note();
         if (php_request_startup() == FAILURE)
             fail("PHP could not begin a request");
         if (SG(request_info).request_method) {
             zend_try {
-                if (!answer_itself())
+                if (!request_answer_itself())
                     run_script();
             } zend_end_try();
         }

@@ -121,7 +121,7 @@ static void set(char *name, char *value)
     struct settings *s = &settings;
     const struct { const char *name; char **to; } texts[] = {
         {"pool", &s->pool}, {"user", &s->user}, {"group", &s->group}, {"chroot", &s->chroot}, {"chdir", &s->chdir},
-        {"php_ini", &s->php_ini}, {"php_ini_folder", &s->php_ini_folder}, {"slowlog", &s->slowlog},
+        {"php_ini", &s->php_ini}, {"php_ini_folder", &s->php_ini_folder}, {"slowlog", &s->slowlog}, {"worker", &s->worker},
         {"pm.status_path", &s->status_path}, {"ping.path", &s->ping_path}, {"ping.response", &s->ping_response},
         {"access.log", &s->access_log}, {"access.format", &s->access_format},
     };

@@ -68,36 +68,37 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* One request that was received. */
-static void answer(bool is_first)
+/* The connection: whether its first request is awaited, and whether one was answered that is not finished with. */
+static bool is_fresh, is_answered;
+/* Of the present request. */
+static double began_cpu_s;
+
+static void begin_request(void)
 {
     struct slot *slot = own_slot;
-    /* One that waited in the accept queue may have been given up by now: PHP does not see it. */
-    if (is_first && fastcgi_peer_is_gone()) {
-        __atomic_add_fetch(&board->gone_clients, 1, __ATOMIC_RELAXED);
-        exchange.is_ended = exchange.is_broken = true;
-        return;
-    }
     slot->requests++;
     __atomic_add_fetch(&board->accepted, 1, __ATOMIC_RELAXED);
     if (settings.max_requests > 0 && slot->requests >= (uint64_t)settings.max_requests)
         is_draining = 1;
     slot->is_finished = slot->is_logged_slow = false;
-    uint64_t began = now_us();
-    double cpu = cpu_seconds();
-    slot->began_us = began;
+    began_cpu_s = cpu_seconds();
+    slot->began_us = now_us();
     slot->state = SLOT_RUNNING;
     board_begin();
-    php_answer();
+}
+
+void worker_answered(void)
+{
+    struct slot *slot = own_slot;
     board_end(slot);
     __atomic_add_fetch(&board->answered, 1, __ATOMIC_RELAXED);
-    uint64_t took = now_us() - began;
+    uint64_t took = now_us() - slot->began_us;
     slot->duration_us = took;
     slot->busy_us += took;
-    double ran_us = (cpu_seconds() - cpu) * 1e6;
+    double ran_us = (cpu_seconds() - began_cpu_s) * 1e6;
     slot->cpu_us += (uint64_t)ran_us;
     slot->cpu_percent = took ? ran_us / (double)took * 100 : 0;
-    board->is_warm = true;
+    board->is_warm = is_answered = true;
 }
 
 /* The connection ends. A request that was sent on it meanwhile is refused, so that another worker gets it. */
@@ -111,28 +112,65 @@ static void end_connection(void)
     fastcgi_close();
 }
 
-static void serve(int fd)
+/* Waits for a request on the present connection. False: the connection has ended. */
+static bool receive(void)
 {
-    fastcgi_begin(fd);
-    for (bool is_first = true;; is_first = false) {
-        own_slot->state = is_first ? SLOT_READING : SLOT_KEPT;
+    own_slot->state = is_fresh ? SLOT_READING : SLOT_KEPT;
+    own_slot->idle_since_ms = now_ms();
+    waiting_fd = exchange.fd;
+    if (is_draining)
+        shutdown(exchange.fd, SHUT_RD);
+    enum received received = fastcgi_receive();
+    waiting_fd = -1;
+    if (received == RECEIVED_CUT && is_draining)
+        fastcgi_refuse();
+    /* A first request that waited in the accept queue may have been given up by now: PHP does not see it. */
+    bool is_gone = received == RECEIVED_REQUEST && is_fresh && fastcgi_peer_is_gone();
+    if (is_gone)
+        __atomic_add_fetch(&board->gone_clients, 1, __ATOMIC_RELAXED);
+    if (received == RECEIVED_REQUEST && !is_gone)
+        return true;
+    fastcgi_close();
+    return false;
+}
+
+/* Waits for a connection. False: none comes any more. */
+static bool accept_connection(void)
+{
+    while (!is_draining) {
+        own_slot->state = SLOT_ACCEPTING;
         own_slot->idle_since_ms = now_ms();
-        waiting_fd = fd;
-        if (is_draining)
-            shutdown(fd, SHUT_RD);
-        enum received received = fastcgi_receive();
-        waiting_fd = -1;
-        if (received == RECEIVED_CUT && is_draining)
-            fastcgi_refuse();
-        if (received != RECEIVED_REQUEST) {
-            fastcgi_close();
-            return;
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            fastcgi_begin(fd);
+            is_fresh = true;
+            return true;
         }
-        answer(is_first);
-        if (!exchange.is_kept || exchange.is_broken || !fastcgi_rest())
-            break;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+            nanosleep(&pause, NULL);
+        } else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
+            return false;
+        }
     }
-    end_connection();
+    return false;
+}
+
+bool worker_next(void)
+{
+    for (;;) {
+        if (is_answered) {
+            is_answered = is_fresh = false;
+            if (!exchange.is_kept || exchange.is_broken || !fastcgi_rest())
+                end_connection();
+        }
+        if (exchange.fd < 0 && !accept_connection())
+            return false;
+        if (receive()) {
+            begin_request();
+            return true;
+        }
+    }
 }
 
 void worker_main(struct slot *slot)
@@ -142,19 +180,13 @@ void worker_main(struct slot *slot)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    while (!is_draining) {
-        slot->state = SLOT_ACCEPTING;
-        slot->idle_since_ms = now_ms();
-        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0) {
-            serve(fd);
-        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
-            nanosleep(&pause, NULL);
-        } else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
-            break;
+    if (settings.worker)
+        php_run_worker();
+    else
+        while (worker_next()) {
+            php_answer();
+            worker_answered();
         }
-    }
     slot->state = SLOT_FINISHING;
     php_end();
     _exit(0);

@@ -12,3 +12,5 @@ mod pools;
 mod requests;
 #[path = "php_pool/site.rs"]
 mod site;
+#[path = "php_pool/worker.rs"]
+mod worker;

@@ -241,6 +241,11 @@ impl Settings {
         log("access", "access.log").into_iter().chain(log("slow", "slowlog"))
     }
 
+    /// Whether a script stays in memory and answers all requests (`worker`).
+    pub fn has_worker(&self) -> bool {
+        self.values.contains_key("worker")
+    }
+
     /// `php_ini`, if it is written.
     pub fn php_ini(&self) -> Option<&str> {
         self.values.get("php_ini").map(String::as_str)
@@ -262,6 +267,9 @@ impl Settings {
                 "\"request_slowlog_timeout\" needs \"slowlog\"",
                 "name the file that slow requests are written to",
             ));
+        }
+        if self.values.get("worker").is_some_and(|path| !path.starts_with('/')) {
+            return Err(Problem::error("\"worker\" is no full path", "write /srv/app/public/worker.php"));
         }
         let limit = self.terminate_timeout().as_millis().to_string();
         self.values.entry("request_terminate_timeout").or_insert(limit);
@@ -390,7 +398,7 @@ impl Settings {
 fn unknown(name: &str) -> Problem {
     Problem::error(
         format!("unknown setting \"{name}\" of a PHP pool"),
-        "a pool has the settings of FPM's pool files, with or without \"pm.\", and queue, php, php_ini, php_retry, php_cgi",
+        "a pool has the settings of FPM's pool files, with or without \"pm.\", and queue, worker, php, php_ini, php_retry, php_cgi",
     )
 }
 
@@ -575,6 +583,7 @@ mod tests {
         refused(&[("request_slowlog_timeout", "5")], "needs \"slowlog\"");
         refused(&[("request_terminate_timeout", "5y")], "invalid value \"5y\"");
         refused(&[("apparmor_hat", "x")], "is not supported");
+        refused(&[("worker", "worker.php")], "is no full path");
         refused(&[("pm", "dynamic")], "needs \"pm.min_spare_servers\"");
         let spare = |min, max, start| {
             [

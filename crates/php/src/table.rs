@@ -72,6 +72,7 @@ pub(crate) static TABLE: &[(&str, Kind)] = &[
     ),
     ("include", Kind::Refused("a pool's file is read alone: write the settings into it")),
     ("php_ini", Kind::Path),
+    ("worker", Kind::Path),
 ];
 
 /// Names that may stand without `pm.` in a `php_pool` block.

@@ -54,7 +54,10 @@ impl Program {
             (Kind::Cgi, "php-cgi", system()),
         ];
         let may = |kind: Kind, name: &str| {
-            (kind != Kind::Cgi || settings.allows_cgi) && (wanted.is_empty() || wanted == name)
+            // Others have no worker mode.
+            (kind == Kind::Master || !settings.has_worker())
+                && (kind != Kind::Cgi || settings.allows_cgi)
+                && (wanted.is_empty() || wanted == name)
         };
         let found =
             kinds.iter().filter(|(kind, name, _)| may(*kind, name)).find_map(|(kind, name, folders)| {

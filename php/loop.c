@@ -1,0 +1,302 @@
+/*
+ * Worker mode: a script that stays in memory and answers one request after the other, by frankenphp_handle_request(), which what was written
+ * for FrankenPHP calls. PHP believes all of it to be one long request; what belongs to one answer is begun and ended here: superglobals, the
+ * session, settings, output layers, headers, the body of the request, the last error. What the script itself keeps it means to keep.
+ */
+#include "brisk_php.h"
+#include "sapi.h"
+
+#include "ext/spl/spl_exceptions.h"
+#include "php_ini.h"
+#include "php_main.h"
+#include "php_output.h"
+#include "php_variables.h"
+#include "zend_exceptions.h"
+#include "zend_interfaces.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* What the script does. */
+static enum { NO_SCRIPT, BEGINS, WAITS, ANSWERS } stage;
+static bool has_answered;
+/* The settings as the script had them when it began to wait: name and value. */
+static HashTable own_settings;
+
+/* Extensions that keep something of one request. */
+static const char *const PER_REQUEST[] = {"filter", "session"};
+
+static void each_module(bool begins)
+{
+    for (size_t at = 0; at < sizeof PER_REQUEST / sizeof *PER_REQUEST; at++) {
+        zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, PER_REQUEST[at], strlen(PER_REQUEST[at]));
+        if (module && begins && module->request_startup_func)
+            module->request_startup_func(module->type, module->module_number);
+        else if (module && !begins && module->request_shutdown_func)
+            module->request_shutdown_func(module->type, module->module_number);
+    }
+}
+
+static void note_settings(void)
+{
+    zend_string *name;
+    zend_ini_entry *entry;
+    zend_hash_init(&own_settings, 8, NULL, ZVAL_PTR_DTOR, 0);
+    if (!EG(modified_ini_directives))
+        return;
+    ZEND_HASH_FOREACH_STR_KEY_PTR(EG(modified_ini_directives), name, entry) {
+        zval value;
+        ZVAL_STRINGL(&value, entry->value ? ZSTR_VAL(entry->value) : "", entry->value ? ZSTR_LEN(entry->value) : 0);
+        zend_hash_update(&own_settings, name, &value);
+    } ZEND_HASH_FOREACH_END();
+}
+
+/* Settings that a request has changed have the values again that the script had set, or those of php.ini. */
+static void restore_settings(void)
+{
+    zend_string *name;
+    zend_ini_entry *entry;
+    if (!EG(modified_ini_directives))
+        return;
+    /* Restoring takes an entry out of the table: the names are gathered first. */
+    zend_string **changed = safe_emalloc(zend_hash_num_elements(EG(modified_ini_directives)) + 1, sizeof *changed, 0);
+    size_t count = 0;
+    ZEND_HASH_FOREACH_STR_KEY_PTR(EG(modified_ini_directives), name, entry) {
+        zval *had = zend_hash_find(&own_settings, name);
+        bool is_same = had && entry->value && zend_string_equals(Z_STR_P(had), entry->value);
+        if (!is_same)
+            changed[count++] = zend_string_copy(name);
+    } ZEND_HASH_FOREACH_END();
+    for (size_t at = 0; at < count; at++) {
+        zval *had = zend_hash_find(&own_settings, changed[at]);
+        if (had)
+            zend_alter_ini_entry_ex(changed[at], Z_STR_P(had), PHP_INI_USER, PHP_INI_STAGE_RUNTIME, true);
+        else
+            zend_restore_ini_entry(changed[at], PHP_INI_STAGE_DEACTIVATE);
+        zend_string_release(changed[at]);
+    }
+    efree(changed);
+}
+
+static void forget_body(void)
+{
+    php_stream *body = SG(request_info).request_body;
+    if (body)
+        zend_list_delete(body->res);
+    SG(request_info).request_body = NULL;
+}
+
+static void forget_globals(void)
+{
+    for (int at = 0; at < NUM_TRACK_VARS; at++) {
+        zval_ptr_dtor(&PG(http_globals)[at]);
+        ZVAL_UNDEF(&PG(http_globals)[at]);
+    }
+    /* A session's is no superglobal that is made anew: without one the next request would read the last one's. */
+    static const char *const NAMES[] = {"_SESSION", "_SERVER", "_GET", "_POST", "_COOKIE", "_FILES", "_REQUEST", "_ENV"};
+    for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at++)
+        zend_hash_str_del(&EG(symbol_table), NAMES[at], strlen(NAMES[at]));
+}
+
+static void forget_error(void)
+{
+    if (PG(last_error_message))
+        zend_string_release(PG(last_error_message));
+    if (PG(last_error_file))
+        zend_string_release(PG(last_error_file));
+    PG(last_error_message) = PG(last_error_file) = NULL;
+    PG(last_error_type) = PG(last_error_lineno) = 0;
+}
+
+/* Ends what belongs to one answer. The order is PHP's own at the end of a request. */
+static void end_answer(void)
+{
+    zend_try {
+        php_output_end_all();
+    } zend_end_try();
+    zend_unset_timeout();
+    zend_try {
+        each_module(false);
+    } zend_end_try();
+    zend_try {
+        php_output_deactivate();
+    } zend_end_try();
+    forget_globals();
+    /* PHP itself leaves it to the end of everything. */
+    forget_body();
+    zend_try {
+        sapi_deactivate_module();
+    } zend_end_try();
+    sapi_deactivate_destroy();
+    SG(request_info).content_type_dup = NULL;
+    SG(request_info).current_user = NULL;
+    if (!Z_ISUNDEF(SG(callback_func))) {
+        zval_ptr_dtor(&SG(callback_func));
+        ZVAL_UNDEF(&SG(callback_func));
+    }
+    forget_error();
+    EG(exit_status) = 0;
+}
+
+/* The beginning of an answer: as in php_request_startup(), without what the script keeps. */
+static void begin_answer(void)
+{
+    php_output_activate();
+    PG(header_is_being_sent) = 0;
+    PG(connection_status) = PHP_CONNECTION_NORMAL;
+    sapi_activate();
+    zend_set_timeout(EG(timeout_seconds), 1);
+    if (PG(expose_php))
+        sapi_add_header(SAPI_PHP_VERSION_HEADER, sizeof SAPI_PHP_VERSION_HEADER - 1, 1);
+    if (PG(output_buffering))
+        php_output_start_user(NULL, PG(output_buffering) > 1 ? (size_t)PG(output_buffering) : 0, PHP_OUTPUT_HANDLER_STDFLAGS);
+    else if (PG(implicit_flush))
+        php_output_set_implicit_flush(1);
+    php_hash_environment();
+    /* The script is compiled already, so those that are made when they are first seen would not be made. */
+    static const char *const LATE[] = {"_SERVER", "_REQUEST", "_ENV"};
+    for (size_t at = 0; at < sizeof LATE / sizeof *LATE; at++)
+        zend_is_auto_global_str(LATE[at], strlen(LATE[at]));
+    each_module(true);
+    SG(sapi_started) = 1;
+}
+
+static void forget_path(void)
+{
+    if (SG(request_info).path_translated)
+        efree(SG(request_info).path_translated);
+    SG(request_info).path_translated = NULL;
+}
+
+/* Takes a request whose parameters have come. */
+static void take(void)
+{
+    SG(server_context) = &exchange;
+    request_begin_log();
+    request_prepare();
+    forget_path();
+    SG(request_info).path_translated = estrdup(settings.worker);
+    SG(sapi_headers).http_response_code = 200;
+    request_apply_values();
+    begin_answer();
+    request_note();
+}
+
+static void finish(void)
+{
+    own_slot->memory_bytes = zend_memory_peak_usage(true);
+    own_slot->state = SLOT_FINISHING;
+    access_log_write();
+    end_answer();
+    fastcgi_end(0);
+    forget_path();
+    SG(server_context) = NULL;
+    restore_settings();
+    worker_answered();
+    has_answered = true;
+}
+
+/* An exception that the script did not catch, in the answer that it spoiled. exit() is none. */
+static void tell_exception(void)
+{
+    if (!EG(exception) || zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception)))
+        return;
+    if (!SG(headers_sent))
+        SG(sapi_headers).http_response_code = 500;
+    zend_exception_error(EG(exception), E_WARNING);
+    zend_clear_exception();
+}
+
+PHP_FUNCTION(frankenphp_handle_request)
+{
+    zend_fcall_info call;
+    zend_fcall_info_cache cache;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_FUNC(call, cache)
+    ZEND_PARSE_PARAMETERS_END();
+    if (stage != BEGINS && stage != WAITS) {
+        zend_throw_exception(spl_ce_RuntimeException, "frankenphp_handle_request() is for the script of a pool's worker setting", 0);
+        RETURN_THROWS();
+    }
+    if (stage == BEGINS) {
+        end_answer();
+        note_settings();
+        stage = WAITS;
+    }
+    do {
+        if (!worker_next())
+            RETURN_FALSE;
+        take();
+        if (!request_answer_itself())
+            break;
+        finish();
+    } while (true);
+    stage = ANSWERS;
+    zval result;
+    ZVAL_UNDEF(&result);
+    call.retval = &result;
+    if (zend_call_function(&call, &cache) == SUCCESS)
+        zval_ptr_dtor(&result);
+    bool has_exited = EG(exception) && (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception)));
+    tell_exception();
+    /* After exit() the script is begun anew, which ends the answer, too. */
+    if (has_exited)
+        return;
+    stage = WAITS;
+    finish();
+    RETURN_TRUE;
+}
+
+/* Runs the script until it ends. False: it has answered nothing. */
+static bool run_script(void)
+{
+    zend_file_handle file;
+    has_answered = false;
+    stage = BEGINS;
+    SG(server_context) = NULL;
+    memset(&SG(request_info), 0, sizeof SG(request_info));
+    SG(request_info).no_headers = true;
+    SG(request_info).path_translated = estrdup(settings.worker);
+    own_slot->state = SLOT_STARTING;
+    zend_first_try {
+        if (php_request_startup() == FAILURE)
+            fail("PHP could not begin the script %s", settings.worker);
+        SG(request_info).no_headers = true;
+        zend_stream_init_filename(&file, settings.worker);
+        file.primary_script = true;
+        php_execute_script(&file);
+        zend_destroy_file_handle(&file);
+    } zend_end_try();
+    bool was_answering = stage == ANSWERS;
+    if (was_answering) {
+        own_slot->memory_bytes = zend_memory_peak_usage(true);
+        own_slot->state = SLOT_FINISHING;
+        access_log_write();
+    }
+    if (stage == WAITS || was_answering)
+        zend_hash_destroy(&own_settings);
+    stage = NO_SCRIPT;
+    zend_first_try {
+        php_request_shutdown(NULL);
+    } zend_end_try();
+    /* php_request_shutdown() has freed it with all of the request's memory. */
+    SG(request_info).path_translated = NULL;
+    if (was_answering) {
+        fastcgi_end(0);
+        worker_answered();
+        has_answered = true;
+    }
+    SG(server_context) = NULL;
+    return has_answered;
+}
+
+void php_run_worker(void)
+{
+    while (!is_draining) {
+        if (!run_script() && !is_draining) {
+            /* The master waits before it begins another one. */
+            say(LEVEL_ERROR, "the script %s of pool %s has ended without an answer", settings.worker, settings.pool);
+            _exit(1);
+        }
+    }
+}
