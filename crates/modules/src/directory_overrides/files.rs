@@ -33,33 +33,55 @@ impl From<Flow> for Trouble {
 #[derive(Default)]
 struct Waits(u8);
 
-/// The text of one file; `None` if there is no such file. What is no file, or cannot be read, is an answer: nothing is opened by it.
+/// The text of one file, once it is whole; `None` if there is no such file. What is no file, or cannot be read, is an answer: nothing is
+/// opened by it.
 pub fn read(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<Arc<[u8]>>, Trouble> {
+    let Some(found) = open(r, symlinks, file)? else { return Ok(None) };
+    settle(r, symlinks, file, &found.info)?;
+    Ok(Some(found.text))
+}
+
+/// What stands in a file, and what the file was then.
+pub struct Opened {
+    /// Its bytes, of which the last may not be written yet.
+    pub text: Arc<[u8]>,
+    /// For [`settle`].
+    pub info: Info,
+}
+
+/// As [`read`], also of a file that is being written. To be believed only if it is what was believed before, or [`settle`] finds nothing
+/// against it.
+pub fn open(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<Opened>, Flow> {
     let path = Path::new(OsStr::from_bytes(file));
     let found = match r.open_file(path, symlinks)? {
         Found::File(found) => found,
-        Found::Other(_) => return Err(refuse(r, file, "is no file", 500).into()),
+        Found::Other(_) => return Err(refuse(r, file, "is no file", 500)),
         // ENOENT, ENOTDIR, ENAMETOOLONG: there is none, nor a file of the folder.
         Found::Missing(error) => match error.raw_os_error() {
             Some(2 | 20 | 36) => return Ok(None),
-            Some(13 | 40) => return Err(refuse(r, file, &reason(&error), 403).into()),
-            _ => return Err(refuse(r, file, &reason(&error), 500).into()),
+            Some(13 | 40) => return Err(refuse(r, file, &reason(&error), 403)),
+            _ => return Err(refuse(r, file, &reason(&error), 500)),
         },
     };
     let Some(text) = found.content.clone().filter(|text| text.len() <= OVERRIDES_BYTES_MAX) else {
-        return Err(refuse(r, file, &format!("is longer than {OVERRIDES_BYTES_MAX} bytes"), 500).into());
+        return Err(refuse(r, file, &format!("is longer than {OVERRIDES_BYTES_MAX} bytes"), 500));
     };
+    Ok(Some(Opened { text, info: found.info }))
+}
+
+/// Finds out whether a file is whole, as far as that can be told: it was left alone for a while.
+pub fn settle(r: &mut Request, symlinks: Symlinks, file: &[u8], opened: &Info) -> Result<(), Trouble> {
     // A write between the look at the file's times and the reading of its text shows in its times now.
-    let now = r.stat_file(path, symlinks)?;
+    let now = r.stat_file(Path::new(OsStr::from_bytes(file)), symlinks)?;
     let is_same = |now: &Info| {
         let of = |info: &Info| (info.device, info.inode, info.size, info.mtime, info.mtime_nsec);
-        of(now) == of(&found.info)
+        of(now) == of(opened)
     };
     let settles_in = match now.info() {
         Some(now) if is_same(now) => unsettled(now),
         _ => Some(Duration::from_millis(OVERRIDES_QUIET_MS_MIN as u64)),
     };
-    let Some(rest) = settles_in else { return Ok(Some(text)) };
+    let Some(rest) = settles_in else { return Ok(()) };
     let waits = r.state.visit.get_mut::<Waits>();
     waits.0 += 1;
     if waits.0 > OVERRIDES_WAITS_MAX {

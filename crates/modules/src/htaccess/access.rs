@@ -7,7 +7,7 @@ use super::login;
 use super::pattern::Compiled;
 use super::place::Place;
 use super::plan::{DirPlan, Effective, Outcome};
-use crate::directory_overrides::files::{Trouble, again, read, refuse, shown};
+use crate::directory_overrides::files::{Trouble, again, open, refuse, settle, shown};
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::options::Options;
 use brisk_apache::{EnvChange, Stop};
@@ -55,16 +55,27 @@ impl Access {
         let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
         let place = Place::find(r, &mapped)?;
         let symlinks = path::symlinks(r, &mapped);
-        let mut texts = Vec::new();
+        let (mut texts, mut infos) = (Vec::new(), Vec::new());
         for &end in &place.folders {
             let mut file = place.folder(end);
             file.extend_from_slice(FILE);
-            if let Some(text) = read(r, symlinks, &file)? {
-                texts.push(Text { name: shown(&file).into(), text });
+            if let Some(opened) = open(r, symlinks, &file)? {
+                let Ok(name) = std::str::from_utf8(&file) else {
+                    // Two folders could have one name.
+                    return Err(refuse(r, &file, "stands in a folder whose name is no UTF-8", 500).into());
+                };
+                texts.push(Text { name: name.into(), text: opened.text });
+                infos.push((file, opened.info));
             }
         }
         if texts.is_empty() {
             return Ok(hide(r, &place)?);
+        }
+        // What was compiled before was whole then.
+        if self.0.htaccess.store.find(r.snap().at_start(r.route.loc), &texts).is_none() {
+            for (file, info) in &infos {
+                settle(r, symlinks, file, info)?;
+            }
         }
         let plan = self.plan(r, texts)?;
         follow(r, &place, &plan)?;
