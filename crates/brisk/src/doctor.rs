@@ -1,15 +1,21 @@
-//! `brisk doctor`: what slows a site down, as far as its configuration tells. Reads files and changes nothing.
+//! `brisk doctor`: what slows a site down, as far as its configuration tells, and what limits it under a load. Changes nothing.
 
 mod files;
+mod measure;
 
 use brisk_cli::terminal;
 use brisk_cli::{Call, Entry};
+use brisk_load::cli::args;
 use brisk_load::output;
+use brisk_load::url::Url;
 use brisk_tune::audit::{self, Finding, Weight};
+use brisk_tune::diagnosis::{Diagnosis, diagnose};
 use clap::{CommandFactory as _, Parser, ValueHint};
 use files::{Read, Wanted};
+use measure::Load;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// `brisk doctor`.
 pub const DOCTOR: Entry =
@@ -18,13 +24,25 @@ pub const DOCTOR: Entry =
 /// Places of one finding that are shown; `--json` has all.
 const PLACES_SHOWN: usize = 3;
 
-/// Finds in a site's configuration what slows it down, and says what to write instead
+/// Says what limits a site under a load, and what in its configuration slows it down
+///
+/// With a URL it asks for that page as so many users would, looks at the web server, PHP's pools, the database and the machine meanwhile,
+/// and says in one sentence which of them is the limit. Run it where the site runs, as a user who may see its processes.
 ///
 /// Reads the web server's configuration (in nginx's language), php.ini, PHP-FPM's pools, MariaDB's option files and the kernel's
-/// settings, and looks for about seventy things that cost speed, or that show one visitor what was made for another. Changes nothing
-/// and sends nothing. What depends on the load, such as the number of PHP processes, is for a measurement: brisk bench --watch.
+/// settings, and looks for about seventy things that cost speed, or that show one visitor what was made for another. Changes nothing,
+/// and sends nothing without a URL.
 #[derive(Debug, Parser)]
 struct Args {
+    /// The page to ask for; without one nothing is sent
+    #[arg(value_name = "URL", value_parser = given)]
+    url: Option<Url>,
+    /// How many users ask for it at a time
+    #[arg(short, long, value_name = "N", value_parser = args::connections, requires = "url", default_value = "10")]
+    users: usize,
+    /// How long they do
+    #[arg(short, long, value_name = "TIME", value_parser = args::some_time, requires = "url", default_value = "8s")]
+    duration: Duration,
     /// The web server's configuration [default: Brisk's own if there is one, else /etc/nginx/nginx.conf]
     #[arg(long = "site", value_name = "FILE", value_hint = ValueHint::FilePath)]
     server: Option<String>,
@@ -45,6 +63,10 @@ struct Args {
     json: bool,
 }
 
+fn given(text: &str) -> Result<Url, String> {
+    Url::given(text).map_err(|error| error.to_string())
+}
+
 fn main(call: &Call<'_>) -> i32 {
     match call.parse::<Args>() {
         Ok(args) => call.carry_out(run(args).map(|text| {
@@ -56,13 +78,27 @@ fn main(call: &Call<'_>) -> i32 {
 }
 
 fn run(args: Args) -> Result<String, String> {
-    let Args { server, php_ini, fpm, mysql, checks, json } = args;
+    let Args { url, users, duration: time, server, php_ini, fpm, mysql, checks, json } = args;
     if checks {
         return Ok(if json { format!("{:#}\n", all_checks()) } else { list() });
     }
     let read = files::read(&Wanted { server, php_ini, fpm, mysql })?;
     let findings = audit::audit(&read.site);
-    Ok(if json { format!("{:#}\n", as_json(&read, &findings)) } else { text(&read, &findings) })
+    let measured = url.map(|url| measure::measure(&Load { url, users, time }, &read)).transpose()?;
+    let found = measured.as_ref().map(diagnose);
+    if json {
+        let mut all = as_json(&read, &findings);
+        if let Some(found) = &found {
+            all["limit"] = limit(found);
+            let parts = found.budget;
+            all["budget"] = json!({
+                "queue_us": parts.queue, "cpu_us": parts.cpu, "run_queue_us": parts.run_queue,
+                "blocked_us": parts.blocked, "rest_us": parts.rest,
+            });
+        }
+        return Ok(format!("{all:#}\n"));
+    }
+    Ok(found.as_ref().map_or_else(String::new, said) + &text(&read, &findings))
 }
 
 fn as_json(read: &Read, findings: &[Finding]) -> Value {
@@ -87,6 +123,49 @@ fn as_json(read: &Read, findings: &[Finding]) -> Value {
         "checks": audit::checks().count(),
         "audit": findings.iter().map(finding).collect::<Vec<_>>(),
     })
+}
+
+fn limit(found: &Diagnosis) -> Value {
+    json!({
+        "tier": found.tier,
+        "cause": found.cause,
+        "sentence": found.sentence,
+        "evidence": found.evidence,
+        "gain_max": found.gain_max,
+    })
+}
+
+/// What limits, for people.
+fn said(found: &Diagnosis) -> String {
+    let columns = terminal::columns();
+    let mut out = terminal::wrap(&found.sentence, columns, 0);
+    for line in &found.evidence {
+        out += &terminal::wrap(&format!("- {line}"), columns, 2);
+    }
+    let parts = found.budget;
+    let wall = parts.queue + parts.cpu + parts.run_queue + parts.blocked + parts.rest;
+    let named = [
+        ("waiting for a process", parts.queue),
+        ("on a CPU", parts.cpu),
+        ("waiting for a CPU", parts.run_queue),
+        ("PHP waiting for others", parts.blocked),
+        ("network and the rest", parts.rest),
+    ];
+    let times: Vec<String> = named
+        .iter()
+        .filter(|(_, part)| *part >= wall / 100.0)
+        .map(|(name, part)| format!("{name} {:.1} ms", part / 1e3))
+        .collect();
+    out +=
+        &terminal::wrap(&format!("A response took {:.1} ms: {}.", wall / 1e3, times.join(", ")), columns, 0);
+    if let Some(gain) = found.gain_max {
+        out += &terminal::wrap(
+            &format!("Mending this alone gains {gain:.1} times the rate at most."),
+            columns,
+            0,
+        );
+    }
+    out + "\n"
 }
 
 fn all_checks() -> Value {

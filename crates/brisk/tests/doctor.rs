@@ -1,7 +1,7 @@
 //! `brisk doctor` over files of a site.
 
-use brisk_testkit::TempDir;
 use brisk_testkit::server::text;
+use brisk_testkit::{Builder, PhpFpm, TempDir};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -101,4 +101,49 @@ fn what_is_looked_for_is_listed() {
     assert!(checks.len() >= 60 && checks.iter().any(|check| check["slug"] == "cache-leaks"));
     let said = text(&doctor(&["--checks"]).stdout);
     assert!(checks.iter().all(|check| said.contains(check["slug"].as_str().unwrap())));
+}
+
+/// Three processes that wait for somebody else all the time, and twelve users.
+#[test]
+fn a_pool_that_is_too_small_is_named_with_its_evidence() {
+    let php = PhpFpm::unix(3);
+    php.script("wait.php", "<?php usleep(50000); echo 'ok';");
+    let params = include_str!("../../../packaging/fastcgi.conf");
+    let server = Builder::new(env!("CARGO_BIN_EXE_brisk"))
+        .http(&format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}}; root {}; location / {{ {params} fastcgi_pass {}; }} }}",
+            php.dir().display(),
+            php.address()
+        ))
+        .start();
+    let dir = TempDir::new();
+    dir.write("pool.conf", format!("[{}]\npm = static\npm.max_children = 3\n", php.pool()).as_str());
+    let url = format!("http://127.0.0.1:{}/wait.php", server.port());
+    let pool = at(&dir, "pool.conf");
+    let args = ["--users", "12", "--duration", "3s", "--fpm", &pool, "--json"];
+    let out = doctor(&[&[&*url], &args[..]].concat());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let limit = &found["limit"];
+    assert_eq!(
+        (limit["tier"].as_str(), limit["cause"].as_str()),
+        (Some("php"), Some("pool-too-small")),
+        "{found:#}"
+    );
+    let sentence = limit["sentence"].as_str().unwrap();
+    assert!(sentence.contains("of 3 processes busy") && sentence.contains("requests wait"), "{sentence}");
+    let parts = &found["budget"];
+    assert!(parts["queue_us"].as_f64() > parts["cpu_us"].as_f64(), "{parts}");
+    assert!(found["audit"].is_array());
+}
+
+#[test]
+fn a_page_that_does_not_answer_is_said() {
+    let out = doctor(&["http://127.0.0.1:1/", "--duration", "1s"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(
+        text(&out.stderr).contains("nothing was answered at http://127.0.0.1:1/"),
+        "{}",
+        text(&out.stderr)
+    );
 }

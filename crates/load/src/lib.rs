@@ -21,6 +21,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod arrivals;
+pub mod beside;
 pub mod chart;
 pub mod cli;
 pub mod compare;

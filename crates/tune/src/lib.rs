@@ -1,11 +1,13 @@
-//! What slows a site down, as far as its configuration tells.
+//! What slows a site down, as far as its configuration and a measurement tell.
 //!
 //! A [`Site`](site::Site) is made of text that others have read; [`audit`](audit::audit) finds what costs speed in it and says
-//! for each finding where it stands, why it matters, what it gained where it was measured, and the line to write. No I/O and no
+//! for each finding where it stands, why it matters, what it gained where it was measured, and the line to write;
+//! [`diagnose`](diagnosis::diagnose) says of a run and what was seen beside it which tier was the limit. No I/O and no
 //! clock.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod audit;
+pub mod diagnosis;
 pub mod ini;
 pub mod site;

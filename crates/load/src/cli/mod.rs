@@ -12,8 +12,8 @@ use crate::system;
 use brisk_cli::{Call, Entry};
 use clap::CommandFactory as _;
 pub use files::{Files, Texts};
-pub use options::Outputs;
 use options::Wrong;
+pub use options::{Outputs, tls};
 pub use request::{FORM, body_of};
 
 /// What was asked for could not be done, or cannot be: wrong usage, too.
