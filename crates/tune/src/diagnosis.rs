@@ -511,12 +511,11 @@ mod tests {
         PoolFigures { busy: 2.0, total: 20, queued: 0.0, full_share: 0.0, blocked_share: 0.3 }
     }
 
-    /// Twelve planted bottlenecks, each named as the first cause.
-    #[test]
-    fn planted_bottlenecks_are_named() {
+    /// Bottlenecks of a back end, and of what is around a site.
+    fn planted() -> Vec<(Measured, &'static str)> {
         let server = || tier("server", Role::Server, 0.1, 50.0);
         let full = PoolFigures { busy: 5.0, total: 5, queued: 15.0, full_share: 1.0, blocked_share: 0.8 };
-        let table: Vec<(Measured, &str)> = vec![
+        vec![
             (Measured { generator_share: 0.99, ..site(vec![server()]) }, "generator-full"),
             (Measured { error_share: 0.9, ..site(vec![server()]) }, "errors"),
             (site(vec![server(), php(0.5, full)]), "pool-too-small"),
@@ -551,6 +550,13 @@ mod tests {
                 },
                 "disk-busy",
             ),
+        ]
+    }
+
+    /// Those of CPUs, and where nothing is full.
+    fn planted_cpus() -> Vec<(Measured, &'static str)> {
+        let server = || tier("server", Role::Server, 0.1, 50.0);
+        vec![
             (Measured { busy_share: 0.99, ..site(vec![server(), php(3.6, free())]) }, "php-cpu"),
             (
                 Measured { busy_share: 0.99, ..site(vec![tier("server", Role::Server, 3.5, 90.0)]) },
@@ -581,8 +587,12 @@ mod tests {
                 "application-waits",
             ),
             (site(vec![server()]), "nothing-full"),
-        ];
-        for (measured, cause) in table {
+        ]
+    }
+
+    #[test]
+    fn planted_bottlenecks_are_named_as_the_first_cause() {
+        for (measured, cause) in planted().into_iter().chain(planted_cpus()) {
             let found = diagnose(&measured);
             assert_eq!(found.cause, cause, "{measured:#?}\n{found:#?}");
             let parts = found.budget;
