@@ -1,4 +1,6 @@
 //! `ngx_http_access_module`: who may come in, by address.
+//!
+//! Only the address counts. What a proxy in front has said of it is decided before (`realip`).
 
 use brisk_conf::cidr::Cidr;
 use brisk_conf::{Context, Diag, Directive, Risk};
@@ -100,6 +102,7 @@ fn add(cx: &mut Cx<'_, '_>, d: &Directive, verdict: Verdict) -> Result<(), Diag>
         }
     };
     let conf = cx.conf::<Conf>();
+    // A block's first rule replaces what is inherited: rules of two levels would have no order (nginx).
     if !std::mem::replace(&mut conf.own, true) {
         conf.rules.clear();
     }
@@ -120,6 +123,7 @@ struct Access {
 
 impl Handler for Access {
     fn declares(&self) -> Declared {
+        // By address: the answer is for this client only.
         Declared::RECORDED.depends_on(Dependencies::CLIENT)
     }
 
@@ -127,9 +131,11 @@ impl Handler for Access {
         let verdict = verdict(&self.rules, r.client_addr().ip());
         brisk_server::dlog!(r, "access: {:?}", verdict);
         match verdict {
+            // No rule matched, which is no permission: with `satisfy any` others decide.
             None => Flow::Next,
             Some(Verdict::Allow) => Flow::Allowed,
             Some(Verdict::Deny) => {
+                // With `satisfy any` another handler may still let the client in; then the phase logs the refusal.
                 if r.core().satisfy == Satisfy::All {
                     brisk_server::rlog!(r, Error, "access forbidden by rule");
                 }

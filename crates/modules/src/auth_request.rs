@@ -98,10 +98,12 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         Some(at) => (&uri[..at], &uri[at + 1..]),
         None => (&*uri, &b""[..]),
     };
+    // As in nginx the question has no body: it is the main request's.
     let mut answer = Parent::without_body(r).run(Method::Get, path, args).await;
     if let Some(answer) = &mut answer {
         drain(std::mem::take(&mut answer.resp.body)).await;
     }
+    // No answer is no permission: it is reported below as an unexpected status.
     let status = answer.as_ref().map_or(0, |answer| answer.resp.status);
     brisk_server::dlog!(r, "auth request done s:{status}");
     if let Some(answer) = &answer {
@@ -117,8 +119,10 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         }
     }
     match status {
+        // The statuses of nginx's module: all others say that the question failed, which must not let anybody in.
         200..300 => Flow::Allowed,
         401 => {
+            // The challenge belongs to the status: without it a client cannot log in.
             let fields = answer.into_iter().flat_map(|mut answer| std::mem::take(&mut answer.resp.headers));
             let is_challenge = |name: &Text| name.eq_ignore_ascii_case(b"WWW-Authenticate");
             r.resp.headers.extend(fields.filter(|(name, _)| is_challenge(name)));

@@ -1,4 +1,7 @@
 //! `ngx_http_index_module`: which file stands for a directory.
+//!
+//! It serves nothing: a file that is there becomes an internal redirect, so that the location of that name decides
+//! what is done with it.
 
 use brisk_conf::{Arity, Context, Diag, Directive};
 use brisk_net::file::Kind;
@@ -121,6 +124,7 @@ impl Index {
             Found::Missing(error) => match error.raw_os_error() {
                 Some(13 | 40 | 31) => Some(Flow::Status(403)),
                 Some(2 | 20) => {
+                    // Once per request, however many names are tried.
                     if !std::mem::replace(checked_directory, true) {
                         return self.directory(r, &mapped.bytes, name.len());
                     }
@@ -140,6 +144,7 @@ impl Index {
                 }
             },
             _ => {
+                // The name may belong to another location, such as that of `.php`.
                 let mut uri = r.route.uri.clone();
                 uri.extend_from_slice(name);
                 Some(Flow::Redirect { uri, args: None })

@@ -1,4 +1,7 @@
 //! `ngx_http_limit_conn_module`: how many requests of a key may be in progress at a time.
+//!
+//! Counters are those of the zone, shared by all threads and kept over reloads; a request holds its places and gives
+//! them back however it ends.
 
 use crate::limiting::{self, Outcome, Outcomes, Parts, ZoneRef, no_zone, refusal_rows};
 use crate::limits::LIMIT_CONN_KEY_BYTES_MAX;
@@ -129,6 +132,7 @@ fn limit_conn(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if !conf.limits.is_empty() {
+        // Before access, so that guesses at passwords are limited, too.
         plan.preaccess.push(Arc::new(LimitConn { conf: cx.shared() }));
     }
 }
@@ -166,6 +170,7 @@ struct LimitConn {
 
 impl Handler for LimitConn {
     fn handle(&self, r: &mut Request) -> Flow {
+        // Once for a request with its redirects and subrequests, as in nginx.
         let counted = r.state.shared.values.get_or(Counted::default);
         if counted.outcome.get().is_some() {
             return Flow::Next;
@@ -195,8 +200,10 @@ impl Handler for LimitConn {
                         r.log(level, format_args!("limiting connections{note} by zone \"{name}\""));
                     }
                 }
+                // nginx refuses when the zone has no memory, too: a limit that cannot be counted must not be open.
                 Enter::Full => {}
             }
+            // A refused request counts nowhere: places of the limits before are given back.
             counted.places.borrow_mut().clear();
             if self.conf.dry_run {
                 counted.outcome.set(Some(Outcome::RejectedDryRun));
@@ -255,6 +262,7 @@ impl Counters {
             counter.count += 1;
             return Enter::Counted;
         }
+        // Bounded by the zone's size, counted as nginx counts it, so that a zone holds about as many keys.
         let bytes = cost(key);
         if part.bytes + bytes > part.bytes_max {
             return Enter::Full;
@@ -269,6 +277,7 @@ impl Counters {
         let Ok(mut entry) = part.table.find_entry(hash, |counter| *counter.key == *key) else { return };
         let counter = entry.get_mut();
         counter.count -= 1;
+        // A counter at zero is dropped at once: what is not counted takes no memory.
         if counter.count == 0 {
             entry.remove();
             part.bytes -= cost(key);

@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A zone's state in parts: threads seldom meet, and each lock is held for a look-up only.
 pub struct Parts<T> {
+    /// More than one only if each has room for some keys: a zone's size is a limit on the sum, and parts cannot lend
+    /// each other room.
     parts: Box<[Mutex<T>]>,
     hasher: DefaultHashBuilder,
 }
@@ -115,6 +117,7 @@ pub fn add<L: Limit>(cx: &mut Cx<'_, '_>, d: &Directive, limit: L) -> Result<(),
 /// Finds the zones of this block's own limits: by now all are declared.
 pub fn finish<L: Limit>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let mut limits = cx.conf_of::<Conf<L>>().limits.clone();
+    // Limits that are inherited have been found in the block that they come from.
     if limits.iter_mut().all(|limit| limit.declared().is_some()) {
         return Ok(());
     }
@@ -192,6 +195,7 @@ impl ZoneRef {
     /// What a request is counted under, if it is.
     pub fn key(&self, key: &Template, r: &Request, module: &str, bytes_max: usize) -> Option<Vec<u8>> {
         let (key, name) = (key.eval(r), &self.name);
+        // As in nginx: not counted, so not limited, either. The line says so.
         if key.len() > bytes_max {
             let what = format_args!("the key of {module}_zone \"{name}\"");
             rlog!(r, Error, "the value of {what} is more than {bytes_max} bytes");

@@ -1,4 +1,6 @@
 //! `ngx_http_mirror_module`: copies of requests go to other locations, whose answers nobody gets.
+//!
+//! Copies are sent on their own: what becomes of them changes nothing for the client.
 
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::body;
@@ -63,6 +65,7 @@ fn mirror(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     conf.is_off = uri == b"off";
     let have = if is_first { &[][..] } else { &*conf.uris };
     conf.uris = have.iter().cloned().chain((uri != b"off").then(|| uri.into())).collect();
+    // A location that mirrors needs the body whole: it is told to the core while the configuration is built.
     if uri != b"off" {
         cx.reads_bodies();
     }
@@ -79,6 +82,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 
 impl Handler for Conf {
     fn handle(&self, r: &mut Request) -> Flow {
+        // A copy is not copied again.
         if r.route.depth > 0 {
             return Flow::Next;
         }
@@ -97,6 +101,7 @@ impl Handler for Conf {
 fn send(uris: &[Arc<[u8]>], r: &Request, with_body: bool) {
     let parent = if with_body { Parent::of(r) } else { Parent::without_body(r) };
     for uri in uris {
+        // A back end that does not keep up costs copies, not memory.
         if !parent.run_aside(r.route.method, uri, &r.route.args) {
             let uri = String::from_utf8_lossy(uri);
             brisk_server::rlog!(r, Error, "too many copies are on their way, none is sent to \"{uri}\"");

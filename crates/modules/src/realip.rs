@@ -150,9 +150,10 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if conf.proxies.is_empty() && !conf.trusts_unix {
         return;
     }
-    // A prepared answer would be logged with the proxy's address.
+    // Not declared: a prepared answer would be logged with the proxy's address.
     let handler = Arc::new(RealIp { conf: cx.shared() });
     plan.post_read.push(handler.clone());
+    // Again in the location, whose own rules count if those of the server have found nothing.
     plan.preaccess.push(handler);
 }
 
@@ -166,6 +167,7 @@ struct Found(Cell<bool>);
 
 impl Handler for RealIp {
     fn handle(&self, r: &mut Request) -> Flow {
+        // Once: a header must not be believed because an earlier one has named a trusted address.
         let found = r.state.shared.values.get_or(Found::default);
         if !found.0.get()
             && let Some(addr) = self.client(r)
@@ -179,6 +181,7 @@ impl Handler for RealIp {
 
 impl RealIp {
     fn client(&self, r: &Request) -> Option<SocketAddr> {
+        // Of the connection, not of what was told before: only a proxy that is connected may tell of others.
         let is_trusted = self.trusts(r.peer());
         let last = |field: Option<&[u8]>| {
             forwarded(is_trusted, field.into_iter(), &self.conf.proxies, self.conf.recursive)

@@ -181,10 +181,12 @@ fn split(link: &[u8]) -> Option<(&[u8], Expires<'_>)> {
 /// `1`, `0` for a link whose time is over, or nothing.
 fn verify(link: &[u8], text: impl FnOnce() -> Vec<u8>, now: i64) -> Option<u8> {
     let (hash, expires) = split(link)?;
+    // 16 bytes in base64 have at most 24 characters.
     if hash.len() > 24 {
         return None;
     }
     let hash: [u8; 16] = base64::decode_url(hash)?.try_into().ok()?;
+    // In constant time, so that the hash cannot be guessed byte by byte.
     if !is_same(&hash, &Md5::digest(text())) {
         return None;
     }

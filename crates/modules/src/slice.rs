@@ -80,6 +80,8 @@ fn slice_range(r: &Request, out: &mut Vec<u8>) -> bool {
         Some(slice) => slice,
         None => {
             let Some(Size(size)) = r.snap().location(r.route.loc).plan.data::<Size>() else { return false };
+            // Only before there is an answer: later the variable must not make a slice of a request that was not
+            // asked for one.
             if r.route.depth > 0 || r.resp.status != 0 {
                 return false;
             }
@@ -95,6 +97,7 @@ fn first_byte(r: &Request) -> u64 {
     let Some(range) = r.header(HeaderId::Range).filter(|_| !r.has_header(HeaderId::IfRange)) else {
         return 0;
     };
+    // Several ranges begin with the first slice: the range filter finds what it needs there or further on.
     let is_bytes = range.get(..6).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes="));
     if !is_bytes || memchr::memchr(b',', range).is_some() {
         return 0;
@@ -146,11 +149,14 @@ fn check(r: &Request, slice: &Slice, etag: Option<&[u8]>) -> Result<Part, String
     if r.resp.status != 206 {
         return Err(format!("unexpected status code {} in slice response", r.resp.status));
     }
+    // All slices must be of one representation: two versions of a file in one body could not be told from a whole
+    // one.
     if etag.is_some() && r.resp.etag.as_deref() != etag {
         return Err("etag mismatch in slice response".into());
     }
     let value = r.resp.header(b"Content-Range").map(|value| value.to_vec()).unwrap_or_default();
     let part = Part::parse(&value).ok_or("invalid range in slice response")?;
+    // Without the length of the whole it is not known how many slices there are.
     let total = part.total.ok_or("no complete length in slice response")?;
     let end = total.min(slice.start + slice.size);
     if (part.start, part.end) != (slice.start, end) {
@@ -176,6 +182,7 @@ async fn begin(r: &mut Request, mut slices: Box<Slices>) -> Flow {
                 }
                 slices.held.push_back(chunk);
             }
+            // Nothing has left yet: closing tells the client that there is no answer.
             Some(Err(_)) => return Flow::Close,
             None => break,
         }
@@ -187,6 +194,7 @@ async fn begin(r: &mut Request, mut slices: Box<Slices>) -> Flow {
 
 /// Makes the whole of the first slice: a body that is to be begun, or what the request ends with otherwise.
 fn whole(r: &mut Request, flow: Flow) -> Result<Flow, Box<Slices>> {
+    // An answer that is no slice (an error, or a back end without ranges) is passed on as it is.
     if r.route.depth > 0 || !matches!(flow, Flow::Done) || r.resp.status != 206 {
         return Ok(flow);
     }

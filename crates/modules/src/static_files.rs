@@ -1,4 +1,6 @@
 //! `ngx_http_static_module`: files for GET and HEAD. It has no directives; the last of the content chain.
+//!
+//! Conditions, ranges and codings are filters: what is made here is the whole file.
 
 use brisk_http::Method;
 use brisk_net::file::Kind;
@@ -76,6 +78,7 @@ fn add_slash(r: &mut Request) -> Flow {
 }
 
 fn serve(r: &mut Request, file: Rc<OpenFile>) -> Flow {
+    // As in nginx a POST to a file is refused only if there is one; else it is a 404.
     if r.route.method == Method::Post {
         return Flow::Status(405);
     }

@@ -169,7 +169,7 @@ fn without_alias(r: &Request, template: &Template, mut name: Vec<u8>) -> Vec<u8>
     name
 }
 
-/// Whether a variable's value leads upwards. nginx looks outside the root then.
+/// Whether a variable's value leads upwards. nginx looks outside the root then, which tells a client what exists there.
 fn climbs(template: &Template, name: &[u8]) -> bool {
     let is_up = |text: &[u8]| text.split(|&b| b == b'/').any(|segment| segment == b"..");
     let written = template.parts().iter().any(|part| matches!(part, Part::Text(text) if is_up(text)));

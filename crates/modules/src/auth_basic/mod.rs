@@ -1,4 +1,7 @@
 //! `ngx_http_auth_basic_module`: names and passwords (RFC 7617).
+//!
+//! Hashes that take long on purpose are computed on the pool, never on the event loop. A file that cannot be used
+//! lets nobody in who was not in it before.
 
 mod des;
 pub mod password;
@@ -119,6 +122,7 @@ struct AuthBasic {
 impl Handler for AuthBasic {
     fn handle(&self, r: &mut Request) -> Flow {
         let realm = self.realm.eval(r);
+        // A variable may say `off` for this request.
         if realm == b"off" {
             return Flow::Next;
         }
@@ -186,6 +190,7 @@ impl AuthBasic {
             Found::Other(info) => (Some(info), "21: Is a directory".into(), Err(Flow::Status(500))),
         };
         let before = if is_kept { users::before(path) } else { None };
+        // Once for each change of the file: a broken one would fill the log with every request.
         if is_kept && users::is_news(path, info) || before.is_none() && flow.is_err() {
             let fault = match &flow {
                 Ok(Text::Whole(text)) => users::malformed(text).unwrap_or_default(),
@@ -237,6 +242,7 @@ impl Login {
                 brisk_server::dlog!(r, "auth basic: user \"{user}\" has the right password");
                 return Flow::Allowed;
             }
+            // Whether a name exists is for the log only: the client is told the same as for a wrong password.
             Outcome::Mismatch => brisk_server::rlog!(r, Error, "user \"{user}\": password mismatch"),
             Outcome::NoUser => brisk_server::rlog!(r, Error, "user \"{user}\" was not found in \"{path}\""),
             Outcome::Failed(error) => {
@@ -252,6 +258,7 @@ impl Login {
         Flow::Wait(Box::new(move |r| {
             Box::pin(async move {
                 let password = std::mem::take(&mut self.password);
+                // Refused: what cannot be checked is not let in.
                 let Ok(job) = blocking::run(move || check(&password)) else {
                     brisk_server::rlog!(r, Crit, "the queue of the thread pool is full");
                     return Flow::Status(503);

@@ -81,6 +81,7 @@ struct Parts<'a> {
 }
 
 fn split(token: &[u8]) -> Result<Parts<'_>, Refusal> {
+    // Before anything is decoded: what a stranger sends costs no more than this.
     if token.len() > TOKEN_BYTES_MAX {
         return Err(Refusal::TooLong);
     }
@@ -95,6 +96,7 @@ fn split(token: &[u8]) -> Result<Parts<'_>, Refusal> {
     if header.len() > HEADER_BYTES_MAX {
         return Err(Refusal::TooLong);
     }
+    // RFC 7515 §5.2: the signature is over the text as it came, not over what is decoded from it.
     let signed = &token[..header.len() + 1 + payload.len()];
     let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| Refusal::Base64)?;
     let sign = URL_SAFE_NO_PAD.decode(sign).map_err(|_| Refusal::Base64)?;
@@ -106,22 +108,26 @@ fn split(token: &[u8]) -> Result<Parts<'_>, Refusal> {
 pub fn verify(token: &[u8], keys: &[Arc<KeySet>], now: i64, leeway: u64) -> Result<Token, Refusal> {
     let Parts { signed, header, payload, sign } = split(token)?;
     let name = header.get("alg").and_then(Json::text).ok_or(Refusal::Header)?;
+    // `none` is no algorithm here (RFC 8725 §3.2).
     let algorithm = Algorithm::parse(name).ok_or(Refusal::Algorithm)?;
     // RFC 7515 §4.1.11: what is critical must be understood.
     if header.get("crit").is_some() {
         return Err(Refusal::Critical);
     }
+    // A `kid` that is no text cannot name a key (RFC 7515 §4.1.4).
     let id = match header.get("kid") {
         None => None,
         Some(Json::Text(id)) => Some(id.as_str()),
         Some(_) => return Err(Refusal::Header),
     };
     let all = keys.iter().flat_map(|set| &set.0);
+    // Keys say for what they are: an RSA key is never used as a secret (RFC 8725 §3.1). Their number bounds the work.
     let mut able = all.filter(|key| key.is_for(algorithm, name, id)).take(KEYS_TRIED_MAX).peekable();
     able.peek().ok_or(Refusal::NoKey)?;
     if !able.any(|key| key.verifies(algorithm, signed, &sign)) {
         return Err(Refusal::Signature);
     }
+    // Only now: claims of a token that was not signed are not even decoded.
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| Refusal::Base64)?;
     let claims = Json::parse(&payload).map_err(|_| Refusal::Claims)?;
     check_times(&claims, now as f64, leeway as f64)?;
@@ -136,6 +142,7 @@ fn check_times(claims: &Json, now: f64, leeway: f64) -> Result<(), Refusal> {
     let time = |name: &'static str| {
         claims.get(name).map(|value| value.number().ok_or(Refusal::Time(name))).transpose()
     };
+    // RFC 7519 §4.1.4: "on or after" this time it is over.
     if time("exp")?.is_some_and(|exp| now >= exp + leeway) {
         return Err(Refusal::Expired);
     }

@@ -235,6 +235,7 @@ fn callback(r: &Request) -> Result<Option<Vec<u8>>, u16> {
     };
     let shown = String::from_utf8_lossy(name);
     if name.len() > LENGTH_MAX {
+        // A name is code in the page that loads it: its length and alphabet are bounded.
         brisk_server::rlog!(r, Info, "client sent too long callback name: \"{shown}\"");
         return Err(400);
     }
@@ -265,6 +266,7 @@ fn list(path: &Path, is_hidden: impl Fn(&[u8]) -> bool) -> Result<Listing, Failu
         }
         let metadata = match directory::metadata(entry) {
             Ok(metadata) => metadata,
+            // An entry that may not be looked at is left out; others are listed.
             Err(failure) if failure.is_denied() => {
                 listing.denied.push(failure);
                 return Ok(());

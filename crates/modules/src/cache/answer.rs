@@ -1,4 +1,7 @@
 //! Stored answers become responses.
+//!
+//! It decides nothing about freshness: it is given an answer that may be used. What a client then gets of it (all, a
+//! part, a 304) follows from its own conditions.
 
 use super::conf::Rules;
 use super::note::{Note, Status};
@@ -67,6 +70,7 @@ pub fn write_head(status: u16, status_text: &[u8], fields: &[(Vec<u8>, Vec<u8>)]
 
 /// The head of a stored answer; it is parsed once. `None`: it is not one, whatever has become of the file.
 pub fn head(object: &Object) -> Option<Arc<BackendHead>> {
+    // Kept with the object, which threads share: a hit parses nothing.
     if let Some(head) = object.parsed.get() {
         return head.clone().downcast().ok();
     }
@@ -78,6 +82,7 @@ pub fn head(object: &Object) -> Option<Arc<BackendHead>> {
 /// What [`write_head`] has written.
 pub fn parse_head(text: &[u8]) -> Option<BackendHead> {
     let mut parsed = ResponseHead::default();
+    // Whatever stands in a file is parsed as strictly as a back end's answer.
     let is_whole = matches!(parse_response(text, &mut parsed), Ok(Parsed::Complete));
     is_whole.then(|| BackendHead::from_response(text, parsed))
 }
@@ -104,6 +109,7 @@ pub fn cut(rules: &Rules, r: &Request, object: &Object) -> Cut {
     };
     let wanted = r.header(HeaderId::Range).filter(|_| obeys_range(r, object));
     match partial::serve(part, wanted) {
+        // Only a part whose bytes are all there: the file may have been cut.
         Serve::Stored(start, end) if part.len() == object.body.len() => {
             Cut::Part(Part { start, end, total: part.total })
         }
@@ -160,6 +166,7 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
     };
     // The answer to a HEAD was stored without its body.
     let said = head.get(HeaderId::ContentLength).and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
+    // RFC 9110 §9.3.2: the length that a GET would have.
     let length = if r.is_head() && length == 0 { said.unwrap_or(0) } else { length };
     let flow = origin.respond(r, &head, Some(length), body);
     if !matches!(flow, Flow::Done) {
@@ -189,6 +196,7 @@ pub fn allow_ranges(r: &mut Request) {
 
 /// `Age`, and the date of the origin (RFC 9111 §4, RFC 9110 §6.6.1).
 fn add_age(r: &mut Request, head: &BackendHead, object: &Object, now: i64) {
+    // The stored `Age` was the age when it was stored; what counts is what it has become.
     r.resp.remove("Age");
     let age = object.meta.terms.age(now);
     r.resp.add("Age", age.to_string());
@@ -227,6 +235,7 @@ const WHY: &[u8] = b"brisk-cache-status";
 
 /// `Cache-Status` behind those of other caches (RFC 9211 §2): in RFC 9111's mode, and for clients on this machine that ask.
 pub fn tell(rules: &Rules, r: &mut Request) {
+    // Names of zones and keys are for the administrator: a client elsewhere cannot ask for them.
     let asks = r.header(HeaderId::Pragma) == Some(WHY);
     let is_near = || match r.peer() {
         Peer::Ip(address) => address.ip().to_canonical().is_loopback(),
@@ -244,11 +253,14 @@ pub fn tell(rules: &Rules, r: &mut Request) {
 
 /// A fresh answer is the same for all requests for the same target within this second, unless it varies.
 fn note_purity(r: &mut Request, object: &Object, now: i64) {
+    // Such an answer depends on fields that prepared answers are not kept by.
     if !object.meta.vary.is_empty() || object.meta.part.is_some() {
         r.depends_on(Dependencies::FIELD);
         return;
     }
+    // `Age`, and the end of freshness, change with the second.
     r.good_until(now);
+    // The flag falls when the entry is purged or replaced, on all threads.
     let flag = object.flag.clone();
     r.evidence.deps.push(Watch { directory: flag.clone(), entry: flag }.into());
 }
@@ -265,6 +277,7 @@ pub fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
         Stored::Memory(bytes) => Body::bytes(bytes[range.start as usize..range.end as usize].to_vec()),
         Stored::File { fd, offset, .. } => {
             let file = open_file(&**fd)?;
+            // A descriptor of its own: the entry may be dropped while the body is sent.
             Body::One(Piece::File { file, range: offset + range.start..offset + range.end })
         }
     })

@@ -1,4 +1,8 @@
 //! The back end is asked, and its answer stored while it is passed on.
+//!
+//! Whether an answer may be stored or an old one given is decided by `cachepolicy`; peers and retries are the
+//! origin's. Here the two are brought together, and nothing of the client's conditions reaches an answer that is
+//! stored.
 
 use super::answer::{self, with_fields, with_head};
 use super::conf::{Rules, stale};
@@ -57,6 +61,8 @@ impl Question {
 /// Asks the back end.
 pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flow {
     let rules = &lookup.caching.rules;
+    // A range far into a large answer: fetching all of it for this client would take long (nginx:
+    // `proxy_cache_max_range_offset`).
     // The range is asked for as it is, and the answer is not stored.
     let as_it_is = passes_range(rules, r);
     question.stores &= !as_it_is;
@@ -66,10 +72,13 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
         let mut part = None;
         if ask.cacheable {
             if r.route.method == Method::Head && rules.convert_head {
+                // A GET is asked for, so that the body can be stored for both; the client of a HEAD gets none of it.
                 ask.method = Some(Method::Get);
             }
             part = add_conditions(&lookup, r, &question, &mut ask);
         }
+        // Taken before the question leaves: an answer must not look fresher than when it was asked for (RFC 9111
+        // §4.2.3), and a purge that comes meanwhile must be newer than it.
         let asked =
             Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp(), whole: ask.cacheable };
         let fetched = match (lookup.origin.clone().fetch(r, ask).await, part) {
@@ -77,7 +86,8 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
             (Ok(fetched), None) => fetched,
             (Ok(fetched), Some(part)) => match join::rest(&part, fetched) {
                 Ok(whole) => whole,
-                // It is of no use to anybody, and the next one would come as far.
+                // The stored part cannot be completed, and the next request would come as far: without it the whole
+                // is asked for.
                 Err(why) => {
                     rlog!(r, Warn, "{why}: the stored part is dropped, and the whole asked for");
                     lookup.cache.drop_object(&part);
@@ -109,16 +119,19 @@ fn passes_range(rules: &Rules, r: &Request) -> bool {
         return false;
     };
     let rest = rest.trim_ascii_start();
+    // A suffix range counts from an end that is not known yet.
     if rest.starts_with(b"-") {
         return true;
     }
     let digits: Vec<u8> = rest.iter().copied().take_while(u8::is_ascii_digit).collect();
     let offset = std::str::from_utf8(&digits).ok().and_then(|text| text.parse::<u64>().ok());
+    // A range that is not understood is passed on as it is.
     offset.is_none_or(|offset| offset >= max)
 }
 
 /// The one range that is asked for as the client has asked for it: the whole may be large.
 pub fn range<'r>(rules: &Rules, r: &'r Request) -> Option<&'r [u8]> {
+    // Several ranges, or a condition on the range, go the usual way: the whole is stored, and the core cuts it.
     let range = r.header(HeaderId::Range).filter(|range| memchr::memchr(b',', range).is_none())?;
     (rules.mode == Mode::Rfc9111 && !r.has_header(HeaderId::IfRange)).then_some(range)
 }
@@ -142,6 +155,8 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
             last_modified: head.get(HeaderId::LastModified).map(<[u8]>::to_vec),
             etag: head.get(HeaderId::ETag).map(<[u8]>::to_vec),
         };
+        // Both validators are sent, as nginx does; a recipient that understands entity tags ignores the time (RFC
+        // 9110 §13.1.3).
         if let Some(value) = &validators.last_modified {
             ask.fields.push(("If-Modified-Since", value.clone()));
         }
@@ -174,6 +189,7 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
 /// No response came.
 fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failure: &Failure) -> Flow {
     let condition = condition(failure);
+    // A failure that is not the back end's (the client has gone) is never a reason for an old answer.
     let bit = match condition {
         Some(next::TIMEOUT) => stale::TIMEOUT,
         Some(next::INVALID_HEADER) => stale::INVALID_HEADER,
@@ -183,6 +199,7 @@ fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failure: &Failu
     if let Some(object) = question.stale.as_ref().filter(|_| !question.never_stale)
         && (lookup.caching.rules.use_stale & bit != 0 || question.if_error)
     {
+        // `Cache-Status` must not say that the request was forwarded: what the client gets is the stored answer.
         lookup.note.forwarded.set(None);
         return lookup.give(r, object, Status::Stale);
     }
@@ -197,6 +214,7 @@ fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failure: &Failu
 fn answered(lookup: Lookup, r: &mut Request, question: Question, fetched: Fetched, asked: &Asked) -> Flow {
     let rules = &lookup.caching.rules;
     let status = fetched.head.status;
+    // Noted before an old answer may take its place.
     lookup.note.forwarded_status.set(Some(status));
     if let Some(object) = question.stale.as_ref().filter(|_| !question.never_stale) {
         let by_rule = rules.use_stale & stale::of_status(status) != 0;
@@ -210,6 +228,7 @@ fn answered(lookup: Lookup, r: &mut Request, question: Question, fetched: Fetche
     }
     let has_asked_whether = lookup.note.validators.borrow().etag.is_some()
         || lookup.note.validators.borrow().last_modified.is_some();
+    // A 304 to a condition of the client's own is passed on as an answer; only one to ours is about what is stored.
     if status == 304
         && has_asked_whether
         && let Some(object) = &question.stale
@@ -273,6 +292,7 @@ fn revalidated(
     let rules = &lookup.caching.rules;
     let valid = nginx::valid_for(&rules.valid, object.meta.status);
     let Some(stored) = answer::head(object) else { return Flow::Status(500) };
+    // Of the question, not of the answer: a purge in between is newer.
     let mut meta = Meta { began: asked.stamp, ..object.meta.clone() };
     let terms = match rules.mode {
         Mode::Nginx => match judge(lookup, r, head, object.meta.status, asked, None) {
@@ -298,6 +318,7 @@ fn revalidated(
             meta.terms = terms;
             lookup.cache.freshen(object, meta, report(r))
         }
+        // It may be given to this client, who has waited for it, but is not stored as fresh.
         None => object.clone(),
     };
     lookup.note.stored.set(true);
@@ -328,13 +349,17 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
         Ok(stored) => stored,
         Err(why) => {
             lookup.note.detail.set(Some(why));
+            // Requests that wait for this answer are told to ask for themselves, instead of one after the other.
             if let Some(updating) = &mut question.updating {
                 updating.note_unstorable();
             }
             forget_older(&lookup, &question, &head);
+            // Waiting requests go on as soon as it is certain that there will be nothing for them.
             drop(question);
             let can_be_stored = could_be_stored(&lookup, r, &head, asked);
             r.resp.tunnel = fetched.tunnel;
+            // What can be stored is subject to the client's conditions as a hit is; other answers were judged by the
+            // back end.
             r.resp.is_judged = !can_be_stored;
             let flow = lookup.origin.respond(r, &head, length, fetched.body);
             return finish(rules, r, flow, &head, can_be_stored);
@@ -343,6 +368,7 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
     let terms = meta.terms.clone();
     let body_length = length.filter(|_| has_body(&lookup, r));
     let merging = join::merging(&meta);
+    // The reader is made with the fill, so that no byte is missed: the back end's stream begins to be read below.
     let (mut fill, reader) = Fill::begin(&lookup.cache, digest, Some(meta), body_length, report(r));
     fill.merge_by(merging);
     let flow = lookup.origin.respond(r, &head, length, Body::Stream(Box::new(Passing::new(reader))));
@@ -358,6 +384,7 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
     }
     lookup.note.stored.set(true);
     lookup.note.ttl.set(Some(terms.ttl(clock::now().unix_secs)));
+    // In a task of its own: the client may go, or be slow, and the answer is stored all the same.
     let stream = fetched.into_stream();
     brisk_net::spawn(pump(stream, fill, question.updating));
     finish(rules, r, flow, &head, true)
@@ -419,6 +446,7 @@ fn storing(
     if !question.stores || fetched.tunnel {
         return Err("min-uses-or-lock");
     }
+    // As in nginx, what is passed on as it comes (`X-Accel-Buffering: no`) is not kept.
     if fetched.unbuffered {
         return Err("unbuffered");
     }
@@ -445,6 +473,7 @@ fn storing(
         Mode::Nginx => Vec::new(),
         Mode::Rfc9111 => with_head(head, directives::Response::of).unkept,
     };
+    // Hop-by-hop fields and those that the answer itself excludes are not stored (RFC 9111 §3.1).
     let mut fields = with_head(head, |fields| head::storable(fields, &unkept));
     // A part that is all there is, is the whole.
     let is_whole = part.is_some_and(|part| part.is_whole());
@@ -489,9 +518,11 @@ fn part_of(
     length: Option<u64>,
 ) -> Result<Option<Part>, &'static str> {
     let rules = &lookup.caching.rules;
+    // nginx's mode: the key tells parts apart (`$slice_range`), so a 206 is an answer like any other.
     if head.status != 206 || rules.mode == Mode::Nginx || rules.key_has_range {
         return Ok(None);
     }
+    // A part of unknown length could be cut short unnoticed.
     let part = with_head(head, Part::of).filter(|part| has_body(lookup, r) && length == Some(part.len()));
     part.map(Some).ok_or(Refusal::PartialContent.word())
 }
@@ -500,6 +531,7 @@ fn part_of(
 fn place(lookup: &Lookup, r: &Request, names: &[Box<[u8]>]) -> (Digest, Digest, u64) {
     let family = lookup.entry.as_ref().map(|entry| entry.meta.family);
     if names.is_empty() {
+        // A family joins the variants of one key, so that a purge of the key voids them all at once.
         return (lookup.main, Digest::default(), family.unwrap_or_else(|| lookup.cache.new_family()));
     }
     let text = with_fields(r, |fields| vary::variant(names, fields, lookup.caching.rules.mode));
@@ -531,6 +563,7 @@ async fn pump(stream: Box<dyn BodyStream>, mut fill: Fill, updating: Option<Upda
                 }
             }
             Some(Ok(Chunk::Flush)) => {}
+            // A body that ends early is never stored as whole (RFC 9111 §3.3).
             Some(Err(failure)) => {
                 fill.fail(match failure.cause() {
                     Cause::Reported => "",
@@ -542,6 +575,7 @@ async fn pump(stream: Box<dyn BodyStream>, mut fill: Fill, updating: Option<Upda
             None => break,
         }
     }
+    // First the entry, then the right to ask: those who wait find the entry.
     fill.finish().await;
     drop(updating);
 }

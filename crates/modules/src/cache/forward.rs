@@ -1,4 +1,7 @@
 //! A request whose answer is not at hand: look on disk, wait for another's answer, or ask the back end.
+//!
+//! Each step decides by what is stored now; after a wait the decision is made anew, since anything may have been
+//! stored or purged meanwhile.
 
 use super::answer::{self, Cut};
 use super::background;
@@ -50,6 +53,7 @@ impl Lookup {
             Ok(None) => return Stored::Nothing { uses, why: Forwarded::UriMiss },
             Err(status) => return Stored::Error(status),
         };
+        // The key's own entry tells on which fields its variants depend, whichever variant it is itself.
         self.entry = Some(object.clone());
         if object.meta.vary.is_empty() {
             return Stored::Object(object);
@@ -88,12 +92,15 @@ impl Lookup {
                     *uses = count;
                     return Ok(None);
                 }
+                // As if nothing were stored: the back end has the answer, and a broken disk must not be an outage.
                 Err(error) => {
                     rlog!(r, Crit, "{error}");
                     return Ok(None);
                 }
             },
         };
+        // The name of an entry is a hash that collisions are known for. The key itself stands in the entry and
+        // decides.
         if !self.caching.is_of_key(&object, r) {
             rlog!(r, Crit, "cache file \"{}\" has md5 collision", self.cache.path(digest).display());
             return Ok(None);
@@ -147,6 +154,7 @@ pub async fn bypass(mut lookup: Lookup, r: &mut Request) -> Flow {
 
 /// Answers from the cache, or asks the back end.
 pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
+    // One deadline for all waits of the request, however often others begin anew.
     let deadline = clock::mono_ms() + lookup.caching.rules.lock_timeout.as_millis() as u64;
     let mut may_wait = true;
     loop {
@@ -169,6 +177,7 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
             Step::Ask(question) => return fetch::ask(lookup, r, question).await,
             Step::Again(name) => {
                 lookup.note.collapsed.set(true);
+                // It asks for itself then, as nginx lets it (`proxy_cache_lock_timeout`).
                 if !lookup.cache.wait_unlocked(name, deadline).await {
                     rlog!(r, Info, "cache lock timeout");
                     may_wait = false;
@@ -180,6 +189,7 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
 }
 
 fn missing(lookup: &Lookup, r: &Request, uses: u64, why: Forwarded, may_wait: bool) -> Step {
+    // Rare answers do not take the place of others (`proxy_cache_min_uses`).
     if uses < lookup.caching.rules.min_uses && !refuses_to_ask(lookup, r) {
         lookup.note.forwarded.set(Some(why));
         lookup.note.decide(r, Status::Scarce);
@@ -197,6 +207,7 @@ fn absent(lookup: &Lookup, r: &Request, question: Question, why: Forwarded, may_
     }
     lookup.cache.misses.fetch_add(1, Ordering::Relaxed);
     let name = lookup.name_of_missing(r, &question);
+    // What turned out not to be storable is not waited for: the requests would be answered one after the other.
     if !lookup.collapses() || lookup.cache.is_unstorable(name) {
         return Step::Ask(question);
     }
@@ -232,12 +243,14 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
         return Step::Done(Flow::Status(504));
     }
     lookup.note.forwarded.set(Some(if why == Why::Request { Forwarded::Request } else { Forwarded::Stale }));
+    // RFC 5861 §3, or `use_stale updating`.
     let may_be_stale = !never_stale && (while_revalidating || rules.use_stale & stale::UPDATING != 0);
     let in_background = rules.background_update || lookup.mode() == Mode::Rfc9111;
     let mut question = Question { stale: Some(object.clone()), if_error, never_stale, ..Question::new(true) };
     let updating = lookup.lock(lookup.digest);
     if may_be_stale {
         match updating {
+            // The client does not wait: the answer is renewed without it.
             Some(updating) if in_background => {
                 question.updating = Some(updating);
                 background::start(lookup, r, question);
@@ -253,6 +266,7 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
     } else if updating.is_none()
         && lookup.collapses()
         && may_wait
+        // A client that asks for a new answer gets one of its own.
         && why == Why::Stale
         && !lookup.cache.is_unstorable(lookup.digest)
     {

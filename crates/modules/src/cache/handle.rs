@@ -39,6 +39,7 @@ impl Caching {
                 return Flow::Status(500);
             }
         };
+        // Before the method is looked at: PURGE is a method that is not stored.
         match self.rules.purge.of(r) {
             None => {}
             Some(Asked::Refused) => return Flow::Status(403),
@@ -48,6 +49,7 @@ impl Caching {
             let note = Note::of(r);
             note.forwarded.set(Some(Forwarded::Method));
             note.detail.set(Some(Refusal::Method.word()));
+            // RFC 9111 §4.4: an unsafe method makes what is stored doubtful.
             let invalidates = self.rules.mode == Mode::Rfc9111;
             return pass(self.clone(), origin, invalidates.then_some(cache));
         }
@@ -63,7 +65,9 @@ impl Caching {
         let note = Note::of(r);
         brisk_server::dlog!(r, "http cache key: \"{}\"", String::from_utf8_lossy(&key));
         note.key.replace(key);
+        // A bypass looks for nothing, but what comes is stored for others.
         let bypassed = key::holds(&self.rules.bypass, r);
+        // Without a future: a hit in memory is answered within this call.
         if !bypassed && let Some(flow) = self.at_once(r, &cache, main, &*origin) {
             return flow;
         }
@@ -94,7 +98,9 @@ impl Caching {
         origin: &dyn Origin,
     ) -> Option<Flow> {
         let now = clock::now().unix_secs;
+        // It does not count as a use: if nothing is found here, the full look-up counts it.
         let Found::Object(mut object) = cache.find(main, now, false) else { return None };
+        // The digest is compared first, then the key itself: two keys with one digest must not share an answer.
         if !self.is_of_key(&object, r) {
             return None;
         }
@@ -103,6 +109,7 @@ impl Caching {
             if digest != object.meta.variant {
                 let family = object.meta.family;
                 let Found::Object(other) = cache.find(digest, now, false) else { return None };
+                // A variant that was stored before its key was purged.
                 if other.meta.family != family || !self.is_of_key(&other, r) {
                     return None;
                 }

@@ -1,4 +1,7 @@
 //! A stored part and the rest of it, as one answer (RFC 9111 §3.4).
+//!
+//! Two parts are joined only if a strong validator says that they are of the same representation: anything less would
+//! put two versions of a file together, and no client could tell.
 
 use super::answer;
 use brisk_cache::fill::{Combined, Merge, Merging};
@@ -19,6 +22,7 @@ use std::task::{Context, Poll};
 pub fn question(object: &Object) -> Option<Vec<(&'static str, Vec<u8>)>> {
     let part = object.meta.part.as_ref()?;
     let head = answer::head(object)?;
+    // RFC 9110 §13.1.5: a weak entity tag cannot be used for ranges.
     let etag = head.get(HeaderId::ETag).filter(|etag| !etag.starts_with(b"W/"))?;
     Some(vec![("Range", partial::missing(part)?), ("If-Range", etag.to_vec())])
 }
@@ -30,6 +34,7 @@ pub fn rest(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> 
         206 => join(object, fetched),
         // There is no rest: it has become shorter.
         416 => Err("upstream sent 416 when the rest was asked for"),
+        // The representation has changed: `If-Range` has made a 200 of it, which is an answer for itself.
         _ => Ok(fetched),
     }
 }
@@ -48,6 +53,7 @@ fn join(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> {
     if rest.len() + part.len() != whole.len() {
         return Err("upstream sent more than the rest");
     }
+    // A length that is told by the end of the connection could be cut short unnoticed.
     if fetched.length != Some(rest.len()) {
         return Err("upstream sent the rest without its length");
     }
@@ -88,6 +94,7 @@ fn merge(entry: &Object, meta: &Meta, head: &BackendHead, part: Part) -> Option<
         return (old.status == 200 && part.total == Some(entry.body.len())).then_some(Merge::Keep);
     };
     let both = partial::combine(&have, &part)?;
+    // The stored part must have all of its bytes, and add something to the new one.
     if have.len() != entry.body.len() || both.len() == part.len() {
         return None;
     }
@@ -105,6 +112,7 @@ fn merge(entry: &Object, meta: &Meta, head: &BackendHead, part: Part) -> Option<
         head: answer::write_head(status, text, &fields).into(),
         ..meta.clone()
     };
+    // What of the stored bytes stands before the new part and behind it; where both have bytes, the newer ones count.
     let before = 0..part.start.saturating_sub(have.start);
     let after = (part.end - have.start).min(have.len())..have.len();
     Some(Merge::Combine(Box::new(Combined { meta, before, after })))

@@ -101,6 +101,7 @@ impl Encoder {
                 compress.reset();
                 true
             }
+            // The library has no way to begin anew.
             State::Brotli(_) => false,
             State::Zstd(encoder) => encoder.reinit().is_ok(),
         };

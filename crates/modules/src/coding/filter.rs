@@ -1,4 +1,7 @@
 //! The filter that compresses responses.
+//!
+//! Which coding a client gets is decided by [`rules`](super::rules); here it is decided whether the answer is worth
+//! one, and where it is compressed: at once if it is small and in memory, else while it is sent.
 
 use super::encoder::{Encoder, Op};
 use super::offer::Offer;
@@ -57,6 +60,7 @@ impl Filter for Compress {
         if applying == 0 {
             return;
         }
+        // Also for clients that get it plain: a cache must keep the two apart (RFC 9110 §12.5.5).
         self.rules.set_vary(&mut r.resp);
         let preference = self.rules.preference(r);
         let codings = self.offers.iter().map(|offer| offer.params.coding);
@@ -76,6 +80,7 @@ impl Filter for Compress {
 fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
     let params = offer.params.for_length(r.resp.content_length.or_else(|| r.resp.body.len()));
     let is_small = r.resp.body.len().is_some_and(|length| length <= offer.inline_max());
+    // RFC 9110 §9.3.2: the head is that of a GET, whose length is not known.
     let (body, length) = if r.is_head() {
         (Body::Empty, None)
     } else if let Some(pieces) = in_memory(&r.resp.body).filter(|_| is_small) {

@@ -1,4 +1,6 @@
 //! `ngx_http_gunzip_module`: decompresses gzip for clients that do not accept it, and for subrequests.
+//!
+//! How far a body expands is not known before: memory is bounded by making one piece at a time.
 
 use super::gzip;
 use super::rules::{Rules, weaken_etag};
@@ -78,6 +80,7 @@ impl Filter for Gunzip {
         if !is_gzip {
             return;
         }
+        // Also for clients that get it compressed: a cache must keep the two apart (RFC 9110 §12.5.5).
         self.rules.set_vary(&mut r.resp);
         if self.rules.preference(r).rank(Coding::Gzip).is_some() {
             return;
@@ -98,6 +101,7 @@ impl Filter for Gunzip {
         resp.body = body;
         resp.content_length = length;
         resp.content_encoding = None;
+        // Ranges would be of the compressed bytes.
         resp.clear_ranges();
         weaken_etag(resp);
     }
@@ -113,6 +117,7 @@ fn plain(coded: &[u8]) -> Option<Vec<u8>> {
     let mut at = 0;
     while at < coded.len() {
         at += inflater.inflate(&coded[at..], &mut text).ok()?;
+        // A small coded text may be very large: the stream makes it in pieces.
         if text.len() > INLINE_PLAIN_BYTES_MAX {
             return None;
         }
@@ -234,6 +239,7 @@ impl BodyStream for Inflated {
                     other => return Poll::Ready(other),
                 }
             }
+            // One compressed piece may give thousands: the loop must not serve this client alone.
             if self.in_a_row >= PIECES_IN_A_ROW {
                 self.in_a_row = 0;
                 cx.waker().wake_by_ref();

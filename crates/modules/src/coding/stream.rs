@@ -1,4 +1,7 @@
 //! A body that is compressed while it is sent: pieces of some size on the pool, small ones at once.
+//!
+//! An encoder is at one place at a time: here, or with the pool's job. Dropping the body while a job runs drops the
+//! encoder with the job.
 
 use super::encoder::{Encoder, Op, Params};
 use crate::limits::{INLINE_PIECE_BYTES_MAX, OUTPUT_BYTES_MIN};
@@ -120,6 +123,7 @@ impl Coded {
         let part = range.start..end;
         let rest = end..range.end;
         let length = part.len();
+        // Counted when it is given out, whoever compresses it.
         self.sizes.add(length, 0);
         if length <= INLINE_PIECE_BYTES_MAX {
             let mut out = Vec::new();
@@ -134,6 +138,7 @@ impl Coded {
             Batch { encoder, input, out, result }
         });
         self.work = Work::Away(job.map_err(|_| io::Error::other("the queue of the thread pool is full"))?);
+        // The bytes are with the pool; here only what is left of them is known.
         self.input = (!rest.is_empty()).then_some((Bytes::Text(Text::default()), rest));
         Ok(None)
     }
@@ -163,6 +168,7 @@ impl Coded {
             let Batch { encoder, input, out, result } = ready!(Pin::new(job).poll(cx));
             result.map_err(|error| broken(&error))?;
             self.work = Work::Here(encoder);
+            // The pool has given the bytes back.
             if let Some((bytes, _)) = &mut self.input {
                 *bytes = input;
             }
@@ -203,6 +209,7 @@ impl BodyStream for Coded {
         loop {
             let is_over = matches!(self.work, Work::Over);
             let is_due = self.flush || is_over || self.held.len() >= OUTPUT_BYTES_MIN;
+            // Before the flush itself: what was held back is what the flush is for.
             if is_due && !self.held.is_empty() {
                 return self.release();
             }
@@ -218,6 +225,8 @@ impl BodyStream for Coded {
                 Poll::Ready(Ok(out)) if self.held.is_empty() => self.held = out,
                 Poll::Ready(Ok(out)) => self.held.extend_from_slice(&out),
                 Poll::Ready(Err(error)) => {
+                    // What was held back is not sent: the client must not take a body that is cut off for a whole
+                    // one.
                     self.work = Work::Over;
                     self.held.clear();
                     return Poll::Ready(Some(Err(error)));

@@ -1,4 +1,7 @@
 //! FastCGI as the engine's codec.
+//!
+//! Records are taken apart by `brisk_gateway`; what is decided here is what they mean for an answer: when it is
+//! whole, and whether the connection may be used again.
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use brisk_gateway::fastcgi::{Demux, EndRequest, Event as Record, ProtocolStatus, stdin_end, stdin_head};
@@ -87,6 +90,7 @@ impl FastCgi {
 impl Codec for FastCgi {
     fn begin(&mut self, out: &mut Vec<u8>) {
         let mut head = std::mem::take(&mut self.question.head);
+        // The buffer itself goes on its way, without a copy.
         if out.is_empty() {
             *out = head;
         } else {
@@ -112,6 +116,7 @@ impl Codec for FastCgi {
         if let Some(event) = answer.due()? {
             return Ok(Step { used: 0, event });
         }
+        // The record's end was found before: the rest of it is body without a look at records.
         if answer.body_next > 0 && !input.is_empty() {
             let len = answer.body_next.min(input.len());
             answer.body_next -= len;
@@ -196,6 +201,7 @@ impl Answer {
         let parsed = parse_cgi(bytes, parser, CgiStart::Fields)
             .map_err(|error| Failure::protocol(error.to_string()))?;
         if parsed == Parsed::Partial {
+            // Counted over all records: an application may send its head in many.
             if bytes.len() > question.head_bytes_max {
                 return Err(Failure::protocol("upstream sent too big header"));
             }
@@ -229,6 +235,7 @@ impl Answer {
         let Some(left) = &mut self.left else { return Step { used, event: Event::Data(range) } };
         let fits = usize::try_from(*left).unwrap_or(usize::MAX).min(range.len());
         *left -= fits as u64;
+        // More than was announced is not passed on: the client would take it for the next answer.
         if fits == 0 {
             self.stage = Stage::Done { persists: false };
             return Step { used, event: Event::Log(LogLevel::Warn, TOO_MUCH.into()) };
@@ -247,6 +254,7 @@ impl Answer {
         }
         let message = std::mem::take(&mut self.message);
         let is_found = |pattern: &[u8]| memchr::memmem::find(&message, pattern).is_some();
+        // Only before the head: afterwards the answer is on its way.
         if matches!(self.stage, Stage::Head { .. }) && question.catch.iter().any(|pattern| is_found(pattern))
         {
             self.stage = Stage::Caught;
@@ -273,6 +281,7 @@ impl Answer {
         let refuses =
             matches!(end.protocol_status, ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex);
         match &self.stage {
+            // Only if nothing has come: an application that has begun has looked at the request.
             Stage::Head { bytes, .. } if refuses && bytes.is_empty() => {
                 Err(Failure::protocol("upstream refused the FastCGI request").retry_is(Retry::Safe))
             }

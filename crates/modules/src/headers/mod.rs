@@ -218,6 +218,7 @@ struct Headers {
 }
 
 /// Whether fields without `always` are added.
+/// nginx's list. An error's page is not what `expires` and the fields of the location were written for.
 fn is_safe(status: u16) -> bool {
     matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
 }

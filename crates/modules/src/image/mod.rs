@@ -302,7 +302,8 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 
 struct ImageFilter(Arc<Conf>);
 
-/// The filter has seen this request's response: the page of an error that it made is let through.
+/// The filter has seen this request's response: the page of an error that it made is let through. Otherwise
+/// its own 415 would be refused as no image.
 #[derive(Default)]
 struct Seen(bool);
 
@@ -315,6 +316,7 @@ impl Filter for ImageFilter {
         {
             return None;
         }
+        // Ranges would be of the source.
         r.resp.allow_ranges = false;
         if r.is_head() && r.resp.body.is_empty() && r.resp.content_length != Some(0) {
             // What a GET would have given is not known.
@@ -352,6 +354,7 @@ impl Conf {
             return Err(unsupported("multipart/x-mixed-replace response"));
         }
         match r.resp.content_length {
+            // By the length that was announced, before anything is read.
             Some(length) if length > self.buffer => Err(unsupported(format!("too big response: {length}"))),
             _ => Ok(()),
         }
@@ -525,6 +528,7 @@ async fn collect(body: Body, bytes_max: u64) -> Result<Vec<u8>, Refused> {
     let mut bytes = Vec::new();
     while let Some(chunk) = next(&mut body).await {
         if let Chunk::Piece(piece) = chunk.map_err(broken)? {
+            // The length may not have been announced, or be wrong.
             if piece.len() > bytes_max - bytes.len() as u64 {
                 return Err(unsupported("too big response"));
             }
@@ -536,11 +540,13 @@ async fn collect(body: Body, bytes_max: u64) -> Result<Vec<u8>, Refused> {
 
 /// Works on an image on the pool, when it is its turn. Gives the source back.
 async fn transform(bytes: Vec<u8>, format: Format, wish: Wish) -> Result<(Vec<u8>, Made), Refused> {
+    // Each of them is in memory while it waits.
     if gate::Turn::waiting() >= IMAGES_WAITING_MAX {
         return Err(Refused(503, "too many images are waiting".into()));
     }
     let permit = gate::Turn::new().await;
     let job = blocking::run(move || {
+        // Held by the job: it ends with the work, also if the request is gone.
         let _permit = permit;
         // What a decoder did not expect must not harm more than its request.
         let made = catch_unwind(AssertUnwindSafe(|| brisk_image::transform(&bytes, format, &wish)));

@@ -1,4 +1,7 @@
 //! `ngx_http_limit_req_module`: how many requests per time a key may make.
+//!
+//! The leaky bucket is in [`zone`]; here limits of a block are asked together, and a request that must wait does so
+//! in a future.
 
 mod zone;
 
@@ -135,12 +138,14 @@ fn parse_rate(text: &str) -> Option<Millirequests> {
         (_, Some(count)) => (count, 60),
         _ => (text, 1),
     };
+    // In thousandths per second, as nginx: 1r/m is 16, and what is lost by rounding makes the limit stricter.
     whole(count).map(|count| count / seconds)
 }
 
 /// A positive number of requests.
 fn whole(text: &str) -> Option<Millirequests> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
+    // Larger numbers would overflow when they are multiplied by milliseconds.
     text.parse().ok().filter(|&n: &u64| digits && n > 0 && n <= i64::MAX as u64 / 1000).map(|n| n * 1000)
 }
 
@@ -159,6 +164,7 @@ fn limit_req(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         } else if let Some(text) = text.strip_prefix("delay=") {
             delay = count(token, text, "delay")?;
         } else if text == "nodelay" {
+            // No excess is so large that it would be delayed.
             delay = Millirequests::MAX;
         } else {
             return Err(invalid_parameter(token));
@@ -171,6 +177,7 @@ fn limit_req(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if !conf.limits.is_empty() {
+        // Before access, so that guesses at passwords are limited, too.
         plan.preaccess.push(Arc::new(LimitReq { conf: cx.shared() }));
     }
 }
@@ -211,6 +218,7 @@ enum Together {
 impl Handler for LimitReq {
     fn handle(&self, r: &mut Request) -> Flow {
         let status = r.state.shared.values.get_or(Status::default);
+        // Once for a request with its redirects and subrequests, as in nginx.
         if status.0.get().is_some() {
             return Flow::Next;
         }
@@ -222,6 +230,7 @@ impl Handler for LimitReq {
         match together {
             Together::Uncounted => Flow::Next,
             Together::Refuse { excess, limit } => {
+                // Without an excess the key was larger than the zone: refused, without this message.
                 if let Some(excess) = excess {
                     let (zone, level) = (&self.conf.limits[limit].zone.name, self.conf.level);
                     let (whole, rest) = (excess / 1000, excess % 1000);
@@ -275,6 +284,8 @@ impl LimitReq {
             Some(counted.zone.state::<Counters>().ask(key, counted.rate, burst, now_ms, account))
         };
         for (at, limit) in limits.iter().enumerate().take(last + 1) {
+            // The last one counts while it is asked; the others only answer, and are counted below when all have
+            // agreed.
             match ask(at, limit.burst, at == last) {
                 Some(Verdict::Over(excess)) => return Together::Refuse { excess: Some(excess), limit: at },
                 Some(Verdict::TooLarge) => return Together::Refuse { excess: None, limit: at },

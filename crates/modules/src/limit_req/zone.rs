@@ -1,4 +1,6 @@
 //! The counters of a zone: one per key, the least recently used of which give way when the memory is used up.
+//!
+//! It knows no requests and reads no clock: times are passed in, so the bucket is tested as data.
 
 use crate::limiting::{Outcomes, Parts};
 use hashbrown::HashTable;
@@ -53,6 +55,7 @@ struct Counter {
     excess: Millirequests,
     last_ms: u64,
     /// Neighbours in the order of use.
+    /// Indices instead of pointers: the list needs no `unsafe`, and NONE ends it.
     newer: u32,
     older: u32,
 }
@@ -69,8 +72,10 @@ fn leaked(rate: Millirequests, ms: u64) -> Millirequests {
 }
 
 struct Part {
+    /// Of indices, so that a key is stored once.
     table: HashTable<u32>,
     counters: Vec<Counter>,
+    /// Places of counters that were dropped.
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
@@ -101,13 +106,17 @@ impl Part {
         account: bool,
     ) -> Verdict {
         let found = self.table.find(hash, |&at| *self.counters[at as usize].key == *key).copied();
+        // A key that is not there has no excess; it is made only when it is counted.
         let Some(at) = found else {
             return if account { self.add(hash, key, rate, now_ms) } else { Verdict::Within(0) };
         };
+        // As in nginx asking is a use: a key that is refused each time is not forgotten for that.
         self.unlink(at);
         self.link_newest(at);
         let counter = &mut self.counters[at as usize];
         let excess = counter.with_one_more(rate, now_ms);
+        // A refused request leaves the excess as it was, so that a client that hammers is let in at the rate all the
+        // same.
         if excess > burst {
             return Verdict::Over(excess);
         }
@@ -124,6 +133,7 @@ impl Part {
         if bytes > self.bytes_max {
             return Verdict::TooLarge;
         }
+        // Two for one that comes, as nginx does: the work of one request is bounded, and stale ones disappear.
         self.drop_stale(rate, now_ms);
         while self.bytes + bytes > self.bytes_max {
             self.drop_oldest();
@@ -163,6 +173,7 @@ impl Part {
         self.unlink(at);
         let counter = &mut self.counters[at as usize];
         self.bytes -= cost(&counter.key);
+        // The place stays in the vector until another key takes it; the key's memory is freed now.
         counter.key = Box::default();
         let hash = counter.hash;
         if let Ok(entry) = self.table.find_entry(hash, |&have| have == at) {

@@ -1,4 +1,6 @@
 //! `proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`.
+//!
+//! The cookie itself, its first part, is never changed: rules are about attributes.
 
 use super::redirect::{Rewrite, rewrite as rewrite_prefix, rewrite_domain};
 use brisk_conf::{Diag, Token};
@@ -113,8 +115,10 @@ pub(super) fn rewrite(rules: &CookieRules, r: &Request, cookie: &[u8]) -> Option
         return None;
     }
     let mut attributes = parse(cookie);
+    // What is not `NAME=VALUE` is passed on as it is.
     attributes.first()?.value.as_ref()?;
     let mut changed = false;
+    // The first part is the cookie itself, even if it is called `path`.
     for attribute in &mut attributes[1..] {
         let Some(value) = &attribute.value else { continue };
         let new = if attribute.key.eq_ignore_ascii_case(b"domain") {
@@ -160,6 +164,7 @@ fn apply(edit: Edit, attributes: &mut Vec<Attribute>) {
     let mut at = 0;
     attributes.retain(|attribute| {
         at += 1;
+        // The cookie itself stays, even if it is called `secure`.
         at == 1 || !drops(&attribute.key)
     });
     let mut add = |key: &str, value: Option<&str>| {

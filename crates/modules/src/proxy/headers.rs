@@ -1,4 +1,7 @@
 //! The header of requests to back ends: what is set, and what of the client's passes.
+//!
+//! The lists are compiled once per location; a request costs a walk over them and over the client's fields. The same
+//! fields are written as lines of HTTP/1.1 and as a block of HTTP/2.
 
 use brisk_conf::Directive;
 use brisk_http::HeaderId;
@@ -114,6 +117,7 @@ impl Headers {
             }
             this.sets_length |= name.eq_ignore_ascii_case(b"Content-Length");
             this.sets_coding |= name.eq_ignore_ascii_case(b"Transfer-Encoding");
+            // An empty value removes the field: its name stands among those that do not pass.
             if !value.is_empty() {
                 let is_upgrade = HeaderId::from_name(name) == HeaderId::Upgrade;
                 this.lines.push(Line { name: name.clone(), is_upgrade, value: value.clone() });
@@ -170,6 +174,7 @@ impl Headers {
         for line in &self.lines {
             value.clear();
             line.value.append(r, &mut value);
+            // HTTP/2 inside of a tunnel would be spoken past this server's rules (h2c smuggling).
             if line.is_upgrade && extended::names_h2c(&value) {
                 value = without_h2c(&value);
             }

@@ -63,6 +63,7 @@ impl Url {
         let of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if rest.len() >= 5 && rest[..5].eq_ignore_ascii_case(b"unix:") {
             let path = &rest[5..];
+            // What follows a second colon is the URI.
             let end = path.iter().position(|&b| b == b':').unwrap_or(path.len());
             if end == 0 {
                 return Err(format!("no path in the unix domain socket in upstream \"{}\"", of(rest)));
@@ -74,6 +75,7 @@ impl Url {
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
         let (authority, uri) = rest.split_at(end);
         let mut uri = uri.to_vec();
+        // A URI begins with a slash.
         if uri.starts_with(b"?") {
             uri.insert(0, b'/');
         }
@@ -137,6 +139,7 @@ impl Variable {
     /// The servers of a URL: a group of this name, else what the name resolves to. The error is a status.
     pub fn peers(&self, r: &Request, url: &Url) -> Result<Peers, u16> {
         if let Some(path) = url.address.strip_prefix("unix:") {
+            // With a variable in it a path could lead a client to any socket of the machine.
             if !upstream::may_reach_socket(r, path) {
                 return Err(500);
             }

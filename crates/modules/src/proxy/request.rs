@@ -47,18 +47,22 @@ pub(super) struct Way {
 impl Http {
     /// What is asked for (nginx: `ngx_http_proxy_create_request`). `part` is the URI in `proxy_pass`.
     fn uri<'a>(&self, r: &'a Request, part: &'a [u8], is_variable: bool) -> Cow<'a, [u8]> {
+        // A URI that variables have made is sent as it is (nginx).
         if is_variable && !part.is_empty() {
             return part.into();
         }
+        // Nothing has changed it: it is passed on as the client wrote it, escapes included.
         if part.is_empty() && r.route.unparsed_uri_valid {
             return r.unparsed_uri();
         }
         let mut out = Vec::with_capacity(r.route.uri.len() + part.len() + r.route.args.len() + 8);
         let mut cut = 0;
+        // The part that the location has matched is replaced; after `rewrite … break` none is known.
         if r.route.location_valid && !part.is_empty() {
             out.extend_from_slice(part);
             cut = self.pass.location.len().min(r.route.uri.len());
         }
+        // The path was decoded, so it is escaped again.
         escape(Escape::Uri, &r.route.uri[cut..], &mut out);
         if !r.route.args.is_empty() {
             out.push(b'?');
@@ -97,6 +101,7 @@ impl Protocol for Http {
                 (url, peers, is_variable) = (&evaluated, found, true);
             }
         }
+        // Whatever variables have brought along, no byte of it ends the request line.
         let uri: Rc<[u8]> = match escape_target(self.uri(r, &url.uri, is_variable)) {
             Cow::Borrowed(uri) => uri.into(),
             Cow::Owned(uri) => uri.into(),
@@ -120,6 +125,7 @@ impl Protocol for Http {
 
     fn codec(&self, r: &Request, way: &Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
         let method = way.method.as_deref().unwrap_or_else(|| method_of(r));
+        // The method may come from a variable, and a space in it would begin another target.
         if method.is_empty() || !method.iter().all(u8::is_ascii_graphic) {
             let method = String::from_utf8_lossy(method);
             rlog!(r, Error, "invalid method to proxy: {method:?}");

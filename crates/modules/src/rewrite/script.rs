@@ -1,4 +1,7 @@
 //! Running a script.
+//!
+//! A script waits for nothing but news of files, and keeps its place then. It changes the request as it goes, so no
+//! step may be carried out twice.
 
 use brisk_http::uri::{Escape, Unescape, escape, escape_target, unescape};
 use brisk_net::file::Kind;
@@ -136,9 +139,11 @@ impl Handler for Script {
 
     fn handle(&self, r: &mut Request) -> Flow {
         let start = Place { at: 0, quote: true, location: r.route.loc };
+        // Asked again after a file was fetched: the steps before this place have been carried out.
         let waiting = r.state.visit.get::<Waiting>().is_some_and(|waiting| waiting.0.is_some());
         let place =
             if waiting { r.state.visit.get_mut::<Waiting>().0.take().unwrap_or(start) } else { start };
+        // The block of an `if` may have been entered before the wait.
         r.route.loc = place.location;
         let mut run = Run { script: self, quote: place.quote };
         let mut at = place.at;
@@ -222,6 +227,7 @@ impl Run<'_> {
             Ok(false) => return Step::Next,
             Err(error) => return Step::End(error.into()),
         }
+        // nginx: ngx_http_script_regex_start_code. A location that is `internal` may be reached from here on.
         r.route.internal = true;
         r.route.unparsed_uri_valid = false;
         self.quote = false;
@@ -231,6 +237,7 @@ impl Run<'_> {
                 Step::End(Flow::Status(*status))
             }
             Target::Uri { path, args } => {
+                // With `break` the location stays, but its prefix need not be the URI's beginning any more.
                 r.route.uri_changed = rewrite.then != Then::Stay;
                 r.route.location_valid &= rewrite.then != Then::Stay;
                 self.change(r, rewrite.keeps_args, path, args.as_ref());
@@ -258,6 +265,8 @@ impl Run<'_> {
         let uri = eval(r, path, false);
         match args {
             Some(args) => {
+                // Arguments are not decoded, the path is: captures of decoded text are escaped where they become
+                // arguments.
                 let mut new = eval(r, args, true);
                 if keeps_args && !r.route.args.is_empty() {
                     new.push(b'&');
@@ -422,6 +431,7 @@ impl Answer {
 
     fn give(&self, r: &mut Request) -> Flow {
         let is_redirect = matches!(self.status, 301 | 302 | 303 | 307 | 308);
+        // Without a text it is an error as any other, for which `error_page` may have a page.
         if self.status >= 400 && self.text.is_empty() {
             return Flow::Status(self.status);
         }

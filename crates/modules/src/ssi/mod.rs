@@ -143,10 +143,12 @@ impl Filter for Conf {
         let resp = &r.resp;
         let media = resp.content_type.as_deref().unwrap_or_default();
         let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
+        // Coded text cannot be read; `gunzip` comes before this stage.
         let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
         if is_empty || is_coded || !self.types.has(media) {
             return;
         }
+        // Includes and their variables are not known before the page is read.
         r.note(Declared::ANYTHING);
         r.resp.content_length = None;
         r.resp.clear_ranges();
@@ -192,6 +194,7 @@ const INCLUDES_IN_A_ROW: u32 = 64;
 impl Shared {
     /// Counts bytes that are to be kept; false if that is too much.
     fn take(&self, bytes: usize) -> bool {
+        // All that a page keeps is one sum, so that a client's variables cannot fill memory.
         let sum = self.bytes.get() + bytes;
         if sum <= SSI_MEMORY_BYTES_MAX {
             self.bytes.set(sum);
@@ -237,6 +240,7 @@ impl Shared {
         let have = variables.iter_mut().find(|(have, _)| **have == *name);
         let freed = have.as_ref().map_or(0, |(_, value)| value.len());
         let room = if have.is_some() { value.len() } else { name.len() + value.len() };
+        // Counted down first: a value that replaces another needs room for the difference only.
         self.bytes.set(self.bytes.get() - freed);
         if !self.take(room) {
             self.bytes.set(self.bytes.get() + freed);

@@ -128,6 +128,7 @@ impl Filter for Substitute {
     fn filter(&self, r: &mut Request) {
         let resp = &r.resp;
         let media = resp.content_type.as_deref().unwrap_or_default();
+        // Nothing can be replaced in it.
         let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
         if is_empty || !self.conf.types.has(media) {
             return;
@@ -135,6 +136,7 @@ impl Filter for Substitute {
         let Some(replacer) = self.replacer(r) else { return };
         let is_head = r.is_head();
         let resp = &mut r.resp;
+        // Replacements change the length, and ranges would be of the text before.
         resp.content_length = None;
         resp.clear_ranges();
         if self.conf.last_modified {
@@ -153,6 +155,7 @@ impl Filter for Substitute {
 
 fn substituted(body: Body, mut replacer: Replacer) -> Body {
     let is_small = body.len().is_some_and(|length| length <= SUB_FILTER_INLINE_BODY_BYTES_MAX);
+    // At once where nothing has to be waited for: such an answer may be prepared.
     if let Some(pieces) = body.in_memory().filter(|_| is_small) {
         let mut out = Vec::new();
         let mut same = true;
