@@ -65,7 +65,7 @@ fn mirror(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     conf.is_off = uri == b"off";
     let have = if is_first { &[][..] } else { &*conf.uris };
     conf.uris = have.iter().cloned().chain((uri != b"off").then(|| uri.into())).collect();
-    // A location that mirrors needs the body whole: it is told to the core while the configuration is built.
+    // Copies may have the body, which is read as a whole and may need its folder for temporary files.
     if uri != b"off" {
         cx.reads_bodies();
     }

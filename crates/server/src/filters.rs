@@ -1,5 +1,7 @@
 //! The filters of the core: conditional requests and ranges. They apply to every response that has validators or
 //! allows ranges, whoever made it.
+//!
+//! They know nothing of where the body is: files, memory and streams are cut alike.
 
 use crate::core::http_conf::IfModifiedSince;
 use crate::plan::{Filter, Plan, Stage};
@@ -32,6 +34,7 @@ impl Filter for NotModified {
     }
 
     fn filter(&self, r: &mut Request) {
+        // Only a 200 has validators of what was asked for; what a back end has judged already is not judged again.
         if r.resp.status != 200 || r.resp.is_judged || !CONDITIONS.iter().any(|id| r.has_header(*id)) {
             return;
         }
@@ -50,6 +53,7 @@ impl Filter for NotModified {
         match conditional::evaluate(&conditions, &validators, mode) {
             Outcome::Proceed => {}
             Outcome::NotModified => {
+                // RFC 9110 §15.4.5: fields about the content are those of the stored answer.
                 r.resp.status = 304;
                 r.resp.content_type = None;
                 r.resp.content_length = None;
@@ -84,6 +88,7 @@ impl Filter for Ranges {
         if max == 0 {
             return;
         }
+        // Also without a `Range`: it tells the client that it may ask for one.
         r.resp.add("Accept-Ranges", "bytes");
         let Some(value) = r.header(HeaderId::Range) else { return };
         if let Some(condition) = r.header(HeaderId::IfRange) {
@@ -92,6 +97,7 @@ impl Filter for Ranges {
                 return;
             }
         }
+        // `max_ranges` unset: the parser has a bound of its own for the sum.
         let max = if max == usize::MAX { range::MAX_RANGES_UNSET } else { max };
         match range::parse_ranges(value, length, max) {
             RangeOutcome::Ignore => {}
@@ -132,6 +138,7 @@ fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {
 static BOUNDARY: AtomicU64 = AtomicU64::new(1);
 
 fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
+    // Of the whole: a range has its own field.
     let mut content_type = Vec::new();
     r.resp.write_content_type(&mut content_type);
     let parts = Multipart {
@@ -145,6 +152,7 @@ fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
     r.resp.remove("Accept-Ranges");
     r.resp.remove("Content-Range");
     r.resp.content_type = Some(media.into());
+    // It has become a part of each part's head.
     r.resp.charset = None;
     r.resp.content_length = Some(parts.body_len(ranges));
     let body = std::mem::take(&mut r.resp.body);
@@ -222,6 +230,7 @@ struct CutStream {
 impl CutStream {
     fn take(&mut self, piece: &Piece) {
         let len = piece.len();
+        // The ranges are in order, so each piece is looked at once.
         while let Some(&(start, end)) = self.ranges.get(self.current) {
             let (from, to) = (start.max(self.at), end.min(self.at + len));
             if from < to {

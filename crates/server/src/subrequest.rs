@@ -38,6 +38,7 @@ pub struct Parent {
     head: Head,
     carrier: Option<Carrier>,
     thread: Rc<Thread>,
+    /// Shared instead of cloned: the configuration must outlive the request while its parts are still being made.
     live: Rc<Live>,
     server: ServerId,
     shared: Rc<Shared>,
@@ -64,6 +65,7 @@ impl Parent {
 
     fn with_body(r: &Request, body: Rc<Content>) -> Parent {
         // What subrequests read, and do, is not known of the request that they are for.
+        // So the main answer is never prepared.
         r.note(Declared::ANYTHING);
         let mut head = Head::empty();
         r.head.copy_to(&mut head);
@@ -86,6 +88,7 @@ impl Parent {
     /// [`resp`](Request::resp). `None` if subrequests are nested too deeply or the location closed the connection.
     pub async fn run(&self, method: Method, uri: &[u8], args: &[u8]) -> Option<Subrequest> {
         let mut r = Subrequest(Some(self.begin(method, uri, args)));
+        // Nested too deeply: a page that includes itself would never end (nginx: 50).
         if self.depth >= SUBREQUEST_DEPTH_MAX {
             let uri = String::from_utf8_lossy(uri);
             crate::rlog!(r, Error, "subrequests cycle while processing \"{uri}\"");
@@ -104,15 +107,18 @@ impl Parent {
         let running = self.thread.aside.get();
         let own_bytes = self.charge.as_ref().map_or(0, Charge::bytes);
         let conn = self.carrier.as_ref().map(Carrier::conn);
+        // Counted per thread and per connection: copies have no client that waits for them and would slow down.
         let has_room = conn.is_none_or(|conn| conn.head_room() / ASIDE_HEADS_LEFT_MIN >= own_bytes);
         if running >= ASIDE_MAX || !has_room {
             return false;
         }
         self.thread.aside.set(running + 1);
         let (parent, uri, args) = (self.clone(), uri.to_vec(), args.to_vec());
+        // Closing the connection takes more than dropping it from here on.
         if let Some(conn) = conn {
             conn.outlived.set(true);
         }
+        // The thread counts the copy as work: it does not end before it.
         self.thread.count();
         let thread = self.thread.clone();
         let work = Box::pin(async move { drop(parent.run(method, &uri, &args).await) });
@@ -138,12 +144,14 @@ impl Parent {
 
     fn begin(&self, method: Method, uri: &[u8], args: &[u8]) -> Box<Request> {
         let mut r = self.thread.take_request();
+        // Not as compiled late: a subrequest begins in the server's own block.
         r.live = self.live.shared_root();
         self.head.copy_to(&mut r.head);
         r.client.carrier.clone_from(&self.carrier);
         r.route.server = self.server;
         r.route.loc = r.snap().server(self.server).root;
         r.state.shared = self.shared.clone();
+        // A subrequest never reads from the connection: what comes there is the main request's.
         r.body = RequestBody::Whole { content: self.body.clone(), given: 0 };
         r.route.uri.extend_from_slice(uri);
         r.route.has_decoded_delimiter = self.has_decoded_delimiter || intake::has_delimiter(uri);
@@ -151,8 +159,10 @@ impl Parent {
         r.route.method = method;
         r.route.cursor = Cursor::at(Phase::ServerRewrite);
         r.route.depth = self.depth + 1;
+        // A location that is `internal` may be asked for by name.
         r.route.internal = true;
         r.route.unparsed_uri_valid = false;
+        // The log tells of the whole request's time.
         r.progress.started = self.started;
         r.hold();
         r
@@ -219,6 +229,7 @@ impl Part {
                     };
                     State::Open { r, pieces, stream }
                 }
+                // Whatever comes of it is logged when it is dropped.
                 None => State::Over,
             };
         }

@@ -302,8 +302,8 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 
 struct ImageFilter(Arc<Conf>);
 
-/// The filter has seen this request's response: the page of an error that it made is let through. Otherwise
-/// its own 415 would be refused as no image.
+/// The filter has seen this request's response: the page of an error that it made is let through. Otherwise its
+/// own 415 would be refused as no image.
 #[derive(Default)]
 struct Seen(bool);
 

@@ -145,7 +145,7 @@ fn parse_rate(text: &str) -> Option<Millirequests> {
 /// A positive number of requests.
 fn whole(text: &str) -> Option<Millirequests> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
-    // Larger numbers would overflow when they are multiplied by milliseconds.
+    // Larger numbers would not fit in thousandths.
     text.parse().ok().filter(|&n: &u64| digits && n > 0 && n <= i64::MAX as u64 / 1000).map(|n| n * 1000)
 }
 

@@ -1,4 +1,7 @@
 //! Asking authorities about certificates (RFC 6960): the server's own, to send the answer along, and clients'.
+//!
+//! What an answer means is decided by `brisk_tls::ocsp`; here it is fetched, kept and acted on. A client whose
+//! certificate cannot be asked about is refused; the server's own certificate is shown without an answer.
 
 use super::answers::{Answers, Stapler};
 use super::facts::{Facts, Verdict};
@@ -28,6 +31,7 @@ pub(super) fn refresh(sources: &[Arc<Source>], core: &Arc<CoreConf>, live: &Rc<L
     let now = clock::now().unix_secs;
     for source in sources {
         let Some(stapler) = &source.stapler else { continue };
+        // One question at a time for all threads: the first that finds it due asks.
         if now < stapler.due.load(Ordering::Relaxed) || stapler.is_busy.swap(true, Ordering::AcqRel) {
             continue;
         }
@@ -44,6 +48,7 @@ pub(super) fn refresh(sources: &[Arc<Source>], core: &Arc<CoreConf>, live: &Rc<L
                 Err(why) => {
                     let text = format_args!("{why} while requesting certificate status");
                     brisk_host::live::log_error(&live, LogLevel::Error, text);
+                    // Asked again soon, but not with each handshake.
                     REFRESH_SECS.0
                 }
             };
@@ -66,6 +71,8 @@ async fn fetch(
     let issuer = issuer.ok_or("\"ssl_stapling\" ignored, issuer certificate not found")?;
     let response = ask(stapler.responder.as_deref(), leaf, issuer, core).await?;
     let answer = ocsp::check(&response, leaf, issuer, stapler.verify, clock::now().unix_secs)?;
+    // Only good answers are sent along: any other would make clients refuse the certificate on the authority of this
+    // server.
     match answer.status {
         Status::Good => Ok((response, answer.until)),
         Status::Revoked => Err("certificate status \"revoked\" in the OCSP response".to_string()),
@@ -82,8 +89,11 @@ pub(crate) fn must_ask(conn: &Connection) -> bool {
 /// Asks; what is wrong stands in the facts then.
 pub(crate) async fn ask_about_client(live: &Live, conn: &Connection) {
     let Some(facts) = conn.secure.get() else { return };
+    // Set first: a connection is asked about once, whatever comes of it.
     facts.is_asked.set(true);
     let root = live.snap.servers.get(facts.server.0 as usize).map(|server| server.root);
+    // A reload in between has given the server's number to another one: refused, since it is not known by which rules
+    // to ask.
     let Some(core) = root.filter(|_| facts.generation == live.generation) else {
         *facts.revocation.borrow_mut() = Some("certificate status request failed".to_string());
         return;
@@ -114,6 +124,8 @@ fn pairs(facts: &Facts, conn: &Connection) -> Vec<(Vec<u8>, Vec<u8>)> {
     tls.session(|session| {
         let Some((leaf, extra)) = session.peer_certificates().split_first() else { return Vec::new() };
         let now = clock::now().unix_secs;
+        // The chain as it was verified, not as the client has sent it: each certificate with the issuer that has
+        // signed it.
         let Ok(chain) = trust.verify(leaf, extra, Purpose::Client, facts.rules.depth, now) else {
             return Vec::new();
         };
@@ -126,6 +138,7 @@ fn pairs(facts: &Facts, conn: &Connection) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// Whether a certificate is revoked.
 async fn status(facts: &Facts, cert: &[u8], issuer: &[u8], core: &CoreConf) -> Result<bool, String> {
     let Some(asking) = &facts.rules.ocsp else { return Ok(false) };
+    // By both: two authorities may give the same number.
     let id = brisk_tls::context_id(&[issuer, cert].concat());
     let answers = asking.cache.as_ref().map(|zone| zone.state::<Answers>());
     let now = clock::now().unix_secs;
@@ -139,6 +152,7 @@ async fn status(facts: &Facts, cert: &[u8], issuer: &[u8], core: &CoreConf) -> R
         Status::Revoked => true,
         Status::Unknown => return Err("certificate status \"unknown\" in the OCSP response".to_string()),
     };
+    // An answer without an end of its validity is not kept (RFC 6960 §4.2.2.1).
     if let (Some(answers), Some(until)) = (answers, answer.until) {
         answers.put(id, revoked, until, now);
     }
@@ -158,6 +172,7 @@ async fn ask(
     let (host, port, path) = parts(&url).ok_or_else(|| format!("invalid URL in OCSP responder \"{url}\""))?;
     let address = resolve(host, core).await?;
     let path = format!("{path}/{}", brisk_tls::base64_for_url(&request));
+    // HTTP/1.0: the end of the connection ends the answer, and no chunks need to be understood.
     let head = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
     let exchange = async {
         let failed = |error: &dyn std::fmt::Display| format!("OCSP responder {url}: {error}");
@@ -171,6 +186,7 @@ async fn ask(
         loop {
             match stream.read(&mut buf).await.map_err(|error| failed(&error))? {
                 0 => return Ok(answer),
+                // Bounded before it is stored: the responder may be named by the client's certificate.
                 count if answer.len() + count > OCSP_RESPONSE_BYTES_MAX => {
                     return Err("OCSP responder sent too big response".to_string());
                 }

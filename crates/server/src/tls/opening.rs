@@ -32,6 +32,7 @@ const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
 /// A new connection: what does its socket want first? Gives the time for a handshake, if there is to be one.
 pub(crate) fn adopted(live: &Live, conn: &Connection) -> Option<Duration> {
+    // By the socket alone: nothing of the connection has been read yet.
     let listen = live.snap.listen(conn.listener.id.get()?);
     let (prefix, server) = match listen.local(|| conn.local()) {
         Some(local) => (local.prefix, local.default_server),
@@ -45,6 +46,7 @@ pub(crate) fn adopted(live: &Live, conn: &Connection) -> Option<Duration> {
     if !prefix.tls {
         return None;
     }
+    // The default server's: which one the client means is known after its ClientHello.
     live.snap.server(server).tls.as_ref()?.handshake_timeout
 }
 
@@ -95,6 +97,7 @@ pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>)
             None => return Begun::Partial,
             // As nginx: what is no handshake record, nor SSLv2, is taken for HTTP.
             Some(&first) if first != 22 && first & 0x80 == 0 => {
+                // The connection is a plain one from here on: its requests get 497 (`plain_on_tls`).
                 conn.stage.replace(Stage::Request);
                 conn.plain_on_tls.set(true);
                 return Begun::Plain;
@@ -112,7 +115,9 @@ pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>)
         }
         Err(wrong) => return refused(live, conn, wrong),
     };
+    // Whatever comes of it, the ClientHello is read: the connection's next bytes are the session's.
     conn.stage.replace(Stage::Request);
+    // `server_name` and paths of certificates may have variables, which need a request to be computed for.
     let mut r = thread.take_request();
     let begun = choose(live, conn, hello, &mut r);
     thread.put_request(r);
@@ -130,6 +135,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     r.client.carrier = Some(Carrier::Connection(conn.clone()));
     (r.route.server, r.route.loc) = (default, live.snap.server(default).root);
     let name = hello.server_name.take();
+    // A name that is no host is ignored, as if there were none.
     let host = name.as_deref().and_then(|name| validate_host(name.as_bytes()).ok());
     let Ok(found) = host.as_ref().map_or(Ok(None), |host| names.find(r, &host.name)) else {
         refuse(live, conn, &INTERNAL_ERROR, "server name is undecided");
@@ -142,6 +148,7 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         return Begun::Refused;
     };
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
+    // Kept only if a variable shows it: a ClientHello is large, and connections are many.
     let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
     let offer = Offer { http2, offered: hello.offered };
@@ -179,6 +186,7 @@ fn certify(
     r: &mut Request,
 ) -> Begun {
     let server = r.route.server;
+    // The session takes the bytes over: it has to see its ClientHello itself.
     let received = conn.input.take();
     match &context.certs {
         Certs::Fixed(sources) => {
@@ -193,6 +201,7 @@ fn certify(
                 Ok(pairs) => pairs,
                 Err(why) => {
                     log(live, conn, LogLevel::Error, format_args!("{why}"));
+                    // The alert is all that the client is told: paths of files are for the log.
                     let _ = conn.io.try_write(&INTERNAL_ERROR);
                     return Begun::Refused;
                 }
@@ -267,6 +276,7 @@ fn refused(live: &Live, conn: &Connection, wrong: NoHello) -> Begun {
     Begun::Refused
 }
 
+/// The alert is written as a record of its own, since there is no session yet that could.
 fn refuse(live: &Live, conn: &Connection, alert: &[u8], why: &str) {
     let _ = conn.io.try_write(alert);
     log(live, conn, LogLevel::Info, format_args!("SSL_do_handshake() failed (SSL: error:{why})"));

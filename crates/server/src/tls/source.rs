@@ -107,6 +107,8 @@ impl Parsed {
         })?;
         let key = PrivateKey::from_pem(key, passwords)
             .map_err(|why| format!("cannot load certificate key \"{}\": {why}", pair.key))?;
+        // Checked when it is read, so that a pair that does not fit is an error of the configuration and not of each
+        // handshake.
         if key.belongs_to(&chain[0]) == Some(false) {
             return Err(format!(
                 "SSL_CTX_use_PrivateKey(\"{}\") failed (SSL: error:05800074:x509 certificate routines::key values mismatch)",
@@ -165,7 +167,9 @@ impl Source {
     }
 
     /// The certificate with a key that signs; made at the first call.
+    /// A configuration may name more certificates than are ever asked for.
     pub fn get(&self) -> Result<Certified, String> {
+        // The usual way is a shared lock for a clone; the exclusive one is taken once.
         match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
             State::Ready(certified) => return Ok(certified.clone()),
             State::Broken(why) => return Err(why.clone()),
@@ -189,6 +193,7 @@ impl Source {
 
     /// Takes what the files hold now. With an error everything stays as it is.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
+        // Parsed before anything is changed: a file that is being written leaves the old certificate in force.
         let parsed = Parsed::new(&self.pair, certificate, key, &self.passwords)?;
         // A response that was fetched is of the certificate before.
         if let Some(stapler) = &self.stapler {
@@ -220,6 +225,7 @@ pub struct Sources {
 
 impl Certificates for Sources {
     fn get(&self) -> Arc<[Certified]> {
+        // A certificate that cannot be used is left out; the others are offered.
         self.list.iter().filter_map(|source| source.get().ok()).collect()
     }
 }
