@@ -1,7 +1,7 @@
 //! `directory_overrides on`: `.htaccess` files, and what becomes of requests for what they are about.
 
 use brisk_testkit::application::Speaks;
-use brisk_testkit::{Application, Builder, Server, scenario};
+use brisk_testkit::{Application, Builder, Client, Server, scenario};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -113,6 +113,34 @@ fn a_front_controller_gets_what_is_not_there() {
 ",
         );
     }
+}
+
+/// What a front controller's rules read of every request keeps no answer from being prepared.
+#[test]
+fn files_on_seven_levels_cost_no_prepared_answer() {
+    let metrics = "server { listen 127.0.0.1:{{PORT2}}; location / { metrics; } }";
+    let mut site = site().http(&format!("{HTTP}{metrics}")).file("html/.htaccess", WORDPRESS);
+    let mut folder = "html".to_string();
+    for level in 1..=6 {
+        let _ = write!(folder, "/l{level}");
+        site = site.file(&format!("{folder}/.htaccess"), "Options -Indexes\n");
+    }
+    let server = site.file(&format!("{folder}/a.txt"), "deep").start();
+    let prepared = || {
+        let text = Client::connect(server.port_of(2)).get("/").text();
+        let line = text.lines().find_map(|line| line.strip_prefix("brisk_prepared_answers_total "));
+        line.and_then(|count| count.parse::<u64>().ok()).unwrap_or_else(|| panic!("no count in\n{text}"))
+    };
+    let mut client = server.client();
+    // Each file is watched from its second look on.
+    for _ in 0..4 {
+        assert_eq!(client.get("/l1/l2/l3/l4/l5/l6/a.txt").text(), "deep");
+    }
+    let before = prepared();
+    for _ in 0..20 {
+        assert_eq!(client.get("/l1/l2/l3/l4/l5/l6/a.txt").text(), "deep");
+    }
+    assert!(prepared() >= before + 18, "{before}, then {}", prepared());
 }
 
 #[test]

@@ -66,7 +66,11 @@ impl ModuleConf for Conf {
 fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let language = match d.arg(0).bytes() {
         b"off" if d.args.len() == 1 => None,
-        b"on" => Some(Language::Apache(Htaccess::parse(d)?)),
+        b"on" => {
+            // The rules of many programs read it in every request; hardly any request for a file has it.
+            cx.is_unusual("Authorization");
+            Some(Language::Apache(Htaccess::parse(d)?))
+        }
         _ => Some(Language::Own(Overrides::parse(d)?)),
     };
     cx.conf::<Conf>().language = language;
