@@ -18,6 +18,8 @@ mod interrupt;
 mod old;
 #[path = "drive/output.rs"]
 mod output;
+#[path = "drive/pages.rs"]
+mod pages;
 #[path = "drive/scenario.rs"]
 mod scenario;
 

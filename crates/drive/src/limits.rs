@@ -55,6 +55,8 @@ pub const RESOURCES_MAX: usize = 2000;
 
 /// Things fetched at most.
 pub const ENTRIES_MAX: usize = 3000;
+/// Frames in frames, the page itself among them.
+pub const FRAMES_MAX: usize = 3;
 /// Redirects that the load of one part of a page follows.
 pub const PAGE_REDIRECTS_MAX: usize = 10;
 /// A body larger than this, its codings undone, is not looked into.

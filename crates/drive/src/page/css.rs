@@ -3,9 +3,87 @@
 use super::html::Kind;
 use crate::limits::REFERENCES_MAX;
 
-/// What a style sheet refers to, in order.
-pub fn references(css: &str) -> Vec<(String, Kind)> {
+/// A font that a style sheet offers: browsers fetch it once something is written in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Face {
+    /// Its family, in lower case.
+    pub family: String,
+    /// The first file of a format that browsers take.
+    pub url: String,
+}
+
+/// What a style sheet says of fonts: those that it offers, and the families that its rules name, in lower case.
+pub fn fonts(css: &str) -> (Vec<Face>, Vec<String>) {
     let css = without_comments(css);
+    let (rules, blocks) = without_faces(&css);
+    let faces = blocks.iter().filter_map(|block| face(block)).collect();
+    let mut families = Vec::new();
+    for declaration in rules.split(['{', '}', ';']) {
+        let Some((name, value)) = declaration.split_once(':') else { continue };
+        if ["font-family", "font"].iter().any(|have| name.trim().eq_ignore_ascii_case(have)) {
+            families.push(value.to_ascii_lowercase());
+        }
+    }
+    (faces, families)
+}
+
+/// A block of `@font-face`, unless it has no file for browsers, or none for Latin letters.
+fn face(block: &str) -> Option<Face> {
+    let value = |name: &str| {
+        block
+            .split(';')
+            .filter_map(|declaration| declaration.split_once(':'))
+            .find_map(|(have, value)| have.trim().eq_ignore_ascii_case(name).then(|| value.trim()))
+    };
+    if value("unicode-range").is_some_and(|ranges| !ranges.split(',').any(has_latin)) {
+        return None;
+    }
+    let family = value("font-family")?.trim_matches(['"', '\'']).to_ascii_lowercase();
+    // A data: URL holds semicolons and needs no request.
+    let sources = block.find("src").map_or("", |at| &block[at..]);
+    let mut urls = sources.split("url(").skip(1).map(|text| {
+        let (url, used) = self::value(text);
+        (url, text[used..].chars().take(40).collect::<String>())
+    });
+    let is_taken = |(url, after): &(String, String)| {
+        let path = url.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+        let is_old = after.contains("embedded-opentype") || after.contains("\"svg\"");
+        !is_old && path.rsplit('.').next() != Some("eot")
+    };
+    let (url, _) = urls.find(is_taken).filter(|(url, _)| !url.is_empty() && !url.starts_with("data:"))?;
+    Some(Face { family, url })
+}
+
+/// Whether a range like `U+0000-00FF` holds the letter A.
+fn has_latin(range: &str) -> bool {
+    let range = range.trim().to_ascii_lowercase();
+    let Some(range) = range.strip_prefix("u+") else { return true };
+    let (low, high) = range.split_once('-').unwrap_or((range, range));
+    let end = |text: &str, digit: &str| u32::from_str_radix(&text.replace('?', digit), 16);
+    match (end(low, "0"), end(high, "f")) {
+        (Ok(low), Ok(high)) => (low..=high).contains(&0x41),
+        _ => true,
+    }
+}
+
+/// A style sheet without `@font-face`, and the insides of these.
+fn without_faces(css: &str) -> (String, Vec<String>) {
+    let (mut rest, mut out, mut blocks) = (css, String::with_capacity(css.len()), Vec::new());
+    while let Some(at) = find(rest, 0, "@font-face") {
+        out.push_str(&rest[..at]);
+        let Some(open) = rest[at..].find('{') else { break };
+        let inner = &rest[at + open + 1..];
+        let end = inner.find('}').unwrap_or(inner.len());
+        blocks.push(inner[..end].to_owned());
+        rest = inner.get(end + 1..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    (out, blocks)
+}
+
+/// What a style sheet refers to, in order, but for its fonts.
+pub fn references(css: &str) -> Vec<(String, Kind)> {
+    let (css, _) = without_faces(&without_comments(css));
     let mut found = Vec::new();
     let mut at = 0;
     // What has been found is kept: to look for it again from each reference would take the square of the time.
@@ -93,7 +171,7 @@ mod tests {
                    @font-face{src:url(f.woff2?v=1) format('woff2'),url('f.ttf')} .y{background:url(data:image/png;base64,AA)}";
         let seen: Vec<String> =
             references(css).iter().map(|(text, kind)| format!("{} {text}", kind.name())).collect();
-        assert_eq!(seen, ["style a.css", "style b.css", "image c.png", "font f.woff2?v=1", "font f.ttf"]);
+        assert_eq!(seen, ["style a.css", "style b.css", "image c.png"]);
     }
 
     #[test]
@@ -111,5 +189,19 @@ mod tests {
         ] {
             references(broken);
         }
+    }
+
+    #[test]
+    fn fonts_are_offered_and_named() {
+        let css = "@font-face { font-family: 'My Font'; src: local(x), url(a.eot) format('embedded-opentype'), url(a.woff2) format('woff2') }
+            @font-face{font-family:Far;src:url(f.woff);unicode-range:U+0400-04FF} @font-face{font-family:Near;src:url(n.woff);unicode-range:U+0-FF}
+            @font-face{font-family:In;src:url(data:font/woff2;base64,AA)} p { font: bold 12px \"My Font\", serif } b{color:red;font-family:Near}";
+        let (faces, families) = fonts(css);
+        let faces: Vec<(&str, &str)> =
+            faces.iter().map(|face| (face.family.as_str(), face.url.as_str())).collect();
+        assert_eq!(faces, [("my font", "a.woff2"), ("near", "n.woff")]);
+        assert_eq!(families.len(), 2);
+        assert!(families[0].contains("my font") && families[1].trim() == "near", "{families:?}");
+        assert_eq!(fonts("@font-face{"), (Vec::new(), Vec::new()));
     }
 }

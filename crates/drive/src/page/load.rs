@@ -1,11 +1,11 @@
 //! Fetching a page: the document, what it refers to, what that refers to.
 
-use super::css;
-use super::html::{self, Kind};
+use super::html::{self, Kind, Role};
+use super::{css, script};
 use crate::client::{
     Client, Common, Exchange, Failure, Fields, Origin, Request, Url, decode, unless_interrupted,
 };
-use crate::limits::{ENTRIES_MAX, PAGE_REDIRECTS_MAX, TEXT_BYTES_MAX};
+use crate::limits::{ENTRIES_MAX, FRAMES_MAX, PAGE_REDIRECTS_MAX, TEXT_BYTES_MAX};
 use brisk_load::jar::Jar;
 use brisk_net::spawn;
 use std::cell::RefCell;
@@ -120,8 +120,9 @@ struct Wanted {
     blocks: bool,
     known: Duration,
     hops: usize,
-    /// Resources of frames are not followed.
+    /// Frames in frames, and style sheets and modules that others import, have an end.
     depth: usize,
+    role: Role,
 }
 
 impl Wanted {
@@ -148,6 +149,28 @@ struct State {
     waker: Option<Waker>,
 }
 
+/// Fonts that style sheets offer, and the families that rules name: a browser fetches what is in both.
+#[derive(Default)]
+struct Fonts {
+    faces: Vec<(String, Url)>,
+    families: Vec<String>,
+}
+
+impl Fonts {
+    fn add(&mut self, faces: Vec<(String, Url)>, families: Vec<String>) {
+        self.faces.extend(faces);
+        self.families.extend(families);
+    }
+
+    /// Those that are known to be needed now.
+    fn needed(&mut self) -> Vec<Url> {
+        let Self { faces, families } = self;
+        let is_named =
+            |(family, _): &mut (String, Url)| families.iter().any(|named| named.contains(family.as_str()));
+        faces.extract_if(.., is_named).map(|(_, url)| url).collect()
+    }
+}
+
 struct Loader {
     /// The page's own.
     origin: Origin,
@@ -155,6 +178,7 @@ struct Loader {
     browser: Browser,
     began: Instant,
     jar: RefCell<Jar>,
+    fonts: RefCell<Fonts>,
     state: RefCell<State>,
 }
 
@@ -168,6 +192,7 @@ pub async fn load(common: Rc<Common>, url: Url, browser: Browser) -> Page {
         known: Duration::ZERO,
         hops: 0,
         depth: 0,
+        role: Role::Used,
     };
     let state = State {
         waiting: vec![first],
@@ -185,6 +210,7 @@ pub async fn load(common: Rc<Common>, url: Url, browser: Browser) -> Page {
         browser,
         began: Instant::now(),
         jar: RefCell::default(),
+        fonts: RefCell::default(),
         state: RefCell::new(state),
     });
     let all = poll_fn(|cx| {
@@ -261,10 +287,9 @@ impl Loader {
         };
         let mut found = Vec::new();
         if let Some(url) = entry.next().filter(|_| wanted.hops < PAGE_REDIRECTS_MAX) {
-            let (kind, blocks, depth) = (wanted.kind, wanted.blocks, wanted.depth);
-            found.push(Wanted { url, kind, blocks, known: done, hops: wanted.hops + 1, depth });
+            found.push(Wanted { url, known: done, hops: wanted.hops + 1, ..wanted });
         } else {
-            found = self.look_into(&mut entry, wanted.depth, done);
+            found = self.look_into(&mut entry, &wanted, done);
         }
         let mut state = self.state.borrow_mut();
         let origin = entry.request.url.origin.clone();
@@ -311,7 +336,8 @@ impl Loader {
     }
 
     /// What an answer refers to; its sizes.
-    fn look_into(&self, entry: &mut Entry, depth: usize, now: Duration) -> Vec<Wanted> {
+    fn look_into(&self, entry: &mut Entry, asked: &Wanted, now: Duration) -> Vec<Wanted> {
+        let depth = asked.depth;
         let Ok(exchange) = &entry.result else { return Vec::new() };
         let coding = exchange.fields.get("content-encoding");
         let plain = decode::decode(&exchange.body, coding.unwrap_or_default(), TEXT_BYTES_MAX).ok().flatten();
@@ -325,19 +351,51 @@ impl Loader {
         if exchange.status >= 400 {
             return Vec::new();
         }
-        let wanted = |url, kind, blocks| Wanted { url, kind, blocks, known: now, hops: 0, depth: depth + 1 };
-        if entry.kind == Kind::Document && depth == 0 && (kind.contains("html") || kind.is_empty()) {
-            let resources = html::resources(&plain, &entry.request.url);
-            return resources.into_iter().map(|r| wanted(r.url, r.kind, r.blocks)).collect();
+        if asked.role == Role::Kept {
+            return Vec::new();
         }
-        if entry.kind == Kind::Style && depth < 6 {
-            let found = css::references(&String::from_utf8_lossy(&plain));
-            let resolved =
-                found.into_iter().filter_map(|(text, kind)| Some((entry.request.url.join(&text)?, kind)));
-            let blocks = entry.blocks;
-            return resolved.map(|(url, kind)| wanted(url, kind, blocks && kind == Kind::Style)).collect();
-        }
-        Vec::new()
+        let wanted_as = |url, kind, blocks, role| Wanted {
+            url,
+            kind,
+            blocks,
+            known: now,
+            hops: 0,
+            depth: depth + 1,
+            role,
+        };
+        let wanted = |url, kind, blocks| wanted_as(url, kind, blocks, Role::Used);
+        let url = &entry.request.url;
+        let mut found: Vec<Wanted> = match entry.kind {
+            // Frames have frames, too.
+            Kind::Document if depth < FRAMES_MAX && (kind.contains("html") || kind.is_empty()) => {
+                let needs = html::needs(&plain, url);
+                self.fonts.borrow_mut().add(needs.faces, needs.families);
+                let blocks = |blocks: bool| blocks && depth == 0;
+                needs
+                    .resources
+                    .into_iter()
+                    .map(|r| wanted_as(r.url, r.kind, blocks(r.blocks), r.role))
+                    .collect()
+            }
+            Kind::Style if depth < 6 => {
+                let text = String::from_utf8_lossy(&plain);
+                let (faces, families) = css::fonts(&text);
+                let faces = faces.into_iter().filter_map(|face| Some((face.family, url.join(&face.url)?)));
+                self.fonts.borrow_mut().add(faces.collect(), families);
+                let found = css::references(&text).into_iter();
+                let resolved = found.filter_map(|(text, kind)| Some((url.join(&text)?, kind)));
+                resolved.map(|(url, kind)| wanted(url, kind, entry.blocks && kind == Kind::Style)).collect()
+            }
+            Kind::Script if depth < 6 && asked.role == Role::Module => {
+                let imports = script::imports(&String::from_utf8_lossy(&plain));
+                let resolved = imports.into_iter().filter_map(|text| url.join(&text));
+                resolved.map(|url| wanted_as(url, Kind::Script, false, Role::Module)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let fonts = self.fonts.borrow_mut().needed();
+        found.extend(fonts.into_iter().map(|url| wanted(url, Kind::Font, false)));
+        found
     }
 }
 

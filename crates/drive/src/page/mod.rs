@@ -2,7 +2,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`html`], [`css`] | what refers to what |
+//! | [`html`], [`css`], [`script`], [`images`] | what refers to what |
 //! | [`load`] | fetching: connections, order, redirects |
 //! | [`waterfall`], [`har`], [`advice`], [`report`] | what comes of it |
 
@@ -11,8 +11,10 @@ pub mod cli;
 pub mod css;
 pub mod har;
 pub mod html;
+mod images;
 pub mod load;
 pub mod report;
+mod script;
 #[cfg(test)]
 mod tests;
 pub mod waterfall;
