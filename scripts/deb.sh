@@ -1,5 +1,6 @@
 #!/bin/sh
-# Debian packages of a built program: deb.sh FOLDER puts brisk_VERSION_ARCH.deb and brisk-dbgsym_…_ARCH.deb there. Used by
+# Debian packages of a built program: deb.sh FOLDER puts brisk_VERSION_ARCH.deb and brisk-dbgsym_…_ARCH.deb there, and brisk-phpVERSION_…_ARCH.deb
+# for each program that `make php` has built: who runs no PHP needs none of its libraries. Used by
 # `make deb`. It needs dpkg-dev (as the compiler does) and no rights.
 set -eu
 here=$(readlink -f "$(dirname "$0")/..")
@@ -21,7 +22,12 @@ BRISK=$BRISK DESTDIR=$root PREFIX=/usr SYSCONFDIR=/etc UNITDIR=/lib/systemd/syst
 # What the installed program links to, with the versions that it needs.
 mkdir -p "$work/source/debian"
 printf 'Source: brisk\n\nPackage: brisk\nArchitecture: any\n' >"$work/source/debian/control"
-depends=$(cd "$work/source" && dpkg-shlibdeps -O --ignore-missing-info "$root/usr/bin/brisk" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+needs() {
+    (cd "$work/source" && dpkg-shlibdeps -O --ignore-missing-info "$1" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+}
+depends=$(needs "$root/usr/bin/brisk")
+masters=$work/masters
+[ ! -d "$root/usr/lib/brisk" ] || mv "$root/usr/lib/brisk" "$masters"
 
 # The symbols are a package of their own.
 debug=$work/brisk-dbgsym
@@ -52,12 +58,12 @@ ln -s brisk "$debug/usr/share/doc/brisk-dbgsym"
 mkdir -p "$root/usr/share/lintian/overrides"
 cp "$here/packaging/debian/lintian-overrides" "$root/usr/share/lintian/overrides/brisk"
 
-# pack NAME FOLDER: with its control file filled in.
+# pack NAME FOLDER [TEMPLATE]: with its control file filled in.
 pack() {
     mkdir -p "$2/DEBIAN"
     size=$(du -sk --exclude=DEBIAN "$2" | cut -f1)
-    sed -e "s/@VERSION@/$version/" -e "s/@MAINTAINER@/$maintainer/" -e "s/@ARCH@/$arch/" -e "s/@SIZE@/$size/" -e "s/@DEPENDS@/$depends/" \
-        "$here/packaging/debian/$1.control" >"$2/DEBIAN/control"
+    sed -e "s/@NAME@/$1/" -e "s/@VERSION@/$version/" -e "s/@MAINTAINER@/$maintainer/" -e "s/@ARCH@/$arch/" -e "s/@SIZE@/$size/" \
+        -e "s/@DEPENDS@/$depends/" "$here/packaging/debian/${3:-$1}.control" >"$2/DEBIAN/control"
     (cd "$2" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) >"$2/DEBIAN/md5sums"
     dpkg-deb --root-owner-group -Zxz "-z${DEB_COMPRESSION:-6}" --build "$2" "$out/$1_${version}_$arch.deb" >/dev/null
     echo "$out/$1_${version}_$arch.deb"
@@ -70,3 +76,13 @@ for script in postinst prerm postrm; do
 done
 pack brisk "$root"
 pack brisk-dbgsym "$debug"
+for master in "$masters"/brisk-php*; do
+    [ -x "$master" ] || continue
+    name=$(basename "$master")
+    # PHP's library tells no package by itself.
+    depends="libphp${name#brisk-php}-embed, $(needs "$master")"
+    mkdir -p "$work/$name/usr/lib/brisk" "$work/$name/usr/share/doc"
+    install -m 755 "$master" "$work/$name/usr/lib/brisk/$name"
+    ln -s brisk "$work/$name/usr/share/doc/$name"
+    pack "$name" "$work/$name" brisk-php
+done

@@ -17,6 +17,8 @@ fish=$DESTDIR$PREFIX/share/fish/vendor_completions.d/brisk.fish
 doc=$DESTDIR$PREFIX/share/doc/brisk
 unit=$DESTDIR$UNITDIR/brisk.service
 share=$DESTDIR$PREFIX/share/brisk
+# What embeds PHP, where the program looks for it (make php).
+php=$DESTDIR$PREFIX/lib/brisk
 etc=$DESTDIR$SYSCONFDIR/brisk
 rotate=$DESTDIR$SYSCONFDIR/logrotate.d/brisk
 
@@ -24,6 +26,8 @@ if [ "${1:-}" = uninstall ]; then
     rm -f "$bin" "$man/man8/brisk.8" "$man"/man1/brisk-*.1 "$bash" "$zsh" "$fish" "$unit" "$unit.d/older-systemd.conf" "$rotate"
     [ ! -f "$share/symbols" ] || rm -f "$DESTDIR$(cat "$share/symbols")"
     rm -rf "$doc" "$share"
+    rm -f "$php"/brisk-php*
+    [ ! -d "$php" ] || rmdir --ignore-fail-on-non-empty "$php"
     [ ! -d "$unit.d" ] || rmdir --ignore-fail-on-non-empty "$unit.d"
     echo "removed; $etc, $DESTDIR/var/log/brisk and $DESTDIR/var/www/brisk are left as they are"
     exit 0
@@ -63,6 +67,9 @@ if [ -n "$id" ] && command -v objcopy >/dev/null; then
     mkdir -p "$share"
     echo "$symbols" | sed "s#^$DESTDIR##" >"$share/symbols"
 fi
+for master in "$(dirname "$BRISK")"/../php/brisk-php[0-9]*; do
+    [ ! -x "$master" ] || install -D -m 755 -s "$master" "$php/$(basename "$master")"
+done
 # The program's own default is /etc.
 if [ "$SYSCONFDIR" != /etc ]; then
     mkdir -p "$share"

@@ -89,6 +89,16 @@ fn make_for(user: &str, target: &str, root: &Path, more: &[&str]) -> Output {
     output
 }
 
+/// If it is built.
+fn what_embeds_php_is_where_the_program_looks_for_it(root: &Path) {
+    let count = |folder: PathBuf| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("brisk-php")).count()
+    };
+    let built = Path::new(BIN).parent().unwrap().join("../php");
+    assert_eq!(count(root.join("usr/lib/brisk")), count(built));
+}
+
 #[test]
 fn make_install_gives_a_server_that_starts() {
     let root = TempDir::new();
@@ -111,6 +121,7 @@ fn make_install_gives_a_server_that_starts() {
     ] {
         assert!(root.path().join(path).exists(), "{path}");
     }
+    what_embeds_php_is_where_the_program_looks_for_it(root.path());
     assert!(read("usr/lib/systemd/system/brisk.service").contains("Type=notify-reload"));
     assert!(read("etc/logrotate.d/brisk").contains("create 0640 nobody adm"));
 
