@@ -212,13 +212,18 @@ fn a_slow_hash_keeps_nobody_else_waiting() {
 fn who_guesses_passwords_is_slowed_down() {
     let server = Builder::new(BIN)
         .http(
-            "server { listen 127.0.0.1:{{PORT}}; auth_basic x; auth_basic_user_file {{DIR}}/users; auth_delay 300ms; }",
+            "server { listen 127.0.0.1:{{PORT}}; auth_basic x; auth_basic_user_file {{DIR}}/users; auth_delay 300ms;
+             location /short { error_page 401 @short; } location @short { return 401 \"\"; } }",
         )
         .file("users", "plain:{PLAIN}secret\n")
         .file("html/a", "ok")
         .start();
     let started = std::time::Instant::now();
     assert_eq!(basic(&server, "/a", "cGxhaW46d3Jvbmc="), 401);
+    assert!(started.elapsed().as_millis() >= 290, "{:?}", started.elapsed());
+    // Without a body, too.
+    let started = std::time::Instant::now();
+    assert_eq!(basic(&server, "/short", "cGxhaW46d3Jvbmc="), 401);
     assert!(started.elapsed().as_millis() >= 290, "{:?}", started.elapsed());
     assert_eq!(basic(&server, "/a", "cGxhaW46c2VjcmV0"), 200);
 }

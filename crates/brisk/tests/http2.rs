@@ -337,6 +337,26 @@ fn a_reload_loses_nothing() {
     loses_nothing(&server(), Server::reload);
 }
 
+/// What was begun on a socket that a reload takes away is finished: the windows that the client opens are heard.
+#[test]
+fn a_socket_that_is_taken_away_finishes_what_was_begun() {
+    let conf = |address: &str| format!("{address} root {{{{DIR}}}}/html; http2 on; ");
+    let mut server = Builder::new(bin())
+        .http(&format!("server {{ {} listen 127.0.0.1:{{{{PORT2}}}}; }}", conf("listen 127.0.0.1:{{PORT}};")))
+        .file("html/large", large())
+        .start();
+    let mut busy = H2Client::connect(server.port_of(2));
+    busy.reads = false;
+    let id = busy.begin(&H2Client::get_fields("/large"), true);
+    busy.until(|client| client.answers[&id].body.len() > 30_000);
+    server.configure_http("", &format!("server {{ {} }}", conf("listen 127.0.0.1:{{PORT}};")));
+    server.reload();
+    busy.reads = true;
+    busy.open_windows(&[id], 1 << 24);
+    assert!(busy.wait(id).body == large());
+    assert_eq!(busy.ending(), Some(ErrorCode::NO_ERROR));
+}
+
 #[test]
 fn a_graceful_stop_loses_nothing() {
     let mut server = server();

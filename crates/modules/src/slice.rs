@@ -88,7 +88,8 @@ fn slice_range(r: &Request, out: &mut Vec<u8>) -> bool {
             r.state.own.get_or(|| Slice { start: first_byte(r) / size * size, size: *size })
         }
     };
-    out.extend_from_slice(format!("bytes={}-{}", slice.start, slice.start + slice.size - 1).as_bytes());
+    let end = slice.start.saturating_add(slice.size - 1);
+    out.extend_from_slice(format!("bytes={}-{end}", slice.start).as_bytes());
     true
 }
 
@@ -158,7 +159,7 @@ fn check(r: &Request, slice: &Slice, etag: Option<&[u8]>) -> Result<Part, String
     let part = Part::parse(&value).ok_or("invalid range in slice response")?;
     // Without the length of the whole it is not known how many slices there are.
     let total = part.total.ok_or("no complete length in slice response")?;
-    let end = total.min(slice.start + slice.size);
+    let end = total.min(slice.start.saturating_add(slice.size));
     if (part.start, part.end) != (slice.start, end) {
         return Err(format!(
             "unexpected range in slice response: {}-{}, expected: {}-{end}",
@@ -298,7 +299,7 @@ impl Slices {
     fn ask(&self) -> State {
         let (again, etag) = (self.again.clone(), self.etag.clone());
         let slice = Slice { start: self.at, size: self.size };
-        let end = self.total.min(self.at + self.size);
+        let end = self.total.min(self.at.saturating_add(self.size));
         let future = async move {
             let start = slice.start;
             let size = slice.size;
@@ -357,7 +358,7 @@ impl BodyStream for Slices {
                     if self.at >= to {
                         return self.skip(self.total);
                     }
-                    if self.at + self.size <= from {
+                    if self.at.saturating_add(self.size) <= from {
                         return self.skip(from / self.size * self.size);
                     }
                     self.state = self.ask();

@@ -512,6 +512,7 @@ pub fn can_inline(r: &Request) -> bool {
         && !is_rate_limited(r)
         && r.core().post_action.is_none()
         || (matches!(r.resp.body, Body::Empty)
+            && refusal_delay(r).is_zero()
             && r.has_no_body()
             && r.core().post_action.is_none()
             && r.resp.trailers.is_empty())

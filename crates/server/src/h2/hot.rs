@@ -241,11 +241,11 @@ fn note_partial_head(session: &Session, conn: &Connection) {
 fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result<usize, ConnectionError> {
     let thread = &session.thread;
     let live = thread.live();
-    let Some(listen) = conn.listener.id.get() else {
-        // Nobody listens there any more: what has begun is finished.
+    let listen = conn.listener.id.get();
+    if listen.is_none() {
+        // A reload has taken the socket away. What has begun is finished, and its windows, bodies and resets are heard.
         life::leave_now(session);
-        return Ok(data.len());
-    };
+    }
     let mut sink = Intake::new(thread, conn);
     let mut at = 0;
     loop {
@@ -259,10 +259,16 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
             None if received.used == 0 => return Ok(at),
             None => {}
             Some(Event::Head { stream, end, bytes }) => match sink.finish(bytes) {
-                Some(Taken::Request(r, fault)) => {
-                    let odd = sink.has_odd_names();
-                    request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
-                }
+                Some(Taken::Request(r, fault)) => match listen {
+                    Some(listen) => {
+                        let odd = sink.has_odd_names();
+                        request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
+                    }
+                    None => {
+                        thread.put_request(r);
+                        session.engine.borrow_mut().refuse(stream, &mut session.out.borrow_mut())?;
+                    }
+                },
                 Some(Taken::Refused) => refuse(session, &live, conn, stream)?,
                 None => {}
             },

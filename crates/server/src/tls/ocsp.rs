@@ -36,7 +36,10 @@ pub(super) fn refresh(sources: &[Arc<Source>], core: &Arc<CoreConf>, live: &Rc<L
             continue;
         }
         let (source, core, live) = (source.clone(), core.clone(), live.clone());
+        let asking = Asking(source.clone());
         brisk_net::spawn(async move {
+            // Given back also where the task ends before its answer has come.
+            let _asking = asking;
             let Some(stapler) = &source.stapler else { return };
             let fresh = fetch(&source, stapler, &core).await;
             let now = clock::now().unix_secs;
@@ -53,8 +56,18 @@ pub(super) fn refresh(sources: &[Arc<Source>], core: &Arc<CoreConf>, live: &Rc<L
                 }
             };
             stapler.due.store(now + next, Ordering::Relaxed);
-            stapler.is_busy.store(false, Ordering::Release);
         });
+    }
+}
+
+/// A question about this certificate is under way; the next one may be asked when it is dropped.
+struct Asking(Arc<Source>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(stapler) = &self.0.stapler {
+            stapler.is_busy.store(false, Ordering::Release);
+        }
     }
 }
 

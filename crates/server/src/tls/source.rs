@@ -195,12 +195,13 @@ impl Source {
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
         // Parsed before anything is changed: a file that is being written leaves the old certificate in force.
         let parsed = Parsed::new(&self.pair, certificate, key, &self.passwords)?;
-        // A response that was fetched is of the certificate before.
+        // A response that was fetched is of the certificate before; it is given up only with that.
+        let response = if self.stapler.is_some() { None } else { self.response() };
+        let certified = parsed.certified(&self.pair, response)?;
         if let Some(stapler) = &self.stapler {
             stapler.forget();
             *self.response.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        let certified = parsed.certified(&self.pair, self.response())?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Ready(certified);
         Ok(())
     }
