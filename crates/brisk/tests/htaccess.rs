@@ -19,6 +19,8 @@ const HTTP: &str = r#"
         location /off/ { directory_overrides off; }
         location /few/ { directory_overrides on Indexes; }
         location /api/ { return 200 "api"; }
+        location ~ ^/expression/(.*)$ { alias {{DIR}}/html/list/$1; }
+        location /alias/ { alias {{DIR}}/html/list/; }
         location /closed/ { satisfy any; allow 127.0.0.1; deny all; }
     }
 "#;
@@ -149,6 +151,7 @@ fn access_is_refused_by_what_files_say() {
         .file("html/dir/.htaccess", "<Files b.txt>\nRequire all denied\n</Files>\n<FilesMatch \"\\.(ini|log)$\">\nOrder allow,deny\nDeny from all\n</FilesMatch>")
         .file("html/dir/x.ini", "secret")
         .file("html/list/.htaccess", "Require all denied")
+        .file("html/list/in/a.txt", "in")
         .file("html/off/.htaccess", "Require all denied")
         .file("html/closed/.htaccess", "Require all denied")
         .file("html/few/.htaccess", "Require all denied")
@@ -166,6 +169,9 @@ fn access_is_refused_by_what_files_say() {
     check("/list/a.txt", 403);
     check("/list", 403);
     check("/list/none/at/all", 403);
+    for target in ["/alias/a.txt", "/alias/in/a.txt", "/expression/a.txt", "/expression/in/a.txt"] {
+        check(target, 403);
+    }
     check("/off/a.txt", 200);
     // What the location allows does not overrule a folder's file.
     check("/closed/a.txt", 403);

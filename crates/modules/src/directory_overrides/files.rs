@@ -3,8 +3,10 @@
 use crate::limits::{OVERRIDES_BYTES_MAX, OVERRIDES_DEPTH_MAX, OVERRIDES_QUIET_MS_MIN, OVERRIDES_WAITS_MAX};
 use brisk_net::clock;
 use brisk_net::file::{Info, Symlinks};
+use brisk_server::core::AliasOf;
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
+use brisk_server::path::Mapped;
 use brisk_server::plan::Handler;
 use brisk_server::request::Request;
 use brisk_server::rlog;
@@ -100,6 +102,12 @@ pub fn again(handler: impl Handler + 'static, rest: Duration) -> Flow {
             handler.handle(r)
         })
     }))
+}
+
+/// Where the folders of a mapped path begin to count. An `alias` of a regular expression gives the whole path, so that no part of it is
+/// known to be the site's: all folders count, from the file system's root on.
+pub fn root_len(r: &Request, mapped: &Mapped) -> usize {
+    if r.core().root.alias == Some(AliasOf::Whole) { 0 } else { mapped.root_len }
 }
 
 /// The ends of the folders that lead to a path, from its root on, each behind its slash. `None` if there are too many, which is

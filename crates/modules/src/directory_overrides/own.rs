@@ -79,7 +79,9 @@ impl Handler for Overrides {
         {
             return Flow::Status(404);
         }
-        let Some(folders) = folders(r, &mapped.bytes, mapped.root_len) else { return Flow::Status(404) };
+        let Some(folders) = folders(r, &mapped.bytes, files::root_len(r, &mapped)) else {
+            return Flow::Status(404);
+        };
         let (mut texts, mut last) = (Vec::new(), Box::default());
         for end in folders {
             let mut file = mapped.bytes[..end].to_vec();

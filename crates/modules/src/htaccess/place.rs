@@ -1,6 +1,6 @@
 //! Where a request leads in the file system: as far as there are folders and files, and what is behind them in the path.
 
-use crate::directory_overrides::files::{folders, shown};
+use crate::directory_overrides::files::{folders, root_len, shown};
 use brisk_net::file::{Kind, Symlinks};
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
@@ -42,13 +42,14 @@ impl Place {
 
     /// Finds the place that a path leads to.
     pub fn find(r: &mut Request, mapped: &Mapped) -> Result<Place, Flow> {
-        let all = folders(r, &mapped.bytes, mapped.root_len).ok_or(Flow::Status(404))?;
+        let root_len = root_len(r, mapped);
+        let all = folders(r, &mapped.bytes, root_len).ok_or(Flow::Status(404))?;
         let mut place = Place {
             file: mapped.bytes.clone(),
             kind: kind(r, &mapped.bytes)?,
             path_info: Vec::new(),
             folders: all,
-            root_len: mapped.root_len,
+            root_len,
         };
         if place.kind.is_none() {
             place.walk(r)?;
