@@ -20,6 +20,7 @@ const HTTP: &str = r#"
         location /few/ { directory_overrides on Indexes; }
         location /api/ { return 200 "api"; }
         location ~ ^/expression/(.*)$ { alias {{DIR}}/html/list/$1; }
+        location /try/ { try_files $uri $uri.txt $uri.html =404; }
         location /alias/ { alias {{DIR}}/html/list/; }
         location /closed/ { satisfy any; allow 127.0.0.1; deny all; }
     }
@@ -150,6 +151,9 @@ fn access_is_refused_by_what_files_say() {
     let server = site()
         .file("html/dir/.htaccess", "<Files b.txt>\nRequire all denied\n</Files>\n<FilesMatch \"\\.(ini|log)$\">\nOrder allow,deny\nDeny from all\n</FilesMatch>")
         .file("html/dir/x.ini", "secret")
+        .file("html/try/.htaccess", "<Files b.html>\nRequire all denied\n</Files>")
+        .file("html/try/a.txt", "a")
+        .file("html/try/b.html", "b")
         .file("html/list/.htaccess", "Require all denied")
         .file("html/list/in/a.txt", "in")
         .file("html/off/.htaccess", "Require all denied")
@@ -172,6 +176,8 @@ fn access_is_refused_by_what_files_say() {
     for target in ["/alias/a.txt", "/alias/in/a.txt", "/expression/a.txt", "/expression/in/a.txt"] {
         check(target, 403);
     }
+    check("/try/a", 200);
+    check("/try/b", 403);
     check("/off/a.txt", 200);
     // What the location allows does not overrule a folder's file.
     check("/closed/a.txt", 403);

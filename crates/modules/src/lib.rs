@@ -141,6 +141,7 @@ pub static MODULES: &[&Module] = &[
     &stub_status::MODULE,
     &sub_filter::MODULE,
     &try_files::MODULE,
+    &directory_overrides::AGAIN,
     &mirror::MODULE,
     &userid::MODULE,
     &upstream::MODULE,

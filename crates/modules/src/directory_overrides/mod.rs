@@ -25,6 +25,10 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+/// Stands behind `try_files` in the list of modules: what that leads to is judged, too.
+pub static AGAIN: Module =
+    Module { name: "directory_overrides_again", install: Some(again), ..Module::EMPTY };
+
 static ROWS: &[Row] = &[directive("directory_overrides")
     .doc("Files in the folders that are served change the settings of their folders and those below. They take effect when they are saved, and cost prepared answers nothing. A file with a mistake answers 500 for its folder, one that cannot be read 403. on: .htaccess files in Apache's language; the classes are those of AllowOverride (AuthConfig, FileInfo, Indexes, Limit, Options; without one: all), php= names the location that runs PHP for files that the location has no PHP for. FILE: files of this name hold directives of this language as if they stood in the location: headers (add_header, add_trailer, expires, default_type), index (index, autoindex and its format), access (allow, deny, satisfy, auth_basic), errors (error_page), rewrite (rewrite but with the flag break, return, if, set).")
     .in_(Context::HSL)
@@ -80,6 +84,12 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// Whether `.htaccess` files may say what is listed.
 pub fn is_apache(cx: &Cx<'_, '_>) -> bool {
     matches!(cx.conf_of::<Conf>().language, Some(Language::Apache(_)))
+}
+
+fn again(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    if let Some(Language::Apache(htaccess)) = &cx.conf_of::<Conf>().language {
+        htaccess::install_again(cx, plan, htaccess);
+    }
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {

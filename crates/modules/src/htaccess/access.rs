@@ -46,12 +46,31 @@ impl Handler for Access {
     }
 }
 
+/// The URI that was judged.
+#[derive(Default)]
+struct Judged(Vec<u8>);
+
+/// Judges once more what `try_files` has put in the place of the URI, behind it and before there is content.
+pub struct Again(pub Access);
+
+impl Handler for Again {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn handle(&self, r: &mut Request) -> Flow {
+        let is_judged = r.state.visit.get::<Judged>().is_none_or(|judged| judged.0 == r.route.uri);
+        if is_judged { Flow::Next } else { self.0.handle(r) }
+    }
+}
+
 impl Access {
     fn judge(&self, r: &mut Request) -> Result<(), Trouble> {
         if !self.0.runs_scripts && r.snap().location(r.route.loc).plan.content.is_some() {
             // What a back end answers is no file of a folder.
             return Ok(());
         }
+        r.state.visit.get_mut::<Judged>().0.clone_from(&r.route.uri);
         let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
         let place = Place::find(r, &mapped)?;
         let symlinks = path::symlinks(r, &mapped);

@@ -59,20 +59,29 @@ impl Htaccess {
     }
 }
 
+/// Adds what comes behind `try_files`.
+pub fn install_again(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
+    plan.precontent.push(Arc::new(access::Again(access::Access(local(cx, htaccess)))));
+}
+
 /// What becomes of each directive of Apache's in `.htaccess`.
 pub fn coverage() -> Vec<(brisk_apache::directives::Row, brisk_apache::overrides::support::Support)> {
     brisk_apache::overrides::support::all(&pattern::Pcre)
 }
 
-/// Adds the steps to a location's plan.
-pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
+fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
     let mut options = Options::FOLLOW_SYM_LINKS;
     if crate::autoindex::is_on(cx) {
         options = options.or(Options::INDEXES);
     }
     let ground = Ground { classes: htaccess.classes, options };
     let runs_scripts = crate::gateway::fastcgi::passes(cx);
-    let local = Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts });
+    Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts })
+}
+
+/// Adds the steps to a location's plan.
+pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
+    let local = local(cx, htaccess);
     plan.preaccess.push(Arc::new(access::Access(local.clone())));
     plan.precontent.push(Arc::new(fixups::Fixups(local.clone())));
     plan.add_content(25, Arc::new(fixups::Folder(local)));
