@@ -47,7 +47,8 @@ struct Variables {
 /// Lists what becomes of each of nginx's directives and variables, or of Apache's directives in .htaccess.
 #[derive(Debug, Parser)]
 struct Coverage {
-    /// Whose
+    /// nginx or apache [default: nginx]
+    #[arg(value_name = "OF", hide_possible_values = true)]
     of: Option<Of>,
     /// Print JSON
     #[arg(long)]

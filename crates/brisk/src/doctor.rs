@@ -25,14 +25,15 @@ pub const DOCTOR: Entry =
 const PLACES_SHOWN: usize = 3;
 
 /// Says what limits a site under a load, and what in its configuration slows it down
-///
-/// With a URL it asks for that page as so many users would, looks at the web server, PHP's pools, the database and the machine meanwhile,
-/// and says in one sentence which of them is the limit. Run it where the site runs, as a user who may see its processes.
-///
-/// Reads the web server's configuration (in nginx's language), php.ini, PHP-FPM's pools, MariaDB's option files and the kernel's
-/// settings, and looks for about seventy things that cost speed, or that show one visitor what was made for another. Changes nothing,
-/// and sends nothing without a URL.
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "With a URL it asks for that page as so many users would, looks at the web server, PHP's pools, the database and the \
+    machine meanwhile, and says in one sentence which of them is the limit. Run it where the site runs, as a user who may see its \
+    processes.\n\n\
+    Reads the web server's configuration (in nginx's language), php.ini, PHP-FPM's pools, MariaDB's option files and the kernel's \
+    settings, and looks for about seventy things that cost speed, or that show one visitor what was made for another. Changes nothing, \
+    and sends nothing without a URL."
+)]
 struct Args {
     /// The page to ask for; without one nothing is sent
     #[arg(value_name = "URL", value_parser = given)]

@@ -12,6 +12,7 @@ pub mod fuzz;
 
 pub use captures::Captures;
 pub use program::{Jit, MatchError};
+pub use translate::Dialect;
 
 use crate::limits::{REGEX_SET_BYTES_MAX, REGEX_SET_MIN};
 use crate::vars::{Context, Names, VarId};
@@ -101,7 +102,7 @@ impl Regex {
         jit: Jit,
         token: &Token,
     ) -> Result<Regex, Diag> {
-        let program = Program::compile(pattern, caseless, jit).map_err(|(message, at)| {
+        let program = Program::compile(pattern, caseless, Dialect::Nginx, jit).map_err(|(message, at)| {
             let place =
                 at.map_or(String::new(), |at| format!(" at \"{}\"", pattern.get(at..).unwrap_or_default()));
             Diag::emerg(token.span, format!("pcre2_compile() failed: {message} in \"{pattern}\"{place}"))
@@ -178,12 +179,12 @@ pub type Groups<'s> = Vec<Option<&'s [u8]>>;
 impl Adhoc {
     /// Compiles `pattern`; the error is a message for the log.
     pub fn compile(pattern: &str) -> Result<Adhoc, String> {
-        Adhoc::with_case(pattern, false)
+        Adhoc::with_case(pattern, false, Dialect::Nginx)
     }
 
     /// As [`Adhoc::compile`]; `caseless`: letters match whatever their case.
-    pub fn with_case(pattern: &str, caseless: bool) -> Result<Adhoc, String> {
-        let program = Program::compile(pattern, caseless, Jit::Off);
+    pub fn with_case(pattern: &str, caseless: bool, dialect: Dialect) -> Result<Adhoc, String> {
+        let program = Program::compile(pattern, caseless, dialect, Jit::Off);
         program
             .map(Adhoc)
             .map_err(|(message, _)| format!("pcre2_compile() failed: {message} in \"{pattern}\""))

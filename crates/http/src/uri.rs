@@ -10,7 +10,7 @@ mod tests;
 mod unsafe_uri;
 
 pub use escape::{Escape, Unescape, escape, escape_html, escape_log, escape_target, unescape};
-pub use unsafe_uri::{SafeUri, unsafe_uri};
+pub use unsafe_uri::{SafeUri, resolved, unsafe_uri};
 
 use crate::head::Span;
 use std::borrow::Cow;

@@ -4,7 +4,7 @@
 //! chosen by the bytes of the input, so a fuzzer can look for the pattern.
 
 use super::program::{Jit, Pcre, Program};
-use super::translate::translate;
+use super::translate::{Dialect, translate};
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default)]
@@ -440,17 +440,18 @@ fn subject(choose: &mut Choices<'_>, pattern: &str, node: Option<&Node>) -> Vec<
 pub fn compare(data: &[u8], subjects: usize, tally: &mut Tally) {
     let choose = &mut Choices(data);
     let caseless = choose.below(3) == 0;
+    let dialect = if choose.below(4) == 0 { Dialect::Apache } else { Dialect::Nginx };
     let (pattern, node) = pattern(choose);
-    let Ok(reference) = Pcre::compile(&pattern, caseless, Jit::Off) else {
+    let Ok(reference) = Pcre::compile(&pattern, caseless, dialect, Jit::Off) else {
         assert!(
-            Program::compile(&pattern, caseless, Jit::Off).is_err(),
+            Program::compile(&pattern, caseless, dialect, Jit::Off).is_err(),
             "{pattern:?} is no pattern of PCRE2"
         );
         return;
     };
     tally.patterns += 1;
-    let Some(translated) = translate(&pattern, caseless) else { return };
-    let program = Program::compile(&pattern, caseless, Jit::Off).expect("it was compiled before");
+    let Some(translated) = translate(&pattern, caseless, dialect) else { return };
+    let program = Program::compile(&pattern, caseless, dialect, Jit::Off).expect("it was compiled before");
     // Otherwise it is too large for the linear engine.
     let Some(linear) = program.linear() else {
         assert!(
@@ -466,7 +467,7 @@ pub fn compare(data: &[u8], subjects: usize, tally: &mut Tally) {
         let Ok(want) = reference.spans(&subject, program.names().len()) else { continue };
         let shown = || {
             format!(
-                "{pattern:?} (caseless: {caseless}) as {translated:?} on {:?}",
+                "{pattern:?} (caseless: {caseless}, {dialect:?}) as {translated:?} on {:?}",
                 subject.escape_ascii().to_string()
             )
         };

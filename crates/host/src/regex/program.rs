@@ -1,7 +1,7 @@
 //! A pattern made ready for one engine or the other.
 
 use super::captures::Span;
-use super::translate::translate;
+use super::translate::{Dialect, end_only, translate};
 use crate::limits::{
     LINEAR_REGEX_BYTES_MAX, PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT,
 };
@@ -57,6 +57,7 @@ pub type CompileError = (String, Option<usize>);
 pub struct Program {
     pattern: Box<str>,
     caseless: bool,
+    dialect: Dialect,
     names: Names,
     engine: Engine,
 }
@@ -80,10 +81,15 @@ pub struct Pcre(pcre2::bytes::Regex);
 
 impl Program {
     /// Compiles a pattern. What PCRE2 refuses is an error, whichever engine would run it.
-    pub fn compile(pattern: &str, caseless: bool, jit: Jit) -> Result<Program, CompileError> {
-        let mut pcre = Pcre::compile(pattern, caseless, Jit::Off)?;
+    pub fn compile(
+        pattern: &str,
+        caseless: bool,
+        dialect: Dialect,
+        jit: Jit,
+    ) -> Result<Program, CompileError> {
+        let mut pcre = Pcre::compile(pattern, caseless, dialect, Jit::Off)?;
         let names = pcre.0.capture_names().to_vec();
-        let linear = translate(pattern, caseless).and_then(|translated| {
+        let linear = translate(pattern, caseless, dialect).and_then(|translated| {
             let regex = regex::bytes::RegexBuilder::new(&translated.pattern)
                 .unicode(false)
                 .size_limit(LINEAR_REGEX_BYTES_MAX)
@@ -100,12 +106,12 @@ impl Program {
             }),
             None => {
                 if jit == Jit::On {
-                    pcre = Pcre::compile(pattern, caseless, jit)?;
+                    pcre = Pcre::compile(pattern, caseless, dialect, jit)?;
                 }
                 Engine::Pcre(pcre)
             }
         };
-        Ok(Program { pattern: pattern.into(), caseless, names, engine })
+        Ok(Program { pattern: pattern.into(), caseless, dialect, names, engine })
     }
 
     /// As it is written.
@@ -176,7 +182,7 @@ impl Program {
             if error.code() != ERROR_JIT_STACKLIMIT {
                 return Err(error);
             }
-            let slow = Pcre::compile(&self.pattern, self.caseless, Jit::Off);
+            let slow = Pcre::compile(&self.pattern, self.caseless, self.dialect, Jit::Off);
             slow.map_err(|_| error).and_then(|slow| run(&slow))
         });
         result.map_err(|error| MatchError { error, pattern: self.pattern.clone() })
@@ -198,11 +204,17 @@ impl Linear {
 
 impl Pcre {
     /// The error says what is wrong, and where in the pattern.
-    pub fn compile(pattern: &str, caseless: bool, jit: Jit) -> Result<Pcre, CompileError> {
+    pub fn compile(pattern: &str, caseless: bool, dialect: Dialect, jit: Jit) -> Result<Pcre, CompileError> {
+        let rewritten = (dialect == Dialect::Apache).then(|| end_only(pattern));
+        let pattern = rewritten.as_deref().unwrap_or(pattern);
         let (leading, limits) = limits(pattern);
         let limited = format!("{}{limits}{}", &pattern[..leading], &pattern[leading..]);
         let mut builder = pcre2::bytes::RegexBuilder::new();
-        let built = builder.caseless(caseless).jit_if_available(jit == Jit::On).build(&limited);
+        let built = builder
+            .caseless(caseless)
+            .dotall(dialect == Dialect::Apache)
+            .jit_if_available(jit == Jit::On)
+            .build(&limited);
         built.map(Pcre).map_err(|error| {
             let at =
                 error.offset().map(|at| if at <= leading { at } else { at.saturating_sub(limits.len()) });

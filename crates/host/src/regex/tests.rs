@@ -1,6 +1,7 @@
 //! Patterns on both engines.
 
 use super::program::{Jit, Program};
+use super::translate::Dialect;
 use super::*;
 use crate::vars::{Names, Spelled};
 
@@ -22,7 +23,8 @@ impl Names for Unnamed {
 }
 
 fn program(pattern: &str) -> Program {
-    Program::compile(pattern, false, Jit::Off).unwrap_or_else(|(error, _)| panic!("{pattern}: {error}"))
+    Program::compile(pattern, false, Dialect::Nginx, Jit::Off)
+        .unwrap_or_else(|(error, _)| panic!("{pattern}: {error}"))
 }
 
 /// A match and its groups as text; `-` for one that took no part.
@@ -35,6 +37,28 @@ fn groups(pattern: &str, subject: &str) -> Option<Vec<String>> {
 fn check(pattern: &str, subject: &str, want: &[&str]) {
     let got = groups(pattern, subject).unwrap_or_default();
     assert_eq!(got, want, "{pattern:?} on {subject:?}");
+}
+
+/// A request's newline goes round no rule of Apache's: `.` is every byte, and `$` is the very end.
+#[test]
+fn what_apache_means() {
+    let is_match = |pattern: &str, subject: &str| {
+        let program = Program::compile(pattern, false, Dialect::Apache, Jit::Off);
+        let program = program.unwrap_or_else(|(error, _)| panic!("{pattern}: {error}"));
+        program.is_match(subject.as_bytes()).expect("no limit is reached")
+    };
+    // The second of each pair is one that the linear engine leaves to PCRE2.
+    for pattern in [r"^admin\.php.*$", r"^(?!x)admin\.php.*$"] {
+        assert!(is_match(pattern, "admin.php/\nx") && is_match(pattern, "admin.php\n"), "{pattern}");
+    }
+    for pattern in [r"^a$", r"^(?!x)a$", r"^(?!x)[$]*a$"] {
+        assert!(is_match(pattern, "a") && !is_match(pattern, "a\n"), "{pattern}");
+    }
+    for pattern in [r"^\$[$]\Q$\E$", r"^(?!x)\$[$]\Q$\E$", r"^(?!x)[]$][[:punct:]$][^]$]?\$$"] {
+        assert!(is_match(pattern, "$$$") && !is_match(pattern, "$$$\n"), "{pattern}");
+    }
+    // With (?m) the end of a line is meant.
+    assert!(is_match("(?m)^a$", "a\nb") && !is_match("^a$", "a\nb"));
 }
 
 #[test]
@@ -141,7 +165,7 @@ fn long_subjects_do_not_need_a_stack() {
     let subject = [&b"ab".repeat(16_000)[..], b"c"].concat();
     for pattern in ["^(?=a)(a|b)*c", "^(?:(?=.)(a|b))+c$"] {
         for jit in [Jit::Off, Jit::On] {
-            let program = Program::compile(pattern, false, jit).unwrap();
+            let program = Program::compile(pattern, false, Dialect::Nginx, jit).unwrap();
             assert!(program.is_match(&subject).unwrap(), "{pattern}");
         }
     }
@@ -149,7 +173,8 @@ fn long_subjects_do_not_need_a_stack() {
 
 #[test]
 fn errors_say_where() {
-    let error = |pattern| Program::compile(pattern, false, Jit::Off).err().expect("it is wrong");
+    let error =
+        |pattern| Program::compile(pattern, false, Dialect::Nginx, Jit::Off).err().expect("it is wrong");
     assert_eq!(error("a(b").1, Some(3));
     assert_eq!(error("(*UTF)a(b").1, Some(9));
     assert_eq!(error("[z-a]").1, Some(3));

@@ -20,14 +20,31 @@ pub struct Translated {
     pub has_dollar: bool,
 }
 
+/// What `.` and `$` mean in a pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// As in nginx: no newline is `.`, and `$` also stands before a newline that ends the subject.
+    #[default]
+    Nginx,
+    /// As in Apache (`RegexDefaultOptions DOTALL DOLLAR_ENDONLY`): every byte is `.`, and `$` is the very end. A request's `%0a` must
+    /// not go round a rule.
+    Apache,
+}
+
 /// The translation; `None`: the pattern is for PCRE2, be it right or wrong.
-pub fn translate(pattern: &str, caseless: bool) -> Option<Translated> {
+pub fn translate(pattern: &str, caseless: bool, dialect: Dialect) -> Option<Translated> {
     let (pattern, caseless) = match pattern.strip_prefix("(?i)") {
         Some(rest) => (rest, true),
         None => (pattern, caseless),
     };
-    let mut parser =
-        Parser { rest: pattern.as_bytes(), out: String::new(), caseless, depth: 0, has_dollar: false };
+    let mut parser = Parser {
+        rest: pattern.as_bytes(),
+        out: String::new(),
+        caseless,
+        dialect,
+        depth: 0,
+        has_dollar: false,
+    };
     parser.alternatives()?;
     parser.rest.is_empty().then_some(Translated { pattern: parser.out, has_dollar: parser.has_dollar })
 }
@@ -47,6 +64,7 @@ struct Parser<'p> {
     rest: &'p [u8],
     out: String,
     caseless: bool,
+    dialect: Dialect,
     depth: usize,
     has_dollar: bool,
 }
@@ -99,13 +117,14 @@ impl Parser<'_> {
         match self.next()? {
             b'^' => self.out.push_str(r"\A"),
             b'$' => {
-                self.has_dollar = true;
+                self.has_dollar |= self.dialect == Dialect::Nginx;
                 self.out.push_str(r"\z");
             }
             b'\\' => return self.escape(),
             b'(' => return self.group(),
             b'.' => {
-                Bytes::of(|byte| byte != b'\n').write(&mut self.out);
+                let is_all = self.dialect == Dialect::Apache;
+                Bytes::of(|byte| is_all || byte != b'\n').write(&mut self.out);
                 return Some(ONE_BYTE);
             }
             b'[' => {
@@ -247,6 +266,58 @@ impl Parser<'_> {
         // `{0}` drops its item, but not the groups in it.
         max.is_none_or(|max| max >= min && max > 0).then_some((min, max))
     }
+}
+
+/// A pattern in which `$` is the very end, for PCRE2: written as `\z` wherever it is an assertion. A pattern that changes its options
+/// keeps its `$`, for with `(?m)` it means something else.
+pub fn end_only(pattern: &str) -> String {
+    let changes_options = pattern.as_bytes().windows(2).enumerate().any(|(at, pair)| {
+        let flags = &pattern.as_bytes()[at + 2..];
+        let length =
+            flags.iter().take_while(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'^')).count();
+        pair == b"(?" && flags[..length].contains(&b'm')
+    });
+    if changes_options {
+        return pattern.to_string();
+    }
+    let mut out = String::with_capacity(pattern.len());
+    let (mut is_quoted, mut class_from, mut chars) = (false, None, pattern.char_indices().peekable());
+    while let Some((at, c)) = chars.next() {
+        let rest = &pattern[at..];
+        if is_quoted {
+            is_quoted = !rest.starts_with("\\E");
+            out.push(c);
+            continue;
+        }
+        match (c, class_from) {
+            ('\\', _) => {
+                out.push(c);
+                is_quoted = class_from.is_none() && rest.starts_with("\\Q");
+                out.extend(chars.next().map(|(_, c)| c));
+                continue;
+            }
+            ('[', None) => class_from = Some(at),
+            // A bracket that comes first is one of the class's own.
+            (']', Some(from)) if !matches!(&pattern[from..at], "[" | "[^") => class_from = None,
+            ('$', None) => {
+                out.push_str("\\z");
+                continue;
+            }
+            _ => {}
+        }
+        if class_from.is_some()
+            && rest.starts_with("[:")
+            && let Some(end) = rest.find(":]")
+        {
+            // `[:alpha:]` is a part of a class and does not end it.
+            let name = &rest[..end + 2];
+            out.push_str(name);
+            while chars.next_if(|(next, _)| *next < at + name.len()).is_some() {}
+            continue;
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// Stands for `\Z`, which is what `$` is.

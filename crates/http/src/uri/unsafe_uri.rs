@@ -33,6 +33,37 @@ pub fn unsafe_uri(uri: &[u8]) -> Result<SafeUri<'_>, UriError> {
     Ok(SafeUri { path, args })
 }
 
+/// A decoded path with its `.`, `..` and empty segments resolved as those of a request are: what a rule has put together from what
+/// clients send. Refuses a path that does not begin with a slash, NUL, and what leads above the root.
+pub fn resolved(path: &[u8]) -> Result<Vec<u8>, UriError> {
+    if !path.starts_with(b"/") {
+        return Err(UriError("a path that does not begin with a slash"));
+    }
+    if memchr::memchr(0, path).is_some() {
+        return Err(UriError("NUL"));
+    }
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for segment in path.split(|&byte| byte == b'/') {
+        match segment {
+            b"" | b"." => {}
+            b".." => {
+                kept.pop().ok_or(UriError("path above its root"))?;
+            }
+            segment => kept.push(segment),
+        }
+    }
+    let is_folder = path.ends_with(b"/") || path.ends_with(b"/.") || path.ends_with(b"/..");
+    let mut out = Vec::with_capacity(path.len());
+    for segment in &kept {
+        out.push(b'/');
+        out.extend_from_slice(segment);
+    }
+    if is_folder || out.is_empty() {
+        out.push(b'/');
+    }
+    Ok(out)
+}
+
 fn check(path: &[u8]) -> Result<(), UriError> {
     if path.is_empty() {
         return Err(UriError("empty path"));

@@ -6,6 +6,7 @@ mod files;
 mod rows;
 mod target;
 
+use crate::directory_overrides;
 use brisk_conf::Diag;
 use brisk_http::date::parse_http_date;
 use brisk_http::framing::BodyFraming;
@@ -81,7 +82,16 @@ impl Conf {
 }
 
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    if cx.conf_of::<Conf>().allows(method::PUT) {
+    let conf = cx.conf_of::<Conf>();
+    let writes_elsewhere = [method::COPY, method::MOVE, method::DELETE].iter().any(|&one| conf.allows(one));
+    if writes_elsewhere && directory_overrides::is_apache(cx) {
+        // Access is judged for the request's path alone: a folder's rules could be written, moved or deleted from outside.
+        let text = "\"dav_methods\" COPY, MOVE and DELETE would go round the rules of .htaccess files";
+        return Err(
+            Diag::global(text).help("switch \"directory_overrides\" off here, or allow PUT and MKCOL alone")
+        );
+    }
+    if conf.allows(method::PUT) {
         cx.reads_bodies();
     }
     Ok(())

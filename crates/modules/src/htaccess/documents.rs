@@ -4,8 +4,16 @@ use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
 use brisk_apache::expr::{Evaluation, Text};
 use brisk_apache::overrides::Document;
+use brisk_http::uri::resolved;
 use brisk_server::plan::{Page, Pages};
 use brisk_server::request::Request;
+
+/// A page of this server: what clients send may be a part of its path, so it leads nowhere above the root.
+fn path(target: Vec<u8>) -> Page {
+    let mark = memchr::memchr(b'?', &target).unwrap_or(target.len());
+    let (path, rest) = target.split_at(mark);
+    resolved(path).map_or(Page::Builtin, |path| Page::Path([&path, rest].concat()))
+}
 
 /// Asked for the page of a status.
 pub struct Documents;
@@ -32,7 +40,7 @@ impl Pages for Documents {
             match present.effective.settings.error_documents.get(&status)? {
                 Document::Default => Page::Builtin,
                 Document::Text(text) => of(text, Page::Text),
-                Document::Path(text) => of(text, Page::Path),
+                Document::Path(text) => of(text, path),
                 Document::Url(text) => of(text, Page::Url),
             }
         };

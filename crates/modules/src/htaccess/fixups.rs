@@ -12,6 +12,7 @@ use brisk_apache::options::Options;
 use brisk_apache::overrides::PathInfo;
 use brisk_apache::redirect::Answer;
 use brisk_apache::rewrite::{Action, Directory, Effects, Target, per_directory};
+use brisk_http::uri::resolved;
 use brisk_net::file::{Kind, Symlinks};
 use brisk_server::environment::Environment;
 use brisk_server::files::Found;
@@ -89,7 +90,7 @@ impl Fixups {
         redirect(r, present)?;
         carried.borrow_mut().change(present.effective.settings.env.iter().cloned());
         match action {
-            Action::Internal { uri, query } => return Err(internal(r, uri, query)),
+            Action::Internal { uri, query } => return Err(internal(r, &uri, query)),
             Action::Proxy { .. } => {
                 rlog!(r, Error, ".htaccess asks a back end (flag P), which files of folders may not");
                 return Err(Flow::Status(500));
@@ -183,10 +184,27 @@ fn lead_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
 }
 
 /// Begins the request anew with another URI.
-fn internal(r: &mut Request, uri: Vec<u8>, query: Option<Vec<u8>>) -> Flow {
+fn internal(r: &mut Request, uri: &[u8], query: Option<Vec<u8>>) -> Flow {
     let query = query.unwrap_or_default();
     Carried::of(r).borrow_mut().redirected(&r.route.uri, &query, 200);
-    Flow::Redirect { uri, args: Some(query) }
+    lead_to(r, uri, Some(query))
+}
+
+/// Goes on with a URI of this server that a file has named. What clients send may be a part of it, so it is resolved as the target of a
+/// request is, and leads nowhere above the root.
+fn lead_to(r: &Request, uri: &[u8], args: Option<Vec<u8>>) -> Flow {
+    match resolved(uri) {
+        Ok(uri) => Flow::Redirect { uri, args },
+        Err(error) => {
+            rlog!(
+                r,
+                Error,
+                "\"{}\", to which .htaccess leads, is no path of this server ({error})",
+                shown(uri)
+            );
+            Flow::Status(400)
+        }
+    }
 }
 
 /// What applications are told.
@@ -262,7 +280,11 @@ fn stand_in(r: &mut Request, present: &Present) -> Result<(), Flow> {
 /// Goes on with an index file if it is there.
 fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
     if name.starts_with(b"/") {
-        return Err(Flow::Redirect { uri: name.to_vec(), args: None });
+        return Err(lead_to(r, name, None));
+    }
+    let uri = [r.route.uri.as_slice(), name].concat();
+    if resolved(&uri).is_err() {
+        return Err(lead_to(r, &uri, None));
     }
     let file = [present.place.file.as_slice(), name].concat();
     if file.contains(&0) {
@@ -271,9 +293,7 @@ fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
     match r.stat_file(Path::new(OsStr::from_bytes(&file)), Symlinks::Follow)? {
         // Apache asks for it by a subrequest, for which this holds, too.
         Found::Missing(_) => fall_back(r, present),
-        found if found.info().is_some_and(|info| info.kind == Kind::File) => {
-            Err(Flow::Redirect { uri: [r.route.uri.as_slice(), name].concat(), args: None })
-        }
+        found if found.info().is_some_and(|info| info.kind == Kind::File) => Err(lead_to(r, &uri, None)),
         _ => Ok(()),
     }
 }
@@ -301,7 +321,7 @@ fn list(r: &Request, folder: &[u8], options: Options) -> Result<(), Flow> {
 fn fall_back(r: &mut Request, present: &Present) -> Result<(), Flow> {
     match &present.effective.settings.fallback_resource {
         Some(resource) if !resource.is_empty() && *resource != r.route.uri => {
-            Err(Flow::Redirect { uri: resource.clone(), args: None })
+            Err(lead_to(r, &resource.clone(), None))
         }
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Regular expressions for `.htaccess` files: the server's own engine, with its limits.
 
 use brisk_apache::{Pattern, Patterns, Stop};
-use brisk_server::regex::Adhoc;
+use brisk_server::regex::{Adhoc, Dialect};
 use std::ops::Range;
 
 /// Groups that Apache's language remembers: `$0` to `$9`.
@@ -25,7 +25,7 @@ impl Patterns for Pcre {
 
     fn compile(&self, pattern: &[u8], ignores_case: bool) -> Result<Compiled, String> {
         let text = std::str::from_utf8(pattern).map_err(|_| "it is no UTF-8".to_string())?;
-        Adhoc::with_case(text, ignores_case).map(Compiled)
+        Adhoc::with_case(text, ignores_case, Dialect::Apache).map(Compiled)
     }
 }
 
