@@ -225,6 +225,12 @@ pub enum Measure {
 
 /// A request, and the machine that serves it. What does not exist is an empty text, as in Apache, unless it is an `Option`.
 pub trait Facts {
+    /// Counts bytes that are made of templates or that a pattern looks at, for [`crate::Work`].
+    ///
+    /// # Errors
+    /// There are too many for one request.
+    fn spend(&self, bytes: usize) -> Result<(), Stop>;
+
     /// A variable with a fixed name.
     fn variable(&self, variable: &Variable) -> Result<Value<'_>, Stop>;
 

@@ -8,7 +8,7 @@ use crate::overrides::{Compiler, Settings};
 use crate::pattern::{GROUPS, Spans};
 use crate::rewrite::{self, Action, Directory, Target};
 use crate::syntax::{self, Mistake};
-use crate::{Facts, FileTest, Measure, Pattern, Patterns, Stop, Value, Variable};
+use crate::{Facts, FileTest, Measure, Pattern, Patterns, Stop, Value, Variable, Work};
 use std::net::IpAddr;
 
 /// Patterns that are texts: each matches where it stands, and has two groups, which are its halves.
@@ -43,9 +43,13 @@ impl Pattern for TextPattern {
 }
 
 /// A request whose facts are all one text.
-struct Same<'a>(&'a [u8]);
+struct Same<'a>(&'a [u8], Work);
 
 impl Facts for Same<'_> {
+    fn spend(&self, bytes: usize) -> Result<(), Stop> {
+        self.1.spend(bytes)
+    }
+
     fn variable(&self, variable: &Variable) -> Result<Value<'_>, Stop> {
         Ok(match variable {
             Variable::RequestScheme => b"http"[..].into(),
@@ -169,7 +173,7 @@ pub fn fuzz_htaccess(data: &[u8]) {
         assert!(compile(&[data, b"\nNonsense"].concat()).is_err(), "an unknown line was passed over");
     }
     let text = &data[..data.len().min(40)];
-    let facts = Same(text);
+    let facts = Same(text, Work::default());
     if let Some(requirements) = &settings.requirements {
         let _ = requirements.judge(&facts);
     }

@@ -212,7 +212,9 @@ impl Content {
             Content::Format(pieces) => {
                 let mut out = Vec::new();
                 for piece in pieces {
+                    let start = out.len();
                     piece.write(facts, &mut out)?;
+                    facts.spend(out.len() - start + 1)?;
                 }
                 out
             }
@@ -291,6 +293,7 @@ pub fn apply<P: Pattern>(
 ) -> Result<Notes, Stop> {
     let mut notes = Notes::new();
     for line in lines.iter().filter(|line| line.table == table && line.is_early == is_early) {
+        facts.spend(fields.len() + crate::limits::LINE_WORK_BYTES)?;
         if line.when.holds(facts)? {
             line.apply(fields, request, facts, &mut notes)?;
         }
@@ -327,12 +330,15 @@ impl<P: Pattern> Line<P> {
             Action::Append(content) => self.append(fields, content.of(facts)?),
             Action::Merge(content) => {
                 let value = content.of(facts)?;
-                if !find(fields, &self.name).is_some_and(|list| has_element(list, &value)) {
+                let list = find(fields, &self.name);
+                facts.spend(list.map_or(0, Vec::len))?;
+                if !list.is_some_and(|list| has_element(list, &value)) {
                     self.append(fields, value);
                 }
             }
             Action::Echo(pattern) => {
                 for (name, value) in request() {
+                    facts.spend(name.len() + value.len())?;
                     if pattern.find(&name)?.is_some() {
                         fields.push((name, value));
                     }
@@ -340,11 +346,12 @@ impl<P: Pattern> Line<P> {
             }
             Action::Edit { pattern, content, is_each } => {
                 for (_, value) in fields.iter_mut().filter(|field| is_it(field)) {
-                    *value = edited(value, pattern, &content.of(facts)?, *is_each)?;
+                    *value = edited(value, pattern, &content.of(facts)?, *is_each, facts)?;
                 }
             }
             Action::Note(content) => {
                 if let Some(value) = find(fields, &self.name) {
+                    facts.spend(value.len())?;
                     notes.push((content.of(facts)?, value.clone()));
                 }
             }
@@ -375,22 +382,30 @@ fn has_element(list: &[u8], wanted: &[u8]) -> bool {
 }
 
 /// A value with the first match replaced, or each.
-fn edited(value: &[u8], pattern: &impl Pattern, content: &[u8], is_each: bool) -> Result<Vec<u8>, Stop> {
+fn edited(
+    value: &[u8],
+    pattern: &impl Pattern,
+    content: &[u8],
+    is_each: bool,
+    facts: &dyn Facts,
+) -> Result<Vec<u8>, Stop> {
     let mut out = Vec::new();
     let mut rest = value;
+    facts.spend(rest.len())?;
     while let Some(spans) = pattern.find(rest)? {
         let Some(whole) = spans[0].clone() else { break };
         let mut captures = Captures::default();
         captures.set(rest, spans);
         out.extend_from_slice(&rest[..whole.start]);
-        out.extend(captures.substituted(content));
+        out.extend(captures.substituted(content, facts)?);
         // A match without length would be found again and again.
         let step = usize::from(whole.is_empty() && whole.end < rest.len());
         out.extend_from_slice(&rest[whole.end..whole.end + step]);
         rest = &rest[whole.end + step..];
-        if !is_each || rest.is_empty() || out.len() > crate::limits::EXPR_RESULT_BYTES_MAX {
+        if !is_each || rest.is_empty() {
             break;
         }
+        facts.spend(rest.len())?;
     }
     out.extend_from_slice(rest);
     Ok(out)
@@ -473,6 +488,17 @@ mod tests {
         ] {
             let error = applied(&[line], Table::OnSuccess).expect_err(line);
             assert!(error.starts_with(wanted), "{line}: {error}");
+        }
+    }
+
+    /// Each line makes a value of what lines before it have made.
+    #[test]
+    fn what_lines_make_is_bounded() {
+        let start = ["set A x"];
+        for line in ["edit* A \"x\" \"xx\"", "edit A (.*) $1$1x", "edit* A \"\" xx"] {
+            let lines: Vec<&str> = start.into_iter().chain(std::iter::repeat_n(line, 40)).collect();
+            let error = applied(&lines, Table::OnSuccess).expect_err(line);
+            assert!(error.contains("rules make and look at more than"), "{line}: {error}");
         }
     }
 }

@@ -36,9 +36,11 @@ pub mod redirect;
 pub mod rewrite;
 pub mod setenv;
 pub mod syntax;
+mod work;
 
 pub use facts::{EnvChange, Facts, FileTest, Measure, Stop, Value, Variable};
 pub use pattern::{Captures, Pattern, Patterns};
+pub use work::Work;
 
 #[cfg(test)]
 mod testing;

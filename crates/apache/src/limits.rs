@@ -18,10 +18,23 @@ pub const EXPR_DEPTH_MAX: usize = 20;
 /// Bytes that the result of an expression may have.
 pub const EXPR_RESULT_BYTES_MAX: usize = 1 << 20;
 
+// overrides/compile.rs
+
+/// Variables that `SetEnv` and `UnsetEnv` of one file name.
+pub const ENV_CHANGES_MAX: usize = 1024;
+
 // rewrite/template.rs
 
 /// Map look-ups inside of each other in one substitution.
 pub const TEMPLATE_DEPTH_MAX: usize = 16;
+
+// work.rs
+
+/// Bytes that rules make and look at for one request, all directives, rounds and internal redirects together. 32,000 rounds over a path
+/// that grows with each cost Apache seconds; a thread that serves others must not be held up so.
+pub const WORK_BYTES_MAX: usize = 4 << 20;
+/// What a rule, a line or a variable costs beside its bytes.
+pub const LINE_WORK_BYTES: usize = 32;
 
 // rewrite/apply.rs
 
@@ -29,8 +42,3 @@ pub const TEMPLATE_DEPTH_MAX: usize = 16;
 pub const ROUNDS_MAX: u32 = 32_000;
 /// Bytes of a path after a rule. Apache: twice `LimitRequestLine`.
 pub const PATH_BYTES_MAX: usize = 2 * 8190;
-/// Bytes that patterns look at in one pass, all rules and rounds together. 32,000 rounds over a path that grows with each cost
-/// Apache seconds; a thread that serves others must not be held up so.
-pub const WORK_BYTES_MAX: usize = 16 << 20;
-/// What a rule costs beside the bytes of the path.
-pub const RULE_WORK_BYTES: usize = 32;

@@ -1,6 +1,6 @@
 //! Regular expressions, which the program that uses this crate compiles and runs.
 
-use crate::Stop;
+use crate::{Facts, Stop};
 use std::ops::Range;
 
 /// Groups that a match remembers: `$0` to `$9`.
@@ -62,14 +62,20 @@ impl Captures {
     }
 
     /// A text with `$1` by what was captured. A backslash stands before a `$`, a `&` or a backslash that is itself.
-    pub fn substituted(&self, text: &[u8]) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// Those of [`Facts::spend`].
+    pub fn substituted(&self, text: &[u8], facts: &dyn Facts) -> Result<Vec<u8>, Stop> {
+        facts.spend(text.len())?;
         let mut out = Vec::new();
         let mut rest = text;
         loop {
             rest = match rest {
-                [] => return out,
+                [] => return Ok(out),
                 [b'$', digit @ b'0'..=b'9', rest @ ..] => {
-                    out.extend_from_slice(self.get(usize::from(digit - b'0')));
+                    let group = self.get(usize::from(digit - b'0'));
+                    facts.spend(group.len())?;
+                    out.extend_from_slice(group);
                     rest
                 }
                 [b'\\', escaped @ (b'$' | b'\\' | b'&'), rest @ ..] => {

@@ -138,6 +138,7 @@ impl<P: Pattern> Redirect<P> {
     /// # Errors
     /// A fact is to come, or a pattern cannot be tried.
     pub fn answer(&self, uri: &[u8], facts: &dyn Facts) -> Result<Option<Answer>, Stop> {
+        facts.spend(uri.len() + crate::limits::LINE_WORK_BYTES)?;
         let location = match (&self.source, &self.target) {
             (Source::Whole, Some(Target::Expression(text))) => {
                 Some(escaped_outside_query(&Evaluation::new(facts).text(text)?))
@@ -151,7 +152,9 @@ impl<P: Pattern> Redirect<P> {
                 let Some(spans) = pattern.find(uri)? else { return Ok(None) };
                 let mut captures = Captures::default();
                 captures.set(uri, spans);
-                target.as_ref().map(|target| escaped_outside_query(&captures.substituted(target.url())))
+                let url =
+                    target.as_ref().map(|target| captures.substituted(target.url(), facts)).transpose()?;
+                url.map(|url| escaped_outside_query(&url))
             }
         };
         Ok(Some(match location {

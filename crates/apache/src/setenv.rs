@@ -1,6 +1,7 @@
 //! `SetEnvIf`, `SetEnvIfNoCase`, `BrowserMatch`, `SetEnvIfExpr`: variables by what a request is.
 
 use crate::expr::{Condition, Evaluation, Place};
+use crate::limits::LINE_WORK_BYTES;
 use crate::syntax::Words;
 use crate::{Captures, EnvChange, Facts, Pattern, Patterns, Stop, Variable};
 
@@ -130,6 +131,7 @@ impl<P: Pattern> Line<P> {
         request: &dyn Fn() -> Vec<(Vec<u8>, Vec<u8>)>,
         facts: &dyn Facts,
     ) -> Result<Vec<EnvChange>, Stop> {
+        facts.spend(LINE_WORK_BYTES)?;
         let mut captures = Captures::default();
         match &self.test {
             Test::Expression(condition) => {
@@ -141,6 +143,7 @@ impl<P: Pattern> Line<P> {
             }
             Test::Pattern(pattern) => {
                 let value = self.subject.value(request, facts)?;
+                facts.spend(value.len())?;
                 match pattern.find(&value)? {
                     Some(spans) => captures.set(&value, spans),
                     None => return Ok(Vec::new()),
@@ -148,9 +151,11 @@ impl<P: Pattern> Line<P> {
             }
         }
         let one = |(name, value): &EnvChange| {
-            (name.clone(), value.as_ref().map(|value| captures.substituted(value)))
+            facts.spend(name.len() + LINE_WORK_BYTES)?;
+            let value = value.as_ref().map(|value| captures.substituted(value, facts)).transpose()?;
+            Ok((name.clone(), value))
         };
-        Ok(self.changes.iter().map(one).collect())
+        self.changes.iter().map(one).collect()
     }
 }
 
@@ -170,6 +175,7 @@ impl<P: Pattern> Subject<P> {
             Subject::Fields(pattern) => {
                 let mut found = Vec::new();
                 for (name, value) in request() {
+                    facts.spend(name.len() + value.len())?;
                     if pattern.find(&name)?.is_some() {
                         found = value;
                     }
@@ -222,5 +228,15 @@ mod tests {
             changes(Kind::If, line).expect_err(line);
         }
         assert!(changes(Kind::If, "a FAIL b").expect_err("no verdict").contains("Failed"));
+    }
+
+    #[test]
+    fn what_lines_make_is_bounded() {
+        let line = format!("SET (.*) {}", "A=$1$1$1$1$1$1$1$1 ".repeat(400));
+        let line = Line::parse(Kind::If, line.as_bytes(), Place::Override, &Rust).expect("a line");
+        let mut request = Request::default();
+        request.env.push(("SET".into(), "x".repeat(1 << 14)));
+        let stop = line.changes(&Vec::new, &request).expect_err("too much");
+        assert!(matches!(stop, Stop::Failed(_)), "{stop:?}");
     }
 }

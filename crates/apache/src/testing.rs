@@ -53,6 +53,7 @@ pub struct Request {
     pub unknown: Vec<String>,
     pub map: Table,
     pub statuses: Vec<(String, u16)>,
+    pub work: crate::Work,
 }
 
 fn find<'a>(table: &'a Table, name: &[u8]) -> Option<Value<'a>> {
@@ -61,6 +62,10 @@ fn find<'a>(table: &'a Table, name: &[u8]) -> Option<Value<'a>> {
 }
 
 impl Facts for Request {
+    fn spend(&self, bytes: usize) -> Result<(), Stop> {
+        self.work.spend(bytes)
+    }
+
     fn variable(&self, variable: &Variable) -> Result<Value<'_>, Stop> {
         let found = self.variables.iter().find(|(known, _)| known == variable);
         let field = variable.field().or((*variable == Variable::HttpHost).then_some("Host"));

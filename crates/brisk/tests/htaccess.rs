@@ -502,3 +502,32 @@ AddHandler application/x-httpd-php .html\nRequestHeader unset Cookie\nRequestHea
         assert!(!response.text().contains("secret"), "{target}");
     }
 }
+
+#[test]
+fn what_rules_make_of_a_request_is_bounded() {
+    let double = "RewriteEngine on\n".to_string() + &"RewriteRule ^ - [E=A:x%{ENV:A}%{ENV:A}]\n".repeat(40);
+    let set = format!("SetEnvIf Host (.) A=$1\n{}", "SetEnvIf A (.*) A=$1$1$1$1$1$1$1$1$1\n".repeat(40));
+    let edit = "Header set X-A x\n".to_string() + &"Header edit* X-A \"x\" \"xx\"\n".repeat(40);
+    let request = "RequestHeader set X-A x\n".to_string() + &"RequestHeader edit* X-A x xx\n".repeat(40);
+    let files = [
+        ("rounds", "RewriteEngine on\nRewriteRule ^ - [N,E=A:%{ENV:A}xxxxxxxxxxxxxxxxxxxx]\n"),
+        ("path", "RewriteEngine on\nRewriteRule ^(.*)$ $1x [N]\n"),
+        ("cookies", "RewriteEngine on\nRewriteRule ^ - [N=30000,E=A:x%{ENV:A},CO=c%{ENV:A}:v:a.org]\n"),
+        ("double", &double),
+        ("set", &set),
+        ("edit", &edit),
+        ("request", &request),
+    ];
+    let mut site = site().file("html/page/.htaccess", &format!("ErrorDocument 500 sorry\n{double}"));
+    for (name, text) in files {
+        site = site.file(&format!("html/{name}/.htaccess"), text).file(&format!("html/{name}/a.txt"), "text");
+    }
+    let server = site.file("html/page/a.txt", "text").start();
+    for (name, _) in files {
+        assert_eq!(server.get(&format!("/{name}/a.txt")).status, 500, "{name}");
+    }
+    // The page of the error has work of its own.
+    let page = server.get("/page/a.txt");
+    assert_eq!((page.status, page.text().as_ref()), (500, "sorry"));
+    assert_eq!(server.get("/a.txt").status, 200);
+}

@@ -1,7 +1,7 @@
 //! The value of an expression for a request.
 
 use super::{Condition, Function, Test, Text, Unary, Word};
-use crate::limits::EXPR_RESULT_BYTES_MAX;
+use crate::limits::{EXPR_RESULT_BYTES_MAX, LINE_WORK_BYTES};
 use crate::{Captures, Facts, Pattern, Stop, Value, glob, network};
 use std::borrow::Cow;
 
@@ -62,6 +62,7 @@ impl<'f> Evaluation<'f> {
             }
             Test::Match { subject, pattern, is_negated } => {
                 let subject = self.word(subject)?.into_owned();
+                self.facts.spend(subject.len() + LINE_WORK_BYTES)?;
                 let found = pattern.find(&subject)?;
                 let is_match = found.is_some();
                 // A pattern without groups leaves what an earlier one has captured.
@@ -112,7 +113,17 @@ impl<'f> Evaluation<'f> {
         })
     }
 
+    /// The value of a word, which counts as work.
     fn word<'w>(&mut self, word: &'w Word) -> Result<Value<'w>, Stop>
+    where
+        'f: 'w,
+    {
+        let value = self.value(word)?;
+        self.facts.spend(value.len() + 1)?;
+        Ok(value)
+    }
+
+    fn value<'w>(&mut self, word: &'w Word) -> Result<Value<'w>, Stop>
     where
         'f: 'w,
     {

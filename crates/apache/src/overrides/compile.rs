@@ -6,10 +6,11 @@ use crate::access::{self, Merging, Methods, Section};
 use crate::directives::{self, Standing};
 use crate::expires::Lifetime;
 use crate::expr::{Condition, Place, Text};
+use crate::limits::ENV_CHANGES_MAX;
 use crate::options::Options;
 use crate::redirect::{self, Redirect};
 use crate::syntax::{Mistake, Node};
-use crate::{Patterns, headers, rewrite, setenv};
+use crate::{EnvChange, Patterns, headers, rewrite, setenv};
 use std::sync::Arc;
 
 /// What is said of a directive that nothing is done for.
@@ -221,11 +222,11 @@ impl<S: Patterns> Compiler<'_, S> {
                 let mut words = node.words();
                 let change = (words.next().unwrap_or_default(), Some(words.next().unwrap_or_default()));
                 settings.env.push(change);
-                return Some(Ok(()));
+                return Some(few_variables(&settings.env));
             }
             "unsetenv" => {
                 settings.env.extend(node.words().map(|name| (name, None)));
-                return Some(Ok(()));
+                return Some(few_variables(&settings.env));
             }
             _ => return None,
         };
@@ -378,6 +379,14 @@ fn first(node: &Node) -> Vec<u8> {
 
 fn set<T>(place: &mut T, value: T) -> Result<(), String> {
     *place = value;
+    Ok(())
+}
+
+/// Each replaces one of the same name among all others, for each request.
+fn few_variables(env: &[EnvChange]) -> Result<(), String> {
+    if env.len() > ENV_CHANGES_MAX {
+        return Err(format!("a file may set and unset {ENV_CHANGES_MAX} variables at most"));
+    }
     Ok(())
 }
 

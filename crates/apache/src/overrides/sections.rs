@@ -40,6 +40,7 @@ impl<P: Pattern> Scope<P> {
     /// # Errors
     /// A fact is to come, or it cannot be told: the request is answered with 500.
     pub fn holds(&self, name: &[u8], facts: &dyn Facts, has_held: &mut bool) -> Result<bool, Stop> {
+        facts.spend(name.len() + crate::limits::LINE_WORK_BYTES)?;
         match self {
             Scope::Name(wanted) if glob::is_pattern(wanted) => {
                 Ok(glob::matches(wanted, name, glob::Options::default()))

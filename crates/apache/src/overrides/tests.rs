@@ -136,6 +136,7 @@ fn a_line_that_is_not_understood_leaves_nothing() {
         ("<If \"(\">\n</If>", 1, "<If>: Cannot parse condition clause: syntax error"),
         ("<Directory />\n</Directory>", 1, "Directory not allowed here"),
         ("Options All Indexes -None", 1, "Options: Either all Options must"),
+        (&"SetEnv a b\n".repeat(1025), 1025, "SetEnv: a file may set and unset 1024 variables at most"),
     ] {
         let mistake = compile(text).err().unwrap_or_else(|| panic!("{text} was accepted"));
         assert_eq!(mistake.line, line, "{text}: {mistake}");

@@ -5,7 +5,7 @@ use super::outcome::Cookie;
 use super::rule::{Change, Cond, CondTest, End, Next, Query, Rule, Rules};
 use super::{template, uri};
 use crate::expr::Evaluation;
-use crate::limits::{PATH_BYTES_MAX, RULE_WORK_BYTES, WORK_BYTES_MAX};
+use crate::limits::{LINE_WORK_BYTES, PATH_BYTES_MAX};
 use crate::{Facts as _, Pattern, Stop, Variable};
 
 /// What a pass has come to.
@@ -47,13 +47,9 @@ pub(super) fn apply<P: Pattern>(rules: &Rules<P>, context: &mut Context<'_>) -> 
     let mut verdict = Verdict::Unchanged;
     let mut round = 1;
     let mut at = 0;
-    let mut work = 0;
     while let Some(rule) = rules.list.get(at) {
         at += 1;
-        work += context.target.path.len() + context.target.path_info.len() + RULE_WORK_BYTES;
-        if work > WORK_BYTES_MAX {
-            return Err(Stop::Failed("rewrite rules were applied too often to a request (flag N)".into()));
-        }
+        context.facts.spend(context.target.path.len() + context.target.path_info.len() + LINE_WORK_BYTES)?;
         let is_redirect = matches!(rule.change, Change::Substitute { end: End::Redirect, .. });
         if context.target.is_subrequest && (rule.flags.is_for_main_requests || is_redirect) {
             continue;
@@ -165,7 +161,9 @@ fn one<P: Pattern>(rule: &Rule<P>, context: &mut Context<'_>) -> Result<Outcome,
     }
     for template in &rule.flags.cookies {
         let text = template.expand(context)?;
-        context.effects.cookies.extend(cookie(&text));
+        if let Some(cookie) = cookie(&text) {
+            set_cookie(cookie, context)?;
+        }
     }
     let outcome = match path {
         None => Outcome::Matched,
@@ -221,7 +219,11 @@ fn conditions_hold<P: Pattern>(conditions: &[Cond<P>], context: &mut Context<'_>
             return Ok(false);
         }
         let read = std::mem::take(&mut context.read);
-        context.effects.vary.extend(read);
+        for name in read {
+            if !context.effects.vary.contains(&name) {
+                context.effects.vary.push(name);
+            }
+        }
         at += 1;
     }
     Ok(true)
@@ -229,6 +231,7 @@ fn conditions_hold<P: Pattern>(conditions: &[Cond<P>], context: &mut Context<'_>
 
 fn condition_holds<P: Pattern>(condition: &Cond<P>, context: &mut Context<'_>) -> Result<bool, Stop> {
     let input = condition.input.expand(context)?;
+    context.facts.spend(input.len() + LINE_WORK_BYTES)?;
     let holds = match &condition.test {
         CondTest::File(test) => context.facts.file(&input, *test)?,
         CondTest::Uri => !input.is_empty() && context.facts.status_of_uri(&input)? < 400,
@@ -274,7 +277,19 @@ fn set_env(template: &template::Template, context: &mut Context<'_>) -> Result<(
             None => (text, Some(Vec::new())),
         },
     };
-    context.effects.env.push(change);
+    let env = &mut context.effects.env;
+    context.facts.spend(env.len() + LINE_WORK_BYTES)?;
+    env.retain(|(known, _)| !known.eq_ignore_ascii_case(&change.0));
+    env.push(change);
+    Ok(())
+}
+
+/// The last cookie of a name counts.
+fn set_cookie(cookie: Cookie, context: &mut Context<'_>) -> Result<(), Stop> {
+    let cookies = &mut context.effects.cookies;
+    context.facts.spend(cookies.len() + LINE_WORK_BYTES)?;
+    cookies.retain(|known| known.name != cookie.name);
+    cookies.push(cookie);
     Ok(())
 }
 

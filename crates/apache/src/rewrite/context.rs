@@ -45,6 +45,7 @@ impl<'f> Context<'f> {
         Ok(match lookup {
             Lookup::Unknown => Vec::new(),
             Lookup::Env(name) => {
+                self.facts.spend(self.effects.env.len())?;
                 let found = self.facts.note(name).or_else(|| self.env(name));
                 found.or_else(|| self.facts.process_env(name)).unwrap_or_default().into_owned()
             }
@@ -79,7 +80,7 @@ impl<'f> Context<'f> {
 
     /// What rules have set, else what was set before.
     fn env(&self, name: &[u8]) -> Option<Value<'_>> {
-        let changed = self.effects.env.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let changed = self.effects.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         match changed {
             Some((_, value)) => value.as_deref().map(Value::Borrowed),
             None => self.facts.env(name),
@@ -89,6 +90,10 @@ impl<'f> Context<'f> {
 
 /// The request as rules have changed it so far: expressions in conditions see it, too.
 impl Facts for Context<'_> {
+    fn spend(&self, bytes: usize) -> Result<(), Stop> {
+        self.facts.spend(bytes)
+    }
+
     fn variable(&self, variable: &Variable) -> Result<Value<'_>, Stop> {
         Ok(match variable {
             Variable::RequestFilename | Variable::ScriptFilename => self.target.path.as_slice().into(),

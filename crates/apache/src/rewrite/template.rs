@@ -103,6 +103,8 @@ impl Template {
         for piece in &self.pieces {
             let start = text.len();
             piece.expand(context, escapes, &mut text)?;
+            // A piece is at most a few times as long as what was counted before.
+            context.facts.spend(text.len() - start + 1)?;
             let is_foreign = match piece {
                 Piece::Text(_) => false,
                 Piece::Escaped(_) => continue,

@@ -136,7 +136,7 @@ const SERVER: &[(&str, &str, &str)] = &[
     (
         "RewriteRule ^(.*)$ $1x [N]",
         "/a",
-        "Failed(\"rewrite rules were applied too often to a request (flag N)\")",
+        "Failed(\"rules make and look at more than 4194304 bytes for one request\")",
     ),
     (
         "RewriteRule ^(.*)$ $1$1 [N]",
@@ -330,6 +330,29 @@ fn mistakes() {
     }
     let deep = format!("RewriteRule a {}", "${m:".repeat(2000) + &"}".repeat(2000));
     assert!(rules(&deep).is_err());
+}
+
+/// Each line makes texts of what lines before it have made.
+#[test]
+fn what_rules_make_is_bounded() {
+    let wanted = "Failed(\"rules make and look at more than 4194304 bytes for one request\")";
+    let double = "RewriteRule ^ - [E=A:x%{ENV:A}%{ENV:A}]\n".repeat(40);
+    for text in [
+        "RewriteRule ^ - [N,E=A:%{ENV:A}xxxxxxxxxxxxxxxxxxxx]",
+        "RewriteRule ^ - [N=30000,E=A:x%{ENV:A}%{ENV:A}x]",
+        "RewriteRule ^ - [N=30000,E=%{ENV:A}:x,E=A:%{ENV:A}x]",
+        "RewriteRule ^ - [E=A:x%{ENV:A},CO=c%{ENV:A}:%{ENV:A}:a.org,N=30000]",
+        "RewriteCond x%{ENV:A}%{ENV:A} ^(.*)$\nRewriteRule ^ - [E=A:%1,N=30000]",
+        &double,
+    ] {
+        assert_eq!(server(text, "/a"), wanted, "{text}");
+    }
+    // One variable and one cookie are one, however often they are set.
+    let (action, effects) =
+        directory("RewriteRule ^ - [E=A:1,E=a:2,CO=c:1:a.org,CO=c:2:a.org]", "/srv/www/blog/x", None);
+    assert_eq!(action, "continue");
+    assert_eq!(effects.env, [(b"a".to_vec(), Some(b"2".to_vec()))]);
+    assert_eq!(effects.cookies.iter().map(|cookie| cookie.value.clone()).collect::<Vec<_>>(), [b"2"]);
 }
 
 proptest::proptest! {

@@ -10,7 +10,7 @@ use super::plan::{DirPlan, Effective, Outcome};
 use crate::directory_overrides::files::{Trouble, again, open, refuse, settle, shown};
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::options::Options;
-use brisk_apache::{EnvChange, Stop};
+use brisk_apache::{EnvChange, Facts as _, Stop};
 use brisk_net::blocking::QueueFull;
 use brisk_net::file::Symlinks;
 use brisk_server::conf::Text;
@@ -172,7 +172,11 @@ fn enter(r: &mut Request, place: Place, plan: &DirPlan) -> Result<Present, Flow>
         let mut changes: Vec<EnvChange> = Vec::new();
         for line in &effective.settings.set_env_if {
             let more = with_fields(line, &Seen { changes: &changes, ..seen })?;
-            changes.extend(more);
+            for change in more {
+                seen.spend(changes.len())?;
+                changes.retain(|(known, _)| !known.eq_ignore_ascii_case(&change.0));
+                changes.push(change);
+            }
         }
         Ok((effective, changes))
     })?;

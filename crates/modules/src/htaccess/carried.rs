@@ -2,8 +2,8 @@
 
 use super::place::Place;
 use super::plan::Effective;
-use brisk_apache::EnvChange;
 use brisk_apache::rewrite::Cookie;
+use brisk_apache::{EnvChange, Work};
 use brisk_server::request::Request;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -48,6 +48,8 @@ pub struct Carried {
     pub user: Option<Vec<u8>>,
     /// A password that was found to be right: file, user and password.
     pub checked: Option<(Vec<u8>, Vec<u8>, Vec<u8>)>,
+    /// What rules have cost until there is a response.
+    pub work: Work,
 }
 
 impl Carried {

@@ -24,6 +24,8 @@ impl Pages for Documents {
         let carried = Carried::of(r);
         let page = {
             let carried = carried.borrow();
+            // A rule that was too much for the request still has a page.
+            carried.work.renew();
             let looked = Looked::default();
             let seen = Seen {
                 r,

@@ -249,6 +249,10 @@ impl Seen<'_> {
 }
 
 impl Facts for Seen<'_> {
+    fn spend(&self, bytes: usize) -> Result<(), Stop> {
+        self.carried.work.spend(bytes)
+    }
+
     fn variable(&self, variable: &Variable) -> Result<Value<'_>, Stop> {
         let r = self.r;
         Ok(match variable {

@@ -94,6 +94,7 @@ fn fields(r: &mut Request, present: &Present) -> Result<(), Stop> {
     let carried = Carried::of(r);
     let (usual, always) = {
         let carried = carried.borrow();
+        carried.work.renew();
         let looked = Looked::default();
         let place = &present.place;
         let seen = Seen { r, place, carried: &carried, changes: &[], looked: &looked, group_file: None };
