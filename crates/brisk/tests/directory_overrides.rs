@@ -22,6 +22,7 @@ const HTTP: &str = r#"
         location /off/ { directory_overrides off; }
         location ~ \.cgi$ { return 200 "script $uri"; }
         location /slow/ { limit_rate 100k; }
+        location /try/ { try_files $uri $uri.txt /dir/a.txt =404; }
     }
     server {
         listen 127.0.0.1:{{PORT2}};
@@ -257,4 +258,23 @@ fn an_edit_in_place_never_opens_a_folder() {
         }
     });
     wait::holds("the folder is closed by its rule again", || server.client().get("/dir/a.txt").status == 403);
+}
+
+/// `try_files` does not begin anew: the files of the folder that it leads to would not be read.
+#[test]
+fn what_try_files_finds_in_another_folder_is_refused() {
+    let server = site().file("html/dir/.brisk", "deny all;\n").file("html/try/b.txt", "b").start();
+    for _ in 0..2 {
+        assert_eq!(server.client().get("/try/b").status, 200, "{}", server.error_log());
+        assert_eq!(server.client().get("/try/none").status, 403, "{}", server.error_log());
+    }
+    assert!(
+        server.error_log().contains("was found by try_files in another folder"),
+        "{}",
+        server.error_log()
+    );
+    // Also where the location is extended by a file of its own.
+    put(&server, "html/try/.brisk", "add_header X-Tag t;\n");
+    assert_eq!(tag(&server, "/try/b").as_deref(), Some("t"));
+    assert_eq!(server.client().get("/try/none").status, 403, "{}", server.error_log());
 }

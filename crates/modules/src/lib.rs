@@ -82,6 +82,8 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
     &brisk_server::core::HTTP2,
+    // Before all that ask for the client's address, which the files of folders do.
+    &realip::MODULE,
     // Before all that count requests or decide about them: the files may say something else of it.
     &directory_overrides::MODULE,
     &geo::MODULE,
@@ -119,7 +121,6 @@ pub static MODULES: &[&Module] = &[
     &image::MODULE,
     &index::MODULE,
     &overload::MODULE,
-    &realip::MODULE,
     &limit_req::MODULE,
     &limit_conn::MODULE,
     &log::MODULE,

@@ -49,6 +49,8 @@ enum Language {
 #[derive(Clone, Default)]
 struct Conf {
     language: Option<Language>,
+    /// These are the settings of a file in this server's language, in a location extended by it.
+    is_extended: bool,
 }
 
 impl ModuleConf for Conf {
@@ -62,6 +64,7 @@ impl ModuleConf for Conf {
 
     /// What stands in the files is not extended again.
     fn enter(&mut self, _: Context) -> bool {
+        self.is_extended |= matches!(self.language, Some(Language::Own(_)));
         self.language = None;
         true
     }
@@ -87,8 +90,12 @@ pub fn is_apache(cx: &Cx<'_, '_>) -> bool {
 }
 
 fn again(cx: &Cx<'_, '_>, plan: &mut Plan) {
-    if let Some(Language::Apache(htaccess)) = &cx.conf_of::<Conf>().language {
-        htaccess::install_again(cx, plan, htaccess);
+    let conf = cx.conf_of::<Conf>();
+    match &conf.language {
+        Some(Language::Apache(htaccess)) => htaccess::install_again(cx, plan, htaccess),
+        Some(Language::Own(_)) => plan.precontent.push(Arc::new(own::SameFolder)),
+        None if conf.is_extended => plan.precontent.push(Arc::new(own::SameFolder)),
+        None => {}
     }
 }
 

@@ -9,6 +9,7 @@ use brisk_server::module::Row;
 use brisk_server::path;
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::request::Request;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The directives of each class, by the bits of [`WORDS`].
@@ -67,6 +68,40 @@ impl Overrides {
     }
 }
 
+/// The folder whose files were read, and the URI that led there. It outlives the entrance into the extended location.
+#[derive(Default)]
+struct Read {
+    uri: Vec<u8>,
+    folder: Vec<u8>,
+}
+
+fn folder(path: &[u8]) -> &[u8] {
+    &path[..memchr::memrchr(b'/', path).map_or(0, |at| at + 1)]
+}
+
+/// Stands behind `try_files`: refuses what that has found in another folder, whose files were not read.
+pub struct SameFolder;
+
+impl Handler for SameFolder {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn handle(&self, r: &mut Request) -> Flow {
+        let Some(read) = r.state.own.get::<RefCell<Read>>() else { return Flow::Next };
+        let read = read.borrow();
+        if read.uri == r.route.uri {
+            return Flow::Next;
+        }
+        let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
+        if folder(&mapped.bytes) == read.folder {
+            return Flow::Next;
+        }
+        let why = "was found by try_files in another folder, whose files (directory_overrides) do not hold here; lead there by its last parameter";
+        refuse(r, &mapped.bytes, why, 403)
+    }
+}
+
 impl Handler for Overrides {
     fn declares(&self) -> Declared {
         Declared::RECORDED
@@ -79,6 +114,8 @@ impl Handler for Overrides {
         {
             return Flow::Status(404);
         }
+        let read = Read { uri: r.route.uri.clone(), folder: folder(&mapped.bytes).to_vec() };
+        r.state.own.get_or(RefCell::<Read>::default).replace(read);
         let Some(folders) = folders(r, &mapped.bytes, files::root_len(r, &mapped)) else {
             return Flow::Status(404);
         };
@@ -166,7 +203,7 @@ mod tests {
         assert_eq!((made.locations.len(), made.first.0 as usize), (2, snap.locations.len()));
         let plan = &late.location(made.first).plan;
         // try_files and the log are the location's, the rewrite script is the file's.
-        assert_eq!((plan.precontent.len(), plan.access.len(), plan.log.len()), (1, 1, 1));
+        assert_eq!((plan.precontent.len(), plan.access.len(), plan.log.len()), (2, 1, 1));
         assert!(plan.rewrite.is_some() && plan.preaccess.is_empty() && !plan.is_extended_later);
         let pass = compiled(&snap, "/pass", &["expires 1d;\n"]).ok().unwrap().snap;
         let pass = pass.location(pass.late.as_ref().unwrap().first);

@@ -7,6 +7,7 @@ use super::login;
 use super::pattern::Compiled;
 use super::place::Place;
 use super::plan::{DirPlan, Effective, Outcome};
+use super::trail::Trail;
 use crate::directory_overrides::files::{Trouble, again, open, refuse, settle, shown};
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::options::Options;
@@ -46,10 +47,6 @@ impl Handler for Access {
     }
 }
 
-/// The URI that was judged.
-#[derive(Default)]
-struct Judged(Vec<u8>);
-
 /// Judges once more what `try_files` has put in the place of the URI, behind it and before there is content.
 pub struct Again(pub Access);
 
@@ -59,7 +56,7 @@ impl Handler for Again {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        let is_judged = r.state.visit.get::<Judged>().is_none_or(|judged| judged.0 == r.route.uri);
+        let is_judged = Trail::of(r).is_none_or(|trail| trail.uri == r.route.uri);
         if is_judged { Flow::Next } else { self.0.handle(r) }
     }
 }
@@ -70,15 +67,16 @@ impl Access {
             // What a back end answers is no file of a folder.
             return Ok(());
         }
-        r.state.visit.get_mut::<Judged>().0.clone_from(&r.route.uri);
         let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
-        let place = Place::find(r, &mapped)?;
+        let place = Rc::new(Place::find(r, &mapped)?);
         let symlinks = path::symlinks(r, &mapped);
-        let (mut texts, mut infos) = (Vec::new(), Vec::new());
+        let (mut texts, mut infos, mut identities) = (Vec::new(), Vec::new(), Vec::new());
         for &end in &place.folders {
             let mut file = place.folder(end);
             file.extend_from_slice(FILE);
-            if let Some(opened) = open(r, symlinks, &file)? {
+            let opened = open(r, symlinks, &file)?;
+            identities.push(opened.as_ref().map(|opened| (opened.info.device, opened.info.inode)));
+            if let Some(opened) = opened {
                 let Ok(name) = std::str::from_utf8(&file) else {
                     // Two folders could have one name.
                     return Err(refuse(r, &file, "stands in a folder whose name is no UTF-8", 500).into());
@@ -87,7 +85,12 @@ impl Access {
                 infos.push((file, opened.info));
             }
         }
+        let is_second = Trail::of(r).is_some_and(|trail| trail.is_second || trail.uri != r.route.uri);
+        let trail =
+            Trail { uri: r.route.uri.clone(), place: place.clone(), files: identities.into(), is_second };
+        trail.keep(r);
         if texts.is_empty() {
+            Present::forget(r);
             return Ok(hide(r, &place)?);
         }
         // What was compiled before was whole then.
@@ -151,10 +154,16 @@ fn follow(r: &mut Request, place: &Place, plan: &DirPlan) -> Result<(), Flow> {
     let symlinks =
         if plan.is_owner_asked() { Symlinks::SameOwner { from } } else { Symlinks::Refuse { from } };
     match r.stat_file(Path::new(OsStr::from_bytes(&place.file)), symlinks)? {
-        Found::Missing(error) if matches!(error.raw_os_error(), Some(40 | 31)) => {
+        Found::File(_) | Found::Other(_) => Ok(()),
+        // ENOENT
+        Found::Missing(error) if error.raw_os_error() == Some(2) => {
+            // A link to nothing is there, too: what is missing must be missing when links are followed.
+            if place.kind.is_none() { Ok(()) } else { Err(Flow::Status(404)) }
+        }
+        // ELOOP and EMLINK are links at the end, ENOTDIR is one on the way: it is opened as a folder.
+        Found::Missing(_) => {
             Err(refuse(r, &place.file, "is reached by a symbolic link, which Options forbid", 403))
         }
-        _ => Ok(()),
     }
 }
 
@@ -163,7 +172,7 @@ fn with_fields(line: &SetEnvIf, seen: &Seen<'_>) -> Result<Vec<EnvChange>, Stop>
 }
 
 /// What holds for the request, and its variables by `SetEnvIf`.
-fn enter(r: &mut Request, place: Place, plan: &DirPlan) -> Result<Present, Flow> {
+fn enter(r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<Present, Flow> {
     let carried = Carried::of(r);
     let (effective, changes) = settled(r, |r, looked| {
         let carried = carried.borrow();
@@ -181,7 +190,7 @@ fn enter(r: &mut Request, place: Place, plan: &DirPlan) -> Result<Present, Flow>
         Ok((effective, changes))
     })?;
     carried.borrow_mut().change(changes);
-    Ok(Present { place: Rc::new(place), effective })
+    Ok(Present { place, effective })
 }
 
 /// Carries out the rules about addresses and users.

@@ -24,6 +24,13 @@ impl Present {
         r.state.visit.get::<Slot>()?.0.clone()
     }
 
+    /// Forgets it: no file holds for what the request is for now.
+    pub fn forget(r: &mut Request) {
+        if Present::of(r).is_some() {
+            r.state.visit.get_mut::<Slot>().0 = None;
+        }
+    }
+
     /// Keeps it.
     pub fn keep(self, r: &mut Request) {
         r.state.visit.get_mut::<Slot>().0 = Some(self);

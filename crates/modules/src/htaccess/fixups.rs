@@ -4,6 +4,7 @@ use super::carried::{Carried, Present};
 use super::facts::{Seen, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
+use super::trail::{self, Trail};
 use crate::autoindex::LeftOut;
 use crate::directory_overrides::files::{refuse, shown};
 use crate::index::Replaced;
@@ -24,6 +25,7 @@ use brisk_server::rlog;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The first step before content.
@@ -43,26 +45,50 @@ impl Handler for Fixups {
     }
 }
 
+/// Behind `try_files`, whose file has a handler of its own; a script is run only if its folders are still as they were judged.
+pub struct Again(pub Fixups);
+
+impl Handler for Again {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn handle(&self, r: &mut Request) -> Flow {
+        let Some(trail) = Trail::of(r) else { return Flow::Next };
+        let local = &self.0.0;
+        if local.runs_scripts && !trail.holds() {
+            return trail::changed(r, &trail.place);
+        }
+        if !trail.is_second {
+            return Flow::Next;
+        }
+        match Present::of(r) {
+            Some(present) => handlers::choose(r, local, &present, Rules::default()),
+            None => self.0.without_files(r),
+        }
+    }
+}
+
 impl Fixups {
     /// Where no file holds, a script's source is not served either.
     fn without_files(&self, r: &mut Request) -> Flow {
         let is_plain = r.snap().location(r.route.loc).plan.content.is_none();
-        let name = memchr::memrchr(b'/', &r.route.uri).map_or(&r.route.uri[..], |at| &r.route.uri[at + 1..]);
-        if !is_plain || !handlers::is_script(name) {
-            return Flow::Next;
-        }
-        let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
-        match r.stat_file(mapped.path(), Symlinks::Follow) {
-            Ok(found) if found.info().is_some_and(|info| info.kind == Kind::File) => {
-                handlers::no_source(r, &mapped.bytes)
+        // By the file's own name: an alias may have another.
+        match Trail::of(r).map(|trail| &trail.place) {
+            Some(place)
+                if is_plain
+                    && place.kind == Some(Kind::File)
+                    && place.path_info.is_empty()
+                    && handlers::is_script(place.name()) =>
+            {
+                handlers::no_source(r, &place.file)
             }
-            Ok(_) => Flow::Next,
-            Err(flow) => flow,
+            _ => Flow::Next,
         }
     }
 
     fn steps(&self, r: &mut Request, present: &Present) -> Result<(), Flow> {
-        let (action, effects) = rewrite(r, present)?;
+        let (action, effects) = rewrite(r, present, r.route.depth > 0)?;
         // Variables of rules are there for what follows.
         let carried = Carried::of(r);
         {
@@ -116,7 +142,7 @@ impl Fixups {
 }
 
 /// Applies the rules of the folder.
-fn rewrite(r: &mut Request, present: &Present) -> Result<(Action, Effects), Flow> {
+fn rewrite(r: &mut Request, present: &Present, is_subrequest: bool) -> Result<(Action, Effects), Flow> {
     let query = (!r.route.args.is_empty()).then(|| r.route.args.clone());
     let carried = Carried::of(r);
     let effective = &present.effective;
@@ -140,7 +166,7 @@ fn rewrite(r: &mut Request, present: &Present) -> Result<(Action, Effects), Flow
             path: place.file.clone(),
             query: query.clone(),
             path_info: place.path_info.clone(),
-            is_subrequest: r.route.depth > 0,
+            is_subrequest,
             is_proxied: false,
         };
         per_directory(&rewriting.rules, &directory, target, &seen)
@@ -305,7 +331,37 @@ fn no_index(r: &mut Request, present: &Present) -> Result<(), Flow> {
     if !ignored.is_empty() {
         r.state.visit.get_mut::<LeftOut>().0 = ignored.clone().into();
     }
-    list(r, &present.place.file, present.effective.options)
+    list(r, &present.place.file, present.effective.options)?;
+    index_rules(r, present)
+}
+
+/// Applies the rules to the index files that a folder does not have. Apache asks for each by a subrequest, and lists nothing if one is
+/// refused or leads away.
+fn index_rules(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    let settings = &present.effective.settings;
+    if settings.rewriting.is_on != Some(true) || present.place.kind != Some(Kind::Directory) {
+        return Ok(());
+    }
+    let usual = [b"index.html".to_vec()];
+    let names = settings.directory_index.as_deref().unwrap_or(&usual);
+    for name in names.iter().filter(|name| !name.starts_with(b"/")) {
+        let mut place = present.place.as_ref().clone();
+        place.file.extend_from_slice(name);
+        place.kind = None;
+        let missing = Present { place: Rc::new(place), effective: present.effective.clone() };
+        let uri_len = r.route.uri.len();
+        r.route.uri.extend_from_slice(name);
+        let ruled = rewrite(r, &missing, true);
+        r.route.uri.truncate(uri_len);
+        match ruled?.0 {
+            // What is not there is not there in the listing either.
+            Action::Status(404) => {}
+            Action::Status(status) => return Err(Flow::Status(status)),
+            Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whether a folder may be listed.

@@ -23,6 +23,7 @@ mod login;
 mod pattern;
 mod place;
 mod plan;
+mod trail;
 
 use brisk_apache::directives::Places;
 use brisk_apache::options::Options;
@@ -61,7 +62,9 @@ impl Htaccess {
 
 /// Adds what comes behind `try_files`.
 pub fn install_again(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
-    plan.precontent.push(Arc::new(access::Again(access::Access(local(cx, htaccess)))));
+    let local = local(cx, htaccess);
+    plan.precontent.push(Arc::new(access::Again(access::Access(local.clone()))));
+    plan.precontent.push(Arc::new(fixups::Again(fixups::Fixups(local))));
 }
 
 /// What becomes of each directive of Apache's in `.htaccess`.
@@ -87,6 +90,8 @@ pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     plan.add_content(25, Arc::new(fixups::Folder(local)));
     plan.add_content(55, Arc::new(handlers::File));
     plan.add_filter(Stage::Headers, Arc::new(head::Head));
+    // The first stage in which parts of other answers pass, too.
+    plan.add_filter(Stage::Decoding, Arc::new(trail::Confirm));
     plan.pages = Some(Arc::new(documents::Documents));
 }
 

@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// A place in the file system.
+#[derive(Clone)]
 pub struct Place {
     /// The file or folder; the first part that is not there, with all before it.
     pub file: Vec<u8>,

@@ -19,5 +19,5 @@ fn plans_have_its_steps_where_it_is_on() {
         .iter()
         .map(|l| (l.plan.preaccess.len(), l.plan.precontent.len(), l.plan.pages.is_some()))
         .collect();
-    assert_eq!(counts, [(1, 2, true), (1, 2, true), (0, 0, false)]);
+    assert_eq!(counts, [(1, 3, true), (1, 3, true), (0, 0, false)]);
 }

@@ -1,0 +1,157 @@
+//! `.htaccess` and the ways that lead to a file: links, aliases, `try_files`, folders that are moved, listings. What is judged must be
+//! what is served.
+
+use brisk_testkit::{Builder, Server};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+const HTTP: &str = r"
+    types { text/html html; text/plain txt; }
+    default_type application/octet-stream;
+    server {
+        listen 127.0.0.1:{{PORT}};
+        root {{DIR}}/html;
+        directory_overrides on;
+        location / { }
+        location /try/ { try_files $uri.php $uri.txt /closed/a.txt =404; }
+        location = /one { alias {{DIR}}/html/scripts/a.php; }
+        location = /two { alias {{DIR}}/html/closed/a.txt; }
+        location /real/ { set_real_ip_from 127.0.0.1; }
+        location /listed/ { autoindex on; }
+    }
+";
+
+fn site() -> Builder {
+    Builder::new(BIN).http(HTTP).file("html/a.txt", "a").file("html/closed/a.txt", "secret")
+}
+
+#[track_caller]
+fn check(server: &Server, target: &str, status: u16) {
+    for _ in 0..3 {
+        let answer = server.client().get(target);
+        assert_eq!(answer.status, status, "{target}: {}", server.error_log());
+        assert!(!answer.text().contains("secret"), "{target}");
+    }
+}
+
+/// A link on the way to a file is opened as a folder, which is told by another error than one at the end.
+#[test]
+fn links_in_the_middle_of_a_path_are_refused_too() {
+    let server =
+        site().file("html/dir/.htaccess", "Options -FollowSymLinks\n").file("html/dir/in/a.txt", "a").start();
+    let html = server.dir().join("html");
+    symlink("../closed", html.join("dir/folder")).expect("our own link");
+    symlink("../closed/a.txt", html.join("dir/file.txt")).expect("our own link");
+    symlink("nothing", html.join("dir/nothing")).expect("our own link");
+    check(&server, "/dir/folder/a.txt", 403);
+    check(&server, "/dir/folder/", 403);
+    check(&server, "/dir/file.txt", 403);
+    check(&server, "/dir/nothing", 403);
+    check(&server, "/dir/none.txt", 404);
+    check(&server, "/dir/none/none.txt", 404);
+    check(&server, "/dir/in/a.txt", 200);
+    check(&server, "/dir/in/a.txt/path", 404);
+}
+
+#[test]
+fn what_try_files_and_aliases_lead_to_is_judged() {
+    let server = site()
+        .file("html/closed/.htaccess", "Require all denied\n")
+        .file("html/try/script.php", "<?php secret")
+        .file("html/try/text.txt", "text")
+        .file("html/scripts/a.php", "<?php secret")
+        .start();
+    check(&server, "/try/script", 500);
+    check(&server, "/try/text", 200);
+    check(&server, "/try/none", 403);
+    check(&server, "/one", 500);
+    check(&server, "/two", 403);
+    // A handler that a file names holds for what was found, too.
+    fs::write(server.dir().join("html/try/.htaccess"), "AddHandler cgi-script .txt\n").expect("our own file");
+    check(&server, "/try/text", 500);
+    check(&server, "/try/script", 500);
+}
+
+#[test]
+fn require_ip_asks_for_the_address_that_trusted_proxies_tell() {
+    let server =
+        site().file("html/real/a.txt", "a").file("html/real/.htaccess", "Require ip 127.0.0.1\n").start();
+    check(&server, "/real/a.txt", 200);
+    let told = "GET /real/a.txt HTTP/1.1\r\nHost: a\r\nX-Real-IP: 192.0.2.1\r\n\r\n";
+    for _ in 0..3 {
+        assert_eq!(server.client().request(told).status, 403, "{}", server.error_log());
+    }
+}
+
+/// Apache asks for each index file by a subrequest: what rules refuse there is not listed.
+#[test]
+fn rules_for_index_files_count_before_a_listing() {
+    let rules = |rule: &str| format!("RewriteEngine On\n{rule}\n");
+    let server = site()
+        .file(
+            "html/listed/refused/.htaccess",
+            rules("RewriteCond %{REMOTE_ADDR} ^127\\.\nRewriteRule . - [F]"),
+        )
+        .file("html/listed/not_there/.htaccess", rules("RewriteRule . - [R=404]"))
+        .file("html/listed/main/.htaccess", rules("RewriteRule . - [F,NS]"))
+        .file(
+            "html/listed/other/.htaccess",
+            rules("DirectoryIndex front.html\nRewriteRule ^index\\.html$ - [F]"),
+        )
+        .start();
+    for (folder, status) in [("refused", 403), ("not_there", 200), ("main", 200), ("other", 200)] {
+        check(&server, &format!("/listed/{folder}/"), status);
+    }
+}
+
+/// Asks for targets as long as `toggle` moves folders, at most so often, and counts the answers by whether the file was given out.
+fn asked_while(server: &Server, target: &str, toggle: impl Fn() + Sync) -> usize {
+    const ASKED: usize = 1500;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                toggle();
+            }
+        });
+        let ask = || {
+            server.client().try_get(target).map(|answer| (answer.status, answer.text().contains("secret")))
+        };
+        let answers: Vec<_> = (0..ASKED).map(|_| ask()).collect();
+        is_over.store(true, Relaxed);
+        let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("an answer")).collect();
+        let mut statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        assert!(statuses.iter().all(|status| matches!(status, 403 | 404 | 503)), "{statuses:?}");
+        answers.iter().filter(|(_, is_given)| *is_given).count()
+    })
+}
+
+/// A deployment renames folders while requests are judged by what is in them.
+#[test]
+fn a_closed_folder_that_is_moved_is_never_open() {
+    let server = site()
+        .file("html/closed/.htaccess", "Require all denied\n")
+        .file("html/files/.htaccess", "<Files b.txt>\nRequire all denied\n</Files>\n")
+        .file("html/files/in/b.txt", "secret")
+        .file("html/other/a.txt", "open")
+        .start();
+    let html = server.dir().join("html");
+    let (aside, closed, files) = (server.dir().join("aside"), html.join("closed"), html.join("files/in"));
+    let there_and_back = |folder: &std::path::Path| {
+        fs::rename(folder, &aside).expect("our own folder");
+        std::thread::yield_now();
+        fs::rename(&aside, folder).expect("our own folder");
+        std::thread::yield_now();
+    };
+    assert_eq!(asked_while(&server, "/closed/a.txt", || there_and_back(&closed)), 0);
+    assert_eq!(asked_while(&server, "/files/in/b.txt", || there_and_back(&files)), 0);
+    check(&server, "/closed/a.txt", 403);
+    check(&server, "/files/in/b.txt", 403);
+    check(&server, "/other/a.txt", 200);
+}
