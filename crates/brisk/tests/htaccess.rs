@@ -400,7 +400,7 @@ fn edits_count_at_the_next_request() {
     let real = server.dir().join("html/real");
     fs::create_dir(&real).expect("our own folder");
     let deny = "Require all denied\n";
-    for round in 0..20 {
+    for round in 0..8 {
         // Renamed to its place, and deleted.
         edited(&server, || put(&server, "html/dir/.htaccess", deny), 200, 403);
         edited(&server, || fs::remove_file(&file).expect("our own file"), 403, 200);

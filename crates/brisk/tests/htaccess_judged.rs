@@ -1,7 +1,7 @@
 //! `.htaccess` and the ways that lead to a file: links, aliases, `try_files`, folders that are moved, listings. What is judged must be
 //! what is served.
 
-use brisk_testkit::{Builder, Server};
+use brisk_testkit::{Builder, Server, wait};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::AtomicBool;
@@ -154,4 +154,22 @@ fn a_closed_folder_that_is_moved_is_never_open() {
     check(&server, "/closed/a.txt", 403);
     check(&server, "/files/in/b.txt", 403);
     check(&server, "/other/a.txt", 200);
+}
+
+/// An upload truncates a file, and writes it when its text has come.
+#[test]
+fn a_truncated_file_does_not_open_its_folder() {
+    let server = site().file("html/closed/.htaccess", "Require all denied\n").start();
+    check(&server, "/closed/a.txt", 403);
+    let file = server.dir().join("html/closed/.htaccess");
+    fs::File::create(&file).expect("our own file");
+    let asked = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| server.client().get("/closed/a.txt").status);
+        // Longer than a file with text is left alone.
+        wait::holds("the file has been empty for a while", || asked.elapsed().as_millis() > 300);
+        assert!(!asking.is_finished(), "the request waits for the text");
+        fs::write(&file, "# again\nRequire all denied\n").expect("our own file");
+        assert_eq!(asking.join().expect("the client does not panic"), 403);
+    });
 }

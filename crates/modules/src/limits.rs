@@ -108,6 +108,8 @@ pub const OVERRIDES_BYTES_MAX: usize = 64 * 1024;
 pub const OVERRIDES_DEPTH_MAX: usize = 64;
 /// A file that was written less than so many milliseconds ago may not be whole.
 pub const OVERRIDES_QUIET_MS_MIN: i64 = 50;
+/// The same of an `.htaccess` without a byte: editors and uploads truncate a file, and write it when its text has come.
+pub const OVERRIDES_EMPTY_QUIET_MS_MIN: i64 = 1000;
 /// How often a request waits for it to be left alone for that long.
 pub const OVERRIDES_WAITS_MAX: u8 = 10;
 

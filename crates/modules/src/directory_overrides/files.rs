@@ -39,7 +39,7 @@ struct Waits(u8);
 /// opened by it.
 pub fn read(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<Arc<[u8]>>, Trouble> {
     let Some(found) = open(r, symlinks, file)? else { return Ok(None) };
-    settle(r, symlinks, file, &found.info)?;
+    settle(r, symlinks, file, &found.info, OVERRIDES_QUIET_MS_MIN)?;
     Ok(Some(found.text))
 }
 
@@ -71,8 +71,14 @@ pub fn open(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<O
     Ok(Some(Opened { text, info: found.info }))
 }
 
-/// Finds out whether a file is whole, as far as that can be told: it was left alone for a while.
-pub fn settle(r: &mut Request, symlinks: Symlinks, file: &[u8], opened: &Info) -> Result<(), Trouble> {
+/// Finds out whether a file is whole, as far as that can be told: it was left alone for `quiet_ms`.
+pub fn settle(
+    r: &mut Request,
+    symlinks: Symlinks,
+    file: &[u8],
+    opened: &Info,
+    quiet_ms: i64,
+) -> Result<(), Trouble> {
     // A write between the look at the file's times and the reading of its text shows in its times now.
     let now = r.stat_file(Path::new(OsStr::from_bytes(file)), symlinks)?;
     let is_same = |now: &Info| {
@@ -80,7 +86,7 @@ pub fn settle(r: &mut Request, symlinks: Symlinks, file: &[u8], opened: &Info) -
         of(now) == of(opened)
     };
     let settles_in = match now.info() {
-        Some(now) if is_same(now) => unsettled(now),
+        Some(now) if is_same(now) => unsettled(now, quiet_ms),
         _ => Some(Duration::from_millis(OVERRIDES_QUIET_MS_MIN as u64)),
     };
     let Some(rest) = settles_in else { return Ok(()) };
@@ -130,13 +136,13 @@ fn leading(path: &[u8], root_len: usize) -> Vec<usize> {
 }
 
 /// How long a file is to be left alone yet: it was written just now, perhaps not to its end.
-fn unsettled(info: &Info) -> Option<Duration> {
+fn unsettled(info: &Info, quiet_ms: i64) -> Option<Duration> {
     let now = clock::now();
     let now_ms = now.unix_secs * 1000 + i64::from(now.unix_millis);
     let age_ms = now_ms - (info.mtime * 1000 + i64::from(info.mtime_nsec / 1_000_000));
     // A time that lies ahead tells nothing.
-    let rest_ms = OVERRIDES_QUIET_MS_MIN - age_ms;
-    (1..=2 * OVERRIDES_QUIET_MS_MIN).contains(&rest_ms).then(|| Duration::from_millis(rest_ms as u64))
+    let rest_ms = quiet_ms - age_ms;
+    (1..=2 * quiet_ms).contains(&rest_ms).then(|| Duration::from_millis(rest_ms as u64))
 }
 
 /// Answers with a status because of a file, and says why in the log.

@@ -9,6 +9,7 @@ use super::place::Place;
 use super::plan::{DirPlan, Effective, Outcome};
 use super::trail::Trail;
 use crate::directory_overrides::files::{Trouble, again, open, refuse, settle, shown};
+use crate::limits::{OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_QUIET_MS_MIN};
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::options::Options;
 use brisk_apache::{EnvChange, Facts as _, Stop};
@@ -96,7 +97,9 @@ impl Access {
         // What was compiled before was whole then.
         if self.0.htaccess.store.find(r.snap().at_start(r.route.loc), &texts).is_none() {
             for (file, info) in &infos {
-                settle(r, symlinks, file, info)?;
+                let quiet_ms =
+                    if info.size == 0 { OVERRIDES_EMPTY_QUIET_MS_MIN } else { OVERRIDES_QUIET_MS_MIN };
+                settle(r, symlinks, file, info, quiet_ms)?;
             }
         }
         let plan = self.plan(r, texts)?;
