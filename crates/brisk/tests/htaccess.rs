@@ -518,7 +518,7 @@ fn what_rules_make_of_a_request_is_bounded() {
         ("edit", &edit),
         ("request", &request),
     ];
-    let mut site = site().file("html/page/.htaccess", &format!("ErrorDocument 500 sorry\n{double}"));
+    let mut site = site().file("html/page/.htaccess", format!("ErrorDocument 500 sorry\n{double}"));
     for (name, text) in files {
         site = site.file(&format!("html/{name}/.htaccess"), text).file(&format!("html/{name}/a.txt"), "text");
     }
