@@ -153,11 +153,12 @@ fn old_configurations_do_not_pile_up() {
         let answer = server.request(format!("GET /who HTTP/1.1\r\nHost: www.h{salt}.example\r\n\r\n"));
         assert_eq!(answer.text(), salt.to_string());
     }
-    // One old configuration that somebody holds on to would already show. On a busy machine the last may be on its way out.
+    // Twenty old configurations would be ten times that. On a busy machine the last may be on its way out; and what the first one takes
+    // is 19 or 28 MB, as the allocator has given memory back by then or not.
     let mut after = 0;
-    wait::holds(&format!("at most 7/4 of the {before} KiB at first, after 20 reloads"), || {
+    wait::holds(&format!("at most twice the {before} KiB at first, after 20 reloads"), || {
         after = process::tree_anonymous_kib(server.pid());
-        4 * after <= 7 * before
+        after <= 2 * before
     });
     println!("{count} hosts: {before} KiB at first, {after} KiB after 20 reloads, {highest} KiB at most");
     for mut client in slow {
