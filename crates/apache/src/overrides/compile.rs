@@ -514,6 +514,35 @@ pub(super) fn without_effect(name: &str, node: &Node) -> Done {
     Some(if is_compression(&filters) { Ok(()) } else { Err(format!("Brisk has no filter '{text}'")) })
 }
 
+/// What FPM would take for a request although it is for php.ini alone: it loads code, and says what scripts may do. It reads values as
+/// php.ini's, where `${…}` is a variable of the process, `;` begins a comment and quotation marks end texts.
+fn refused_of_php(name: &[u8], value: &[u8]) -> Option<String> {
+    const SYSTEM: [&str; 16] = [
+        "extension",
+        "zend_extension",
+        "extension_dir",
+        "disable_functions",
+        "disable_classes",
+        "open_basedir",
+        "enable_dl",
+        "allow_url_fopen",
+        "allow_url_include",
+        "sendmail_path",
+        "doc_root",
+        "user_dir",
+        "ffi.enable",
+        "ffi.preload",
+        "opcache.preload",
+        "opcache.file_cache",
+    ];
+    if SYSTEM.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) {
+        return Some("only php.ini or the pool may say this setting".into());
+    }
+    let is_special =
+        value.iter().any(|byte| b";\"'`".contains(byte)) || memchr::memmem::find(value, b"${").is_some();
+    is_special.then(|| "the value must be without quotation marks, semicolons and ${".into())
+}
+
 /// `php_value` and `php_flag`, which are PHP's own. Settings of the administrator are none of a site's.
 fn php<P>(node: &Node, draft: &mut Draft<P>) -> Done {
     let mut words = node.words();
@@ -531,6 +560,9 @@ fn php<P>(node: &Node, draft: &mut Draft<P>) -> Done {
     // They become lines of a FastCGI parameter: an end of line would begin another setting.
     if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) || words.next().is_some() {
         return Some(Err("takes a name and a value".into()));
+    }
+    if let Some(why) = refused_of_php(&name, &value) {
+        return Some(Err(why));
     }
     let value = match (is_flag, value.to_ascii_lowercase().as_slice()) {
         (true, b"on" | b"yes" | b"true" | b"1") => b"1".to_vec(),

@@ -137,6 +137,10 @@ fn a_line_that_is_not_understood_leaves_nothing() {
         ("<Directory />\n</Directory>", 1, "Directory not allowed here"),
         ("Options All Indexes -None", 1, "Options: Either all Options must"),
         (&"SetEnv a b\n".repeat(1025), 1025, "SetEnv: a file may set and unset 1024 variables at most"),
+        ("php_value Extension a.so", 1, "php_value: only php.ini or the pool may say this setting"),
+        ("php_value disable_functions none", 1, "php_value: only php.ini or the pool"),
+        ("php_value a ${HOME}", 1, "php_value: the value must be without quotation marks"),
+        ("php_value a b;c", 1, "php_value: the value must be without quotation marks"),
     ] {
         let mistake = compile(text).err().unwrap_or_else(|| panic!("{text} was accepted"));
         assert_eq!(mistake.line, line, "{text}: {mistake}");
