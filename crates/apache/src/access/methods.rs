@@ -12,6 +12,36 @@ pub enum Methods {
     Except(Vec<Vec<u8>>),
 }
 
+/// The methods that Apache knows without further modules; their names are told apart by case.
+const KNOWN: &[&[u8]] = &[
+    b"GET",
+    b"HEAD",
+    b"POST",
+    b"PUT",
+    b"DELETE",
+    b"CONNECT",
+    b"OPTIONS",
+    b"PATCH",
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"MKCOL",
+    b"COPY",
+    b"MOVE",
+    b"LOCK",
+    b"UNLOCK",
+    b"VERSION-CONTROL",
+    b"CHECKOUT",
+    b"UNCHECKOUT",
+    b"CHECKIN",
+    b"UPDATE",
+    b"LABEL",
+    b"REPORT",
+    b"MKWORKSPACE",
+    b"MKACTIVITY",
+    b"BASELINE-CONTROL",
+    b"MERGE",
+];
+
 impl Methods {
     /// Those of a section.
     ///
@@ -24,6 +54,10 @@ impl Methods {
         }
         if words.iter().any(|word| word == b"TRACE") {
             return Err("TRACE cannot be controlled by <Limit>, see TraceEnable".into());
+        }
+        // A method that is none would make a section that never applies, and access open.
+        if let Some(unknown) = words.iter().find(|word| !KNOWN.contains(&word.as_slice())) {
+            return Err(format!("unknown method '{}' in <Limit>", String::from_utf8_lossy(unknown)));
         }
         Ok(if is_except { Methods::Except(words) } else { Methods::Only(words) })
     }

@@ -66,6 +66,9 @@ pub struct Ground {
     pub options: Options,
 }
 
+/// The options that a file may set: owners of links are judged, and views that are wanted are refused by name.
+const ALLOWED: Options = Options::ALL.or(Options::MULTI_VIEWS).or(Options::SYM_LINKS_IF_OWNER_MATCH);
+
 impl DirPlan {
     /// Compiles the files of folders that lead to each other; the error is a line for the log.
     fn compile(texts: &[Text], ground: Ground) -> Result<DirPlan, String> {
@@ -180,8 +183,7 @@ fn compile(text: &[u8], classes: Places) -> Result<Settings, Mistake> {
     let nodes = conditional::resolve(nodes, &Brisk, &Pcre, &mut Defines::new())?;
     nodes.iter().try_for_each(|node| check(node, false))?;
     let standing = Standing::Override { classes, list: &[] };
-    let settings = Compiler { patterns: &Pcre, standing, options: Options::ALL.or(Options::MULTI_VIEWS) }
-        .compile(&nodes)?;
+    let settings = Compiler { patterns: &Pcre, standing, options: ALLOWED }.compile(&nodes)?;
     check_settings(&settings).map_err(|text| Mistake { line: 1, text })?;
     for section in &settings.sections {
         check_settings(&section.settings).map_err(|text| Mistake { line: 1, text })?;
