@@ -57,7 +57,8 @@ impl Handler for Again {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        let is_judged = Trail::of(r).is_none_or(|trail| trail.uri == r.route.uri);
+        // A judgement that has waited is begun anew.
+        let is_judged = Trail::of(r).is_none_or(|trail| trail.uri == r.route.uri && trail.is_judged.get());
         if is_judged { Flow::Next } else { self.0.handle(r) }
     }
 }
@@ -87,12 +88,19 @@ impl Access {
             }
         }
         let is_second = Trail::of(r).is_some_and(|trail| trail.is_second || trail.uri != r.route.uri);
-        let trail =
-            Trail { uri: r.route.uri.clone(), place: place.clone(), files: identities.into(), is_second };
+        let trail = Trail {
+            uri: r.route.uri.clone(),
+            place: place.clone(),
+            files: identities.into(),
+            is_second,
+            is_judged: false.into(),
+        };
         trail.keep(r);
         if texts.is_empty() {
             Present::forget(r);
-            return Ok(hide(r, &place)?);
+            hide(r, &place)?;
+            Trail::has_judged(r);
+            return Ok(());
         }
         // What was compiled before was whole then.
         if self.0.htaccess.store.find(r.snap().at_start(r.route.loc), &texts).is_none() {
@@ -108,7 +116,9 @@ impl Access {
         // A refusal has the pages and fields that the files say.
         present.clone().keep(r);
         hide(r, &present.place)?;
-        Ok(admit(r, &present)?)
+        admit(r, &present)?;
+        Trail::has_judged(r);
+        Ok(())
     }
 
     /// The plan that files come to.

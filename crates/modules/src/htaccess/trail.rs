@@ -28,6 +28,8 @@ pub type Identity = (u64, u64);
 pub struct Trail {
     /// The URI.
     pub uri: Vec<u8>,
+    /// Its judgement has come to its end: one that waits for a file or a compilation has not.
+    pub is_judged: std::cell::Cell<bool>,
     /// Where it led.
     pub place: Rc<Place>,
     /// The file of each of the place's folders, in their order; `None`: it has none.
@@ -40,6 +42,13 @@ pub struct Trail {
 struct Slot(Option<Trail>);
 
 impl Trail {
+    /// Access was judged to the end, and is allowed.
+    pub fn has_judged(r: &Request) {
+        if let Some(trail) = Trail::of(r) {
+            trail.is_judged.set(true);
+        }
+    }
+
     /// That of a request; `None` where nothing of the file system was judged.
     pub fn of(r: &Request) -> Option<&Trail> {
         r.state.visit.get::<Slot>()?.0.as_ref()
