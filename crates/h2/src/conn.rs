@@ -8,13 +8,14 @@ mod tests;
 
 use crate::PREFACE;
 use crate::error::{ConnectionError, ErrorCode};
-use crate::flood::{Flood, FloodLimits};
 use crate::flow::{ReceiveWindow, SendWindow};
 use crate::frame::{self, WINDOW_DEFAULT};
-use crate::hpack::{Decoder, FieldSink, Limits};
+use crate::hpack::{Decoder, Limits};
 use crate::priority::{Priority, Scheduler};
 use crate::settings::Settings;
 use crate::streams::{Half, Stream, Streams};
+use brisk_mux::flood::{Flood, FloodLimits};
+pub use brisk_mux::{HeadKind, HeadSink};
 use heads::Block;
 use receive::DataFrame;
 
@@ -51,28 +52,6 @@ impl Default for Config {
             flood: FloodLimits::default(),
             chunk_bytes: frame::PAYLOAD_BYTES_DEFAULT,
         }
-    }
-}
-
-/// What a block of header fields is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadKind {
-    /// A request's head.
-    Request,
-    /// Interim ones too.
-    Response,
-    /// Fields behind a body (RFC 9113 §8.1).
-    Trailers,
-}
-
-/// Takes the heads of a connection's streams.
-pub trait HeadSink: FieldSink {
-    /// Fields of this head follow.
-    fn begin(&mut self, stream: u32, kind: HeadKind);
-
-    /// After a response's fields: its status is 1xx, and another head follows on the stream.
-    fn is_interim(&self) -> bool {
-        false
     }
 }
 

@@ -1,5 +1,6 @@
 //! Error codes and what ends a connection.
 
+use brisk_mux::flood::Flooded;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -92,6 +93,13 @@ impl ConnectionError {
     #[cold]
     pub(crate) fn size(text: impl Into<Cow<'static, str>>) -> ConnectionError {
         ConnectionError::new(ErrorCode::FRAME_SIZE_ERROR, text)
+    }
+}
+
+impl From<Flooded> for ConnectionError {
+    #[cold]
+    fn from(flooded: Flooded) -> ConnectionError {
+        ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, format!("{flooded}: http2 flood detected"))
     }
 }
 

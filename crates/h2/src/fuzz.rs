@@ -82,7 +82,7 @@ pub fn fuzz_huffman(data: &[u8]) {
 }
 
 impl HeadSink for Collect {
-    fn begin(&mut self, _: u32, kind: HeadKind) {
+    fn begin(&mut self, _: u64, kind: HeadKind) {
         self.0.push((b"-".to_vec(), format!("{kind:?}").into_bytes()));
     }
 }

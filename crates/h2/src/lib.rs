@@ -13,13 +13,13 @@
 
 pub mod conn;
 mod error;
-pub mod flood;
+pub use brisk_mux::flood;
 mod flow;
 pub mod frame;
 pub mod fuzz;
 pub mod hpack;
 mod limits;
-pub mod message;
+pub use brisk_mux::message;
 pub mod priority;
 mod settings;
 mod streams;

@@ -22,13 +22,3 @@ pub const UPGRADED_BYTES_MAX: usize = 8 * 1024;
 pub const PAYLOAD_BYTES_MAX: u32 = (1 << 24) - 1;
 /// Windows and stream ids have 31 bits.
 pub const WINDOW_MAX: u32 = (1 << 31) - 1;
-
-// hpack/huffman.rs
-
-/// The longest code of a symbol, in bits (RFC 7541 appendix B).
-pub const CODE_BITS_MAX: usize = 30;
-
-// hpack/integer.rs
-
-/// No larger one is meant by anybody: lengths and indexes are far smaller, table sizes too.
-pub const INTEGER_MAX: u32 = (1 << 28) - 1;

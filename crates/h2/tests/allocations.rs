@@ -24,7 +24,7 @@ impl FieldSink for Seen {
 }
 
 impl HeadSink for Seen {
-    fn begin(&mut self, _: u32, _: HeadKind) {}
+    fn begin(&mut self, _: u64, _: HeadKind) {}
 
     fn is_interim(&self) -> bool {
         false

@@ -23,7 +23,7 @@ impl FieldSink for Seen {
 }
 
 impl HeadSink for Seen {
-    fn begin(&mut self, _: u32, _: HeadKind) {
+    fn begin(&mut self, _: u64, _: HeadKind) {
         self.0.clear();
     }
 

@@ -29,7 +29,7 @@ impl FieldSink for Path {
 }
 
 impl HeadSink for Path {
-    fn begin(&mut self, _: u32, _: HeadKind) {}
+    fn begin(&mut self, _: u64, _: HeadKind) {}
 }
 
 /// What the server keeps with a stream: the path, and how much of a body has come.

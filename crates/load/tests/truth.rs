@@ -86,7 +86,7 @@ impl FieldSink for Nothing {
 }
 
 impl HeadSink for Nothing {
-    fn begin(&mut self, _: u32, _: HeadKind) {}
+    fn begin(&mut self, _: u64, _: HeadKind) {}
 }
 
 /// When an answer is due, when it was asked for, and its stream.

@@ -71,7 +71,7 @@ impl FieldSink for Heads {
 }
 
 impl HeadSink for Heads {
-    fn begin(&mut self, _: u32, _: HeadKind) {
+    fn begin(&mut self, _: u64, _: HeadKind) {
         *self = Heads { fields: Vec::new() };
     }
 

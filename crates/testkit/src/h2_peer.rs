@@ -38,7 +38,7 @@ impl FieldSink for Heads {
 }
 
 impl HeadSink for Heads {
-    fn begin(&mut self, _: u32, _: HeadKind) {
+    fn begin(&mut self, _: u64, _: HeadKind) {
         self.0.clear();
     }
 }

@@ -84,7 +84,7 @@ impl FieldSink for Sink {
 }
 
 impl HeadSink for Sink {
-    fn begin(&mut self, _: u32, kind: HeadKind) {
+    fn begin(&mut self, _: u64, kind: HeadKind) {
         *self = Self { trailers: kind == HeadKind::Trailers, ..Self::default() };
     }
 

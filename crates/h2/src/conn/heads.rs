@@ -2,12 +2,12 @@
 
 use super::{Connection, Event, HeadKind, HeadSink, Role};
 use crate::error::{ConnectionError, ErrorCode};
-use crate::flood::Nuisance;
 use crate::frame::{self, FrameHead, WINDOW_DEFAULT, flag};
 use crate::hpack::{Discard, FieldSink, HpackError};
 use crate::limits::PARTS_MAX;
 use crate::priority::Dependency;
 use crate::streams::Half;
+use brisk_mux::flood::Nuisance;
 
 /// A block that has not come as a whole yet.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl<T: Default> Connection<T> {
             self.reset_by_us.push(id);
             return Ok(None);
         }
-        sink.begin(id, HeadKind::Request);
+        sink.begin(id.into(), HeadKind::Request);
         self.decode(bytes, sink)?;
         let receive = if end_stream { Half::Closed } else { Half::Open };
         self.insert(id, receive, Half::Open, T::default());
@@ -189,7 +189,7 @@ impl<T: Default> Connection<T> {
         sink: &mut S,
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'a, T>>, ConnectionError> {
-        sink.begin(id, HeadKind::Response);
+        sink.begin(id.into(), HeadKind::Response);
         self.decode(bytes, sink)?;
         if sink.is_interim() {
             // RFC 9113 §8.1: an interim response does not end the stream.
@@ -215,7 +215,7 @@ impl<T: Default> Connection<T> {
         sink: &mut S,
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'a, T>>, ConnectionError> {
-        sink.begin(id, HeadKind::Trailers);
+        sink.begin(id.into(), HeadKind::Trailers);
         self.decode(bytes, sink)?;
         let expected = self.streams.get(id).and_then(|stream| stream.expected);
         // RFC 9113 §8.1: a second block is the end.

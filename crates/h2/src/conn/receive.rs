@@ -3,11 +3,11 @@
 use super::{Connection, Event, HeadSink, Received, Role};
 use crate::PREFACE;
 use crate::error::{ConnectionError, ErrorCode};
-use crate::flood::Nuisance;
 use crate::frame::{self, FrameHead, HEAD_BYTES, WINDOW_MAX, flag, kind};
 use crate::limits::EARLY_MAX;
 use crate::priority::{Dependency, Priority};
 use crate::streams::Half;
+use brisk_mux::flood::Nuisance;
 
 /// A DATA frame that is being taken as it comes.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl<T: Default> Connection<T> {
     }
 
     pub(super) fn count(&mut self, kind: Nuisance) -> Result<(), ConnectionError> {
-        self.flood.count(kind, &self.config.flood)
+        Ok(self.flood.count(kind, &self.config.flood)?)
     }
 
     fn preface<'a>(&mut self, input: &'a [u8]) -> Result<Received<'a, T>, ConnectionError> {

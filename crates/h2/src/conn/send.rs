@@ -2,11 +2,11 @@
 
 use super::{Connection, Role};
 use crate::error::{ConnectionError, ErrorCode};
-use crate::flood::Nuisance;
 use crate::frame::{self, WINDOW_MAX, flag, kind};
 use crate::limits::UPGRADED_BYTES_MAX;
 use crate::priority::Priority;
 use crate::streams::Half;
+use brisk_mux::flood::Nuisance;
 
 /// There is no such stream (any more), or our side of it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl<T> Connection<T> {
     /// Gives a request back unseen (RFC 9113 §8.7): the peer may send it again. Too many of them are a flood.
     pub fn refuse(&mut self, stream: u32, out: &mut Vec<u8>) -> Result<(), ConnectionError> {
         self.reset(stream, ErrorCode::REFUSED_STREAM, out);
-        self.flood.count(Nuisance::Stray, &self.config.flood)
+        Ok(self.flood.count(Nuisance::Stray, &self.config.flood)?)
     }
 
     /// Ends a stream in both directions; gives what was kept with it.

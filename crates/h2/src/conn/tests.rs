@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{FrameHead, HEAD_BYTES, WINDOW_MAX, flag, kind, write_head};
-use crate::hpack::{Encoder, Field, Indexing};
+use crate::hpack::{Encoder, Field, FieldSink, Indexing};
 use crate::priority::Priority;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl FieldSink for Heads {
 }
 
 impl HeadSink for Heads {
-    fn begin(&mut self, _: u32, _: HeadKind) {
+    fn begin(&mut self, _: u64, _: HeadKind) {
         self.fields.clear();
         self.interim = false;
     }

@@ -1,35 +1,10 @@
 //! Decoding header blocks.
 
-use super::integer::{self, IntegerError};
 use super::table::{STATIC, Table};
-use super::{Checks, Field, FieldSink, huffman};
+use super::{Checks, Field, FieldSink, Limits, huffman};
+use brisk_mux::integer::{self, IntegerError};
+use brisk_mux::{Budget, LimitError};
 use std::fmt;
-
-/// What a header block may come to. Fields are counted before anything of them is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a name or value, as they are sent.
-    pub string_bytes_max: usize,
-    /// Bytes of all names and values together.
-    pub list_bytes_max: usize,
-    /// Fields, cookie crumbs too.
-    pub fields_max: usize,
-    /// Against RFC 7541 §5.2, Huffman codes may be padded with a whole byte: nginx takes such from its back ends.
-    pub long_padding: bool,
-}
-
-impl Limits {
-    /// Bytes of a block: no coding needs more than 30 bits for a byte, and no field more than a few bytes besides.
-    pub fn block_bytes_max(&self) -> usize {
-        self.list_bytes_max.saturating_mul(4).saturating_add(1024)
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { string_bytes_max: 8 << 10, list_bytes_max: 32 << 10, fields_max: 2048, long_padding: false }
-    }
-}
 
 /// Why a block cannot be decoded. All but the limits are compression errors, and each ends the connection: its tables
 /// are out of step.
@@ -52,17 +27,13 @@ pub enum HpackError {
     /// A field without a name.
     EmptyName,
     /// A limit: one field is too large, or all together, or there are too many.
-    StringTooLarge,
-    /// All fields together are too large.
-    ListTooLarge,
-    /// There are too many fields.
-    TooManyFields,
+    Limit(LimitError),
 }
 
 impl HpackError {
     /// True if the peer asks for more than we are willing to take.
     pub fn is_limit(self) -> bool {
-        matches!(self, HpackError::StringTooLarge | HpackError::ListTooLarge | HpackError::TooManyFields)
+        matches!(self, HpackError::Limit(_))
     }
 }
 
@@ -77,14 +48,18 @@ impl fmt::Display for HpackError {
             HpackError::LateSizeUpdate => "table size update in the middle of a header block",
             HpackError::MissingSizeUpdate => "header block without the table size update that was due",
             HpackError::EmptyName => "zero header name length",
-            HpackError::StringTooLarge => "too large header field",
-            HpackError::ListTooLarge => "too large header",
-            HpackError::TooManyFields => "too many header fields",
+            HpackError::Limit(limit) => return limit.fmt(f),
         })
     }
 }
 
 impl std::error::Error for HpackError {}
+
+impl From<LimitError> for HpackError {
+    fn from(limit: LimitError) -> HpackError {
+        HpackError::Limit(limit)
+    }
+}
 
 impl From<IntegerError> for HpackError {
     fn from(error: IntegerError) -> HpackError {
@@ -113,24 +88,6 @@ enum Name<'a> {
     Static(usize),
     Dynamic(usize),
     Literal(&'a [u8], bool),
-}
-
-/// What counts of a block so far.
-struct Budget {
-    limits: Limits,
-    bytes: usize,
-    fields: usize,
-}
-
-impl Budget {
-    fn take(&mut self, name: usize, value: usize) -> Result<(), HpackError> {
-        self.bytes += name + value;
-        self.fields += 1;
-        if self.bytes > self.limits.list_bytes_max {
-            return Err(HpackError::ListTooLarge);
-        }
-        if self.fields > self.limits.fields_max { Err(HpackError::TooManyFields) } else { Ok(()) }
-    }
 }
 
 impl Decoder {
@@ -174,7 +131,7 @@ impl Decoder {
         limits: Limits,
         sink: &mut S,
     ) -> Result<(), HpackError> {
-        let mut budget = Budget { limits, bytes: 0, fields: 0 };
+        let mut budget = Budget::new(limits);
         let mut rest = self.size_updates(block)?;
         while let Some(&first) = rest.first() {
             if first & 0x80 != 0 {
@@ -224,7 +181,13 @@ impl Decoder {
     ) -> Result<(), HpackError> {
         let field = if (1..=STATIC.len()).contains(&index) {
             let (name, value) = STATIC[index - 1];
-            Field { name, value, tag: sink.static_tag(index), checks: static_checks(index), sensitive: false }
+            Field {
+                name,
+                value,
+                tag: sink.static_tag(index, name),
+                checks: static_checks(index),
+                sensitive: false,
+            }
         } else {
             let at = index.checked_sub(STATIC.len() + 1).ok_or(HpackError::Index)?;
             let (name, value, entry) = self.table.get(at).ok_or(HpackError::Index)?;
@@ -285,13 +248,12 @@ impl Decoder {
         match name {
             Name::Static(index) => {
                 self.name.extend_from_slice(STATIC[index - 1].0);
-                Ok((sink.static_tag(index), static_checks(index)))
+                Ok((sink.static_tag(index, STATIC[index - 1].0), static_checks(index)))
             }
             Name::Dynamic(at) => {
                 let (name, _, entry) = self.table.get(at).ok_or(HpackError::Index)?;
                 self.name.extend_from_slice(name);
-                let of_name = Checks::UNDERSCORE.0 | Checks::ODD.0 | Checks::BAD_NAME.0 | Checks::PSEUDO.0;
-                Ok((entry.tag, Checks(entry.checks & of_name)))
+                Ok((entry.tag, Checks(entry.checks).of_name_only()))
             }
             Name::Literal(bytes, coded) => {
                 if coded {
@@ -321,7 +283,7 @@ fn string(src: &[u8], max: usize) -> Result<(&[u8], bool, &[u8]), HpackError> {
     let (len, rest) = integer::decode(src, 7)?;
     let len = len as usize;
     if len > max {
-        return Err(HpackError::StringTooLarge);
+        return Err(HpackError::Limit(LimitError::String));
     }
     let (bytes, rest) = rest.split_at_checked(len).ok_or(HpackError::Truncated)?;
     Ok((bytes, coded, rest))

@@ -1,7 +1,8 @@
 //! Encoding header blocks: with a dynamic table for who keeps one, and without state for blocks that are copied.
 
 use super::table::{ENTRY_OVERHEAD, STATIC, Table, static_name};
-use super::{huffman, integer};
+use brisk_mux::encode::{self, HeadCoding};
+use brisk_mux::integer;
 
 /// Whether a field may go into the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +17,7 @@ pub enum Indexing {
 
 /// Appends a string: Huffman coded where that is shorter.
 pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
-    let coded = huffman::encoded_len(text);
-    if coded < text.len() {
-        integer::encode(coded, 7, 0x80, out);
-        huffman::encode(text, out);
-    } else {
-        integer::encode(text.len(), 7, 0, out);
-        out.extend_from_slice(text);
-    }
+    encode::write_string(text, 7, 0, out);
 }
 
 /// Appends a field that no table has to keep. The name must be in lower case.
@@ -37,43 +31,14 @@ pub fn write_literal(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     write_string(value, out);
 }
 
-/// Appends a field of HTTP/1.1, whatever is in it: its name in lower case, CR, LF and NUL in its value as spaces. What
-/// cannot be a name is left out, and what is of a connection's business (RFC 9113 §8.2.2).
+/// Appends a field of HTTP/1.1, whatever is in it: see [`encode::foreign`].
 pub fn write_foreign(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    if name.is_empty() || name.iter().any(|&b| b <= b' ' || b == b':' || b == 0x7f) {
-        return;
-    }
-    let mut lower = [0; 64];
-    let owned;
-    let name = match lower.get_mut(..name.len()) {
-        Some(lower) => {
-            lower.copy_from_slice(name);
-            lower.make_ascii_lowercase();
-            &*lower
-        }
-        None => {
-            owned = name.to_ascii_lowercase();
-            &owned
-        }
-    };
-    let is_hop = matches!(
-        name,
-        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade"
-    );
-    if !is_hop {
-        write_clean(name, value, out);
-    }
+    encode::foreign(name, value, |name, value| write_literal(name, value, out));
 }
 
 /// Appends a field with CR, LF and NUL in its value as spaces. The name must be in lower case.
 pub fn write_clean(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    let is_bad = |b: u8| matches!(b, b'\r' | b'\n' | 0);
-    // Without an early exit this becomes SIMD.
-    if value.iter().filter(|&&b| is_bad(b)).count() == 0 {
-        return write_literal(name, value, out);
-    }
-    let clean: Vec<u8> = value.iter().map(|&b| if is_bad(b) { b' ' } else { b }).collect();
-    write_literal(name, &clean, out);
+    encode::clean(value, |value| write_literal(name, value, out));
 }
 
 /// Appends a field whose name has an index of the static table, and a value that stands in the block as it is: it can be
@@ -97,13 +62,38 @@ pub fn write_status(status: u16, out: &mut Vec<u8>) {
         404 => 13,
         500 => 14,
         _ => {
-            let digits = [status / 100 % 10, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8);
             integer::encode(8, 4, 0, out);
-            write_string(&digits, out);
+            write_string(&encode::status_digits(status), out);
             return;
         }
     };
     integer::encode(index, 7, 0x80, out);
+}
+
+/// Index of `date` in the static table.
+const DATE: usize = 33;
+
+/// The coding of heads that are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Hpack;
+
+impl HeadCoding for Hpack {
+    #[inline]
+    fn status(status: u16, out: &mut Vec<u8>) {
+        write_status(status, out);
+    }
+
+    fn trailers(_: &mut Vec<u8>) {}
+
+    #[inline]
+    fn literal(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        write_literal(name, value, out);
+    }
+
+    #[inline]
+    fn date(value: &[u8], out: &mut Vec<u8>) -> usize {
+        write_named(DATE, value, out)
+    }
 }
 
 /// The encoding side's state of a connection that uses a dynamic table.

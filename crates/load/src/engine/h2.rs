@@ -53,7 +53,7 @@ impl FieldSink for Head {
     }
 
     #[inline]
-    fn static_tag(&mut self, index: usize) -> u8 {
+    fn static_tag(&mut self, index: usize, _: &[u8]) -> u8 {
         match index {
             8..=14 => TAG_STATUS,
             28 => TAG_LENGTH,
@@ -76,7 +76,7 @@ impl FieldSink for Head {
 }
 
 impl HeadSink for Head {
-    fn begin(&mut self, _: u32, kind: HeadKind) {
+    fn begin(&mut self, _: u64, kind: HeadKind) {
         if kind == HeadKind::Response {
             (self.status, self.length) = (0, None);
             self.cookies.clear();

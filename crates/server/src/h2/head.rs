@@ -363,7 +363,7 @@ impl FieldSink for Intake<'_> {
     }
 
     #[inline]
-    fn static_tag(&mut self, index: usize) -> u8 {
+    fn static_tag(&mut self, index: usize, _: &[u8]) -> u8 {
         IDS[index]
     }
 
@@ -389,7 +389,7 @@ impl FieldSink for Intake<'_> {
 }
 
 impl HeadSink for Intake<'_> {
-    fn begin(&mut self, _: u32, kind: HeadKind) {
+    fn begin(&mut self, _: u64, kind: HeadKind) {
         let r = (kind == HeadKind::Request).then(|| {
             let mut r = self.r.take().unwrap_or_else(|| self.thread.take_request());
             r.head.parsed.version = Version::Http2;

@@ -116,7 +116,7 @@ impl FieldSink for Heads {
         0
     }
 
-    fn static_tag(&mut self, _: usize) -> u8 {
+    fn static_tag(&mut self, _: usize, _: &[u8]) -> u8 {
         0
     }
 
@@ -154,7 +154,7 @@ impl FieldSink for Heads {
 }
 
 impl HeadSink for Heads {
-    fn begin(&mut self, _: u32, kind: HeadKind) {
+    fn begin(&mut self, _: u64, kind: HeadKind) {
         self.kind = Some(kind);
         match kind {
             HeadKind::Trailers => self.trailers.clear(),

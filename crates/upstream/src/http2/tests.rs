@@ -24,7 +24,7 @@ impl FieldSink for Lines {
 }
 
 impl HeadSink for Lines {
-    fn begin(&mut self, _: u32, _: HeadKind) {}
+    fn begin(&mut self, _: u64, _: HeadKind) {}
 }
 
 /// A back end.

@@ -24,8 +24,15 @@ impl Checks {
         self.0 & other.0 != 0
     }
 
+    /// What of it is about the name.
+    #[must_use]
+    pub fn of_name_only(self) -> Checks {
+        let of_name = Checks::UNDERSCORE.0 | Checks::ODD.0 | Checks::BAD_NAME.0 | Checks::PSEUDO.0;
+        Checks(self.0 & of_name)
+    }
+
     /// What is to be found in a name.
-    pub(crate) fn of_name(name: &[u8]) -> Checks {
+    pub fn of_name(name: &[u8]) -> Checks {
         let (pseudo, rest) = match name {
             [b':', rest @ ..] => (Checks::PSEUDO.0, rest),
             _ => (0, name),
@@ -36,7 +43,7 @@ impl Checks {
     }
 
     /// What is to be found in a value.
-    pub(crate) fn of_value(value: &[u8]) -> Checks {
+    pub fn of_value(value: &[u8]) -> Checks {
         // Without an early exit this becomes SIMD.
         let bad = value.iter().filter(|&&b| matches!(b, 0 | b'\r' | b'\n')).count();
         let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));

@@ -1,9 +1,9 @@
 //! Counting what costs us work and is of no use to anyone.
 //!
 //! Each kind has a bucket of tokens that fills with time and with useful work. A peer that empties one is told
-//! ENHANCE_YOUR_CALM (RFC 9113 §10.5). Limits are far above what any client does: they are there for floods.
+//! ENHANCE_YOUR_CALM (RFC 9113 §10.5) or H3_EXCESSIVE_LOAD (RFC 9114 §10.5). Limits are far above what any client does: they are there for floods.
 
-use crate::error::{ConnectionError, ErrorCode};
+use std::fmt;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,20 +88,21 @@ const ALL: [Nuisance; KINDS] =
 
 /// A connection's counters.
 #[derive(Clone, Debug)]
-pub(crate) struct Flood {
+pub struct Flood {
     /// Tokens that were taken.
     taken: [u32; KINDS],
     second: u64,
 }
 
 impl Flood {
-    pub(crate) fn new(second: u64) -> Flood {
+    /// Nothing was counted yet; it is this late, in seconds.
+    pub fn new(second: u64) -> Flood {
         Flood { taken: [0; KINDS], second }
     }
 
     /// It is this late; any clock that counts seconds will do.
     #[inline]
-    pub(crate) fn tick(&mut self, second: u64, limits: &FloodLimits) {
+    pub fn tick(&mut self, second: u64, limits: &FloodLimits) {
         let passed = second.saturating_sub(self.second);
         if passed > 0 {
             self.second = second;
@@ -119,15 +120,15 @@ impl Flood {
 
     /// Counts one.
     #[inline]
-    pub(crate) fn count(&mut self, kind: Nuisance, limits: &FloodLimits) -> Result<(), ConnectionError> {
+    pub fn count(&mut self, kind: Nuisance, limits: &FloodLimits) -> Result<(), Flooded> {
         let taken = &mut self.taken[kind as usize];
         *taken = taken.saturating_add(1);
-        if *taken > limits.get(kind).burst { Err(flooded(kind)) } else { Ok(()) }
+        if *taken > limits.get(kind).burst { Err(Flooded(kind)) } else { Ok(()) }
     }
 
     /// A stream was served to its end: it may have taken as much as this of each.
     #[inline]
-    pub(crate) fn served(&mut self) {
+    pub fn served(&mut self) {
         const WORTH: [u32; KINDS] = [1, 1, 4, 4, 8, 1];
         for (taken, worth) in self.taken.iter_mut().zip(WORTH) {
             *taken = taken.saturating_sub(worth);
@@ -136,21 +137,28 @@ impl Flood {
 
     /// Bytes of bodies went to the peer, who says so with WINDOW_UPDATE.
     #[inline]
-    pub(crate) fn sent(&mut self, bytes: usize) {
+    pub fn sent(&mut self, bytes: usize) {
         let taken = &mut self.taken[Nuisance::Window as usize];
         *taken = taken.saturating_sub((bytes / 512) as u32);
     }
 }
 
-#[cold]
-fn flooded(kind: Nuisance) -> ConnectionError {
-    let what = match kind {
-        Nuisance::Reset => "streams that end before they are answered",
-        Nuisance::Echo => "PING and SETTINGS frames",
-        Nuisance::Priority => "PRIORITY frames",
-        Nuisance::Empty => "empty frames",
-        Nuisance::Window => "WINDOW_UPDATE frames",
-        Nuisance::Stray => "frames that mean nothing",
-    };
-    ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, format!("too many {what}: http2 flood detected"))
+/// There was too much of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flooded(pub Nuisance);
+
+impl fmt::Display for Flooded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.0 {
+            Nuisance::Reset => "streams that end before they are answered",
+            Nuisance::Echo => "PING and SETTINGS frames",
+            Nuisance::Priority => "PRIORITY frames",
+            Nuisance::Empty => "empty frames",
+            Nuisance::Window => "WINDOW_UPDATE frames",
+            Nuisance::Stray => "frames that mean nothing",
+        };
+        write!(f, "too many {what}")
+    }
 }
+
+impl std::error::Error for Flooded {}

@@ -1,6 +1,6 @@
-//! Which fields a request's or response's head may have (RFC 9113 §8), whatever is made of them.
+//! Which fields a request's or response's head may have (RFC 9113 §8, RFC 9114 §4), whatever is made of them.
 
-use crate::hpack::{Checks, Field};
+use crate::{Checks, Field};
 use std::fmt;
 
 /// A request's pseudo headers.
@@ -103,7 +103,8 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Whether a field is of a connection's business, which no message of HTTP/2 may speak of (§8.2.2). The name is in lower case.
+/// Whether a field is of a connection's business, which no message of HTTP/2 or HTTP/3 may speak of (RFC 9113 §8.2.2,
+/// RFC 9114 §4.2). The name is in lower case.
 pub fn is_connection_specific(name: &[u8]) -> bool {
     connection_specific(name).is_some()
 }
