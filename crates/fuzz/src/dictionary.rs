@@ -281,6 +281,31 @@ pub const GATEWAY: &[&[u8]] = &[
     b"\0\x06\0\0",
 ];
 
+/// Frames of HTTP/3, instructions of QPACK and pieces of streams, for `h3` and `qpack`.
+pub const FRAMES3: &[&[u8]] = &[
+    b"\0\x03\0\x04\0",
+    b"\x04\x06\x01\x04\0\0\xd1\xd7",
+    b"\x84\x06\x01\x04\0\0\xd1\xd7",
+    b"\x85\x06\x01\x04\0\0\xd4\xd7",
+    b"\x04\x05\x01\x03\x02\0\x80",
+    b"\x04\x05\0\x03abc",
+    b"\x84\0",
+    b"\x44\0",
+    b"\x01\x04\x02\x3f\xe1\x01",
+    b"\x01\x04\x41a\x01b",
+    b"\x01\x01\0",
+    b"\x02\x02\x03\x44",
+    b"\0\x03\x07\x01\0",
+    b"\0\x08\x80\x0f\x07\0\x04\0u=1",
+    b"\0\x03\x0d\x01\x05",
+    b"\x03\x02\x21x",
+    b"\x51\x85\x63\xfb\x10",
+    b"\x80\x10\x00\x01c",
+    b"\x3f\xe1\x01",
+    b"\xc0\x01a",
+    b"\x80\x01b",
+];
+
 /// Whole frames, heads of frames, and pieces of header blocks.
 pub const FRAMES: &[&[u8]] = &[
     b"\0\0\x03\x01\x05\0\0\0\x01\x82\x86\x84",

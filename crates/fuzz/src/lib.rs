@@ -11,7 +11,8 @@ pub mod mutate;
 
 use brisk_modules::reference::directives;
 use dictionary::{
-    APACHE, CACHE, CONF, CONFIGURATIONS, FRAMES, GATEWAY, HTML, HTTP, JWT, LOCUST, MP4, PAGES, SCENARIO, URLS,
+    APACHE, CACHE, CONF, CONFIGURATIONS, FRAMES, FRAMES3, GATEWAY, HTML, HTTP, JWT, LOCUST, MP4, PAGES,
+    SCENARIO, URLS,
 };
 use std::path::{Path, PathBuf};
 
@@ -195,6 +196,20 @@ pub static TARGETS: &[Target] = &[
         seeds: &["crates/h2/corpus/huffman"],
         dictionary: FRAMES,
         bytes_max: 100,
+    },
+    Target {
+        name: "h3",
+        run: brisk_h3::fuzz::fuzz_connection,
+        seeds: &["crates/h3/corpus/h3"],
+        dictionary: FRAMES3,
+        bytes_max: 600,
+    },
+    Target {
+        name: "qpack",
+        run: brisk_h3::fuzz::fuzz_qpack,
+        seeds: &["crates/h3/corpus/qpack"],
+        dictionary: FRAMES3,
+        bytes_max: 300,
     },
     Target {
         name: "cache_policy",
