@@ -25,7 +25,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-host", &["brisk-conf", "brisk-net"]),
     (
         "brisk-server",
-        &["brisk-conf", "brisk-h2", "brisk-host", "brisk-http", "brisk-net", "brisk-resolver", "brisk-tls"],
+        &[
+            "brisk-conf",
+            "brisk-h2",
+            "brisk-h3",
+            "brisk-host",
+            "brisk-http",
+            "brisk-mux",
+            "brisk-net",
+            "brisk-resolver",
+            "brisk-tls",
+        ],
     ),
     ("brisk-stream", &["brisk-balance", "brisk-conf", "brisk-host", "brisk-net"]),
     (

@@ -1,37 +1,26 @@
 //! Working through what a connection has received: requests that can be answered at once are, and their answers leave
 //! in one write.
 //!
-//! Requests take the same way as those of HTTP/1.1 from [`answer`] on; what is HTTP/2's own ends here and in
-//! [`head`].
+//! Requests take the same way as those of other protocols with streams from [`answer`] on; what is HTTP/2's own ends here.
 
-use super::encode;
-use super::head::{self, Fault, Intake, Taken};
 use super::life::{self, How};
-use super::session::{Session, Value, reset_of};
-use crate::conf::ids::ListenId;
+use super::session::{Session, reset_of};
 use crate::connection::Connection;
 use crate::core::http_conf::Http2Conf;
-use crate::h1::intake;
-use crate::h1::send::can_inline;
 use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
 };
 use crate::live::Live;
-use crate::logged::finish;
 use crate::memory;
-use crate::phases::{self, Run};
-use crate::prepared::{self, Answer};
-use crate::request::Request;
-use crate::response::{Body, Piece};
-use crate::stream::exchange::Exchange;
-use crate::stream::{Session as _, Streams as _, serve};
+use crate::stream::Session as _;
+use crate::stream::answer::{self, Arrival, Head};
+use crate::stream::head::{Intake, Taken};
 use crate::table::Thread;
 use brisk_h2::conn::{Config, Role};
 use brisk_h2::hpack::Limits;
-use brisk_h2::priority::Priority;
-use brisk_h2::{Connection as Engine, ConnectionError, ErrorCode, Event, PREFACE, Settings, frame};
+use brisk_h2::{Connection as Engine, ConnectionError, ErrorCode, Event, PREFACE, Settings};
 use brisk_host::log::LogLevel;
-use brisk_http::HeaderId;
+use brisk_http::Version;
 use brisk_net::clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -246,7 +235,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
         // A reload has taken the socket away. What has begun is finished, and its windows, bodies and resets are heard.
         life::leave_now(session);
     }
-    let mut sink = Intake::new(thread, conn);
+    let mut sink = Intake::new(thread, conn, Version::Http2);
     let mut at = 0;
     loop {
         let received = {
@@ -262,7 +251,8 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 Some(Taken::Request(r, fault)) => match listen {
                     Some(listen) => {
                         let odd = sink.has_odd_names();
-                        request(session, &live, conn, listen, stream, r, Head { end, odd, fault });
+                        let at = Arrival { live: &live, conn, listen, stream: stream.into() };
+                        answer::request(session, at, r, Head { end, odd, fault });
                     }
                     None => {
                         thread.put_request(r);
@@ -272,12 +262,14 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 Some(Taken::Refused) => refuse(session, &live, conn, stream)?,
                 None => {}
             },
-            Some(Event::Data { stream, data, end, value }) => body(session, stream, value, data, end),
+            Some(Event::Data { stream, data, end, value }) => {
+                answer::body(session, stream.into(), value.flatten(), data, end);
+            }
             // RFC 9113 §8.1.1: malformed trailers make the request malformed.
             Some(Event::Trailers { stream, value }) => match sink.trailer_fault() {
                 Some(_) if value.is_none() => session.reset(stream, ErrorCode::PROTOCOL_ERROR),
                 // Where we have said all there is nothing left to be reset.
-                _ => body(session, stream, value, b"", true),
+                _ => answer::body(session, stream.into(), value.flatten(), b"", true),
             },
             Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
                 reset(&live, conn, stream, code, by_peer);
@@ -287,7 +279,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 exchange.end(reset_of(code));
             }
             Some(Event::Reset { value: None, .. }) => {}
-            Some(Event::Mismatch { stream }) => mismatch(session, stream),
+            Some(Event::Mismatch { stream }) => answer::mismatch(session, stream.into()),
             Some(Event::Pong(payload)) => life::pong(session, payload),
             Some(Event::Window | Event::Settings | Event::SettingsAck | Event::GoAway { .. }) => {}
             Some(Event::Interim { .. }) => {}
@@ -300,20 +292,6 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 return Ok(if session.is_dead() { data.len() } else { at });
             }
         }
-    }
-}
-
-/// A body is not as long as it was said to be: whoever reads it answers with 400.
-fn mismatch(session: &Session, stream: u32) {
-    let exchange = session.engine.borrow().value(stream).cloned().flatten();
-    // The stream stays until the reader has found out, so that the answer can still be sent.
-    match exchange {
-        Some(exchange) => {
-            exchange.malformed.set(true);
-            exchange.ended.set(true);
-            exchange.wakers.wake();
-        }
-        None => session.break_stream(stream.into()),
     }
 }
 
@@ -330,21 +308,6 @@ fn reset(live: &Live, conn: &Connection, stream: u32, code: ErrorCode, by_peer: 
     crate::log::connection(live, conn, LogLevel::Info, format_args!("{text}"));
 }
 
-/// A piece of a body. `over`: whose it is, if the stream has ended with it.
-fn body(session: &Session, stream: u32, over: Option<Value>, data: &[u8], end: bool) {
-    let exchange = over.or_else(|| session.engine.borrow().value(stream).cloned()).flatten();
-    match exchange {
-        Some(exchange) => {
-            // Bounded by the stream's window, which is widened as the body is taken.
-            exchange.input.borrow_mut().extend_from_slice(data);
-            exchange.ended.set(end);
-            exchange.wakers.wake();
-        }
-        // Without an exchange it is answered already: the bytes only give the connection's window back.
-        None => session.drop_body(stream.into(), data.len() as u32),
-    }
-}
-
 /// The connection's heads occupy as much as they may: the stream is given back, and the client may try again when others are over.
 #[cold]
 fn refuse(session: &Session, live: &Live, conn: &Connection, stream: u32) -> Result<(), ConnectionError> {
@@ -353,197 +316,4 @@ fn refuse(session: &Session, live: &Live, conn: &Connection, stream: u32) -> Res
     crate::log::connection(live, conn, LogLevel::Info, text);
     // RFC 9113 §8.7: REFUSED_STREAM says that nothing was done, so the client may send the request again.
     session.engine.borrow_mut().refuse(stream, &mut session.out.borrow_mut())
-}
-
-/// What is known of a request besides its fields.
-struct Head {
-    end: bool,
-    odd: bool,
-    fault: Option<Fault>,
-}
-
-/// Answers one request if that can be done at once; otherwise it becomes a task.
-fn request(
-    session: &Session,
-    live: &Rc<Live>,
-    conn: &Rc<Connection>,
-    listen: ListenId,
-    stream: u32,
-    mut r: Box<Request>,
-    head: Head,
-) {
-    intake::begin(&mut r, conn, listen);
-    limit_requests(session, live, conn);
-    // It decides when the answer leaves, not what it is.
-    if let Some(value) = r.head.field(HeaderId::Priority) {
-        let priority = Priority::parse(value);
-        session.engine.borrow_mut().set_priority(stream, priority);
-    }
-    let malformed = head.fault.is_some();
-    let status = match head.fault {
-        Some(fault) => {
-            crate::rlog!(r, Info, "{fault}");
-            Err(400)
-        }
-        None => {
-            // With a body to come the answer could be there before it: only requests that are complete are answered
-            // from memory.
-            if head.end && send_prepared(session, live, &mut r, listen, stream) {
-                session.thread.put_request(r);
-                return;
-            }
-            head::complete(&mut r, listen, head.end, head.odd)
-        }
-    };
-    if !head.end
-        && let brisk_http::framing::BodyFraming::Length(length) = r.head.framing
-    {
-        // RFC 9113 §8.1.1: DATA must come to exactly the announced length.
-        session.engine.borrow_mut().expect(stream, Some(length));
-    }
-    answer(session, live, conn, listen, stream, r, status, head.end, malformed);
-}
-
-/// Runs a request through the phases. `malformed`: whatever is answered, the stream ends with an error.
-#[allow(clippy::too_many_arguments)]
-pub fn answer(
-    session: &Session,
-    live: &Rc<Live>,
-    conn: &Rc<Connection>,
-    listen: ListenId,
-    stream: u32,
-    mut r: Box<Request>,
-    status: Result<(), u16>,
-    end: bool,
-    malformed: bool,
-) {
-    let run = match status {
-        Ok(()) => phases::run(&mut r),
-        Err(status) => phases::fail(&mut r, status),
-    };
-    if matches!(run, Run::Respond) && end && can_inline(&r) && respond(session, &mut r, listen, stream) {
-        if malformed {
-            session.break_stream(stream.into());
-        }
-        session.thread.put_request(r);
-        return;
-    }
-    r.hold();
-    if session.thread.shared.budget.has_grown() {
-        // One read may bring more heads than there is memory for.
-        session.thread.look_at_memory();
-    }
-    let exchange = Rc::new(Exchange::new(conn.clone(), stream.into(), end, live.generation));
-    // From here on frames of the stream go to the exchange.
-    if let Some(value) = session.engine.borrow_mut().value_mut(stream) {
-        *value = Some(exchange.clone());
-    }
-    serve::spawn(exchange, r, run, malformed, encode_head);
-}
-
-/// A final head that is sent once: where its date is does not matter.
-fn encode_head(r: &Request, out: &mut Vec<u8>) {
-    encode::head(r, out);
-}
-
-/// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last.
-fn limit_requests(session: &Session, live: &Live, conn: &Connection) {
-    let Some(core) = live.default_core(&conn.listener) else { return };
-    let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
-    if core.keepalive_timeout.is_zero()
-        || conn.requests.get() >= core.keepalive_requests
-        || u128::from(age_ms) > core.keepalive_time.as_millis()
-    {
-        // GOAWAY names the last stream that is served; those that have begun are finished.
-        life::leave_now(session);
-    }
-}
-
-/// Sends an answer that is complete in memory; false if it does not fit into the windows.
-fn respond(session: &Session, r: &mut Request, listen: ListenId, stream: u32) -> bool {
-    let len = r.resp.body.len().unwrap_or(0) as usize;
-    let mut engine = session.engine.borrow_mut();
-    // An answer that does not fit into the windows would have to wait, so a task sends it.
-    if len > engine.room(stream) {
-        return false;
-    }
-    engine.set_chunk(stream, r.core().http2.chunk_size);
-    // Put together outside of the output: it is what may be kept for other connections.
-    let mut block = session.thread.block.take();
-    block.clear();
-    let date_at = encode::head(r, &mut block);
-    let head_len = block.len();
-    if r.sends_body() {
-        append_body(&r.resp.body, &mut block);
-    }
-    let (head, body) = block.split_at(head_len);
-    let mut out = session.out.borrow_mut();
-    let start = out.len();
-    let mut sent = engine.send_head(stream, head, body.is_empty(), &mut out).is_ok();
-    r.progress.sent.head_bytes = (out.len() - start) as u64;
-    if sent && !body.is_empty() {
-        let start = out.len();
-        sent = engine.send_body(stream, body, true, &mut out).is_ok();
-        r.progress.sent.body_bytes = body.len() as u64;
-        r.progress.sent.head_bytes += (out.len() - start - body.len()) as u64;
-    }
-    drop((engine, out));
-    // Before the log phase, as in `h1/hot.rs`.
-    keep(r, listen, &block, head_len, date_at);
-    session.thread.block.replace(block);
-    r.reply.completed = sent;
-    finish(r);
-    true
-}
-
-fn append_body(body: &Body, out: &mut Vec<u8>) {
-    let append = |piece: &Piece, out: &mut Vec<u8>| {
-        out.extend_from_slice(piece.in_memory().unwrap_or_default());
-    };
-    match body {
-        Body::One(piece) => append(piece, out),
-        Body::Many(pieces) => pieces.iter().for_each(|piece| append(piece, out)),
-        Body::Empty | Body::Stream(_) => {}
-    }
-}
-
-/// Sends a kept answer again; false if there is none, or no room for it.
-#[inline]
-fn send_prepared(session: &Session, live: &Rc<Live>, r: &mut Request, listen: ListenId, stream: u32) -> bool {
-    if !prepared::is_usual(r) {
-        return false;
-    }
-    let thread = &session.thread;
-    let Some(answer) = live.prepared_h2.borrow_mut().find(r, listen) else { return false };
-    let (block, body) = answer.bytes.split_at(answer.head_len);
-    let mut engine = session.engine.borrow_mut();
-    // As in `respond`: what does not fit into the windows goes the full way to a task.
-    if body.len() > engine.room(stream) {
-        return false;
-    }
-    engine.set_chunk(stream, live.snap.location(answer.location).core.http2.chunk_size);
-    let mut out = session.out.borrow_mut();
-    let start = out.len();
-    let _ = engine.send_head(stream, block, body.is_empty(), &mut out);
-    // Heads are coded without the dynamic table, so the same bytes are right on each connection and the date stands
-    // uncompressed.
-    let date_at = start + frame::HEAD_BYTES + answer.date_at;
-    out[date_at..date_at + 29].copy_from_slice(&thread.date());
-    if !body.is_empty() {
-        let _ = engine.send_body(stream, body, true, &mut out);
-    }
-    let written = out.len() - start;
-    drop((engine, out));
-    answer.conclude(thread, live, r, (written - body.len()) as u64);
-    true
-}
-
-/// Keeps an answer for the next request of the same target, if it depends on nothing else.
-fn keep(r: &Request, listen: ListenId, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
-    let Some(date_at) = date_at else { return };
-    // A larger head is split into CONTINUATION frames, and the place of the date would depend on where.
-    let is_kept = r.resp.content_length.is_some() && head_len <= frame::PAYLOAD_BYTES_DEFAULT as usize;
-    if let Some(answer) = is_kept.then(|| Answer::of(r, bytes, head_len, date_at)).flatten() {
-        r.live.root().prepared_h2.borrow_mut().keep(r, listen, answer);
-    }
 }

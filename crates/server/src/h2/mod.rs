@@ -8,8 +8,6 @@
 //! Nothing that a peer sends is kept beyond a bound: bodies by flow control, heads by the limits of the decoder, and
 //! what is to be sent by not reading on while the peer does not take it.
 
-pub(crate) mod encode;
-pub(crate) mod head;
 pub(crate) mod hot;
 pub(crate) mod life;
 pub(crate) mod session;

@@ -3,17 +3,21 @@
 //! It does not know what a request is: streams belong to exchanges, and what leaves is their pieces in the order of
 //! priorities.
 
-use super::{encode, hot, life};
+use super::{hot, life};
 use crate::connection::Connection;
 use crate::limits::{H2_OUT_BYTES_LOW, H2_OUT_BYTES_MAX, H2_TURN_BYTES_MAX};
+use crate::live::Live;
+use crate::prepared::Prepared;
 use crate::response::Piece;
 use crate::stream;
+use crate::stream::answer::{Answering, Whole};
 use crate::stream::exchange::{Exchange, Outgoing, Stuck};
-use crate::stream::{Reset, StreamId, Streams};
+use crate::stream::{Reset, StreamId, Streams, encode};
 use crate::table::Thread;
 use crate::text::Text;
-use brisk_h2::hpack::write_status;
+use brisk_h2::hpack::Hpack;
 use brisk_h2::{Connection as Engine, ErrorCode, frame};
+use brisk_mux::Priority;
 use brisk_net::{clock, file, sleep};
 use std::cell::{Cell, RefCell};
 use std::future::{Future as _, poll_fn};
@@ -346,12 +350,11 @@ impl Streams for Session {
     }
 
     fn encode_interim(&self, status: u16, fields: &[(Text, Text)], out: &mut Vec<u8>) {
-        write_status(status, out);
-        encode::fields(fields, out);
+        encode::interim::<Hpack>(status, fields, out);
     }
 
     fn encode_trailers(&self, fields: &[(Text, Text)], out: &mut Vec<u8>) {
-        encode::fields(fields, out);
+        encode::trailers::<Hpack>(fields, out);
     }
 
     fn has_room(&self) -> bool {
@@ -446,6 +449,65 @@ impl Streams for Session {
         }
         self.running.set(self.running.get() - 1);
         self.touch();
+    }
+}
+
+impl Answering for Session {
+    type Coding = Hpack;
+
+    fn thread(&self) -> &Rc<Thread> {
+        &self.thread
+    }
+
+    fn prepared(live: &Live) -> &RefCell<Prepared> {
+        &live.prepared_h2
+    }
+
+    fn is_kept(head_bytes: usize) -> bool {
+        // A larger head is split into CONTINUATION frames, and the place of the date would depend on where.
+        head_bytes <= frame::PAYLOAD_BYTES_DEFAULT as usize
+    }
+
+    fn room(&self, stream: StreamId) -> usize {
+        self.engine.borrow().room(stream as u32)
+    }
+
+    #[inline]
+    fn send_whole(&self, stream: StreamId, answer: &Whole<'_>) -> Option<u64> {
+        let (stream, mut engine, mut out) = (stream as u32, self.engine.borrow_mut(), self.out.borrow_mut());
+        engine.set_chunk(stream, answer.chunk_bytes);
+        let start = out.len();
+        engine.send_head(stream, answer.head, answer.body.is_empty(), &mut out).ok()?;
+        if let Some((at, date)) = answer.date {
+            let at = start + frame::HEAD_BYTES + at;
+            out[at..at + date.len()].copy_from_slice(&date);
+        }
+        if !answer.body.is_empty() {
+            engine.send_body(stream, answer.body, true, &mut out).ok()?;
+        }
+        Some((out.len() - start - answer.body.len()) as u64)
+    }
+
+    fn give_to(&self, stream: StreamId, exchange: &Rc<Exchange>) {
+        if let Some(value) = self.engine.borrow_mut().value_mut(stream as u32) {
+            *value = Some(exchange.clone());
+        }
+    }
+
+    fn exchange(&self, stream: StreamId) -> Option<Rc<Exchange>> {
+        self.engine.borrow().value(stream as u32).cloned().flatten()
+    }
+
+    fn set_priority(&self, stream: StreamId, priority: Priority) {
+        self.engine.borrow_mut().set_priority(stream as u32, priority);
+    }
+
+    fn expect(&self, stream: StreamId, length: u64) {
+        self.engine.borrow_mut().expect(stream as u32, Some(length));
+    }
+
+    fn leave_now(&self) {
+        life::leave_now(self);
     }
 }
 

@@ -5,6 +5,7 @@ use super::hot;
 use crate::base64;
 use crate::connection::Connection;
 use crate::request::Request;
+use crate::stream::answer::{self, Arrival};
 use crate::stream::exchange::Exchange;
 use crate::table::Thread;
 use brisk_http::framing::connection_tokens;
@@ -72,7 +73,8 @@ pub fn begin(
     };
     let upgraded = session.engine.borrow_mut().upgrade(settings, None::<Rc<Exchange>>);
     if upgraded.is_ok() {
-        hot::answer(&session, &live, conn, listen, 1, r, Ok(()), true, false);
+        let at = Arrival { live: &live, conn, listen, stream: 1 };
+        answer::answer(&*session, at, r, Ok(()), true, false);
     }
     hot::input(&session, conn, rest, full, &mut Vec::new());
 }

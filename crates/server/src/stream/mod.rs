@@ -4,8 +4,11 @@
 //! all protocols: an [`Exchange`] has the body that has come and the piece that is to leave, [`serve`] answers the request,
 //! [`BodyReader`] takes the body. None of them knows frames.
 
+pub(crate) mod answer;
 pub(crate) mod body;
+pub(crate) mod encode;
 pub(crate) mod exchange;
+pub(crate) mod head;
 pub mod serve;
 
 use crate::connection::Connection;

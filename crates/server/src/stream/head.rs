@@ -1,8 +1,8 @@
 //! Requests from header blocks: fields become the request's head as HTTP/1.1's parser would have left it, so that the
 //! code behind this need not know where it came from.
 //!
-//! What a field means is not known here but for pseudo headers, `Host` and cookies; frames and coding are the crate
-//! `h2`'s.
+//! It is the same for HTTP/2 and HTTP/3. What a field means is not known here but for pseudo headers, `Host` and cookies; frames and
+//! codings are the crates' `h2` and `h3`.
 
 use crate::conf::ids::ListenId;
 use crate::connection::Connection;
@@ -12,25 +12,32 @@ use crate::request::Request;
 use crate::request::reply::Persistence;
 use crate::table::Thread;
 use crate::tls::admit;
-use brisk_h2::conn::{HeadKind, HeadSink};
-use brisk_h2::hpack::table::STATIC;
-use brisk_h2::hpack::{Checks, Field, FieldSink};
-use brisk_h2::message::{HeadRules, Kind, Malformed, Pseudo};
+use brisk_h2::hpack;
+use brisk_h3::qpack;
 use brisk_http::framing::{BodyFraming, request_framing};
 use brisk_http::head::{Header, Span};
 use brisk_http::{HeaderId, Method, Version};
+use brisk_mux::message::{HeadRules, Kind, Malformed, Pseudo};
+use brisk_mux::{Checks, Field, FieldSink, HeadKind, HeadSink};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-/// Ids of the static table's names.
-static IDS: LazyLock<[u8; STATIC.len() + 1]> = LazyLock::new(|| {
-    let mut ids = [0; STATIC.len() + 1];
-    for (id, (name, _)) in ids[1..].iter_mut().zip(STATIC) {
-        *id = HeaderId::from_name(name) as u8;
-    }
+/// Entries of the larger of the two static tables, and the place that HPACK leaves free.
+const STATIC_IDS: usize = qpack::table::STATIC.len() + 1;
+
+/// Ids of a static table's names, by the indexes of its coding.
+type Ids = [u8; STATIC_IDS];
+
+fn ids(names: impl Iterator<Item = &'static [u8]>, first: usize) -> Ids {
+    let mut ids = [0; STATIC_IDS];
+    names.zip(&mut ids[first..]).for_each(|(name, id)| *id = HeaderId::from_name(name) as u8);
     ids
-});
+}
+
+/// HPACK counts from 1, QPACK from 0.
+static HPACK_IDS: LazyLock<Ids> = LazyLock::new(|| ids(hpack::table::STATIC.iter().map(|entry| entry.0), 1));
+static QPACK_IDS: LazyLock<Ids> = LazyLock::new(|| ids(qpack::table::STATIC.iter().map(|entry| entry.0), 0));
 
 /// What stands between two crumbs of a cookie (RFC 9113 §8.2.3).
 const CRUMB_SEPARATOR: &[u8] = b"; ";
@@ -70,6 +77,9 @@ pub enum Taken {
 pub struct Intake<'a> {
     thread: &'a Rc<Thread>,
     conn: &'a Connection,
+    /// Of the connection's protocol.
+    version: Version,
+    ids: &'static Ids,
     /// The request whose head is being taken.
     r: Option<Box<Request>>,
     so_far: SoFar,
@@ -117,9 +127,11 @@ impl SoFar {
 }
 
 impl<'a> Intake<'a> {
-    pub fn new(thread: &'a Rc<Thread>, conn: &'a Connection) -> Intake<'a> {
+    /// For connections of this version, HTTP/2 or HTTP/3.
+    pub fn new(thread: &'a Rc<Thread>, conn: &'a Connection, version: Version) -> Intake<'a> {
         let so_far = SoFar::new(HeadKind::Request, 0);
-        Intake { thread, conn, r: None, so_far, fault: None, crumbs: Vec::new() }
+        let ids: &Ids = if version == Version::Http3 { &QPACK_IDS } else { &HPACK_IDS };
+        Intake { thread, conn, version, ids, r: None, so_far, fault: None, crumbs: Vec::new() }
     }
 
     /// What is wrong with the trailers that came.
@@ -204,7 +216,7 @@ impl<'a> Intake<'a> {
         r.head.parsed.target = Span::new(target, r.head.buf.len());
         r.head.buf.push(b' ');
         let protocol = r.head.buf.len();
-        r.head.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
+        r.head.buf.extend_from_slice(self.version.as_str().as_bytes());
         r.head.parsed.protocol = Span::new(protocol, r.head.buf.len());
         r.head.parsed.request_line = Span::new(start, r.head.buf.len());
         r.head.parsed.method = Method::from_name(r.head.parsed.method_name.of(&r.head.buf));
@@ -364,7 +376,7 @@ impl FieldSink for Intake<'_> {
 
     #[inline]
     fn static_tag(&mut self, index: usize, _: &[u8]) -> u8 {
-        IDS[index]
+        self.ids[index]
     }
 
     fn field(&mut self, field: Field<'_>) {
@@ -392,7 +404,7 @@ impl HeadSink for Intake<'_> {
     fn begin(&mut self, _: u64, kind: HeadKind) {
         let r = (kind == HeadKind::Request).then(|| {
             let mut r = self.r.take().unwrap_or_else(|| self.thread.take_request());
-            r.head.parsed.version = Version::Http2;
+            r.head.parsed.version = self.version;
             r
         });
         let room = self.thread.shared.budget.head_room(&self.conn.account, self.conn.io.received());
@@ -412,10 +424,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         return Err(405);
     }
     intake::target(r, listen)?;
-    let core = r.core();
-    let listened = r.live.snap.listen(listen);
-    let allowed = listened.local(|| r.conn().local()).map_or(listened.prefix, |local| local.prefix).http2;
-    if !core.http2.enabled && !allowed {
+    if !is_enabled(r, listen) {
         crate::rlog!(
             r,
             Info,
@@ -453,6 +462,14 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
     }
     r.reply.persistence = Persistence::KeepAlive;
     Ok(())
+}
+
+/// Whether the chosen server speaks the connection's protocol.
+fn is_enabled(r: &Request, listen: ListenId) -> bool {
+    let core = r.core();
+    let listened = r.live.snap.listen(listen);
+    let prefix = listened.local(|| r.conn().local()).map_or(listened.prefix, |local| local.prefix);
+    core.http2.enabled || prefix.http2
 }
 
 /// `ignore_invalid_headers`, `underscores_in_headers`: for the chosen server to say.
