@@ -87,6 +87,10 @@ struct AuthRequest {
 }
 
 impl Handler for AuthRequest {
+    fn identifies(&self) -> bool {
+        true
+    }
+
     fn handle(&self, _: &mut Request) -> Flow {
         let (uri, sets) = (self.uri.clone(), self.sets.clone());
         Flow::Wait(Box::new(move |r| Box::pin(ask(r, uri, sets))))

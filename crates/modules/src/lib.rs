@@ -20,6 +20,7 @@ mod compress_static;
 mod computed;
 #[cfg(test)]
 mod core_tests;
+mod dashboard;
 mod dav;
 mod dictionary;
 mod directory;
@@ -107,6 +108,7 @@ pub static MODULES: &[&Module] = &[
     &gateway::fastcgi::MODULE,
     &gateway::scgi::MODULE,
     &gateway::uwsgi::MODULE,
+    &dashboard::MODULE,
     &dav::MODULE,
     &dictionary::MODULE,
     &coding::gzip::MODULE,

@@ -109,3 +109,17 @@ pub const LATE_LOCATIONS_MAX: u32 = 64;
 pub const LATE_ENTRIES_MAX: usize = 4096;
 /// Bytes of all their texts.
 pub const LATE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Seconds that the dashboard's history has one by one.
+pub const HISTORY_SECONDS: usize = 600;
+/// Minutes that it has.
+pub const HISTORY_MINUTES: usize = 24 * 60;
+/// URLs, and clients, that one thread counts one by one while somebody looks.
+pub const TOPS_ENTRIES_MAX: usize = 512;
+/// Bytes of a URL's or a client's name there.
+pub const TOPS_NAME_BYTES_MAX: usize = 160;
+/// Names are counted for such a period and the one before.
+pub const TOPS_PERIOD_SECS: i64 = 30;
+/// Requests that a thread records in a second before it begins to pass over some.
+pub const TOPS_RECORDED_PER_SECOND: u32 = 500;
+/// Recording ends so long after the last look.
+pub const TOPS_WATCHED_SECS: i64 = 10;

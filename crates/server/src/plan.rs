@@ -11,6 +11,11 @@ pub trait Handler: Send + Sync {
     /// Does its step, and says how the request goes on. After [`Flow::Disk`] it is called again.
     fn handle(&self, r: &mut Request) -> Flow;
 
+    /// Whether it lets in only who has said, and proven, who they are: not by an address.
+    fn identifies(&self) -> bool {
+        false
+    }
+
     /// What its decision depends on, and what it does besides.
     fn declares(&self) -> Declared {
         Declared::default()

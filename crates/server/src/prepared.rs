@@ -17,7 +17,7 @@ use crate::limits::{
 use crate::live::Live;
 use crate::logged;
 use crate::metrics::places::Ended;
-use crate::metrics::requests::record_ended;
+use crate::metrics::requests::{Name, record_ended};
 use crate::purity::Purity;
 use crate::request::Request;
 use crate::request::reply::Persistence;
@@ -27,6 +27,7 @@ use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method};
 use brisk_net::{clock, fault};
 use hashbrown::HashMap;
+use std::borrow::Cow;
 use std::hash::BuildHasher as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub struct Answer {
     pub target: Target,
     pub uri: Box<[u8]>,
     pub args: Box<[u8]>,
+    /// The target as it was sent: `uri` is where rewrites and index files have led.
+    asked: Box<[u8]>,
     pub host: Box<[u8]>,
     pub port: Option<u16>,
     pub deps: Box<[Dep]>,
@@ -121,6 +124,7 @@ impl Answer {
             target: r.head.target.without_path(),
             uri: r.route.uri[..].into(),
             args: r.route.args[..].into(),
+            asked: r.unparsed_uri()[..].into(),
             host: r.head.host[..].into(),
             port: r.head.port,
             deps: r.evidence.deps[..].into(),
@@ -157,14 +161,17 @@ impl Answer {
             r.reply.completed = true;
             logged::finish(r);
         } else {
-            record_ended(thread, live, || Ended {
+            let ended = || Ended {
                 server: self.server,
                 location: self.location,
                 status: self.status,
                 sent_bytes: head_bytes + body_bytes,
                 received_bytes: r.head.parsed.len as u64,
                 started_us: r.progress.started.mono_us,
-            });
+            };
+            let name =
+                || Name { host: &self.host, target: Cow::Borrowed(&self.asked), client: r.client_addr() };
+            record_ended(thread, live, ended, name);
         }
     }
 

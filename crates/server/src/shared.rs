@@ -1,12 +1,14 @@
 //! What the threads of a worker share of HTTP, and what each counts there.
 
 use crate::counters::{Count, Counters, Totals};
+use crate::metrics::history::History;
 use crate::metrics::places::PlacesOfThread;
+use crate::metrics::tops::{Tops, Watched};
 use brisk_net::watch::Watcher;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 /// What the threads of a worker share. Nothing here is locked on the request path.
 pub struct Shared {
@@ -15,6 +17,12 @@ pub struct Shared {
     pub counters: Vec<Counters>,
     /// Numbers of requests, by thread.
     pub places: Vec<PlacesOfThread>,
+    /// What happened lately, where a dashboard is configured.
+    pub history: Mutex<History>,
+    /// What costs most, by thread.
+    pub tops: Vec<Tops>,
+    /// Whether [`Shared::tops`] is wanted.
+    pub watched: Watched,
 }
 
 impl Deref for Shared {
@@ -32,6 +40,9 @@ impl Shared {
             base: Arc::new(brisk_host::thread::Shared::new(threads, watcher)?),
             counters: (0..threads).map(|_| Counters::default()).collect(),
             places: (0..threads).map(|_| PlacesOfThread::default()).collect(),
+            history: Mutex::default(),
+            tops: (0..threads).map(|_| Tops::default()).collect(),
+            watched: Watched::default(),
         })
     }
 

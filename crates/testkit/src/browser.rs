@@ -14,6 +14,28 @@ pub fn document(url: &str, profile: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// What a page has become after five seconds of its own time, and what it has said in the console.
+pub struct Visit {
+    /// The document as it is then.
+    pub document: String,
+    /// Messages and errors, a line each.
+    pub console: String,
+}
+
+/// Opens a page in a window of this width, and lets its timers run for five seconds.
+pub fn visit(url: &str, width: u32, profile: &Path) -> Visit {
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
+        .args(["--virtual-time-budget=5000".to_string(), format!("--window-size={width},900")])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(url)
+        .output()
+        .expect("chromium is installed: scripts/setup.sh does that");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let console = said.lines().filter(|line| line.contains("CONSOLE")).collect::<Vec<_>>().join("\n");
+    Visit { document: String::from_utf8_lossy(&output.stdout).into_owned(), console }
+}
+
 /// A report in a browser: whole, no wider than a phone, and legible without colour, with so many charts at least.
 pub fn look_at_report(page: &Path, profile: &Path, charts_min: usize) {
     let text = std::fs::read_to_string(page).unwrap();

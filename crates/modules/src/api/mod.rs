@@ -221,6 +221,30 @@ fn change(r: &Request, prefix: &[u8], body: &[u8]) -> Result<(Answer, Arc<Upstre
     }
 }
 
+/// Upstreams and PHP pools as the API shows them.
+pub(crate) fn everything(r: &Request) -> Value {
+    let upstreams = match upstreams::look(r, &[]) {
+        Answer::Found(json) => json,
+        _ => Value::Null,
+    };
+    let mut servers = serde_json::Map::new();
+    for name in upstreams.as_object().into_iter().flat_map(|all| all.keys()) {
+        if let Answer::Found(json) = upstreams::look(r, &[name, "servers"]) {
+            servers.insert(name.clone(), json);
+        }
+    }
+    json!({ "upstreams": upstreams, "servers": servers, "php": crate::php::watch::status(&r.thread.live().snap) })
+}
+
+/// Changes a server of an upstream and answers as the API does.
+pub(crate) async fn patch_server(r: &mut Request, upstream: &str, server: &str, body: &[u8]) -> Flow {
+    let answer = match servers::change(r, &[upstream, "servers", server], body) {
+        Ok((answer, upstream)) => save(r, upstream).await.unwrap_or(answer),
+        Err(answer) => answer,
+    };
+    respond(r, answer)
+}
+
 fn program(r: &Request) -> Value {
     let address = r.local_addr().map(|local| local.ip().to_string()).unwrap_or_default();
     json!({

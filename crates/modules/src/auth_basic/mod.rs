@@ -120,6 +120,11 @@ struct AuthBasic {
 }
 
 impl Handler for AuthBasic {
+    fn identifies(&self) -> bool {
+        // A realm with variables may be "off" for some requests.
+        self.realm.as_literal().is_some()
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let realm = self.realm.eval(r);
         // A variable may say `off` for this request.

@@ -81,6 +81,11 @@ struct AuthJwt {
 struct Check(Arc<AuthJwt>);
 
 impl Handler for Check {
+    fn identifies(&self) -> bool {
+        // A realm with variables may be "off" for some requests.
+        self.0.realm.as_literal().is_some()
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let this = &self.0;
         let realm = this.realm.eval(r);

@@ -22,12 +22,9 @@ fn process(to: &mut Scrape) {
     let generation = to.generation as f64;
     let help = "Configurations so far: rises by one with each reload that was accepted.";
     to.gauge("brisk_configuration_generation", help, &[], generation);
-    let cpu = clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+    let (cpu_us, bytes) = process_use();
+    let seconds = cpu_us as f64 / 1e6;
     to.seconds("process_cpu_seconds_total", "CPU time of the worker process.", &[], seconds);
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    let bytes = resident.unwrap_or(0) * rustix::param::page_size() as u64;
     to.gauge("process_resident_memory_bytes", "Memory of the worker process.", &[], bytes as f64);
     memory(to);
     let pool = blocking::stats();
@@ -35,6 +32,15 @@ fn process(to: &mut Scrape) {
     to.gauge("brisk_pool_threads", help, &[("state", "idle")], pool.idle as f64);
     to.gauge("brisk_pool_threads", help, &[("state", "busy")], pool.threads.saturating_sub(pool.idle) as f64);
     to.gauge("brisk_pool_queue", "Jobs that wait for a thread of the pool.", &[], pool.waiting as f64);
+}
+
+/// CPU time of this process so far, in microseconds, and its resident memory, in bytes.
+pub(super) fn process_use() -> (u64, u64) {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let cpu_us = cpu.tv_sec as u64 * 1_000_000 + cpu.tv_nsec as u64 / 1000;
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    (cpu_us, resident.unwrap_or(0) * rustix::param::page_size() as u64)
 }
 
 fn memory(to: &mut Scrape) {

@@ -5,8 +5,11 @@
 //! `core.rs` for what belongs to no module. Names follow Prometheus' conventions: `brisk_area_what_unit`.
 
 pub(crate) mod core;
+pub mod history;
 pub mod places;
 pub(crate) mod requests;
+pub mod sampler;
+pub mod tops;
 
 pub use brisk_host::metrics::{Counter, Families, Histogram};
 

@@ -62,9 +62,10 @@ impl Places {
         Places(RefCell::new(vec![place]))
     }
 
-    /// Counts a request at place `at`; `find` gives the place of its location, if it is the first one there.
+    /// Counts a request at place `at`, and says how long it took, in microseconds; `find` gives the place of its location, if
+    /// it is the first one there.
     #[inline]
-    pub(super) fn record(&self, at: usize, ended: Ended, find: impl FnOnce() -> Arc<Place>) {
+    pub(super) fn record(&self, at: usize, ended: Ended, find: impl FnOnce() -> Arc<Place>) -> u64 {
         let took_us = clock::precise_us().saturating_sub(ended.started_us);
         let mut places = self.0.borrow_mut();
         match places.get(at) {
@@ -77,6 +78,7 @@ impl Places {
                 places[at] = Some(place);
             }
         }
+        took_us
     }
 }
 

@@ -1,11 +1,17 @@
 //! Requests by server, location and class of status: how long they took, how much went in and out.
 
 use super::Scrape;
+use super::history::Sums;
 use super::places::{BOUNDS_US, CLASSES, Ended, Key, Place};
+use super::tops::Seen;
 use crate::live::Live;
 use crate::request::Request;
+use crate::shared::Shared;
 use crate::table::Thread;
 use brisk_host::metrics::Histogram;
+use brisk_host::peer::Peer;
+use brisk_net::clock;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
@@ -18,26 +24,62 @@ fn find(thread: &Thread, live: &Live, ended: Ended) -> Arc<Place> {
     all.lock().unwrap_or_else(PoisonError::into_inner).entry((server, location)).or_default().clone()
 }
 
-/// Counts the end of a request, if anybody asks for the numbers.
+/// Counts the end of a request, if anybody asks for the numbers. `name` gives its host and its path as it was asked for,
+/// while somebody looks at the costliest.
 #[inline]
-pub(crate) fn record_ended(thread: &Thread, live: &Live, ended: impl FnOnce() -> Ended) {
+pub(crate) fn record_ended<'a>(
+    thread: &Thread,
+    live: &Live,
+    ended: impl FnOnce() -> Ended,
+    name: impl FnOnce() -> Name<'a>,
+) {
     if let Some(places) = &live.places {
         let ended = ended();
-        places.record(live.snap.place_of(ended.location), ended, || find(thread, live, ended));
+        let took_us = places.record(live.snap.place_of(ended.location), ended, || find(thread, live, ended));
+        let unix_secs = clock::now().unix_secs;
+        if thread.shared.watched.is_at(unix_secs) {
+            record_name(thread, unix_secs, ended, took_us, name());
+        }
     }
+}
+
+/// What a request is called among the costliest.
+pub(crate) struct Name<'a> {
+    pub host: &'a [u8],
+    /// As sent; arguments do not count.
+    pub target: Cow<'a, [u8]>,
+    pub client: Peer,
+}
+
+#[cold]
+fn record_name(thread: &Thread, unix_secs: i64, ended: Ended, time_us: u64, name: Name<'_>) {
+    let path = name.target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    thread.shared.tops[thread.index].record(
+        unix_secs,
+        Seen {
+            host: name.host,
+            path,
+            client: name.client,
+            status: ended.status,
+            time_us,
+            sent_bytes: ended.sent_bytes,
+        },
+    );
 }
 
 /// The end of a request that has gone through the phases.
 #[inline]
 pub(crate) fn record(r: &Request) {
-    record_ended(&r.thread, &r.live, || Ended {
+    let ended = || Ended {
         server: r.route.server,
         location: r.route.loc,
         status: r.resp.status,
         sent_bytes: r.progress.sent.head_bytes + r.progress.sent.body_bytes,
         received_bytes: r.head.parsed.len as u64 + r.progress.body_received.get(),
         started_us: r.progress.started.mono_us,
-    });
+    };
+    let name = || Name { host: &r.head.host, target: r.unparsed_uri(), client: r.client_addr() };
+    record_ended(&r.thread, &r.live, ended, name);
 }
 
 /// Sums of one class in one location.
@@ -47,6 +89,29 @@ struct Sum {
     total_us: u64,
     sent_bytes: u64,
     received_bytes: u64,
+}
+
+/// All requests together, for the history.
+pub fn sums(shared: &Shared) -> Sums {
+    let mut sums = Sums::default();
+    for places in &shared.places {
+        let places = places.lock().unwrap_or_else(PoisonError::into_inner);
+        for place in places.values() {
+            for (at, class) in place.classes.iter().enumerate() {
+                let Some(class) = class.get() else { continue };
+                for (sum, count) in sums.buckets.iter_mut().zip(&class.buckets) {
+                    *sum += count.get();
+                    sums.classes[at] += count.get();
+                }
+                sums.sent_bytes += class.sent_bytes.get();
+                sums.received_bytes += class.received_bytes.get();
+            }
+        }
+    }
+    let totals = shared.totals();
+    (sums.accepted, sums.connections) = (totals.accepted, totals.active);
+    (sums.cpu_us, sums.memory_bytes) = super::core::process_use();
+    sums
 }
 
 pub(super) fn metrics(to: &mut Scrape) {

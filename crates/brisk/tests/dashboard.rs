@@ -1,0 +1,193 @@
+//! `dashboard`: who may see it and change something by it, and what a browser makes of its numbers.
+
+use brisk_testkit::{Builder, Server, TempDir, browser, wait};
+use serde_json::Value;
+
+const BIN: &str = env!("CARGO_BIN_EXE_brisk");
+
+const CONF: &str = r"
+    access_log off;
+    upstream u { zone u 64k; server 127.0.0.1:{{PORT2}} weight=2; server 127.0.0.1:{{PORT3}} backup; }
+    server {
+        listen 127.0.0.1:{{PORT}};
+        location /d { dashboard; }
+        location /guarded { dashboard; allow all; }
+        location /written { dashboard write=on; auth_basic area; auth_basic_user_file users; }
+        location /any { dashboard write=on; auth_basic area; auth_basic_user_file users; allow 127.0.0.1; satisfy any; }
+        location /rules { dashboard write=on; allow all; }
+        location = /status { status; }
+        location /p { proxy_pass http://u; }
+        location /broken { return 500; }
+        location /files { }
+    }
+    server { listen 127.0.0.1:{{PORT2}}; return 200 first; }
+    server { listen 127.0.0.1:{{PORT3}}; return 200 second; }";
+
+fn start() -> Server {
+    Builder::new(BIN).http(CONF).file("users", "u:{PLAIN}p\n").file("html/files/a", "x").start()
+}
+
+/// The answer to a request with these fields, to `localhost` unless they name a host.
+fn ask(server: &Server, line: &str, fields: &str, body: &str) -> (u16, String) {
+    let host = if fields.contains("Host:") { "" } else { "Host: localhost\r\n" };
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let answer = server.client().request(&format!("{line} HTTP/1.1\r\n{host}{fields}{length}\r\n{body}"));
+    (answer.status, answer.text().to_string())
+}
+
+fn data(server: &Server) -> Value {
+    let (status, text) = ask(server, "GET /d?data", "", "");
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Nobody sees it by accident: from elsewhere, through a proxy, by another site's page.
+#[test]
+fn without_rules_it_is_for_this_machine_alone() {
+    let server = start();
+    for (fields, want) in [
+        ("", 200),
+        ("Host: 127.0.0.1:8080\r\n", 200),
+        ("Host: rebound.example\r\n", 403),
+        ("X-Forwarded-For: 192.0.2.1\r\n", 403),
+        ("Forwarded: for=192.0.2.1\r\n", 403),
+        ("Via: 1.1 proxy\r\n", 403),
+    ] {
+        assert_eq!(ask(&server, "GET /d?data", fields, "").0, want, "{fields}");
+        assert_eq!(ask(&server, "GET /guarded?data", fields, "").0, 200, "{fields}");
+    }
+    wait::holds("the log names the remedy", || {
+        server.error_log().contains("the dashboard was refused: its location has no access rules")
+    });
+    let page = server.client().request("GET /d HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let policy = page.header("Content-Security-Policy").unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'") && !policy.contains("unsafe") && !policy.contains('*'),
+        "{policy}"
+    );
+    assert!(page.text().contains("<script src=\"?script\" defer>"));
+    for part in ["style", "script", "icon"] {
+        assert_eq!(ask(&server, &format!("GET /d?{part}"), "", "").0, 200, "{part}");
+    }
+    assert_eq!(ask(&server, "GET /d?other", "", "").0, 404);
+    assert_eq!(ask(&server, "POST /d", "", "x").0, 405);
+}
+
+/// A change needs `write=on`, somebody who has proven who it is, and a page of this server.
+#[test]
+fn back_ends_are_changed_by_its_own_page_alone() {
+    const USER: &str = "Authorization: Basic dTpw\r\n";
+    const JSON: &str = "Content-Type: application/json\r\n";
+    const OWN: &str = "Origin: http://localhost\r\n";
+    let server = start();
+    let change = |path: &str, fields: &str| {
+        ask(&server, &format!("PATCH {path}?upstream=u&server=0"), fields, "{\"down\":true}").0
+    };
+    for (path, fields, want) in [
+        ("/d", format!("{USER}{JSON}{OWN}"), 405),
+        ("/guarded", format!("{USER}{JSON}{OWN}"), 405),
+        ("/rules", format!("{USER}{JSON}{OWN}"), 405),
+        ("/any", format!("{USER}{JSON}{OWN}"), 405),
+        ("/written", format!("{JSON}{OWN}"), 401),
+        ("/written", format!("{USER}{JSON}"), 403),
+        ("/written", format!("{USER}{JSON}Origin: http://evil.example\r\n"), 403),
+        ("/written", format!("{USER}{JSON}Origin: null\r\n"), 403),
+        ("/written", format!("{USER}Content-Type: text/plain\r\n{OWN}"), 403),
+    ] {
+        assert_eq!(change(path, &fields), want, "{path} {fields}");
+    }
+    assert_eq!(server.get("/p").text(), "first");
+    assert_eq!(change("/written", &format!("{USER}{JSON}{OWN}")), 200);
+    assert_eq!(server.get("/p").text(), "second");
+    let unknown = format!("{USER}{JSON}{OWN}");
+    assert_eq!(ask(&server, "PATCH /written?upstream=none&server=0", &unknown, "{}").0, 404);
+    assert_eq!(ask(&server, "PATCH /written?upstream=u&server=9", &unknown, "{}").0, 404);
+    assert_eq!(ask(&server, "PATCH /written?upstream=u&server=0", &unknown, "nonsense").0, 415);
+}
+
+/// The history adds up to what `status` counts, and the costliest are named, prepared answers included.
+#[test]
+fn its_numbers_are_those_of_status() {
+    let server = start();
+    data(&server);
+    let mut client = server.client();
+    for _ in 0..20 {
+        client.get("/files/a?n=1");
+        // Its connection ends with it.
+        server.get("/broken");
+    }
+    server.get("/p");
+    let of = |data: &Value, class: usize| -> u64 {
+        let classes = data["own"]["history"]["seconds"]["classes"].as_array().unwrap();
+        classes.iter().filter_map(|row| row[class].as_u64()).sum()
+    };
+    wait::holds("the history has the failures", || of(&data(&server), 4) == 20);
+    let data = data(&server);
+    let counted = |status: &str| -> u64 {
+        let rows = data["status"]["brisk_http_request_duration_seconds"]["values"].as_array().unwrap();
+        rows.iter()
+            .filter(|row| row["labels"]["status"] == status)
+            .filter_map(|row| row["count"].as_u64())
+            .sum()
+    };
+    assert_eq!(counted("5xx"), 20);
+    assert!(counted("2xx") >= 22);
+    let url = |name: &str| {
+        let rows = data["own"]["tops"]["urls"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).cloned().unwrap_or_else(|| panic!("{name} in {rows:?}"))
+    };
+    let host = "localhost";
+    assert_eq!(url(&format!("{host}/files/a"))["requests"], 20);
+    assert_eq!(url(&format!("{host}/broken"))["errors"], 20);
+    assert_eq!(data["own"]["tops"]["clients"][0]["name"], "127.0.0.1");
+    assert_eq!(data["own"]["balance"]["upstreams"]["u"]["peers"][0]["requests"], 1);
+    assert_eq!(data["own"]["write"], false);
+}
+
+/// A reload changes the generation and keeps the history; a page knows only of what is new.
+#[test]
+fn the_history_outlives_a_reload() {
+    let server = start();
+    let ended = |data: &Value| data["own"]["history"]["seconds"]["unix_secs"].as_array().unwrap().clone();
+    wait::holds("two seconds", || ended(&data(&server)).len() >= 2);
+    let before = ended(&data(&server));
+    server.reload();
+    wait::holds("another generation with more seconds", || {
+        let data = data(&server);
+        data["own"]["generation"] == 2 && ended(&data).len() > before.len()
+    });
+    assert_eq!(ended(&data(&server))[..before.len()], before[..]);
+    let last = before.last().unwrap().as_i64().unwrap();
+    let (_, text) = ask(&server, &format!("GET /d?data&since={last}"), "", "");
+    let newer = ended(&serde_json::from_str(&text).unwrap());
+    assert!(newer.iter().all(|secs| secs.as_i64() > Some(last)), "{newer:?}");
+}
+
+/// A browser shows the numbers, says nothing in its console, and scrolls to no side, on a phone and on a wide screen.
+#[test]
+fn a_browser_draws_it() {
+    let server = start();
+    data(&server);
+    let mut client = server.client();
+    (0..50).for_each(|_| drop(client.get("/files/a")));
+    client.get("/broken");
+    wait::holds("a second has ended", || {
+        !data(&server)["own"]["history"]["seconds"]["unix_secs"].as_array().unwrap().is_empty()
+    });
+    let dir = TempDir::new();
+    for width in [390, 1280, 2560] {
+        let url = format!("http://127.0.0.1:{}/d", server.port());
+        let seen = browser::visit(&url, width, &dir.path().join(width.to_string()));
+        assert_eq!(seen.console, "", "{width}");
+        for text in [
+            "requests per second",
+            "Costliest URLs",
+            "Back ends: u",
+            "localhost/broken",
+            "configuration generation 1",
+        ] {
+            assert!(seen.document.contains(text), "{text} at {width}: {}", seen.document);
+        }
+        assert!(!seen.document.contains("No numbers"), "{width}");
+    }
+}

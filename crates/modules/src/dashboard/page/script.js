@@ -1,0 +1,507 @@
+"use strict";
+// Draws what "?data" answers each second. Texts of others (URLs, names) only ever become text nodes.
+
+const SECONDS_MAX = 600, MINUTES_MAX = 1440;
+const SVG = "http://www.w3.org/2000/svg";
+const CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+const state = { seconds: [], minutes: [], data: null, counters: new Map(), day: false, paused: false, failed: 0 };
+
+/* Elements */
+
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name === "onclick") element.addEventListener("click", value);
+    else if (value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+function draw(tag, attributes, text) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/* Numbers */
+
+function number(value) {
+  if (!Number.isFinite(value)) return "–";
+  if (value >= 1e9) return (value / 1e9).toFixed(1) + " G";
+  if (value >= 1e6) return (value / 1e6).toFixed(1) + " M";
+  if (value >= 1e4) return (value / 1e3).toFixed(1) + " k";
+  if (value >= 100 || Number.isInteger(value)) return String(Math.round(value));
+  return value.toFixed(value < 1 ? 2 : 1);
+}
+
+function bytes(value) {
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (value < 1024) return (value < 10 && unit !== "B" ? value.toFixed(1) : Math.round(value)) + " " + unit;
+    value /= 1024;
+  }
+  return value.toFixed(1) + " TiB";
+}
+
+function time(us) {
+  if (us === null || us === undefined || !Number.isFinite(us)) return "–";
+  if (us < 1000) return Math.round(us) + " µs";
+  if (us < 1e6) return (us / 1e3).toFixed(us < 1e4 ? 1 : 0) + " ms";
+  return (us / 1e6).toFixed(1) + " s";
+}
+
+const percent = (share) => (Number.isFinite(share) ? (share * 100).toFixed(share < 0.1 ? 1 : 0) + " %" : "–");
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const clock = (secs) => new Date(secs * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+
+/* What came */
+
+function periods(columns) {
+  const names = Object.keys(columns);
+  return columns.unix_secs.map((_, at) => Object.fromEntries(names.map((name) => [name, columns[name][at]])));
+}
+
+function take(data) {
+  const own = data.own;
+  if (state.data && (state.data.own.pid !== own.pid)) {
+    // Another worker counts from the beginning.
+    state.seconds = [];
+    state.minutes = [];
+    state.counters.clear();
+  }
+  state.seconds = state.seconds.concat(periods(own.history.seconds)).slice(-SECONDS_MAX);
+  state.minutes = state.minutes.concat(periods(own.history.minutes)).slice(-MINUTES_MAX);
+  state.data = data;
+}
+
+const family = (name) => (state.data.status[name] || { values: [] }).values;
+const total = (name, labels) => sum(family(name)
+  .filter((each) => Object.entries(labels || {}).every(([label, value]) => each.labels[label] === value))
+  .map((each) => each.value));
+
+/* How fast a counter rises, by what it was at the look before. */
+function rate(key, value) {
+  const now = state.data.own.now_ms;
+  const before = state.counters.get(key);
+  if (before && before.now === now) return before.rate;
+  const rising = before && value >= before.value && now > before.now ? (value - before.value) / (now - before.now) * 1000 : NaN;
+  state.counters.set(key, { now, value, rate: rising });
+  return rising;
+}
+
+/* Tiles */
+
+const tiles = new Map();
+
+function tile(key, value, label, bad) {
+  let parts = tiles.get(key);
+  if (!parts) {
+    parts = { value: make("b"), label: make("span"), box: make("div", { class: "tile" }) };
+    parts.box.append(parts.value, parts.label);
+    document.getElementById("tiles").append(parts.box);
+    tiles.set(key, parts);
+  }
+  say(parts.value, value);
+  say(parts.label, label);
+  parts.box.classList.toggle("bad", Boolean(bad));
+}
+
+function showTiles() {
+  // Of the last five seconds: one alone jumps.
+  const last = state.seconds.slice(-5);
+  const length = sum(last.map((each) => each.length_ms)) / 1000;
+  const classes = CLASSES.map((_, at) => sum(last.map((each) => each.classes[at])));
+  const requests = sum(classes);
+  const busy = last.filter((each) => each.p50_us !== null);
+  const worst = (name) => (busy.length ? Math.max(...busy.map((each) => each[name])) : null);
+  const now = last[last.length - 1];
+  tile("rate", length ? number(requests / length) : "–", "requests per second");
+  tile("errors", requests ? percent(classes[4] / requests) : "–", "failed (5xx)", requests && classes[4] / requests > 0.01);
+  tile("refused", requests ? percent(classes[3] / requests) : "–", "refused (4xx)");
+  tile("p50", time(worst("p50_us")), "half within (p50)");
+  tile("p95", time(worst("p95_us")), "95 % within (p95)");
+  tile("p99", time(worst("p99_us")), "99 % within (p99)");
+  tile("connections", now ? number(now.connections) : "–", "connections open");
+  tile("cpu", length ? percent(sum(last.map((each) => each.cpu_us)) / 1e6 / length) : "–", "of one CPU, " + state.data.own.threads + " threads");
+  tile("memory", now ? bytes(now.memory_bytes) : "–", "memory");
+}
+
+/* Charts */
+
+const charts = new Map();
+
+function chart(key, title, series, format, options) {
+  let parts = charts.get(key);
+  if (!parts) {
+    parts = { box: make("div", { class: "card" }), legend: make("ul", { class: "legend" }) };
+    parts.svg = draw("svg", { role: "img", preserveAspectRatio: "none" });
+    parts.items = series.map((each) => {
+      const text = make("span");
+      parts.legend.append(make("li", {}, make("i", { class: each.color }), text));
+      return text;
+    });
+    parts.box.append(make("h2", {}, title), parts.svg, parts.legend);
+    document.getElementById("charts").append(parts.box);
+    charts.set(key, parts);
+  }
+  const all = state.day ? state.minutes : state.seconds;
+  const span = state.day ? 86400 : 600;
+  const end = state.data.own.now_ms / 1000;
+  const width = Math.max(parts.svg.clientWidth, 200), height = Math.max(parts.svg.clientHeight, 100);
+  const left = 52, bottom = 18, top = 8;
+  const x = (secs) => left + (width - left - 4) * (1 - (end - secs) / span);
+  const values = all.map((period) => series.map((each) => each.of(period)));
+  const stacked = Boolean(options && options.stacked);
+  const tops = values.map((row) => (stacked ? sum(row) : Math.max(0, ...row.filter((value) => value !== null))));
+  const most = round(Math.max(options && options.least || 0, ...tops), format === bytes);
+  const y = (value) => top + (height - top - bottom) * (1 - value / most);
+  const shapes = [];
+  for (const share of [0, 0.5, 1]) {
+    const at = y(most * share);
+    shapes.push(draw("path", { class: "grid", d: `M${left} ${at}H${width - 4}` }));
+    shapes.push(draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, format(most * share)));
+  }
+  for (const share of [0, 0.5, 1]) {
+    const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
+    const at = left + (width - left - 4) * share;
+    shapes.push(draw("text", { x: at, y: height - 3, "text-anchor": anchor }, clock(end - span * (1 - share))));
+  }
+  if (stacked) shapes.push(...areas(all, values, series, x, y));
+  else shapes.push(...lines(all, values, series, x, y));
+  parts.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  parts.svg.replaceChildren(...shapes);
+  const latest = values[values.length - 1];
+  const words = series.map((each, at) => `${each.name} ${latest && latest[at] !== null ? format(latest[at]) : "–"}`);
+  parts.items.forEach((text, at) => say(text, words[at]));
+  parts.svg.setAttribute("aria-label", `${title}: ${words.join(", ")}; at most ${format(Math.max(0, ...tops))}`);
+}
+
+/* The next of 1, 2, 5, 10 …, or of 1, 2, 4, 8 … bytes: an axis that does not jump with every value. */
+function round(value, binary) {
+  if (!(value > 0)) return 1;
+  if (binary) return 2 ** Math.ceil(Math.log2(value * 0.999));
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999);
+}
+
+/* Whether a line goes on from the period before: none is missing in between. */
+const follows = (before, period) => before && period.unix_secs - before.unix_secs <= period.length_ms / 1000 + 1.5;
+
+function lines(all, values, series, x, y) {
+  return series.map((each, at) => {
+    let path = "", open = false;
+    all.forEach((period, row) => {
+      const value = values[row][at];
+      if (value === null) { open = false; return; }
+      const start = !open || !follows(all[row - 1], period);
+      path += `${start ? "M" : "L"}${x(period.unix_secs).toFixed(1)} ${y(value).toFixed(1)}`;
+      if (start) path += "h.5";
+      open = true;
+    });
+    return draw("path", { class: each.color, d: path });
+  });
+}
+
+function areas(all, values, series, x, y) {
+  const floor = all.map(() => 0);
+  return series.map((each, at) => {
+    let path = "";
+    all.forEach((period, row) => {
+      const value = values[row][at];
+      if (value) {
+        const from = x(period.unix_secs - period.length_ms / 1000), to = x(period.unix_secs) + 0.3;
+        const low = y(floor[row]), high = y(floor[row] + value);
+        path += `M${from.toFixed(1)} ${low.toFixed(1)}V${high.toFixed(1)}H${to.toFixed(1)}V${low.toFixed(1)}Z`;
+        floor[row] += value;
+      }
+    });
+    return draw("path", { class: each.color, d: path });
+  });
+}
+
+function showCharts() {
+  const per = (of) => (period) => of(period) / period.length_ms * 1000;
+  chart("requests", "Requests per second", [
+    { name: "2xx", color: "f-c2", of: per((p) => p.classes[0] + p.classes[1]) },
+    { name: "3xx", color: "f-c3", of: per((p) => p.classes[2]) },
+    { name: "4xx", color: "f-c4", of: per((p) => p.classes[3]) },
+    { name: "5xx", color: "f-c5", of: per((p) => p.classes[4]) },
+  ], number, { stacked: true });
+  chart("times", "Time to answer", [
+    { name: "p50", color: "s-a", of: (p) => p.p50_us },
+    { name: "p95", color: "s-b", of: (p) => p.p95_us },
+    { name: "p99", color: "s-c", of: (p) => p.p99_us },
+  ], time);
+  chart("bytes", "Bytes per second", [
+    { name: "sent", color: "s-a", of: per((p) => p.sent_bytes) },
+    { name: "received", color: "s-b", of: per((p) => p.received_bytes) },
+  ], bytes, { least: 1024 });
+  chart("connections", "Connections", [
+    { name: "open", color: "s-a", of: (p) => p.connections },
+    { name: "new per second", color: "s-b", of: per((p) => p.accepted) },
+  ], number);
+  chart("cpu", "CPU of the worker, in CPUs", [
+    { name: "CPUs", color: "s-a", of: (p) => p.cpu_us / 1000 / p.length_ms },
+  ], number, { least: 1 });
+  chart("memory", "Memory of the worker", [
+    { name: "resident", color: "s-a", of: (p) => p.memory_bytes },
+  ], bytes, { least: 1 << 20 });
+}
+
+/* Tables: rows stay where they are, so that a button keeps the focus. */
+
+const tables = new Map();
+
+function table(key, title, columns, rows, empty) {
+  let parts = tables.get(key);
+  if (!parts) {
+    parts = { box: make("section", { class: "card" }), rows: new Map(), body: make("tbody"), note: make("p", { class: "note" }) };
+    const head = make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)));
+    const grid = make("table", { "aria-label": title }, make("thead", {}, head), parts.body);
+    parts.scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, grid);
+    parts.box.append(make("h2", {}, title), parts.note, parts.scroll);
+    document.getElementById("tables").append(parts.box);
+    tables.set(key, parts);
+  }
+  say(parts.note, rows.length ? "" : empty || "");
+  parts.note.hidden = rows.length > 0;
+  parts.scroll.hidden = rows.length === 0;
+  const wanted = new Set(rows.map((row) => row.key));
+  for (const [name, row] of parts.rows) if (!wanted.has(name)) { row.element.remove(); parts.rows.delete(name); }
+  rows.forEach((row, at) => {
+    let known = parts.rows.get(row.key);
+    if (!known) {
+      known = { element: make("tr"), cells: row.cells.map((_, column) => make("td", { "data-label": columns[column] })) };
+      known.element.append(...known.cells);
+      if (row.actions) known.element.append(make("td", { "data-label": "Change" }, ...row.actions.map((each) => each.button)));
+      parts.rows.set(row.key, known);
+    }
+    row.cells.forEach((cell, column) => {
+      const [text, kind] = Array.isArray(cell) ? cell : [cell, ""];
+      say(known.cells[column], text);
+      if (known.cells[column].className !== kind) known.cells[column].className = kind;
+    });
+    if (row.update) row.update(known.element);
+    if (parts.body.children[at] !== known.element) parts.body.insertBefore(known.element, parts.body.children[at] || null);
+  });
+}
+
+function hide(key, rows) {
+  const parts = tables.get(key);
+  if (parts) parts.box.hidden = rows.length === 0;
+}
+
+/* A table that is shown only where there is something for it. */
+function shown(key, title, columns, rows) {
+  if (rows.length || tables.has(key)) table(key, title, columns, rows);
+  hide(key, rows);
+}
+
+function showBackEnds() {
+  const { upstreams, servers } = state.data.own.balance;
+  for (const [name, upstream] of Object.entries(upstreams || {})) {
+    const list = servers[name] || [];
+    const rows = upstream.peers.map((peer) => {
+      const key = name + "/" + peer.id;
+      const server = list.find((each) => each.id === peer.id);
+      const failed = peer.responses["5xx"] + peer.fails;
+      const kind = peer.state === "up" ? "good" : peer.state === "draining" ? "warn" : "bad";
+      return {
+        key,
+        cells: [
+          peer.server + (peer.backup ? " (backup)" : ""), [peer.state, kind], number(peer.weight), number(peer.active),
+          number(rate(key + " requests", peer.requests)), [number(failed), failed ? "bad" : ""],
+          peer.response_time === undefined ? "–" : peer.response_time + " ms", bytes(peer.received),
+        ],
+        actions: state.data.own.write && server && !server.parent ? actions(name, server) : null,
+        update: (row) => describe(row, server),
+      };
+    });
+    const columns = ["Server", "State", "Weight", "Active", "Requests/s", "Failed", "Time", "Received"];
+    const queue = upstream.queue ? `, ${upstream.queue.size} of ${upstream.queue.max_size} wait` : "";
+    table("upstream " + name, `Back ends: ${name}${queue}`, state.data.own.write ? [...columns, "Change"] : columns, rows);
+  }
+}
+
+/* The buttons say what they would do now. */
+function describe(row, server) {
+  const [drain, down] = row.querySelectorAll("button");
+  if (!server || !down) return;
+  say(drain, server.drain ? "Undrain" : "Drain");
+  say(down, server.down ? "Enable" : "Disable");
+}
+
+function actions(upstream, server) {
+  const present = () => (state.data.own.balance.servers[upstream] || []).find((each) => each.id === server.id) || server;
+  const label = (what) => `${what} ${server.server} of ${upstream}`;
+  const button = (what, run) => ({ button: make("button", { type: "button", title: label(what), onclick: run }, what) });
+  return [
+    button("Drain", () => change(upstream, server, { drain: !present().drain })),
+    button("Disable", () => change(upstream, server, { down: !present().down })),
+    button("Weight", () => {
+      const answer = prompt(`Weight of ${server.server} in ${upstream} (1 to 65535)`, present().weight);
+      const weight = Number(answer);
+      if (answer !== null && Number.isInteger(weight) && weight > 0 && weight < 65536) change(upstream, server, { weight });
+      else if (answer !== null) problem("A weight is a whole number from 1 to 65535.");
+    }),
+  ];
+}
+
+async function change(upstream, server, what) {
+  const url = `?upstream=${encodeURIComponent(upstream)}&server=${server.id}`;
+  try {
+    const response = await fetch(url, { method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
+    if (!response.ok) problem(`${server.server} was not changed: the server answered ${response.status}.`);
+    else await look();
+  } catch (error) {
+    problem(`${server.server} was not changed: ${error.message}.`);
+  }
+}
+
+function showTops() {
+  const rows = (list) => list.map((each) => ({
+    key: each.name,
+    cells: [each.name, number(each.requests), [number(each.errors), each.errors ? "bad" : ""],
+      time(each.time_us / Math.max(each.requests, 1)), time(each.time_us), bytes(each.sent_bytes)],
+  }));
+  const columns = (name) => [name, "Requests", "Failed", "Time each", "Time in all", "Sent"];
+  const { urls, clients } = state.data.own.tops;
+  const empty = "Counting began when you opened this page; nothing has come since.";
+  table("urls", "Costliest URLs of the last minute", columns("URL"), rows(urls), empty);
+  table("clients", "Costliest clients of the last minute", columns("Client"), rows(clients), empty);
+}
+
+function showPools() {
+  const pools = Object.entries(state.data.own.balance.php || {});
+  const by = (name, family_name) => total(family_name, { pool: name });
+  const rows = pools.map(([name]) => ({
+    key: name,
+    cells: [name, number(by(name, "brisk_php_workers")), number(by(name, "brisk_php_workers_idle")),
+      [number(by(name, "brisk_php_queue")), by(name, "brisk_php_queue") ? "warn" : ""],
+      number(rate("php " + name, by(name, "brisk_php_requests_total"))),
+      [number(by(name, "brisk_php_refused_total") + by(name, "brisk_php_timeouts_total")), ""],
+      [number(by(name, "brisk_php_crashes_total")), by(name, "brisk_php_crashes_total") ? "bad" : ""],
+      bytes(by(name, "brisk_php_worker_bytes")), bytes(by(name, "brisk_php_worker_bytes") * by(name, "brisk_php_workers"))],
+  }));
+  shown("php", "PHP pools", ["Pool", "Workers", "Idle", "Queue", "Requests/s", "Refused", "Crashes", "Memory each", "In all"], rows);
+}
+
+function showCaches() {
+  const rows = family("brisk_cache_entries").map(({ labels, value }) => {
+    const name = Object.values(labels)[0];
+    const of = (what) => total(what, labels);
+    const hits = of("brisk_cache_hits_total"), misses = of("brisk_cache_misses_total");
+    return {
+      key: name,
+      cells: [name, percent(hits / (hits + misses)), number(rate("cache " + name, hits + misses)), number(value),
+        bytes(of("brisk_cache_memory_bytes") + of("brisk_cache_index_bytes")), bytes(of("brisk_cache_disk_bytes")), number(of("brisk_cache_evicted_total"))],
+    };
+  });
+  shown("caches", "Caches", ["Cache", "Hits", "Look-ups/s", "Entries", "Memory", "Disk", "Evicted"], rows);
+}
+
+function showLimits() {
+  const rows = ["brisk_limit_req_requests_total", "brisk_limit_conn_requests_total", "brisk_overload_refused_total"].flatMap((name) =>
+    // Overload is counted where nothing limits it, too.
+    family(name).filter(({ labels, value }) => value > 0 || labels.zone).map(({ labels, value }) => {
+      const key = name.replace(/^brisk_|_requests_total$|_refused_total$/g, "") + " " + Object.values(labels).join(" ");
+      return { key, cells: [key, number(value), number(rate(key, value))] };
+    }));
+  shown("limits", "Limits", ["Limit and outcome", "Requests", "Per second"], rows);
+}
+
+function showTls() {
+  const rows = [["brisk_tls_handshakes_total", "with clients"], ["brisk_upstream_tls_handshakes_total", "with back ends"]].map(([name, who]) => {
+    const of = (outcome) => total(name, { outcome });
+    const done = of("full") + of("resumed");
+    return { key: who, cells: [who, number(of("full")), number(of("resumed")), percent(of("resumed") / done), number(of("failed"))], done };
+  }).filter((row) => row.done > 0);
+  shown("tls", "TLS handshakes", ["Handshakes", "Full", "Resumed", "Resumed", "Failed"], rows);
+}
+
+function showPlaces() {
+  const places = new Map();
+  for (const { labels, count, sum: seconds } of family("brisk_http_request_duration_seconds")) {
+    const name = `${labels.server || "(no name)"} ${labels.location || "/"}`;
+    const place = places.get(name) || { requests: 0, errors: 0, seconds: 0 };
+    place.requests += count;
+    place.seconds += seconds;
+    if (labels.status === "5xx") place.errors += count;
+    places.set(name, place);
+  }
+  const rows = [...places].sort((a, b) => b[1].seconds - a[1].seconds).slice(0, 40).map(([name, place]) => ({
+    key: name,
+    cells: [name, number(place.requests), number(rate("place " + name, place.requests)), [number(place.errors), place.errors ? "bad" : ""],
+      time(place.seconds * 1e6 / Math.max(place.requests, 1))],
+  }));
+  table("places", "Servers and locations", ["Location", "Requests", "Per second", "Failed", "Time each"], rows, "No request has ended yet.");
+}
+
+/* The loop */
+
+function problem(text) {
+  const element = document.getElementById("problem");
+  say(element, text);
+  element.hidden = !text;
+}
+
+function show() {
+  const own = state.data.own;
+  say(document.getElementById("about"), `${own.version}, configuration generation ${own.generation}, worker process ${own.pid}`);
+  showTiles();
+  showCharts();
+  showBackEnds();
+  showPools();
+  showTops();
+  showPlaces();
+  showCaches();
+  showLimits();
+  showTls();
+}
+
+async function look() {
+  const last = state.seconds[state.seconds.length - 1];
+  const response = await fetch(last ? `?data&since=${last.unix_secs}` : "?data", { cache: "no-store" });
+  if (!response.ok) throw new Error(`the server answered ${response.status}`);
+  take(await response.json());
+  show();
+}
+
+async function loop() {
+  if (!state.paused && !document.hidden) {
+    try {
+      await look();
+      if (state.failed) problem("");
+      state.failed = 0;
+    } catch (error) {
+      state.failed += 1;
+      problem(`No numbers: ${error.message}. Asked again each second.`);
+    }
+  }
+  setTimeout(loop, 1000);
+}
+
+function press(id, pressed) {
+  document.getElementById(id).setAttribute("aria-pressed", String(pressed));
+}
+
+for (const [id, day] of [["minutes", false], ["day", true]]) {
+  document.getElementById(id).addEventListener("click", () => {
+    state.day = day;
+    press("minutes", !day);
+    press("day", day);
+    if (state.data) showCharts();
+  });
+}
+document.getElementById("pause").addEventListener("click", () => {
+  state.paused = !state.paused;
+  press("pause", state.paused);
+});
+addEventListener("resize", () => { if (state.data) showCharts(); });
+loop();
