@@ -1,6 +1,6 @@
 //! `examples/bank`: PHP and MariaDB of its own behind Brisk, used as customers do, and as those who are none.
 
-use brisk_testkit::{Client, Response, TempDir, ports};
+use brisk_testkit::{Client, Response, TempDir, browser, ports};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -86,6 +86,13 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
 fn the_bank_serves_its_customers_and_nobody_else() {
     let bank = Bank::up();
     assert!(bank.ask("GET", "/", "", "").text().contains("<h1>Log in</h1>"));
+    let url = format!("http://127.0.0.1:{}/", bank.port.number);
+    browser::asks_as_chromium(
+        BIN,
+        &bank.folder().join("log/access.log"),
+        &url,
+        &bank.dir.path().join("chromium"),
+    );
     for form in ["login=customer1&password=wrong", "login=nobody&password=x", "login='+OR+1=1+--+&password=x"]
     {
         let response = bank.ask("POST", "/login", "", form);

@@ -250,6 +250,45 @@ fn a_page_is_fetched_as_a_browser_does() {
 }
 
 #[test]
+fn a_slow_line_is_waited_for() {
+    let server = Builder::new(BIN)
+        .file("html/index.html", "<!doctype html><link rel=icon href='data:,'><img src=a.bin><img src=b.bin>")
+        .file("html/a.bin", &"a".repeat(50_000))
+        .file("html/b.bin", &"b".repeat(50_000))
+        .http("server { listen 127.0.0.1:{{PORT}}; location / { } }")
+        .start();
+    let url = format!("http://127.0.0.1:{}/", server.port());
+    let loaded = |network: &str| {
+        let words = ["bench", "page", "--json", "--network", network, &url];
+        let page: Value = serde_json::from_str(&printed(&words, 0)).unwrap();
+        assert_eq!(
+            (&page["requests"], page["entries"][1]["bytes"].as_f64() > Some(50_000.0)),
+            (&3.into(), true)
+        );
+        page["loaded_ms"].as_f64().unwrap()
+    };
+    // Connecting, the page and what is on it: three round trips.
+    let slow = loaded("100ms");
+    assert!(slow >= 300.0, "{slow}");
+    // Both files share the line: 100 kB at 8 Mbit/s are 100 ms.
+    let narrow = loaded("8mbit");
+    assert!(narrow >= 100.0, "{narrow}");
+    let both = loaded("8mbit,100ms");
+    assert!(both >= 400.0, "{both}");
+    let error = run(&["bench", "page", "--network", "fast", &url]);
+    assert_eq!(error.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&error.stderr).contains("e.g. 10mbit,40ms"), "{error:?}");
+    // Over TLS with HTTP/2, and by users of a scenario.
+    let scenario = server.dir().join("users.toml");
+    std::fs::write(&scenario, "[[user]]\n[[user.step]]\nrequest = \"GET /\"\n").unwrap();
+    let words = ["bench", "run", "-u", "1", "-d", "1s", "--json", "--network", "100ms", "--target", &url];
+    let report: Value =
+        serde_json::from_str(&printed(&[&words[..], &[scenario.to_str().unwrap()]].concat(), 0)).unwrap();
+    let p50 = report["all"]["latency_ms"]["p50"].as_f64().unwrap();
+    assert!(p50 >= 99.0, "{report}");
+}
+
+#[test]
 fn probes_remember_and_tell() {
     let server = server();
     let dir = TempDir::new();

@@ -1,6 +1,6 @@
 //! `examples/gallery`: pictures are uploaded and shown; what is no picture is refused, and nothing that was uploaded runs.
 
-use brisk_testkit::{Client, Response, TempDir, ports, wait};
+use brisk_testkit::{Client, Response, TempDir, browser, ports, wait};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,12 @@ fn the_gallery_takes_pictures_and_nothing_else() {
     );
     assert_eq!(gallery.get(mine).body, whole.body);
     wait::holds("the new gallery is on the front page", || gallery.get("/").text().contains("&lt;b&gt;Mine"));
+    // A profile for each: what a browser has kept it does not ask for.
+    for (target, profile) in [("/", "front"), (place.as_str(), "one")] {
+        let url = format!("http://127.0.0.1:{}{target}", gallery.port.number);
+        let log = gallery.folder().join("log/access.log");
+        browser::asks_as_chromium(BIN, &log, &url, &gallery.dir.path().join(profile));
+    }
 
     for (fields, title, file, status) in [
         ("", "no picture", &b"<?php echo 6 * 7;"[..], 400),

@@ -1,6 +1,6 @@
 //! What the command lines of this crate share.
 
-use crate::client::{Fields, Options, Url, Version};
+use crate::client::{Fields, Network, Options, Url, Version};
 use brisk_load::cli::args::{self, duration};
 use brisk_load::plan::Resolve;
 use brisk_load::proxy::Proxy;
@@ -21,6 +21,9 @@ pub struct ClientArgs {
     /// Ask through this HTTP proxy: https and HTTP/2 by CONNECT
     #[arg(short = 'x', long, value_name = "[NAME:PASSWORD@]HOST:PORT", value_parser = Proxy::parse)]
     proxy: Option<Proxy>,
+    /// Access to the network: a rate, a round trip, or both, e.g. 10mbit,40ms
+    #[arg(long, value_name = "RATE,TIME", value_parser = Network::parse)]
+    network: Option<Network>,
     /// Take any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -47,7 +50,8 @@ impl ClientArgs {
             _ => other.version,
         };
         let (resolve, proxy) = (self.resolve.clone(), self.proxy.clone());
-        Options { insecure: self.insecure, version, timeout: self.timeout, resolve, proxy, ..other }
+        let network = self.network;
+        Options { insecure: self.insecure, version, timeout: self.timeout, resolve, proxy, network, ..other }
     }
 
     /// The header lines.

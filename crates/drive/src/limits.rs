@@ -2,6 +2,17 @@
 
 use std::time::Duration;
 
+// client/line.rs
+
+/// Bytes on their way in one direction of one connection at most.
+pub const LINE_BYTES_MAX: usize = 4 << 20;
+/// Bytes that pass a slow line at a time: connections take turns in such pieces.
+pub const LINE_STEP_BYTES: usize = 1400;
+/// The slowest line, in bytes per second.
+pub const LINE_RATE_MIN: f64 = 125.0;
+/// The longest round trip.
+pub const LINE_ROUND_TRIP_MAX: Duration = Duration::from_secs(30);
+
 // get/cli.rs
 
 /// Redirects followed at most.

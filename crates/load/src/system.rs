@@ -20,7 +20,11 @@ pub fn raise_open_files(files: u64) -> io::Result<()> {
     let maximum = now.maximum.map(|maximum| maximum.max(files));
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum });
     raised.map_err(|error| {
-        io::Error::other(format!("cannot raise the limit of open files to {files}: {error}"))
+        let allowed = now.maximum.unwrap_or(u64::MAX);
+        io::Error::other(format!(
+            "cannot raise the limit of open files to {files}: {error}; {allowed} are allowed here: raise the hard limit (ulimit -Hn, \
+             limits.conf, LimitNOFILE=), or take fewer connections"
+        ))
     })
 }
 

@@ -1,5 +1,7 @@
 //! Pages in Chromium.
 
+use crate::wait;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -54,4 +56,30 @@ pub fn look_at_report(page: &Path, profile: &Path, charts_min: usize) {
     let (wide, window) = widths.split_once(" of ").unwrap();
     assert!(wide.parse::<u32>().unwrap() <= window.parse::<u32>().unwrap(), "{title}");
     assert!(charts.parse::<usize>().unwrap() >= charts_min, "{title}");
+}
+
+/// Loads a page in Chromium and by `program bench page`, and holds what both asked for against each other by the server's log
+/// in the combined format: every path, or a panic that names those of one alone.
+pub fn asks_as_chromium(program: &str, log: &Path, url: &str, profile: &Path) {
+    let before = std::fs::read_to_string(log).map_or(0, |text| text.len());
+    let seen = |is_ours: bool| -> BTreeSet<String> {
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let lines = text.get(before..).unwrap_or_default().lines().filter_map(|line| {
+            let mut quoted = line.split('"').skip(1).step_by(2);
+            let path = quoted.next()?.split(' ').nth(1)?.to_owned();
+            Some((path, quoted.nth(1)?.contains("brisk")))
+        });
+        // Chromium asks for its icon behind the page's end, and is sometimes gone before.
+        let lines = lines.filter(|(path, ours)| *ours == is_ours && !path.contains("favicon"));
+        lines.map(|(path, _)| path).collect()
+    };
+    document(url, profile);
+    let ours =
+        Command::new(program).args(["bench", "page", "--json", url]).output().expect("the program runs");
+    assert!(ours.status.success(), "{url}: {}", String::from_utf8_lossy(&ours.stderr));
+    wait::holds("both are in the log", || !seen(true).is_empty() && !seen(false).is_empty());
+    let (ours, theirs) = (seen(true), seen(false));
+    let more: Vec<_> = ours.difference(&theirs).collect();
+    let fewer: Vec<_> = theirs.difference(&ours).collect();
+    assert!(more.is_empty() && fewer.is_empty(), "{url}: not by Chromium {more:?}, not by us {fewer:?}");
 }

@@ -1,12 +1,13 @@
 //! From a name to a connection: addresses, TCP, TLS.
 
 use super::failure::{Failure, Fault};
+use super::line::{self, Line};
 use super::message::Phases;
 use super::{Common, Version};
 use super::{Origin, Place};
 use brisk_load::proxy::{Answer, Proxy, Tunnel};
 use brisk_net::connect::{self, Destination};
-use brisk_net::{Io, Stream, blocking, timeout};
+use brisk_net::{Io, Stream, blocking, sleep, timeout};
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -42,7 +43,12 @@ pub(crate) struct Link {
 }
 
 /// Connects.
-pub(crate) async fn dial(common: &Common, origin: &Origin, phases: &mut Phases) -> Result<Link, Failure> {
+pub(crate) async fn dial(
+    common: &Common,
+    line: Option<&Rc<Line>>,
+    origin: &Origin,
+    phases: &mut Phases,
+) -> Result<Link, Failure> {
     let next = common.options.proxy.as_ref().map_or(origin, Proxy::origin);
     let (io, peer) = match &next.place {
         _ if common.options.proxy.is_some() && matches!(origin.place, Place::Unix(_)) => {
@@ -58,6 +64,14 @@ pub(crate) async fn dial(common: &Common, origin: &Origin, phases: &mut Phases) 
             let (io, address) = first_that_answers(&addresses).await?;
             (io, address.to_string())
         }
+    };
+    let io = match line {
+        Some(line) => {
+            // TCP's handshake is a round trip.
+            sleep(line.network.round_trip).await;
+            line::through(line, io)?
+        }
+        None => io,
     };
     if let Some(proxy) = &common.options.proxy
         && (origin.secure || common.options.version == Version::H2)

@@ -9,12 +9,14 @@ mod dial;
 mod failure;
 mod h1;
 mod h2;
+mod line;
 mod message;
 mod run;
 
 pub use brisk_load::url::{Origin, Place, Url};
 pub use dial::TlsFacts;
 pub use failure::{Failure, Fault};
+pub use line::Network;
 pub use message::{Exchange, Fields, Moment, Note, Phases, Request, Watcher};
 pub use run::{block_on, unless_interrupted};
 
@@ -31,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dial::Link;
+use line::Line;
 
 /// Which versions of HTTP are spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +66,8 @@ pub struct Options {
     pub resolve: Vec<Resolve>,
     /// What requests go through.
     pub proxy: Option<Proxy>,
+    /// Each client's access to the network; None for what the machine has.
+    pub network: Option<Network>,
 }
 
 impl Default for Options {
@@ -76,6 +81,7 @@ impl Default for Options {
             resume: true,
             resolve: Vec::new(),
             proxy: None,
+            network: None,
         }
     }
 }
@@ -139,6 +145,7 @@ pub struct Client {
     idle: RefCell<HashMap<Origin, Vec<h1::Conn>>>,
     shared: RefCell<HashMap<Origin, h2::Conn>>,
     watcher: Option<Watcher>,
+    line: Option<Rc<Line>>,
 }
 
 impl Client {
@@ -149,6 +156,7 @@ impl Client {
             idle: RefCell::default(),
             shared: RefCell::default(),
             watcher: None,
+            line: common.options.network.map(Line::new),
         }
     }
 
@@ -192,7 +200,7 @@ impl Client {
     }
 
     async fn over_new(&self, request: &Request, mut phases: Phases) -> Result<Exchange, Failure> {
-        let link = dial::dial(&self.common, &request.url.origin, &mut phases).await?;
+        let link = dial::dial(&self.common, self.line.as_ref(), &request.url.origin, &mut phases).await?;
         let Link { stream, is_h2, facts, peer } = link;
         if is_h2 {
             let conn = h2::Conn::start(stream, facts, peer, self.watcher.clone());

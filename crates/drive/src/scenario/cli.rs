@@ -5,7 +5,7 @@ use super::import::{self, jmx};
 use super::model::{Arrivals, Scenario, Stage, User};
 use super::report::{Beginning, Report};
 use super::{keys, read, replay, run};
-use crate::client::Url;
+use crate::client::{Network, Url};
 use crate::limits::ARRIVED_USERS_MAX;
 use brisk_cli::Entry;
 use brisk_load::arrivals::{Distribution, Rate, Schedule};
@@ -103,6 +103,9 @@ struct CommandLine {
     /// Ask through this HTTP proxy: https and HTTP/2 by CONNECT
     #[arg(short = 'x', long, value_name = "[NAME:PASSWORD@]HOST:PORT", value_parser = Proxy::parse)]
     proxy: Option<Proxy>,
+    /// Each user's access to the network: a rate, a round trip, or both, e.g. 10mbit,40ms
+    #[arg(long, value_name = "RATE,TIME", value_parser = Network::parse)]
+    network: Option<Network>,
     /// Only steps with one of these tags
     #[arg(long, value_name = "TAG,TAG...", value_delimiter = ',')]
     tags: Vec<String>,
@@ -152,6 +155,7 @@ impl CommandLine {
             insecure: self.insecure,
             resolve: self.resolve,
             proxy: self.proxy,
+            network: self.network,
         };
         instead.put(&mut scenario)?;
         scenario.choose(&self.tags, &self.exclude_tags)?;
@@ -198,6 +202,7 @@ struct Instead {
     insecure: bool,
     resolve: Vec<Resolve>,
     proxy: Option<Proxy>,
+    network: Option<Network>,
 }
 
 impl Instead {
@@ -210,6 +215,7 @@ impl Instead {
         if self.proxy.is_some() {
             scenario.proxy.clone_from(&self.proxy);
         }
+        scenario.network = self.network;
         if self.duration.is_some_and(|duration| duration.is_zero()) {
             return Err("--duration is above 0".to_owned());
         }

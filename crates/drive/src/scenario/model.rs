@@ -4,7 +4,7 @@ use super::data::Table;
 use super::extract::Source;
 use super::template::{Template, form};
 use super::threshold::Threshold;
-use crate::client::{Url, Version};
+use crate::client::{Network, Url, Version};
 use brisk_load::arrivals::{Distribution, Schedule};
 use brisk_load::plan::{Resolve, Think};
 use brisk_load::proxy::Proxy;
@@ -24,6 +24,8 @@ pub struct Scenario {
     pub resolve: Vec<Resolve>,
     /// What requests go through.
     pub proxy: Option<Proxy>,
+    /// Each user's access to the network; None for what the machine has.
+    pub network: Option<Network>,
     /// Any certificate is taken.
     pub insecure: bool,
     /// The longest wait for a response.

@@ -334,6 +334,7 @@ impl Scenario {
             version: Version::Any,
             resolve: Vec::new(),
             proxy: None,
+            network: None,
             insecure: false,
             timeout: Duration::from_secs(30),
             redirects: true,

@@ -137,6 +137,7 @@ fn play(
         resume: true,
         resolve: scenario.resolve.clone(),
         proxy: scenario.proxy.clone(),
+        network: scenario.network,
     })?;
     let player = Rc::new(Player {
         tally: RefCell::default(),

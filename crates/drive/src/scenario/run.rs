@@ -138,6 +138,7 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         resume: true,
         resolve: scenario.resolve.clone(),
         proxy: scenario.proxy.clone(),
+        network: scenario.network,
     })?;
     let here = Rc::new(Here {
         shared: Arc::clone(shared),

@@ -55,6 +55,7 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
         resume: true,
         resolve: Vec::new(),
         proxy: None,
+        network: None,
     })?;
     let limit = options.time.unwrap_or(LONGEST);
     let whole = Rc::clone(&siege);
