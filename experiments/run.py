@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs one of the articles' experiments and writes its page: run.py 002 [--quick] [--out FOLDER] [--brisk PROGRAM]
+"""Runs one of the articles' experiments and writes its page: run.py 002 [--quick] [--minutes M] [--out FOLDER] [--brisk PROGRAM]
 
-A whole run takes at most 15 minutes and writes docs/experiments/002.md; --quick takes two or three and writes into
+A whole run takes at most 15 minutes and writes docs/experiments/002.md, its figures (002.json) and its charts; --quick takes two or three and writes into
 target/experiments, because its figures prove little.
 """
 
@@ -23,8 +23,10 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("number", choices=numbers, help="which of the articles")
     parser.add_argument("--quick", action="store_true", help="a short look, for tests")
+    parser.add_argument("--minutes", type=float, default=stage.MINUTES_MAX, help="the time that it may take [15]")
     parser.add_argument("--out", type=Path, help="the folder of the page")
     parser.add_argument("--brisk", default=os.environ.get("BRISK"), help="the program [target/release/brisk]")
+    parser.add_argument("--commit", help="what the program was built of [the repository's HEAD]")
     return parser.parse_args()
 
 
@@ -43,18 +45,15 @@ def main():
     out = options.out or HERE.parent / ("target/experiments" if options.quick else "docs/experiments")
     try:
         brisk = find_brisk(options.brisk)
-        run = page.Run(options.number, options.quick, brisk)
-        with stage.Stage(brisk) as here:
+        run = page.Run(options.number, options.quick, options.commit)
+        with stage.Stage(brisk, options.minutes) as here:
             made = experiment.run(here, run)
             run.foreign = here.foreign
     except stage.Refused as refusal:
         sys.exit(f"experiment {options.number}: {refusal}")
     except KeyboardInterrupt:
         sys.exit(f"experiment {options.number}: interrupted; everything it had started is stopped")
-    text = made.markdown(run)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"{options.number}.md").write_text(text)
-    print(text)
+    print(made.write(out, run))
     print(f"written to {out / options.number}.md", file=sys.stderr)
 
 

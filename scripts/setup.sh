@@ -22,8 +22,9 @@ bench | load)
 experiments)
     # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
     tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
-        php-cgi:php-cgi ab:apache2-utils siege:siege openssl:openssl"
-    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl'
+        php-cgi:php-cgi ab:apache2-utils siege:siege openssl:openssl node:nodejs javac:default-jdk-headless"
+    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl
+        node-mysql libmariadb-java libjna-java libjna-platform-java'
     ;;
 conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl

@@ -5,7 +5,7 @@ from pathlib import Path
 from lab import examples, load, php, servers
 from lab.advice import Advice, judged
 from lab.load import Setting, Target
-from lab.page import Page, measured, megabytes
+from lab.page import Page, cpu_chart, measured, megabytes, sweep_charts
 from lab.stage import installed, php_version
 
 HERE = Path(__file__).parent
@@ -192,23 +192,53 @@ def per_process(results):
     return ["setting", "server: memory per process", "PHP: memory per process", "requests in 6 hours", "in a day"], rows
 
 
+def sweeps(stage, rows, quick):
+    """One of each kind, over the number of users."""
+    chosen = {"apache", "apache opcache", "nginx opcache", "brisk opcache", "nginx cache", "brisk cache"}
+    curves = {}
+    for row in rows:
+        if row.key not in chosen:
+            continue
+        with stage.scope():
+            users = "1,5" if quick else "1,2,5,10,20,50"
+            run = load.bench(stage, row.up(stage), "--users", users, "-d", "1s" if quick else "2s")
+        curves[row.label] = run["runs"]
+        load.say(f"  sweep: {row.label}")
+    return curves
+
+
 def run(stage, about):
     quick = about.is_quick
     about.versions = servers.versions("nginx", "Apache", "PHP", "MariaDB")
     with examples.application("wordpress") as app:
         rows = settings(Blog(app))
-        length, count = ("1500ms", 2) if quick else ("3s", 5)
-        results = load.rounds(stage, rows, count, ["-c", "5", "-w", "500ms" if quick else "1s", "-d", length])
+        curves = sweeps(stage, rows, quick)
+        length, count = ("1500ms", 2) if quick else ("2s", 3)
+        options = ["-c", "5", "-w", "500ms" if quick else "1s", "-d", length]
+        results = load.rounds(stage, rows, ADVICE, options, stage.until(0 if quick else 0.97), count)
+    return written(results, curves, length)
 
+
+def written(results, curves, length):
     page = Page("003", "WordPress on Apache, nginx and Brisk", INTRO)
     page.verdicts(judged(results, ADVICE))
     page.heading("The front page, 5 users over https")
     page.text(
-        f"`brisk bench -c 5 -d {length}` in {len(results.runs['brisk'])} rounds. With mod_php and mod_fcgid the server's "
+        f"`brisk bench -c 5 -d {length}`. With mod_php and mod_fcgid the server's "
         "figures hold PHP's processes. PHP-FPM and mod_fcgid have five processes. Where Brisk's cache stands before another "
         "server, that is the tier behind."
     )
-    page.table(*measured(results, ["server", "behind", "PHP", "database"]))
+    tiers = ["server", "behind", "PHP", "database"]
+    page.table(*measured(results, tiers))
+    cpu_chart(page, results, tiers)
+    page.heading("Over the number of users")
+    told = [
+        ("the article: Apache, PHP-FPM", [[5, 13.33]]),
+        ("the article: Apache, PHP-FPM, OPcache", [[5, 37.13]]),
+        ("the article: nginx, HHVM", [[5, 93.95]]),
+    ]
+    sweep_charts(page, curves, told, x_scale="log", y_scale="log")
+    page.text("`brisk bench --users`, nobody pausing; PHP-FPM has five processes.")
     page.heading("Memory per process, and requests per day")
     page.text(
         "The article counts the resident memory of Apache's processes, in which shared pages count once for each; here they "

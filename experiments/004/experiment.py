@@ -6,7 +6,7 @@ from pathlib import Path
 from lab import examples, load, php, servers
 from lab.advice import Advice, judged
 from lab.load import Setting, Target
-from lab.page import Page, measured, number
+from lab.page import Page, cpu_chart, measured, number, sweep_charts
 
 HERE = Path(__file__).parent
 SERVERS = {"nginx": servers.nginx, "Brisk": servers.brisk}
@@ -96,8 +96,6 @@ def general(stage, connections, plan):
         for key, (label, values) in chosen.items():
             up = static(name, "style-print.css", options, **values)
             rows.append(Setting(f"{name} {key}", f"{name}: {label}", up, article.get(f"{name} {key}", "")))
-    load.say(f"connections {connections}")
-    results = load.rounds(stage, rows, plan["rounds"], ["-c", "100", "-w", "200ms", "-d", plan["run"]])
     advices = []
     for key, (what, told, by) in ADVICE.items():
         for name in SERVERS if key in chosen else []:
@@ -105,6 +103,9 @@ def general(stage, connections, plan):
             title = f"{what} ({name}, {connections})"
             advices.append(Advice(title, GENERAL[key][0], said, f"{name} base", f"{name} {key}", by))
     advices.append(Advice(f"Brisk in place of nginx ({connections})", "the same file", "–", "nginx all", "Brisk all", "cpu"))
+    load.say(f"connections {connections}")
+    options = ["-c", "100", "-w", "200ms", "-d", plan["run"]]
+    results = load.rounds(stage, rows, advices, options, stage.until(plan["until"][connections]), plan["rounds"])
     return results, judged(results, advices)
 
 
@@ -118,10 +119,35 @@ def compressed(stage, plan):
         for name in SERVERS:
             said = "“so small they are irrelevant”" if name == "nginx" else "–"
             what, setting = f"{GZIP[key][0]} ({name})", f"`{GZIP[key][1]}`"
-            advices.append(Advice(what, setting, said, f"{name} plain", f"{name} {key}", "cpu"))
+            advices.append(Advice(what, setting, said, f"{name} plain", f"{name} {key}", "at 10 Mbit/s"))
+    advices.append(
+        Advice("Brisk in place of nginx, compressing", "the same file", "–", "nginx gzip", "Brisk gzip", "cpu")
+    )
     load.say("gzip")
-    results = load.rounds(stage, rows, plan["rounds"], ["-c", "20", "-w", "200ms", "-d", plan["run"]])
+    options = ["-c", "20", "-w", "200ms", "-d", plan["run"]]
+    results = load.rounds(stage, rows, advices, options, stage.until(plan["until"]["gzip"]), plan["rounds"])
     return results, judged(results, advices)
+
+
+def weighed(results):
+    """What compression saves on the line beside what it costs the server, and the line on which both are equal."""
+    rows = []
+    for setting in results.settings:
+        plain = setting.key.split(" ")[0] + " plain"
+        size, cpu = (results.typical(setting.key, figure) for figure in ("bytes", "cpu"))
+        saved = (results.typical(plain, "bytes") - size) * 8
+        more = cpu - results.typical(plain, "cpu")
+        if setting.key == plain:
+            even = "–"
+        elif more <= 0:
+            even = "on any line"
+        else:
+            # Bits per microsecond are megabits per second.
+            even = f"below {number(saved / more)} Mbit/s"
+        together = results.typical(setting.key, "at 10 Mbit/s")
+        rows.append([setting.label, number(size), number(size * 8 / 10e3), number(cpu), number(together), even])
+    head = ["setting", "bytes per response", "ms on a line of 10 Mbit/s", "server: CPU µs", "together ms", "is worth its CPU"]
+    return head, rows
 
 
 def wordpress(name, app, socket, fpm, path, cached):
@@ -160,8 +186,6 @@ def php_pages(stage, app, plan):
         Setting(f"{name} cached", f"{name}: front page, FastCGI cache", wordpress(name, app, socket, fpm, "/", True))
         for name in SERVERS
     ]
-    load.say("WordPress")
-    results = load.rounds(stage, rows, plan["rounds"], ["-c", "10", "-w", "500ms", "-d", plan["php"]])
     advices = [
         Advice(
             f"the FastCGI cache ({name})",
@@ -179,6 +203,9 @@ def php_pages(stage, app, plan):
             with stage.scope():
                 target = wordpress(name, app, socket, fpm, path, cached)(stage)
                 curves[f"{name}: {what}"] = curve(stage, target, *plan["curve" if cached else "PHP curve"])
+    load.say("WordPress")
+    options = ["-c", "10", "-w", "500ms", "-d", plan["php"]]
+    results = load.rounds(stage, rows, advices, options, stage.until(plan["until"]["php"]), plan["rounds"])
     return results, judged(results, advices), curves
 
 
@@ -186,9 +213,7 @@ def curve(stage, target, users, seconds):
     """Rate and median latency by the number of users, from the sweep of `brisk bench`."""
     run = load.bench(stage, target, "--users", users, "-d", seconds)
     load.say(f"  sweep of {target.url}")
-    figures = {part["users"]: (load.FIGURES["rate"](part), load.FIGURES["p50"](part)) for part in run["runs"]}
-    # Nobody was done within the time.
-    return {users: both for users, both in figures.items() if both[0] > 0}
+    return run["runs"]
 
 
 def httperf(stage, plan):
@@ -207,14 +232,19 @@ def httperf(stage, plan):
     return rows
 
 
+# The share of the experiment's time at which each part has to be over.
+UNTIL = {"new": 0.22, "kept": 0.45, "gzip": 0.6, "php": 0.93}
+
+
 def run(stage, about):
     quick = about.is_quick
     plan = {
-        "rounds": 2 if quick else 6,
+        "rounds": 2 if quick else 3,
+        "until": dict.fromkeys(UNTIL, 0) if quick else UNTIL,
         "run": "400ms" if quick else "1s",
         "php": "2s",
         "curve": ("1,10,100", "1s") if quick else ("1,10,50,100,250,500,1000", "2s"),
-        "PHP curve": ("1,10", "2s") if quick else ("1,10,50,100", "8s"),
+        "PHP curve": ("1,10", "2s") if quick else ("1,10,50,100", "5s"),
         "httperf": 2000 if quick else 40000,
     }
     about.versions = servers.versions("nginx", "PHP", "MariaDB")
@@ -243,7 +273,8 @@ def written(head, judgements, tables, packing, sizes, pages, curves, commands):
     page = Page("004", "nginx's settings for static files and WordPress", INTRO)
     page.verdicts(
         (head, judgements),
-        "Each setting by itself against one worker with its access log on; gzip against none, with two workers.",
+        "Each setting by itself against one worker with its access log on; gzip against none, with two workers. Compression "
+        "is judged by what a visitor on a line of 10 Mbit/s waits, the server's CPU included.",
     )
     page.heading("A style sheet, 100 users")
     page.text(
@@ -254,7 +285,22 @@ def written(head, judgements, tables, packing, sizes, pages, curves, commands):
         page.text(f"**{title}**")
         page.table(columns, rows)
     page.heading("gzip and gzip_static")
-    page.text(f"A style sheet of {sizes[0]:,} bytes, {sizes[1]:,} compressed; 20 users who accept gzip, two workers.")
+    page.text(
+        f"A style sheet of {sizes[0]:,} bytes, {sizes[1]:,} compressed; 20 users who accept gzip, two workers. "
+        "Compression costs the server CPU and saves the visitor time: a response is worth compressing on any line that is "
+        "slower than the last column says."
+    )
+    page.table(*weighed(packing))
+    bars = []
+    for setting in packing.settings:
+        line = packing.typical(setting.key, "bytes") * 8 / 10e3
+        bars.append(
+            {
+                "label": setting.label,
+                "parts": [["the line, 10 Mbit/s", line], ["the server's CPU", packing.typical(setting.key, "cpu") / 1e3]],
+            }
+        )
+    page.chart("gzip", "stacked", "A style sheet of 54 KB on a line of 10 Mbit/s", y="ms", tiers=["the line, 10 Mbit/s", "the server's CPU"], bars=bars)
     page.table(*measured(packing, ["server"]))
     page.heading("WordPress, 10 users")
     page.text(
@@ -262,14 +308,22 @@ def written(head, judgements, tables, packing, sizes, pages, curves, commands):
         "cache is mended: without `fastcgi_no_cache` it shows a commenter's page to everybody."
     )
     page.table(*measured(pages, ["server", "PHP", "database"]))
+    cpu_chart(page, pages, ["server", "PHP", "database"])
     page.heading("Over concurrency")
+    told = [
+        ("the article: a style sheet", [[100, 17862]]),
+        ("the article: the same, tuned (about)", [[100, 20000]]),
+        ("the article: a page of PHP", [[10, 34.04]]),
+    ]
+    sweep_charts(page, curves, told, x_scale="log", y_scale="log")
     page.text("Requests per second, and the median latency in milliseconds, from `brisk bench --users`.")
     page.text("PHP-FPM's five processes make the same number of pages however many wait.")
-    users = sorted({count for points in curves.values() for count in points})
+    users = sorted({part["users"] for parts in curves.values() for part in parts})
     rows = []
-    for name, points in curves.items():
-        both = [points.get(count) for count in users]
-        rows.append([name, *[f"{number(cell[0], 4)} ({number(cell[1])})" if cell else "–" for cell in both]])
+    for name, parts in curves.items():
+        # Without one: nobody was done within the time.
+        done = {part["users"]: part for part in parts if load.FIGURES["rate"](part) > 0}
+        rows.append([name, *[point_of(done.get(count)) for count in users]])
     page.table(["users", *users], rows)
     page.heading("httperf")
     page.text(
@@ -278,3 +332,8 @@ def written(head, judgements, tables, packing, sizes, pages, curves, commands):
     )
     page.table(["server", "connections", "article (30,000 connections)", "requests/s here"], commands)
     return page
+
+
+def point_of(part):
+    """Rate and median latency of one point of a sweep."""
+    return f"{number(load.FIGURES['rate'](part), 4)} ({number(load.FIGURES['p50'](part))})" if part else "–"

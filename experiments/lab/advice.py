@@ -4,16 +4,18 @@ from dataclasses import dataclass
 
 from . import stats
 
-# Each figure that may decide: its name in the table, and whether more of it is better.
+# Each figure that may decide: its name in the table, whether more of it is better, and what of it is nothing.
 FIGURES = {
-    "rate": ("requests/s", True),
-    "cpu": ("CPU of the server per request", False),
-    "cpu of all": ("CPU of all tiers per request", False),
-    "memory": ("memory of the server", False),
-    "memory of all": ("memory of all tiers", False),
-    "p50": ("median latency", False),
-    "p95": ("95th percentile of latency", False),
-    "p99": ("99th percentile of latency", False),
+    "rate": ("requests/s", True, stats.NOTHING_TIMED),
+    "cpu": ("CPU of the server per request", False, stats.NOTHING),
+    "cpu of all": ("CPU of all tiers per request", False, stats.NOTHING),
+    "memory": ("memory of the server", False, stats.NOTHING),
+    "memory of all": ("memory of all tiers", False, stats.NOTHING),
+    "p50": ("median latency", False, stats.NOTHING_TIMED),
+    "p95": ("95th percentile of latency", False, stats.NOTHING_TIMED),
+    "p99": ("99th percentile of latency", False, stats.NOTHING_TIMED),
+    "bytes": ("bytes per response", False, stats.NOTHING),
+    "at 10 Mbit/s": ("time of a response at 10 Mbit/s, the server's CPU included", False, stats.NOTHING),
 }
 
 
@@ -28,13 +30,20 @@ class Advice:
     with_it: str
     by: str = "rate"
 
+    def verdict(self, results):
+        before, after = self.figures(results)
+        _, more_is_better, nothing = FIGURES[self.by]
+        return stats.verdict(before, after, more_is_better, nothing)
+
+    def rounds_missing(self, results):
+        before, after = self.figures(results)
+        return stats.rounds_missing(before, after, FIGURES[self.by][2])
+
+    def figures(self, results):
+        return [results.figures(key, self.by) for key in (self.without, self.with_it)]
+
 
 def judged(results, advices):
     """Head and rows of the table of verdicts."""
-    rows = []
-    for advice in advices:
-        before, after = (results.figures(key, advice.by) for key in (advice.without, advice.with_it))
-        name, more_is_better = FIGURES[advice.by]
-        verdict = stats.verdict(before, after, more_is_better)
-        rows.append([advice.advice, advice.setting, advice.article, name, verdict])
+    rows = [[one.advice, one.setting, one.article, FIGURES[one.by][0], one.verdict(results)] for one in advices]
     return ["advice", "setting", "the article", "figure", "measured here (with 95 % confidence)"], rows

@@ -16,8 +16,8 @@ from .stage import Refused
 
 
 LOOK_SECONDS_MAX = 60
-# Fewer have no interval worth the name.
-ROUNDS_MIN = 3
+# Of all settings, before single pairs are measured further.
+ROUNDS_OF_ALL = 4
 # Long enough for a page of WordPress that is compiled anew for each request, on a machine that has other work.
 PATIENT_RUN = "20s"
 
@@ -46,14 +46,21 @@ class Setting:
 
 
 class Results:
-    """The runs of each setting, one per round."""
+    """The runs of each setting, one per round; None in rounds that it had no part in."""
 
     def __init__(self, settings):
         self.settings = settings
         self.runs = {setting.key: [] for setting in settings}
 
+    def begin_round(self):
+        for runs in self.runs.values():
+            runs.append(None)
+
     def figures(self, key, figure="rate"):
-        return [FIGURES[figure](run) for run in self.runs[key]]
+        return [FIGURES[figure](run) if run else None for run in self.runs[key]]
+
+    def measured(self, key):
+        return [run for run in self.runs[key] if run]
 
     def typical(self, key, figure="rate"):
         values = [value for value in self.figures(key, figure) if value is not None]
@@ -62,7 +69,7 @@ class Results:
     def tier(self, key, tier, what):
         """The median; of a tier of several servers, "PHP 1" and "PHP 2", it is their sum."""
         values = []
-        for run in self.runs[key]:
+        for run in self.measured(key):
             parts = [of[what] for name, of in run["tiers"].items() if name == tier or name.startswith(tier + " ")]
             if parts and None not in parts:
                 values.append(sum(parts))
@@ -84,7 +91,14 @@ FIGURES = {
     "cpu of all": lambda run: tiers_of(run, "cpu_us_per_response"),
     "memory": lambda run: run["tiers"]["server"]["pss_bytes"] if "server" in run["tiers"] else None,
     "memory of all": lambda run: tiers_of(run, "pss_bytes"),
+    "bytes": lambda run: run["bytes"] / run["responses"],
+    "at 10 Mbit/s": lambda run: milliseconds_at_10_mbit(run),
 }
+
+
+def milliseconds_at_10_mbit(run):
+    """What a response takes on a line of 10 Mbit/s, and what the server's CPU needs for it before."""
+    return FIGURES["bytes"](run) * 8 / 10e6 * 1e3 + run["tiers"]["server"]["cpu_us_per_response"] / 1e3
 
 
 def say(text):
@@ -155,22 +169,37 @@ def bench_once(stage, target, options):
     return json.loads(file.read_text())
 
 
-def rounds(stage, settings, count, options, seed=1):
-    """`count` rounds over all settings, each time with servers started anew; the order is shuffled, and repeatable."""
-    results = Results(settings)
-    order = random.Random(seed)
+def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1):
+    """`count` rounds of all settings, in an order of each round's own, then of single pairs until all advice is decided.
+
+    Servers are started anew for each run. Of the pairs that are not decided, the one goes first that probably needs the
+    fewest rounds more; no round is begun that would not be over at `until` (of time.monotonic).
+    """
+    results, order = Results(settings), random.Random(seed)
+    by_key = {setting.key: setting for setting in settings}
     for number in range(count):
-        shuffled = list(settings)
-        order.shuffle(shuffled)
-        for setting in shuffled:
-            with stage.scope():
-                run = bench(stage, setting.up(stage), *options)
-            results.runs[setting.key].append(run)
-            say(f"  round {number + 1} of {count}: {setting.label}: {FIGURES['rate'](run):.1f}/s")
-        if time.monotonic() > stage.late and ROUNDS_MIN <= number + 1 < count:
-            say(f"  the time is over: {number + 1} rounds must do")
-            break
-    return results
+        one_round(stage, results, settings, order, options, f"round {number + 1} of {count}")
+    longest = 0
+    while True:
+        undecided = [one for one in advices if one.verdict(results).word == "undecided"]
+        if not undecided or time.monotonic() + longest > until:
+            return results
+        pair = min(undecided, key=lambda one: one.rounds_missing(results))
+        began = time.monotonic()
+        both = [by_key[pair.without], by_key[pair.with_it]]
+        one_round(stage, results, both, order, options, f"{len(undecided)} undecided")
+        longest = max(longest, time.monotonic() - began)
+
+
+def one_round(stage, results, settings, order, options, where):
+    shuffled = list(settings)
+    order.shuffle(shuffled)
+    results.begin_round()
+    for setting in shuffled:
+        with stage.scope():
+            run = bench(stage, setting.up(stage), *options)
+        results.runs[setting.key][-1] = run
+        say(f"  {where}: {setting.label}: {FIGURES['rate'](run):.1f}/s")
 
 
 def load_average():

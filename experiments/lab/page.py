@@ -1,12 +1,13 @@
 """The page of an experiment: what the article says, what was run, what came of it."""
 
 import datetime
+import json
 import os
 import platform
 import statistics
 import subprocess
 
-from . import load
+from . import charts, load
 from .stage import REPOSITORY
 
 
@@ -14,6 +15,8 @@ class Page:
     def __init__(self, number, title, intro):
         self.number, self.title = number, title
         self.parts = [intro.strip()]
+        # What the charts are drawn from, and what a program may want to read; see write().
+        self.charts, self.verdict_rows, self.tables = [], [], []
 
     def heading(self, text):
         self.parts.append(f"## {text}")
@@ -21,13 +24,20 @@ class Page:
     def text(self, text):
         self.parts.append(text.strip())
 
+    def chart(self, name, kind, title, **what):
+        """A chart of its own file; see charts.py for what is given."""
+        self.charts.append({"name": name, "kind": kind, "title": title, **what})
+        self.parts.append(f"![{title}]({self.number}-{name}.svg)")
+
     def table(self, head, rows):
+        self.tables.append({"head": head, "rows": [[str(cell) for cell in row] for row in rows]})
         lines = [head, ["---"] * len(head), *rows]
         self.parts.append("\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines))
 
     def verdicts(self, judged, how=""):
         """The table of verdicts below what they come to in short."""
         head, rows = judged
+        self.verdict_rows = rows
         self.heading("Advice, and what came of it")
         lines = []
         for word in ("gain", "no gain", "loss", "undecided"):
@@ -39,22 +49,43 @@ class Page:
             self.text(how)
         self.table(head, rows)
 
+    def write(self, folder, run):
+        """The page, its figures as JSON, and the charts drawn from them; gives the text back."""
+        text, made = self.markdown(run), run.describe()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.number}.md").write_text(text)
+        verdicts = [
+            {"advice": row[0], "setting": row[1], "article": row[2], "figure": row[3], **figures_of(row[4])}
+            for row in self.verdict_rows
+        ]
+        data = {"number": self.number, "title": self.title, "made": made, "verdicts": verdicts}
+        data |= {"charts": self.charts, "tables": self.tables}
+        (folder / f"{self.number}.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        for chart in self.charts:
+            (folder / f"{self.number}-{chart['name']}.svg").write_text(charts.draw(chart))
+        return text
+
     def markdown(self, run):
         """The whole page; `run` says when, where and how it was made."""
         head = [f"# {self.number}: {self.title}", self.parts[0], run.describe()]
         return "\n\n".join(head + self.parts[1:]) + "\n"
 
 
+def figures_of(verdict):
+    """A verdict for JSON, which has no word for what is no number."""
+    figures = {key: value if value == value else None for key, value in vars(verdict).items()}
+    return {key: round(value, 4) if isinstance(value, float) else value for key, value in figures.items()}
+
+
 class Run:
     """When, where, with what and how long."""
 
-    def __init__(self, number, is_quick, brisk):
-        self.number, self.is_quick = number, is_quick
+    def __init__(self, number, is_quick, built_of=None):
+        self.number, self.is_quick, self.built_of = number, is_quick, built_of or commit()
         self.start = datetime.datetime.now(datetime.timezone.utc)
         self.load_before = load.load_average()
         self.versions = []
         self.foreign = []
-        self.brisk = brisk
 
     def seconds(self):
         return (datetime.datetime.now(datetime.timezone.utc) - self.start).total_seconds()
@@ -68,7 +99,7 @@ class Run:
             f"Made by `{command}` on {self.start:%Y-%m-%d at %H:%M} UTC in {self.seconds() / 60:.1f} minutes",
             f"on {machine()}, whose load average was {self.load_before:.2f} when it began.",
             f"Others than the experiment used {self.others():.2f} of {os.cpu_count()} CPUs meanwhile (median of the runs).",
-            f"Software: {', '.join([*self.versions, f'Brisk {commit()}'])}.",
+            f"Software: {', '.join([*self.versions, f'Brisk {self.built_of}'])}.",
         ]
         if self.is_quick:
             lines.append("**A short look**: too few and too short runs for the verdicts to mean much.")
@@ -125,3 +156,41 @@ def measured(results, tiers):
         row += [megabytes(results.tier(key, tier, "pss_bytes")) for tier in tiers]
         rows.append(row)
     return head, rows
+
+
+def cpu_chart(page, results, tiers, what="CPU per request, by tier"):
+    """Bars of the CPU that each tier used for a request."""
+    bars = []
+    for setting in results.settings:
+        parts = [[tier, results.tier(setting.key, tier, "cpu_us_per_response")] for tier in tiers]
+        bars.append({"label": plain(setting.label), "parts": [[tier, value] for tier, value in parts if value is not None]})
+    page.chart("cpu", "stacked", what, y="CPU µs per request", tiers=used(bars, tiers), bars=bars)
+
+
+def used(bars, tiers):
+    """Those of the tiers that any bar has, in their order."""
+    there = {tier for bar in bars for tier, _ in bar["parts"]}
+    return [tier for tier in tiers if tier in there]
+
+
+def plain(label):
+    """A label without the marks of Markdown."""
+    return label.replace("`", "")
+
+
+def sweep_series(sweeps, figure, told=()):
+    """The curves of sweeps, label → parts of the run; points in which nobody was done have no latency."""
+    series = []
+    for label, parts in sweeps.items():
+        points = [[part["users"], load.FIGURES[figure](part)] for part in parts if load.FIGURES["rate"](part) > 0]
+        series.append({"label": plain(label), "points": points})
+    return series + [{"label": label, "points": points, "told": True} for label, points in told]
+
+
+def sweep_charts(page, sweeps, told=(), **scales):
+    """Throughput and median latency over the number of users; `told` are the article's points of throughput."""
+    rates = sweep_series(sweeps, "rate", told)
+    page.chart("throughput", "lines", "Throughput over users", x="users", y="requests/s", series=rates, **scales)
+    times = sweep_series(sweeps, "p50")
+    scales = {**scales, "y_scale": "log"}
+    page.chart("latency", "lines", "Median latency over users", x="users", y="ms", series=times, **scales)

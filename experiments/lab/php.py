@@ -1,8 +1,9 @@
 """PHP as each of its owners starts it: PHP-FPM, mod_php, php-cgi; all with the same php.ini, and nothing of /etc."""
 
+import time
 from pathlib import Path
 
-from .stage import installed, php_version
+from .stage import START_SECONDS_MAX, Refused, installed, php_version
 
 EXTENSIONS = """mysqlnd pdo mysqli pdo_mysql gd dom xml simplexml xmlreader xmlwriter mbstring curl ctype exif fileinfo iconv
     posix tokenizer"""
@@ -49,3 +50,23 @@ def fpm(stage, name, ini_folder, pm):
 
 
 STATIC = "pm = static\npm.max_children = {}"
+
+
+def children(pid, count):
+    """The processes of PHP-FPM's master, once there are so many."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while True:
+        found = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        if len(found) >= count:
+            return found
+        if time.monotonic() > deadline:
+            raise Refused(f"PHP-FPM has {len(found)} processes in place of {count}")
+        time.sleep(0.02)
+
+
+def proportional_bytes(pid):
+    """A process's memory, with what it shares divided among those who share it."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0

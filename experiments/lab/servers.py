@@ -79,6 +79,10 @@ def versions(*which):
         if "MariaDB" in which
         else None,
     }
+    if "Node" in which:
+        ask["Node"] = ([program("node"), "--version"], lambda text: text.strip().lstrip("v"))
+    if "Java" in which:
+        ask["Java"] = ([program("java"), "-version"], lambda text: text.split('"')[1])
     said = []
     for name in which:
         command, pick = ask[name]

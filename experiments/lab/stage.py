@@ -21,7 +21,8 @@ NOBODY = 65534
 REMEDY = "run `scripts/setup.sh experiments`, which installs what the experiments need"
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
-ROUNDS_SECONDS_MAX = 600
+# The whole of an experiment, unless `run.py --minutes` gives it less.
+MINUTES_MAX = 15
 
 
 class Refused(Exception):
@@ -84,14 +85,13 @@ class Process:
 class Stage:
     """A folder, ports and processes; `with Stage() as stage:` leaves nothing of them behind."""
 
-    def __init__(self, brisk):
+    def __init__(self, brisk, minutes=MINUTES_MAX):
         self.folder = Path(tempfile.mkdtemp(prefix="brisk-experiment-"))
         self.processes = []
         self.ports = set()
         # CPUs that were busy with something else, per run; see load.of_others.
         self.foreign = []
-        # After this no further round is begun: the rest of an experiment takes less than what is left of its 15 minutes.
-        self.late = time.monotonic() + ROUNDS_SECONDS_MAX
+        self.began, self.seconds = time.monotonic(), minutes * 60
         # Whoever runs the servers may have no way into the folder that the program was built in.
         self.brisk = str(self.folder / "brisk")
         shutil.copy(brisk, self.brisk)
@@ -116,6 +116,10 @@ class Stage:
             yield self
         finally:
             self.stop_since(before)
+
+    def until(self, share):
+        """The moment at which this share of the experiment's time is over."""
+        return self.began + self.seconds * share
 
     def stop_since(self, index):
         while len(self.processes) > index:
