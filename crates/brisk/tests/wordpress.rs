@@ -1,7 +1,7 @@
 //! `examples/wordpress`: Debian's WordPress with a database and PHP-FPM of its own, behind Brisk and its micro-cache.
 //! Installed, used and looked at as people do it, at the end by a browser.
 
-use brisk_testkit::{Client, Response, TempDir, ports, wait};
+use brisk_testkit::{Client, Response, TempDir, browser, ports, wait};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -253,6 +253,9 @@ fn browse(site: &Site, target: &str) -> String {
 }
 
 fn a_browser_shows_it(site: &Site) {
+    let url = format!("http://127.0.0.1:{}/", site.port.number);
+    let log = site.folder().join("log/access.log");
+    browser::asks_as_chromium(BIN, &log, &url, &site.dir.path().join("beside"));
     let front = browse(site, "/");
     assert!(front.contains("A first post") && front.contains("</html>"), "{front}");
     // A page that fills the form in and sends it, as a person would.

@@ -2,6 +2,7 @@
 
 use super::html::Kind;
 use crate::limits::REFERENCES_MAX;
+use std::collections::HashSet;
 
 /// A font that a style sheet offers: browsers fetch it once something is written in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,19 +13,59 @@ pub struct Face {
     pub url: String,
 }
 
-/// What a style sheet says of fonts: those that it offers, and the families that its rules name, in lower case.
-pub fn fonts(css: &str) -> (Vec<Face>, Vec<String>) {
+/// A rule that says in which fonts something is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// What the rule is for; empty for the attribute of one element.
+    pub selector: String,
+    /// The value of its `font-family`, or `font`, in lower case.
+    pub families: String,
+}
+
+impl Named {
+    /// Whether the rule may be for an element of a document with these classes. Of a selector only its classes are looked at.
+    pub fn may_match(&self, classes: &HashSet<String>) -> bool {
+        // What stands in parentheses may be what an element must not be.
+        let outside: String = {
+            let mut depth = 0_usize;
+            let is_outside = |c: &char| {
+                depth = if *c == '(' { depth + 1 } else { depth };
+                let is_outside = depth == 0;
+                depth = if *c == ')' { depth.saturating_sub(1) } else { depth };
+                is_outside
+            };
+            self.selector.chars().filter(is_outside).collect()
+        };
+        outside.split(',').any(|one| {
+            one.contains('\\') || one.split('.').skip(1).all(|rest| classes.contains(identifier(rest)))
+        })
+    }
+}
+
+/// The identifier that a text begins with (CSS Syntax 3 §4.3.12, without escapes).
+fn identifier(text: &str) -> &str {
+    let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_'));
+    &text[..text.find(ends).unwrap_or(text.len())]
+}
+
+/// What a style sheet says of fonts: those that it offers, and those that its rules name.
+pub fn fonts(css: &str) -> (Vec<Face>, Vec<Named>) {
     let css = without_comments(css);
     let (rules, blocks) = without_faces(&css);
     let faces = blocks.iter().filter_map(|block| face(block)).collect();
-    let mut families = Vec::new();
-    for declaration in rules.split(['{', '}', ';']) {
-        let Some((name, value)) = declaration.split_once(':') else { continue };
-        if ["font-family", "font"].iter().any(|have| name.trim().eq_ignore_ascii_case(have)) {
-            families.push(value.to_ascii_lowercase());
+    let (mut named, mut selector, mut start) = (Vec::new(), "", 0);
+    for (end, c) in rules.char_indices().filter(|(_, c)| "{};".contains(*c)).chain([(rules.len(), ';')]) {
+        let piece = &rules[start..end];
+        start = (end + 1).min(rules.len());
+        if c == '{' {
+            selector = piece.trim();
+        } else if let Some((name, value)) = piece.split_once(':')
+            && ["font-family", "font"].iter().any(|have| name.trim().eq_ignore_ascii_case(have))
+        {
+            named.push(Named { selector: selector.to_owned(), families: value.to_ascii_lowercase() });
         }
     }
-    (faces, families)
+    (faces, named)
 }
 
 /// A block of `@font-face`, unless it has no file for browsers, or none for Latin letters.
@@ -200,8 +241,37 @@ mod tests {
         let faces: Vec<(&str, &str)> =
             faces.iter().map(|face| (face.family.as_str(), face.url.as_str())).collect();
         assert_eq!(faces, [("my font", "a.woff2"), ("near", "n.woff")]);
-        assert_eq!(families.len(), 2);
-        assert!(families[0].contains("my font") && families[1].trim() == "near", "{families:?}");
+        let families: Vec<(&str, &str)> =
+            families.iter().map(|named| (named.selector.as_str(), named.families.trim())).collect();
+        assert_eq!(families, [("p", "bold 12px \"my font\", serif"), ("b", "near")]);
+        let inline = fonts("color:red;font-family:Own").1;
+        assert_eq!((inline[0].selector.as_str(), inline[0].families.as_str()), ("", "own"));
         assert_eq!(fonts("@font-face{"), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn rules_for_classes_that_no_element_has_name_no_font() {
+        let classes = HashSet::from(["there".to_owned(), "Too".to_owned()]);
+        for (selector, may) in [
+            ("", true),
+            ("body", true),
+            (".there", true),
+            ("p.there > b.Too:hover", true),
+            (".there.missing", false),
+            (".missing, h1", true),
+            (".missing, .other", false),
+            ("p:not(.missing)", true),
+            (".there:is(.missing, .Too)", true),
+            (".too", false),
+            (".esc\\:aped", true),
+            ("((", true),
+        ] {
+            let named = Named { selector: selector.to_owned(), families: String::new() };
+            assert_eq!(named.may_match(&classes), may, "{selector}");
+        }
+        let css = "@media screen { .missing { color: red; font-family: A } b { font: 1px B } } .x{} i { font-family: C }";
+        let named: Vec<String> =
+            fonts(css).1.into_iter().filter(|one| one.may_match(&classes)).map(|one| one.families).collect();
+        assert_eq!(named, [" 1px b ", " c "]);
     }
 }

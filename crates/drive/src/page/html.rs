@@ -72,7 +72,8 @@ struct Finder {
     /// Inside of a script that is a module.
     in_module: bool,
     faces: Vec<(String, Url)>,
-    families: Vec<String>,
+    families: Vec<css::Named>,
+    classes: HashSet<String>,
 }
 
 /// Whether the reader is inside of a `<picture>`, and what of it was chosen.
@@ -89,7 +90,9 @@ pub struct Needs {
     /// Fonts that are offered, by family.
     pub faces: Vec<(String, Url)>,
     /// Families that rules name.
-    pub families: Vec<String>,
+    pub families: Vec<css::Named>,
+    /// The classes that elements have.
+    pub classes: HashSet<String>,
 }
 
 impl Finder {
@@ -114,6 +117,9 @@ impl Finder {
 
     fn tag(&mut self, name: &str, attribute: &dyn Fn(&str) -> Option<String>) {
         let source = attribute("src");
+        if let Some(classes) = attribute("class") {
+            self.classes.extend(classes.split_ascii_whitespace().map(str::to_owned));
+        }
         match name {
             "base" => {
                 if let Some(base) = attribute("href").and_then(|base| self.base.join(&base)) {
@@ -245,6 +251,7 @@ pub fn needs(html: &[u8], base: &Url) -> Needs {
         in_module: false,
         faces: Vec::new(),
         families: Vec::new(),
+        classes: HashSet::new(),
     };
     finder.seen.insert(base.clone());
     let mut emitter = DefaultEmitter::default();
@@ -286,7 +293,7 @@ pub fn needs(html: &[u8], base: &Url) -> Needs {
             _ => {}
         }
     }
-    Needs { resources: finder.found, faces: finder.faces, families: finder.families }
+    Needs { resources: finder.found, faces: finder.faces, families: finder.families, classes: finder.classes }
 }
 
 #[cfg(test)]

@@ -153,20 +153,22 @@ struct State {
 #[derive(Default)]
 struct Fonts {
     faces: Vec<(String, Url)>,
-    families: Vec<String>,
+    families: Vec<css::Named>,
+    classes: HashSet<String>,
 }
 
 impl Fonts {
-    fn add(&mut self, faces: Vec<(String, Url)>, families: Vec<String>) {
+    fn add(&mut self, faces: Vec<(String, Url)>, families: Vec<css::Named>) {
         self.faces.extend(faces);
         self.families.extend(families);
     }
 
     /// Those that are known to be needed now.
     fn needed(&mut self) -> Vec<Url> {
-        let Self { faces, families } = self;
-        let is_named =
-            |(family, _): &mut (String, Url)| families.iter().any(|named| named.contains(family.as_str()));
+        let Self { faces, families, classes } = self;
+        let is_named = |(family, _): &mut (String, Url)| {
+            families.iter().any(|named| named.families.contains(family.as_str()) && named.may_match(classes))
+        };
         faces.extract_if(.., is_named).map(|(_, url)| url).collect()
     }
 }
@@ -369,7 +371,9 @@ impl Loader {
             // Frames have frames, too.
             Kind::Document if depth < FRAMES_MAX && (kind.contains("html") || kind.is_empty()) => {
                 let needs = html::needs(&plain, url);
-                self.fonts.borrow_mut().add(needs.faces, needs.families);
+                let mut fonts = self.fonts.borrow_mut();
+                fonts.add(needs.faces, needs.families);
+                fonts.classes.extend(needs.classes);
                 let blocks = |blocks: bool| blocks && depth == 0;
                 needs
                     .resources
