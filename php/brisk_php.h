@@ -8,7 +8,7 @@
  * board.c     what all processes of the pool see     status.c   the status page and the answers of the control socket
  * request.c   a request's variables as PHP sees them sapi.c     the interface to PHP
  * worker.c    waits for requests                     pool.c     forks and supervises workers
- * loop.c      worker mode
+ * loop.c      worker mode                            asked.c    what the server's commands ask of a worker
  */
 #ifndef BRISK_PHP_H
 #define BRISK_PHP_H
@@ -153,6 +153,7 @@ struct board {
     volatile uint32_t most_running;
     char why[CONTROL_LINE_BYTES];     /* why as many workers are wanted */
     volatile uint32_t wanted;         /* the most workers of pm auto now; 0: max_children */
+    volatile uint64_t folder_changes; /* of .user.ini */
     volatile bool is_warm;            /* a request was answered */
     struct slot slots[];
 };
@@ -223,8 +224,11 @@ bool fastcgi_write(const char *bytes, size_t count);
 /* A message for the server's error log. */
 bool fastcgi_log(const char *bytes, size_t count);
 bool fastcgi_flush(void);
-/* The answer is complete: everything leaves in one write. */
-bool fastcgi_end(uint32_t status);
+/*
+ * The answer is complete: everything leaves in one write. `goes_on`: the script has more to do, and the connection is closed when that is
+ * done. The first reserved byte of the record says so: the server gives this worker's place to no other request meanwhile.
+ */
+bool fastcgi_end(uint32_t status, bool goes_on);
 /* The request was not looked at, and may be given to another worker. */
 void fastcgi_refuse(void);
 /* After the answer: takes what is left of the request, so that the next one can come. False: the connection is to be closed. */
@@ -254,12 +258,18 @@ bool request_has_script_extension(const char *path);
 void request_log(const char *message);
 /* PHP_VALUE and PHP_ADMIN_VALUE of the request. */
 void request_apply_values(void);
+/* Readable when a .user.ini that was read may have changed; -1: such changes are not reported. */
+int request_folder_events(void);
+/* Has workers read them again. */
+void request_hear_folders(void);
 /* Messages of another request follow. */
 void request_begin_log(void);
 /* What the status page shows of the request. */
 void request_note(void);
 /* Answers the request if it is for the status page or the ping. */
 bool request_answer_itself(void);
+/* Answers what the server's own commands ask. */
+bool request_answer_command(void);
 /* Runs the script of worker mode until the worker is to end. */
 void php_run_worker(void);
 const void *php_executing(void);

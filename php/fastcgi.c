@@ -181,6 +181,36 @@ static bool send_output(void)
 /* Room that every record may need behind its content: padding, and the end of the request. */
 #define TAIL_BYTES (8 + 2 * HEAD_BYTES)
 
+/* Takes the end of the request's body, if it has come: it says that the server sends nothing more of this request. */
+static void take_stdin_end(void)
+{
+    struct head head;
+    size_t there = input_end - input_at;
+    if (exchange.is_stdin_ended || exchange.stdin_left > 0 || there < exchange.padding_left + HEAD_BYTES)
+        return;
+    size_t before = input_at;
+    if (skip(exchange.padding_left) && next_head(&head) && head.type == STDIN && head.length == 0 && head.padding == 0) {
+        exchange.is_stdin_ended = true;
+        exchange.padding_left = 0;
+    } else {
+        input_at = before;
+    }
+}
+
+/*
+ * The server has closed its side: it wants no more of this answer. It keeps the connection until the worker closes it, so writing alone
+ * does not tell. Looked at only when bytes leave before the end of an answer, and not by a worker that drains: that has closed its own
+ * side for reading.
+ */
+static bool server_is_gone(void)
+{
+    char byte;
+    if (is_draining || !exchange.is_stdin_ended || input_at < input_end || recv(exchange.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+        return false;
+    exchange.is_broken = true;
+    return true;
+}
+
 static bool put(int type, const char *bytes, size_t count)
 {
     if (exchange.is_ended || exchange.is_broken)
@@ -198,6 +228,9 @@ static bool put(int type, const char *bytes, size_t count)
         return true;
     }
     /* What is too long for the buffer leaves from where it lies, together with what is in the buffer. */
+    take_stdin_end();
+    if (server_is_gone())
+        return false;
     close_record();
     struct iovec pieces[4] = {{output, output_end}};
     output_end = 0;
@@ -232,10 +265,13 @@ bool fastcgi_log(const char *bytes, size_t count)
 
 bool fastcgi_flush(void)
 {
-    return exchange.is_ended ? !exchange.is_broken : send_output();
+    if (exchange.is_ended)
+        return !exchange.is_broken;
+    take_stdin_end();
+    return !server_is_gone() && send_output();
 }
 
-static void put_end(uint32_t status, int protocol_status)
+static void put_end(uint32_t status, int protocol_status, bool goes_on)
 {
     close_record();
     if (output_end + 2 * HEAD_BYTES > sizeof output)
@@ -243,29 +279,13 @@ static void put_end(uint32_t status, int protocol_status)
     put_head(output + output_end, END_REQUEST, exchange.id, 8, 0);
     const unsigned char body[8] = {
         (unsigned char)(status >> 24), (unsigned char)(status >> 16), (unsigned char)(status >> 8), (unsigned char)status,
-        (unsigned char)protocol_status, 0, 0, 0,
+        (unsigned char)protocol_status, goes_on, 0, 0,
     };
     memcpy(output + output_end + HEAD_BYTES, body, sizeof body);
     output_end += 2 * HEAD_BYTES;
 }
 
-/* Takes the end of the request's body, if it has come: it says that the server sends nothing more of this request. */
-static void take_stdin_end(void)
-{
-    struct head head;
-    size_t there = input_end - input_at;
-    if (exchange.is_stdin_ended || exchange.stdin_left > 0 || there < exchange.padding_left + HEAD_BYTES)
-        return;
-    size_t before = input_at;
-    if (skip(exchange.padding_left) && next_head(&head) && head.type == STDIN && head.length == 0 && head.padding == 0) {
-        exchange.is_stdin_ended = true;
-        exchange.padding_left = 0;
-    } else {
-        input_at = before;
-    }
-}
-
-bool fastcgi_end(uint32_t status)
+bool fastcgi_end(uint32_t status, bool goes_on)
 {
     if (exchange.is_ended)
         return !exchange.is_broken;
@@ -275,7 +295,7 @@ bool fastcgi_end(uint32_t status)
     /* Only when all of the request has come: what the server still sends would be refused. */
     if (!exchange.is_kept && exchange.is_stdin_ended)
         shutdown(exchange.fd, SHUT_RD);
-    put_end(status, STATUS_COMPLETE);
+    put_end(status, STATUS_COMPLETE, goes_on);
     bool is_sent = send_output();
     exchange.is_ended = true;
     return is_sent;
@@ -284,7 +304,7 @@ bool fastcgi_end(uint32_t status)
 void fastcgi_refuse(void)
 {
     exchange.is_kept = false;
-    put_end(0, STATUS_OVERLOADED);
+    put_end(0, STATUS_OVERLOADED, false);
     send_output();
     exchange.is_ended = true;
 }
@@ -460,9 +480,14 @@ static bool begin_request(const struct head *head)
     input_at += 8;
     if (!skip(head->padding))
         return false;
-    if (role == ROLE_RESPONDER)
+    if (role == ROLE_RESPONDER) {
+        /* As FPM has it among its variables. */
+        static char name[] = "FCGI_ROLE", value[] = "RESPONDER";
+        exchange.params[0] = (struct param){name, sizeof name - 1, value, sizeof value - 1};
+        exchange.param_count = 1;
         return true;
-    put_end(0, STATUS_UNKNOWN_ROLE);
+    }
+    put_end(0, STATUS_UNKNOWN_ROLE, false);
     send_output();
     return false;
 }

@@ -69,8 +69,9 @@ static void restore_settings(void)
     } ZEND_HASH_FOREACH_END();
     for (size_t at = 0; at < count; at++) {
         zval *had = zend_hash_find(&own_settings, changed[at]);
+        /* As at the beginning of a request: a script at run time may not give a narrowed open_basedir its former value. */
         if (had)
-            zend_alter_ini_entry_ex(changed[at], Z_STR_P(had), PHP_INI_USER, PHP_INI_STAGE_RUNTIME, true);
+            zend_alter_ini_entry_ex(changed[at], Z_STR_P(had), PHP_INI_USER, PHP_INI_STAGE_ACTIVATE, true);
         else
             zend_restore_ini_entry(changed[at], PHP_INI_STAGE_DEACTIVATE);
         zend_string_release(changed[at]);
@@ -188,7 +189,7 @@ static void finish(void)
     own_slot->state = SLOT_FINISHING;
     access_log_write();
     end_answer();
-    fastcgi_end(0);
+    fastcgi_end(0, false);
     forget_path();
     SG(server_context) = NULL;
     restore_settings();
@@ -227,7 +228,7 @@ PHP_FUNCTION(frankenphp_handle_request)
         if (!worker_next())
             RETURN_FALSE;
         take();
-        if (!request_answer_itself())
+        if (!request_answer_command() && !request_answer_itself())
             break;
         finish();
     } while (true);
@@ -282,7 +283,7 @@ static bool run_script(void)
     /* php_request_shutdown() has freed it with all of the request's memory. */
     SG(request_info).path_translated = NULL;
     if (was_answering) {
-        fastcgi_end(0);
+        fastcgi_end(0, false);
         worker_answered();
         has_answered = true;
     }

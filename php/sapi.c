@@ -164,8 +164,25 @@ static void register_plain(struct param *param, zval *array)
     php_register_variable_safe(param->name, param->value, param->value_length, array);
 }
 
+/* $_ENV and $_SERVER: the second one of them to be made begins as a copy of the first, as FPM's does. */
+static bool copy_other(zval *array)
+{
+    static const int BOTH[] = {TRACK_VARS_ENV, TRACK_VARS_SERVER};
+    for (int at = 0; at < 2; at++) {
+        const zval *other = &PG(http_globals)[BOTH[at]];
+        if (Z_TYPE_P(other) != IS_ARRAY || Z_ARR_P(other) == Z_ARR_P(array) || zend_hash_num_elements(Z_ARRVAL_P(other)) == 0)
+            continue;
+        zend_array_destroy(Z_ARR_P(array));
+        Z_ARR_P(array) = zend_array_dup(Z_ARR_P(other));
+        return true;
+    }
+    return false;
+}
+
 static void import_environment(zval *array)
 {
+    if (SG(server_context) && copy_other(array))
+        return;
     import_process_environment(array);
     if (SG(server_context))
         each_param(register_filtered, array);
@@ -242,7 +259,7 @@ PHP_FUNCTION(fastcgi_finish_request)
     php_header();
     /* The worker is busy with the rest of the script: the connection serves no other request. */
     exchange.is_kept = false;
-    fastcgi_end(0);
+    fastcgi_end(0, true);
     own_slot->is_finished = true;
     RETURN_TRUE;
 }
@@ -397,8 +414,9 @@ bool php_begin(const char *program)
 {
     if (settings.php_ini)
         interface.php_ini_path_override = settings.php_ini;
-    if (settings.php_ini_folder)
-        setenv("PHP_INI_SCAN_DIR", settings.php_ini_folder, 1);
+    /* A file that is named without a folder beside it is all there is: not the folder that the library was built with, too. */
+    if (settings.php_ini_folder || settings.php_ini)
+        setenv("PHP_INI_SCAN_DIR", settings.php_ini_folder ? settings.php_ini_folder : "", 1);
     interface.php_ini_ignore_cwd = 1;
     interface.executable_location = (char *)program;
     zend_signal_startup();
@@ -529,7 +547,7 @@ void php_answer(void)
             fail("PHP could not begin a request");
         if (SG(request_info).request_method) {
             zend_try {
-                if (!request_answer_itself())
+                if (!request_answer_command() && !request_answer_itself())
                     run_script();
             } zend_end_try();
         }
@@ -541,7 +559,7 @@ void php_answer(void)
             SG(request_info).path_translated = NULL;
         }
         php_request_shutdown(NULL);
-        fastcgi_end(0);
+        fastcgi_end(0, false);
     } zend_catch {
         exchange.is_broken = true;
         is_draining = 1;

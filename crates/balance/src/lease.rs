@@ -18,6 +18,23 @@ pub struct Lease {
     rider: OnceCell<Box<dyn Any + Send>>,
 }
 
+/// A peer that was leased, for one more place without a choice.
+#[derive(Clone)]
+pub struct Seat {
+    peer: Arc<PeerInfo>,
+    group: Arc<Group>,
+}
+
+impl Seat {
+    /// One more place at the peer, whatever its limit says: something occupies it that no request asks for.
+    pub fn occupy(&self) -> Lease {
+        if let Some(peer) = self.group.lock().peer_mut(self.peer.id) {
+            peer.conns += 1;
+        }
+        Lease::new(self.peer.clone(), self.group.clone(), false)
+    }
+}
+
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -47,6 +64,11 @@ impl Lease {
     /// one is kept so; others are dropped at once.
     pub fn carry(&self, rider: Box<dyn Any + Send>) {
         let _ = self.rider.set(rider);
+    }
+
+    /// The peer, for a further place.
+    pub fn seat(&self) -> Seat {
+        Seat { peer: self.peer.clone(), group: self.group.clone() }
     }
 
     /// The group that it is of.

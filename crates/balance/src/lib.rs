@@ -21,7 +21,7 @@ mod set;
 mod status;
 
 pub use group::{Group, Resolved};
-pub use lease::{Lease, Outcome, Times};
+pub use lease::{Lease, Outcome, Seat, Times};
 pub use method::{LeastTime, Measure, Method};
 pub use peer::{Admin, Endpoint, Health, PeerId, PeerInfo, ServerSpec, Stats};
 pub use select::{Ask, Selection};

@@ -84,7 +84,7 @@ impl Exchange<'_> {
     /// The end of the request: FastCGI only.
     pub fn end(&mut self) {
         let mut out = Vec::new();
-        let end = EndRequest { app_status: 0, protocol_status: ProtocolStatus::Complete };
+        let end = EndRequest { app_status: 0, protocol_status: ProtocolStatus::Complete, goes_on: false };
         write_end(end, &mut out);
         self.raw(out);
     }

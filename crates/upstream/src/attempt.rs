@@ -8,7 +8,7 @@ use crate::connect::{self, Dialed, Dialing};
 use crate::exchange::{Exchange, Got};
 use crate::head::BackendHead;
 use crate::lend;
-use crate::link::{Key, Link};
+use crate::link::{Key, Link, Process};
 use crate::occupancy::{Connected, Occupancy, Patience, Wait};
 use crate::peer::ChosenPeer;
 use crate::pool;
@@ -84,7 +84,10 @@ impl Queued {
     }
 
     /// From now on the place is the connection's.
-    fn join(self, mut link: Box<Link>) -> Box<Link> {
+    fn join(self, mut link: Box<Link>, peer: &ChosenPeer) -> Box<Link> {
+        if peer.group.processes().is_some() {
+            link.process = peer.lease().map(|lease| Process { seat: lease.seat(), is_busy: false });
+        }
         if let Some(occupancy) = self.occupancy {
             link.occupancy = Some(Connected::begin(occupancy));
             link.wait = self.wait;
@@ -108,8 +111,8 @@ impl Step {
     }
 
     fn exchange_failed(exchange: Box<Exchange>, failure: Failure) -> Step {
-        let Exchange { peer, link, .. } = *exchange;
-        Step::Ended(Ended::Failed { peer: Some(peer), is_reused: link.is_reused, failure })
+        let (peer, is_reused) = exchange.give_up();
+        Step::Ended(Ended::Failed { peer: Some(peer), is_reused, failure })
     }
 }
 
@@ -153,7 +156,10 @@ impl Attempt {
                 Poll::Pending => Step::Wait(Attempt::Borrowing(peer, key, job)),
             },
             Attempt::Dialing(peer, mut dialing, queued) => match dialing.poll(cx) {
-                Poll::Ready(Ok(link)) => send(request, r, peer, queued.join(link), cx),
+                Poll::Ready(Ok(link)) => {
+                    let link = queued.join(link, &peer);
+                    send(request, r, peer, link, cx)
+                }
                 Poll::Ready(Err(failure)) => Step::failed(Some(peer), failure),
                 // While the connection is being made nothing else looks at the client.
                 Poll::Pending if request.watches_client() && r.client.poll_gone(cx).is_ready() => {
@@ -253,7 +259,10 @@ fn dial<P: Protocol>(
     // Before the call: the kernel may queue the connection in it.
     let queued = Queued::begin(request, &key, &peer);
     match connect::dial(request.settings(), key, request.tls.as_ref(), &name) {
-        Ok(Dialed::Made(link)) => send(request, r, peer, queued.join(link), cx),
+        Ok(Dialed::Made(link)) => {
+            let link = queued.join(link, &peer);
+            send(request, r, peer, link, cx)
+        }
         Ok(Dialed::Begun(dialing)) => Step::On(Attempt::Dialing(peer, dialing, queued)),
         Err(failure) => Step::failed(Some(peer), failure),
     }

@@ -188,9 +188,9 @@ impl Incoming {
     fn fail(&mut self, failure: &Failure) {
         failure::log(failure, |level, text| self.witness.log(level, text));
         self.error = true;
-        if let Some(mut exchange) = self.from.take() {
+        if let Some(exchange) = self.from.take() {
             // The head was good, so the peer does not count as failed.
-            exchange.peer.finish(Outcome::Ok);
+            exchange.give_up().0.finish(Outcome::Ok);
         }
     }
 

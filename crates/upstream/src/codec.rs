@@ -72,6 +72,11 @@ pub trait Codec {
     /// After [`Event::End`]: whether the connection may serve another request.
     fn persists(&self) -> bool;
 
+    /// After [`Event::End`]: the answer is complete, but the server's process is at work for the request until it closes the connection.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
     /// The length of the answer's body, if it is known once the head is there.
     fn length(&self) -> Option<u64>;
 

@@ -115,10 +115,10 @@ enum ResponseSide {
 
 /// See the module's head.
 pub struct Exchange {
+    /// The connection. It is dropped before the peer is given back: a process that it leaves at work keeps its place.
+    pub link: Box<Link>,
     /// The peer that it is with.
     pub peer: Box<ChosenPeer>,
-    /// The connection.
-    pub link: Box<Link>,
     /// What speaks the peer's protocol.
     pub codec: Box<dyn Codec>,
     limits: Limits,
@@ -163,6 +163,9 @@ impl Exchange {
         // Counted when it begins, so that a connection is not used once more than `keepalive_requests` allows,
         // whatever its end.
         this.link.requests += 1;
+        if let Some(process) = &mut this.link.process {
+            process.is_busy = true;
+        }
         // The state of the connection (HTTP/2's tables and windows) is the codec's while the exchange lasts.
         this.codec.adopt(this.link.session.take());
         this.codec.begin(&mut this.out);
@@ -536,8 +539,21 @@ impl Exchange {
         std::mem::take(&mut self.rest)
     }
 
+    /// It ends before the answer does: the connection is closed. Gives the peer, and whether the connection had served others.
+    pub fn give_up(self: Box<Self>) -> (Box<ChosenPeer>, bool) {
+        let Exchange { peer, link, .. } = *self;
+        (peer, link.is_reused)
+    }
+
     /// After [`Got::End`]: the attempt has succeeded, and the connection is kept if it may be used again.
     pub fn complete(mut self: Box<Self>) {
+        if self.codec.goes_on() {
+            self.give_up().0.finish(Outcome::Ok);
+            return;
+        }
+        if let Some(process) = &mut self.link.process {
+            process.is_busy = false;
+        }
         self.peer.finish(Outcome::Ok);
         let last = &self.out[self.out_at..];
         // What the protocol makes us say last (a WINDOW_UPDATE, an ACK) must not be lost, or the next exchange would

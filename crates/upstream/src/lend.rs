@@ -6,7 +6,7 @@
 
 use crate::backend::{Backend, Keepalive};
 use crate::limits::LENT_ASKED_MAX;
-use crate::link::{Key, Link, Stream};
+use crate::link::{Key, Link, Process, Stream};
 use crate::occupancy::Connected;
 use crate::pool;
 use brisk_balance::Endpoint;
@@ -49,6 +49,7 @@ struct Passed {
     requests: u64,
     started_ms: u64,
     occupancy: Option<Connected>,
+    process: Option<Process>,
 }
 
 /// One question and its answer.
@@ -79,7 +80,7 @@ pub(crate) async fn take(key: Key) -> Option<Box<Link>> {
             let mut link = Box::new(Link::new(Stream::from(io), key.clone()));
             // Age and requests go with it, or lending would make it younger.
             (link.requests, link.started_ms) = (passed.requests, passed.started_ms);
-            (link.occupancy, link.is_reused) = (passed.occupancy, true);
+            (link.occupancy, link.process, link.is_reused) = (passed.occupancy, passed.process, true);
             return Some(link);
         }
     }
@@ -129,8 +130,9 @@ async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {
 /// On the thread that was asked.
 fn pass(key: &Key) -> Option<Passed> {
     // Only this thread's pool is touched, on this thread.
-    let link = pool::take(key)?;
+    let mut link = pool::take(key)?;
     // The link is dropped, which takes it out of this thread's loop; the descriptor is a copy.
     let fd = link.stream.hand_over().ok()?;
-    Some(Passed { fd, requests: link.requests, started_ms: link.started_ms, occupancy: link.occupancy })
+    let (occupancy, process) = (link.occupancy.take(), link.process.take());
+    Some(Passed { fd, requests: link.requests, started_ms: link.started_ms, occupancy, process })
 }

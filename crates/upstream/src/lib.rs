@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod abandoned;
 mod answer;
 mod attempt;
 pub mod backend;

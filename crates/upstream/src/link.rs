@@ -3,7 +3,7 @@
 use crate::http2::Session;
 use crate::occupancy::{Connected, Patience, Wait};
 use crate::scratch::scratch;
-use brisk_balance::Endpoint;
+use brisk_balance::{Endpoint, Seat};
 use brisk_net::{Deadline, clock};
 use brisk_server::thread::Thread;
 use std::io;
@@ -71,6 +71,24 @@ pub struct Link {
     pub(crate) occupancy: Option<Connected>,
     /// Until the first byte of its first answer.
     pub(crate) wait: Option<Wait>,
+    /// It leads to a process of a pool of this server's.
+    pub(crate) process: Option<Process>,
+}
+
+/// A process of a pool at the other end of a connection.
+pub(crate) struct Process {
+    /// For its place in the pool.
+    pub seat: Seat,
+    /// It has got a request, and has not said that it is done with it. Dropped now, the connection leaves it at work.
+    pub is_busy: bool,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take().filter(|process| process.is_busy) {
+            crate::abandoned::watch(&process.seat, &self.stream, self.occupancy.take());
+        }
+    }
 }
 
 impl Link {
@@ -89,6 +107,7 @@ impl Link {
             alarm: None,
             occupancy: None,
             wait: None,
+            process: None,
         }
     }
 

@@ -73,3 +73,78 @@ fn a_client_that_has_gone_never_reaches_php() {
     assert_eq!(site.get("/gate.php?n=3").text(), "done");
     assert!(ran(&site, "3") && !ran(&site, "2"));
 }
+
+/// A pool of one worker whose line takes nobody: what it does not take at once is refused.
+fn busy(rest: &str) -> Site {
+    let site = Site::new("pm static; max_children 1; queue 0;", rest);
+    site.script("ok.php", "<?php echo 'ok';");
+    site
+}
+
+fn gate(site: &Site) -> String {
+    let notes = site.notes().display().to_string();
+    format!(
+        "touch('{notes}/ran'); while (!file_exists('{notes}/go')) {{ usleep(1000); clearstatcache(); }} touch('{notes}/done');"
+    )
+}
+
+/// Nothing more reaches the worker until it is free, and then something does.
+fn keeps_its_place(site: &Site) {
+    for _ in 0..3 {
+        assert_eq!(site.get("/ok.php").status, 503, "{}", site.server.error_log());
+    }
+    assert!(!site.notes().join("done").exists());
+    std::fs::write(site.notes().join("go"), "").unwrap();
+    wait::holds("the worker's next answer", || site.get("/ok.php").status == 200);
+    assert!(site.notes().join("done").exists());
+}
+
+#[test]
+fn a_worker_that_goes_on_after_its_answer_keeps_its_place() {
+    let site = busy("");
+    site.script("finish.php", &format!("<?php echo 'early'; fastcgi_finish_request(); {}", gate(&site)));
+    assert_eq!(site.get("/finish.php").text(), "early");
+    wait::holds("the rest of the script", || site.notes().join("ran").exists());
+    keeps_its_place(&site);
+}
+
+#[test]
+fn a_worker_whose_client_has_gone_keeps_its_place() {
+    let site = busy("");
+    site.script("slow.php", &format!("<?php {} echo 'late';", gate(&site)));
+    let mut client = site.server.client();
+    client.send("GET /slow.php HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait::holds("the request in PHP", || site.notes().join("ran").exists());
+    drop(client);
+    wait::holds("the end of the request", || site.server.access_log().contains("GET /slow.php"));
+    keeps_its_place(&site);
+}
+
+#[test]
+fn a_worker_whose_answer_took_too_long_keeps_its_place() {
+    let site = busy("fastcgi_read_timeout 200ms;");
+    site.script("slow.php", &format!("<?php {} echo 'late';", gate(&site)));
+    let answer = site.post("/slow.php", b"a=1");
+    assert_eq!(answer.status, 504);
+    keeps_its_place(&site);
+}
+
+/// The connection stays open until the worker closes it, and yet the script hears that its client has gone.
+#[test]
+fn a_script_hears_that_its_client_has_gone() {
+    let site = busy("fastcgi_buffering off;");
+    let notes = site.notes().display().to_string();
+    site.script(
+        "stream.php",
+        &format!("<?php ignore_user_abort(true); while (!connection_aborted()) {{ echo 'x'; ob_get_level() && ob_flush(); flush(); usleep(1000); }} touch('{notes}/heard');"),
+    );
+    site.script("endless.php", &format!("<?php register_shutdown_function(function () {{ touch('{notes}/ended'); }}); for (;;) {{ echo str_repeat('x', 10000); usleep(1000); }}"));
+    for (script, sign) in [("stream", "heard"), ("endless", "ended")] {
+        let mut client = site.server.client();
+        client.send(&format!("GET /{script}.php HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.wait_for("xxx");
+        drop(client);
+        wait::holds("the script's end", || site.notes().join(sign).exists());
+        wait::holds("the worker's next answer", || site.get("/ok.php").status == 200);
+    }
+}

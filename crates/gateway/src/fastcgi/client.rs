@@ -169,10 +169,11 @@ impl Demux {
 
     /// Eight bytes are specified. What is shorter ends the request all the same, as in nginx.
     fn end(&self) -> EndRequest {
-        let [a, b, c, d, status, ..] = self.end.padded();
+        let [a, b, c, d, status, goes_on, ..] = self.end.padded();
         EndRequest {
             app_status: u32::from_be_bytes([a, b, c, d]),
             protocol_status: ProtocolStatus::from_number(status),
+            goes_on: goes_on == 1,
         }
     }
 }

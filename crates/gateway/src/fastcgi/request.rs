@@ -16,6 +16,9 @@ pub struct EndRequest {
     pub app_status: u32,
     /// Whether the application has answered.
     pub protocol_status: ProtocolStatus,
+    /// The answer is complete, but the process goes on until it closes the connection. It is the first reserved byte of the record,
+    /// which the specification leaves at 0: pool masters of Brisk's say so after `fastcgi_finish_request()`.
+    pub goes_on: bool,
 }
 
 /// The last word about a request.

@@ -157,5 +157,5 @@ pub fn write_stream(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
 pub fn write_end(end: EndRequest, out: &mut Vec<u8>) {
     out.extend_from_slice(&RecordHead::new(Kind::EndRequest, 8).bytes());
     out.extend_from_slice(&end.app_status.to_be_bytes());
-    out.extend_from_slice(&[end.protocol_status.number(), 0, 0, 0]);
+    out.extend_from_slice(&[end.protocol_status.number(), u8::from(end.goes_on), 0, 0]);
 }

@@ -247,7 +247,7 @@ proptest! {
             all.extend_from_slice(text);
             write_stream(kind, text, &mut out);
         }
-        write_end(EndRequest { app_status: 7, protocol_status: ProtocolStatus::Complete }, &mut out);
+        write_end(EndRequest { app_status: 7, protocol_status: ProtocolStatus::Complete, goes_on: true }, &mut out);
         let (mut demux, mut at) = (Demux::default(), 0);
         let (mut got_out, mut got_err) = (Vec::new(), Vec::new());
         while at < out.len() {

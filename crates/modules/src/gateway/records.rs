@@ -73,6 +73,8 @@ enum Stage {
     Done {
         persists: bool,
     },
+    /// Nothing more is wanted of the process, which is at work still.
+    GoesOn,
 }
 
 impl Default for Stage {
@@ -144,7 +146,7 @@ impl Codec for FastCgi {
                 Record::StdoutEnd => answer.stdout_end()?,
                 Record::End(end) => {
                     answer.check_end(end)?;
-                    return Ok(Step { used, event: answer.end(question)? });
+                    return Ok(Step { used, event: answer.end(question, end.goes_on)? });
                 }
             }
         }
@@ -154,7 +156,7 @@ impl Codec for FastCgi {
     fn eof(&mut self) -> Result<Event, Failure> {
         // An application that is done says so: without that it was killed, and something may be missing.
         Ok(match self.answer.stage {
-            Stage::StreamEnded | Stage::Done { .. } => {
+            Stage::StreamEnded | Stage::Done { .. } | Stage::GoesOn => {
                 self.answer.stage = Stage::Done { persists: false };
                 Event::End
             }
@@ -165,6 +167,10 @@ impl Codec for FastCgi {
 
     fn persists(&self) -> bool {
         matches!(self.answer.stage, Stage::Done { persists: true })
+    }
+
+    fn goes_on(&self) -> bool {
+        matches!(self.answer.stage, Stage::GoesOn)
     }
 
     fn length(&self) -> Option<u64> {
@@ -178,10 +184,10 @@ impl Answer {
         Ok(match self.stage {
             Stage::Caught => return Err(Failure::silent()),
             Stage::TooMuch => {
-                self.stage = Stage::Done { persists: false };
+                self.stage = Stage::GoesOn;
                 Some(Event::Log(LogLevel::Warn, TOO_MUCH.into()))
             }
-            Stage::Done { .. } => Some(Event::End),
+            Stage::Done { .. } | Stage::GoesOn => Some(Event::End),
             Stage::Head { .. } | Stage::Body | Stage::StreamEnded => None,
         })
     }
@@ -221,11 +227,8 @@ impl Answer {
         self.left = if framing == ResponseFraming::None { Some(0) } else { self.length };
         self.may_lack_body = kind == RequestKind::Head;
         // The body is not needed: the end of the connection tells the application.
-        self.stage = if kind == RequestKind::Head && !question.cacheable {
-            Stage::Done { persists: false }
-        } else {
-            Stage::Body
-        };
+        self.stage =
+            if kind == RequestKind::Head && !question.cacheable { Stage::GoesOn } else { Stage::Body };
         Ok(Some(Step { used, event: Event::Head(head) }))
     }
 
@@ -237,7 +240,7 @@ impl Answer {
         *left -= fits as u64;
         // More than was announced is not passed on: the client would take it for the next answer.
         if fits == 0 {
-            self.stage = Stage::Done { persists: false };
+            self.stage = Stage::GoesOn;
             return Step { used, event: Event::Log(LogLevel::Warn, TOO_MUCH.into()) };
         }
         if fits < range.len() {
@@ -289,18 +292,14 @@ impl Answer {
         }
     }
 
-    fn end(&mut self, question: &Question) -> Result<Event, Failure> {
+    fn end(&mut self, question: &Question, goes_on: bool) -> Result<Event, Failure> {
         if matches!(self.stage, Stage::Head { .. }) {
             return Err(Failure::protocol("upstream sent unexpected FastCGI record: 3"));
         }
         if self.is_short() {
             return Err(Failure::protocol("upstream prematurely closed FastCGI request"));
         }
-        self.finish(question.keep_conn)
-    }
-
-    fn finish(&mut self, persists: bool) -> Result<Event, Failure> {
-        self.stage = Stage::Done { persists };
+        self.stage = if goes_on { Stage::GoesOn } else { Stage::Done { persists: question.keep_conn } };
         self.check_body().map(|()| Event::End)
     }
 

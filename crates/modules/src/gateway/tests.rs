@@ -86,7 +86,8 @@ fn answer(parts: &[&str]) -> Vec<u8> {
             Some(("err", text)) => write_stream(Kind::Stderr, text.as_bytes(), &mut data),
             _ if *part == "outend" => data.extend_from_slice(&[1, 6, 0, 1, 0, 0, 0, 0]),
             _ => {
-                let end = EndRequest { app_status: 0, protocol_status: ProtocolStatus::Complete };
+                let end =
+                    EndRequest { app_status: 0, protocol_status: ProtocolStatus::Complete, goes_on: false };
                 write_end(end, &mut data);
             }
         }
