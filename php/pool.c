@@ -39,6 +39,8 @@ static struct {
 /* The tick: ages of requests and idle workers are looked at so often. */
 #define TICK_MS 1000
 #define LOOK_MS 2
+/* A worker whose connection is kept is taken from it for another caller after this time. */
+#define KEPT_MS 50
 #define PAUSE_MS_MIN 100
 #define PAUSE_MS_MAX 5000
 #define YOUNG_MS 1000
@@ -157,6 +159,17 @@ static bool is_warming_up(int total, uint64_t now)
     return true;
 }
 
+/*
+ * All workers are there, and a connection waits: one of them may wait for the next request of a connection that its server only keeps,
+ * while another caller has none. That worker ends without losing anything, and its successor accepts.
+ */
+static void free_kept_worker(void)
+{
+    struct slot *slot = longest_idle();
+    if (slot && slot->state == SLOT_KEPT && now_ms() > slot->idle_since_ms + KEPT_MS)
+        tell_to_end(slot);
+}
+
 /* A connection may wait that no worker accepts. */
 static void look_at_queue(int total, int accepting)
 {
@@ -173,7 +186,9 @@ static void look_at_queue(int total, int accepting)
         missing = settings.max_spawn_rate;
     for (; missing > 0 && total < limit() && fork_worker(); missing--)
         total++;
-    if (missing > 0 && total >= settings.max_children && !pool.is_at_limit) {
+    if (missing > 0)
+        free_kept_worker();
+    if (missing > 0 && total >= settings.max_children && !pool.is_at_limit && settings.manager != PM_STATIC) {
         pool.is_at_limit = true;
         board->max_children_reached++;
         say(LEVEL_WARN, "pool %s has reached pm.max_children (%d) with %u connections waiting", settings.pool, settings.max_children, waiting);
@@ -252,7 +267,7 @@ static void keep_number(uint64_t now, bool is_tick)
         break;
     }
     total = count_workers(&accepting);
-    if (settings.manager != PM_STATIC && pool.look_at_ms && now >= pool.look_at_ms)
+    if (pool.look_at_ms && now >= pool.look_at_ms)
         look_at_queue(total, accepting);
 }
 
@@ -495,7 +510,7 @@ static void tell_ready(void)
 static int wait_ms(uint64_t now)
 {
     uint64_t until = pool.tick_at_ms;
-    if (pool.look_at_ms && settings.manager != PM_STATIC && pool.look_at_ms < until)
+    if (pool.look_at_ms && pool.look_at_ms < until)
         until = pool.look_at_ms;
     if (pool.fork_not_before_ms > now && pool.fork_not_before_ms < until)
         until = pool.fork_not_before_ms;
@@ -508,31 +523,35 @@ static int wait_ms(uint64_t now)
 
 static void wait_and_hear(void)
 {
-    struct pollfd waits[4 + CONTROL_CALLERS_MAX] = {
+    enum { SIGNALS, LIFELINE, CONTROL, EDGES, FOLDERS, CALLERS };
+    struct pollfd waits[CALLERS + CONTROL_CALLERS_MAX] = {
         {pool.signals, POLLIN, 0}, {pool.lifeline, POLLIN, 0}, {pool.control, POLLIN, 0}, {pool.edges, POLLIN, 0},
+        {request_folder_events(), POLLIN, 0},
     };
     for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
-        waits[4 + at] = (struct pollfd){pool.callers[at], POLLIN, 0};
-    if (poll(waits, 4 + CONTROL_CALLERS_MAX, wait_ms(now_ms())) <= 0)
+        waits[CALLERS + at] = (struct pollfd){pool.callers[at], POLLIN, 0};
+    if (poll(waits, CALLERS + CONTROL_CALLERS_MAX, wait_ms(now_ms())) <= 0)
         return;
-    if (waits[0].revents)
+    if (waits[SIGNALS].revents)
         read_signals();
-    if (waits[1].revents & (POLLHUP | POLLERR)) {
+    if (waits[LIFELINE].revents & (POLLHUP | POLLERR)) {
         say(LEVEL_NOTICE, "the server of pool %s has ended, and the pool ends", settings.pool);
         close(pool.lifeline);
         pool.lifeline = -1;
         begin_draining(END_MS);
     }
-    if (waits[2].revents && pool.control >= 0)
+    if (waits[CONTROL].revents && pool.control >= 0)
         take_caller();
-    if (waits[3].revents) {
+    if (waits[EDGES].revents) {
         struct epoll_event event;
         epoll_wait(pool.edges, &event, 1, 0);
         if (!pool.look_at_ms)
             pool.look_at_ms = now_ms() + (settings.manager == PM_ONDEMAND ? 0 : LOOK_MS);
     }
+    if (waits[FOLDERS].revents)
+        request_hear_folders();
     for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
-        if (waits[4 + at].revents && pool.callers[at] >= 0)
+        if (waits[CALLERS + at].revents && pool.callers[at] >= 0)
             hear(at);
 }
 

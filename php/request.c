@@ -13,7 +13,9 @@
 #include "zend_virtual_cwd.h"
 
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* What is worked out for one request. */
 struct way {
@@ -279,9 +281,15 @@ static void apply_value(zval *name, zval *value, zval *index, int kind, void *ar
     /* What may be set for a folder may be set for a request, too, as in FPM; what belongs to the system only by an administrator. */
     const zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), Z_STR_P(name));
     bool may = entry && (*type == PHP_INI_SYSTEM || entry->modifiable & (PHP_INI_USER | PHP_INI_PERDIR));
+    /*
+     * open_basedir may be set freely while a request begins. A request's own may only narrow what the pool has set, as ini_set() may: what
+     * comes from a location may be made of a client's bytes, and what comes from a site's file is the site's.
+     */
+    bool is_narrowed = *type != PHP_INI_SYSTEM && strcasecmp(Z_STRVAL_P(name), "open_basedir") == 0;
+    int stage = is_narrowed ? PHP_INI_STAGE_RUNTIME : PHP_INI_STAGE_ACTIVATE;
     /* A copy in the request's memory: the parser's own is malloc()'s, and error_reporting() frees it as if it were the request's. */
     zend_string *copy = zend_string_init(Z_STRVAL_P(value), Z_STRLEN_P(value), false);
-    if (!may || zend_alter_ini_entry_ex(Z_STR_P(name), copy, *type, PHP_INI_STAGE_ACTIVATE, true) == FAILURE)
+    if (!may || zend_alter_ini_entry_ex(Z_STR_P(name), copy, *type, stage, true) == FAILURE)
         refuse_value(Z_STRVAL_P(name), "cannot be set");
     zend_string_release(copy);
 }
@@ -302,13 +310,19 @@ void request_apply_values(void)
     apply_values("PHP_ADMIN_VALUE", PHP_INI_SYSTEM);
 }
 
-/* .user.ini: what its files said, by folder, until it is looked at again. */
+/*
+ * .user.ini: what its files said, by folder. They are looked at again when the kernel reports a change (inotify), which the master hears of
+ * and counts on the board; and after user_ini.cache_ttl, since some file systems report nothing.
+ */
 struct folder {
     time_t expires;
+    uint64_t changes;    /* that the board counted when it was read */
     HashTable values;
 };
 
 static HashTable folders;
+/* One for master and workers: workers say which folders they have read, the master hears of changes. */
+static int folder_events = -1;
 
 static void forget_folder(zval *value)
 {
@@ -320,19 +334,56 @@ static void forget_folder(zval *value)
 void request_begin_folders(void)
 {
     zend_hash_init(&folders, 0, NULL, forget_folder, 1);
+    folder_events = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+}
+
+int request_folder_events(void)
+{
+    return folder_events;
+}
+
+/* In the master. Only files of that name are watched themselves, and their events have no name; those of folders are of any file. */
+void request_hear_folders(void)
+{
+    char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    ssize_t count;
+    while ((count = read(folder_events, events, sizeof events)) > 0) {
+        for (char *at = events; at < events + count;) {
+            const struct inotify_event *event = (const void *)at;
+            if (event->len == 0 || (PG(user_ini_filename) && strcmp(event->name, PG(user_ini_filename)) == 0))
+                board->folder_changes++;
+            at += sizeof *event + event->len;
+        }
+    }
+}
+
+/* To be called before the folder's file is read. What cannot be watched is read again after user_ini.cache_ttl. */
+static void watch_folder(const char *path)
+{
+    char file[MAXPATHLEN];
+    if (folder_events < 0 || snprintf(file, sizeof file, "%s/%s", path, PG(user_ini_filename)) >= (int)sizeof file)
+        return;
+    inotify_add_watch(folder_events, path, IN_CREATE | IN_DELETE | IN_MOVE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+    inotify_add_watch(folder_events, file, IN_MODIFY | IN_ATTRIB);
+}
+
+static void read_folder(struct folder *folder, char *path)
+{
+    watch_folder(path);
+    php_parse_user_ini_file(path, PG(user_ini_filename), &folder->values);
 }
 
 static void read_folders(struct folder *folder, char *path, size_t length, const char *root, size_t root_length)
 {
     zend_hash_clean(&folder->values);
     if (length < root_length || strncmp(path, root, root_length) != 0) {
-        php_parse_user_ini_file(path, PG(user_ini_filename), &folder->values);
+        read_folder(folder, path);
         return;
     }
     /* From the root down to the script. */
     for (char *slash = path + root_length; (slash = strchr(slash, '/')); slash++) {
         *slash = 0;
-        php_parse_user_ini_file(path, PG(user_ini_filename), &folder->values);
+        read_folder(folder, path);
         *slash = '/';
     }
 }
@@ -354,7 +405,9 @@ static void apply_user_files(char *path, size_t length)
         zend_hash_str_update_ptr(&folders, path, length, folder);
     }
     time_t now = (time_t)sapi_get_request_time();
-    if (now > folder->expires) {
+    uint64_t changes = board->folder_changes;
+    if (now > folder->expires || changes != folder->changes) {
+        folder->changes = changes;
         read_folders(folder, path, length, root, root_length);
         folder->expires = now + PG(user_ini_cache_ttl);
     }

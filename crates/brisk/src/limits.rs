@@ -34,3 +34,7 @@ pub const TAKEOVER_ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 pub const TAKEOVER_ANSWER_BYTES_MAX: usize = 1024;
 /// Option files include each other; a circle of them ends here.
 pub const INCLUDES_MAX: usize = 10;
+/// Folders that one pool watches.
+pub const WATCHED_FOLDERS_MAX: usize = 10_000;
+/// Changes of code that come within this time are one.
+pub const WATCH_SETTLE_TIME: Duration = Duration::from_millis(200);

@@ -2,6 +2,10 @@
 //!
 //! A pool master answers for itself, on a socket beside the one for requests; it does so while all its workers are busy.
 
+mod ask;
+mod check;
+mod precompile;
+
 use crate::config::{self, Paths};
 use crate::control;
 use crate::site::Site;
@@ -13,6 +17,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +48,21 @@ enum Order {
         #[arg(long)]
         json: bool,
     },
+    /// What of a pool's caches is too small, with figures; the exit code is 1 if anything is
+    Check {
+        /// This pool alone
+        #[arg(value_name = "POOL")]
+        pool: Option<String>,
+    },
+    /// Compile all scripts below a folder into a pool's OPcache, as before a deploy is let in
+    Precompile {
+        /// The folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The pool; not needed where there is one
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
+    },
     /// Have new processes take the place of a pool's, as after a change of its code; no request is lost
     Reload {
         /// The pool
@@ -53,20 +73,34 @@ enum Order {
 
 fn main(call: &Call<'_>) -> i32 {
     match call.parse::<Args>() {
-        Ok(args) => call.carry_out(run(&args).map(|text| {
+        Ok(args) => call.carry_out(run(&args).map(|(text, is_good)| {
             output::print(text);
-            0
+            i32::from(!is_good)
         })),
         Err(code) => code,
     }
 }
 
-fn run(args: &Args) -> Result<String, String> {
+/// What is to be told, and whether all is well.
+fn run(args: &Args) -> Result<(String, bool), String> {
     let paths = args.site.paths();
     match &args.order {
-        Order::Status { pool, json } => status(&paths, pool.as_deref(), *json),
+        Order::Status { pool, json } => Ok((status(&paths, pool.as_deref(), *json)?, true)),
+        Order::Check { pool } => {
+            let pools = pools(&paths, pool.as_deref())?;
+            let told = pools.iter().map(|pool| check::check(pool)).collect::<Result<Vec<_>, String>>()?;
+            let is_good = told.iter().all(|(_, is_found)| !is_found);
+            Ok((told.into_iter().map(|(text, _)| text).collect(), is_good))
+        }
+        Order::Precompile { folder, pool } => match pools(&paths, pool.as_deref())?.as_slice() {
+            [pool] => precompile::precompile(pool, folder),
+            many => {
+                let names: Vec<&str> = many.iter().map(|pool| pool.settings.pool.as_str()).collect();
+                Err(format!("there are several pools, name one with --pool: {}", names.join(", ")))
+            }
+        },
         Order::Reload { pool } => match control::reload_php(&control::pid_path(&paths), pool)? {
-            Some(answer) => Ok(format!("pool {pool}: {answer} serves\n")),
+            Some(answer) => Ok((format!("pool {pool}: {answer} serves\n"), true)),
             None => Err("no server runs".into()),
         },
     }

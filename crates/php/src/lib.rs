@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod check;
 mod layout;
 pub mod limits;
 mod line;
@@ -14,6 +15,7 @@ mod settings;
 mod sizer;
 mod table;
 
+pub use check::{Caches, Fill, Finding, megabytes};
 pub use layout::{CLOSED, Layout};
 pub use line::{Line, Verdict};
 pub use load::Load;

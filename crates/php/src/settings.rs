@@ -84,6 +84,8 @@ pub struct Settings {
     pub retries: bool,
     /// `php_cgi`: php-cgi may stand in, which knows no `security.limit_extensions`.
     pub allows_cgi: bool,
+    /// `watch`: folders of code; when it changes, the pool gets new processes.
+    pub watched: Vec<String>,
     prefix: Option<String>,
 }
 
@@ -103,6 +105,7 @@ impl Settings {
             version: None,
             retries: true,
             allows_cgi: false,
+            watched: Vec::new(),
             prefix: None,
         }
     }
@@ -135,6 +138,14 @@ impl Settings {
             "queue" => self.queue = Some(queue(&value)?),
             "php" => self.version = Some(version(value)?),
             "php_retry" => self.retries = flag(name, &value)?,
+            "watch" => {
+                let folders = value.split_whitespace().map(str::to_string);
+                self.watched.extend(folders);
+                if let Some(folder) = self.watched.iter().find(|folder| !folder.starts_with('/')) {
+                    let text = format!("the folder \"{folder}\" of \"watch\" is no full path");
+                    return Err(Problem::error(text, "write watch /srv/app/src;"));
+                }
+            }
             "php_cgi" => self.allows_cgi = flag(name, &value)?,
             _ => return self.set_row(name, &value),
         }
@@ -398,7 +409,7 @@ impl Settings {
 fn unknown(name: &str) -> Problem {
     Problem::error(
         format!("unknown setting \"{name}\" of a PHP pool"),
-        "a pool has the settings of FPM's pool files, with or without \"pm.\", and queue, worker, php, php_ini, php_retry, php_cgi",
+        "a pool has the settings of FPM's pool files, with or without \"pm.\", and queue, worker, watch, php, php_ini, php_retry, php_cgi",
     )
 }
 
@@ -584,6 +595,7 @@ mod tests {
         refused(&[("request_terminate_timeout", "5y")], "invalid value \"5y\"");
         refused(&[("apparmor_hat", "x")], "is not supported");
         refused(&[("worker", "worker.php")], "is no full path");
+        refused(&[("watch", "/srv/a src")], "\"src\" of \"watch\" is no full path");
         refused(&[("pm", "dynamic")], "needs \"pm.min_spare_servers\"");
         let spare = |min, max, start| {
             [

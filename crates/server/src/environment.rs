@@ -32,13 +32,14 @@ impl Environment {
 
     /// Whether a parameter must not come from a site: it would say what PHP reads, runs and allows.
     pub fn is_reserved(name: &[u8]) -> bool {
-        const RESERVED: [&[u8]; 6] = [
+        const RESERVED: [&[u8]; 7] = [
             b"PHP_VALUE",
             b"PHP_ADMIN_VALUE",
             b"SCRIPT_FILENAME",
             b"PATH_TRANSLATED",
             b"DOCUMENT_ROOT",
             b"FCGI_ROLE",
+            b"BRISK_ASKS",
         ];
         name.is_empty() || RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
     }

@@ -86,6 +86,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-cli",
             "brisk-conf",
             "brisk-drive",
+            "brisk-gateway",
             "brisk-h2",
             "brisk-http",
             "brisk-load",

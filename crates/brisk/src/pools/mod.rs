@@ -5,6 +5,7 @@
 //! begun. What a pool is told and says is in the folder `php` of the repository.
 
 mod door;
+mod folders;
 mod program;
 
 use crate::channel;
@@ -17,6 +18,7 @@ use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
 use door::Door;
+use folders::Folders;
 use program::{Kind, Program};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -63,6 +65,8 @@ struct Pool {
     program: Program,
     door: Door,
     family: Family<Process>,
+    /// Code that is watched; `None`: nothing is to be, or can be.
+    folders: Option<Folders>,
     /// They wait for other processes to serve.
     callers: Vec<Call>,
     /// It is not in the configuration any more: it goes when its processes have ended.
@@ -155,22 +159,26 @@ impl Pools {
                 (pool.spec, pool.program, pool.user, pool.is_leaving) = (spec, program, user, false);
                 if !is_same {
                     pool.replace();
+                    self.notes.extend(pool.watch());
                 }
                 continue;
             }
             let Some(door) = door else { continue };
             let mut family = Family::new(POLICY);
             family.want(true);
-            self.list.push(Pool {
+            let mut pool = Pool {
                 spec,
                 user,
                 workers_at_start,
                 program,
                 door,
                 family,
+                folders: None,
                 callers: Vec::new(),
                 is_leaving: false,
-            });
+            };
+            self.notes.extend(pool.watch());
+            self.list.push(pool);
         }
     }
 
@@ -260,21 +268,30 @@ impl Pools {
     /// What becomes readable when there is something to be done.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let processes = self.list.iter().flat_map(|pool| pool.family.iter());
-        processes.flat_map(|process| {
+        let processes = processes.flat_map(|process| {
             let output = (!process.link.child.output.is_closed()).then(|| process.link.child.output.as_fd());
             process.link.ready.as_ref().map(AsFd::as_fd).into_iter().chain(output)
-        })
+        });
+        processes.chain(self.list.iter().filter_map(|pool| pool.folders.as_ref().map(Folders::fd)))
     }
 
     /// When [`Pools::turn`] is to be called at the latest.
     pub fn next(&self, now: Instant) -> Option<Instant> {
-        self.list.iter().filter_map(|pool| pool.family.next(now)).min()
+        let folders = self.list.iter().filter_map(|pool| pool.folders.as_ref()?.next());
+        self.list.iter().filter_map(|pool| pool.family.next(now)).chain(folders).min()
     }
 
     /// Reads what processes say, and does what is due.
     pub fn turn(&mut self, now: Instant) {
         for at in 0..self.list.len() {
             self.read(at);
+            let pool = &mut self.list[at];
+            if pool.folders.as_mut().is_some_and(|folders| folders.take_change(now)) && !pool.is_leaving {
+                let text =
+                    format!("code of PHP pool \"{}\" has changed: new processes take over", pool.name());
+                self.notes.push((LogLevel::Notice, text));
+                pool.replace();
+            }
             while let Some(due) = self.list[at].family.due(now) {
                 match due {
                     Due::Start => self.start(at, now),
@@ -439,6 +456,28 @@ impl Pool {
 
     fn answer(&mut self, answer: &Result<String, String>) {
         std::mem::take(&mut self.callers).into_iter().for_each(|call| call.answer(answer));
+    }
+
+    /// Watches what is to be watched now; gives what the log is to be told.
+    fn watch(&mut self) -> Option<(LogLevel, String)> {
+        let roots = &self.spec.settings.watched;
+        self.folders = None;
+        if roots.is_empty() {
+            return None;
+        }
+        match Folders::watch(roots.iter().map(String::as_str)) {
+            Ok(folders) => {
+                self.folders = Some(folders);
+                None
+            }
+            Err(error) => {
+                let name = self.name();
+                let text = format!(
+                    "PHP pool \"{name}\" watches nothing: {error}; \"brisk php reload {name}\" tells it of changes"
+                );
+                Some((LogLevel::Error, text))
+            }
+        }
     }
 
     /// Another process is to be started; those that serve go on until it does.

@@ -147,3 +147,48 @@ fn logs_are_opened_again_where_the_pools_user_may_not() {
     );
     assert!(folder.join("slow.log").exists());
 }
+
+#[test]
+fn caches_are_checked_and_filled_beforehand() {
+    let site = Site::new(
+        "pm static; max_children 1; php_admin_flag[display_errors] on; php_admin_value[opcache.file_update_protection] 0;",
+        "",
+    );
+    site.script("lib/one.php", "<?php function one() { return 1; }");
+    site.script("lib/.hidden/no.php", "<?php syntax error");
+    site.script(
+        "scripts.php",
+        "<?php echo json_encode(array_map('basename', array_keys(opcache_get_status()['scripts'])));",
+    );
+    let folder = site.server.dir().join("html/lib").display().to_string();
+    let good = site.php(&["precompile", &folder]);
+    brisk_testkit::server::check(&good, 0, &["pool www: 1 of 1 scripts are compiled"]);
+    assert!(site.get("/scripts.php").text().contains("one.php"));
+    site.script("lib/two.php", "<?php this is no PHP");
+    let bad = site.php(&["precompile", &folder, "--pool", "www"]);
+    brisk_testkit::server::check(
+        &bad,
+        1,
+        &["lib/two.php: .*syntax error", "pool www: 1 of 2 scripts are compiled"],
+    );
+    let check = site.php(&["check"]);
+    brisk_testkit::server::check(
+        &check,
+        0,
+        &["OPcache +[\\d.]+ MB of 128.0 MB", "paths +", "nothing is too small"],
+    );
+    let other = site.php(&["check", "other"]);
+    brisk_testkit::server::check(&other, 1, &["declares no php_pool \"other\""]);
+    // No client can ask: its fields have other names.
+    let answer = site
+        .server
+        .request("GET /scripts.php HTTP/1.1\r\nHost: a\r\nBRISK_ASKS: state\r\nBRISK-ASKS: state\r\n\r\n");
+    assert!(!answer.text().contains("realpath_used"), "{}", answer.text());
+}
+
+#[test]
+fn a_cache_that_is_too_small_is_told() {
+    let site = Site::new("pm static; max_children 1; php_admin_value[open_basedir] /;", "");
+    let check = site.php(&["check", "www"]);
+    brisk_testkit::server::check(&check, 1, &["open_basedir is set"]);
+}

@@ -193,6 +193,74 @@ fn settings_of_one_request_are_gone_with_it() {
     assert_eq!(site.get("/ini.php").text(), "128M ");
 }
 
+/// What comes with a request, from a location or a site's file, may narrow where its script reads, and never widen it.
+#[test]
+fn a_request_may_only_narrow_open_basedir() {
+    let base = builder();
+    let root = base.dir().display().to_string();
+    let one = |name: &str, params: &str| {
+        format!(
+            "location = /{name}.php {{ fastcgi_param SCRIPT_FILENAME $document_root/look.php; fastcgi_param REQUEST_METHOD GET;
+               fastcgi_param DOCUMENT_ROOT $document_root; {params} php_pass www; }} "
+        )
+    };
+    let extra = [
+        one("plain", ""),
+        one("wide", "fastcgi_param PHP_VALUE \"open_basedir=/\";"),
+        one("none", "fastcgi_param PHP_VALUE \"open_basedir=\";"),
+        one("two", &format!("fastcgi_param PHP_VALUE \"open_basedir={root}/html:/etc\";")),
+        one("narrow", &format!("fastcgi_param PHP_VALUE \"open_basedir={root}/html/\";")),
+        one("admin", "fastcgi_param PHP_ADMIN_VALUE \"open_basedir=/\";"),
+    ]
+    .concat();
+    let pool = format!("pm static; max_children 1; php_value[open_basedir] {root}/;");
+    let site =
+        Site::of(base.http(&conf(&pool, "").replacen("location / ", &format!("{extra} location / "), 1)));
+    site.notes();
+    std::fs::write(site.notes().join("note"), "").unwrap();
+    let look = format!(
+        "<?php echo json_encode([@is_readable('/etc/passwd'), @is_readable('{root}/notes/note')]), ini_get('user_agent');"
+    );
+    site.script("look.php", &look);
+    let look = |name: &str| site.get(&format!("/{name}.php")).text();
+    assert_eq!(look("plain"), "[false,true]");
+    for name in ["wide", "none", "two"] {
+        assert_eq!(look(name), "[false,true]", "{name}");
+    }
+    site.server.wait_for_log("\"open_basedir\" cannot be set");
+    assert_eq!(look("narrow"), "[false,false]");
+    assert_eq!(look("plain"), "[false,true]", "it was one request's");
+    assert_eq!(look("admin"), "[true,true]");
+    // A site's own file.
+    site.script(".user.ini", "user_agent=site\nopen_basedir=/\n");
+    brisk_testkit::wait::holds("the site's file", || look("plain") == "[false,true]site");
+    site.script(".user.ini", &format!("open_basedir={root}/html/\n"));
+    brisk_testkit::wait::holds("the site's changed file", || look("plain") == "[false,false]");
+}
+
+/// The kernel tells of changes: nothing waits for user_ini.cache_ttl, which is five minutes.
+#[test]
+fn files_of_a_sites_settings_are_watched() {
+    let params = "fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_param REQUEST_METHOD $request_method;
+        fastcgi_param DOCUMENT_ROOT $document_root;";
+    let site = Site::new("pm static; max_children 2;", params);
+    site.script("sub/look.php", "<?php echo ini_get('user_agent'), ini_get('precision');");
+    let becomes = |what: &str, want: &str| {
+        // All workers.
+        brisk_testkit::wait::holds(what, || (0..6).all(|_| site.get("/sub/look.php").text() == want));
+    };
+    becomes("no file", "14");
+    site.script(".user.ini", "user_agent=root\n");
+    becomes("a file above", "root14");
+    site.script("sub/.user.ini", "precision=9\n");
+    becomes("a file in the script's folder", "root9");
+    // In place.
+    std::fs::write(site.server.dir().join("html/sub/.user.ini"), "precision=8\n").unwrap();
+    becomes("a changed file", "root8");
+    std::fs::remove_file(site.server.dir().join("html/.user.ini")).unwrap();
+    becomes("a file that is gone", "8");
+}
+
 const TARGETS: &[&str] = &[
     "/",
     "/?a=1&b[]=2&b[]=3",
@@ -234,13 +302,14 @@ const HEADS: &[&str] = &[
     "Authorization: Bearer x\r\n",
 ];
 
-/// The variables of a request, beside those that FPM gives.
+/// The variables of a request and what phpinfo() shows of them, beside those that FPM gives.
 #[test]
 fn variables_are_those_of_fpm() {
     let fpm = PhpFpm::unix(1);
     crate::site::build();
-    let dump = "<?php $all = $_SERVER; foreach (['REQUEST_TIME', 'REQUEST_TIME_FLOAT', 'REMOTE_PORT', 'SERVER_PORT', 'USER', 'HOME',
-        'FCGI_ROLE'] as $name) unset($all[$name]); echo json_encode([$all, getallheaders(), $_GET, $_POST, $_COOKIE]);";
+    let dump = "<?php $all = $_SERVER; foreach (['REQUEST_TIME', 'REQUEST_TIME_FLOAT', 'REMOTE_PORT', 'SERVER_PORT', 'USER', 'HOME'] as $name) unset($all[$name]); echo json_encode([$all, getallheaders(), $_GET, $_POST, $_COOKIE]);
+        ob_start(); phpinfo(INFO_ENVIRONMENT | INFO_VARIABLES); $page = ob_get_clean();
+        echo preg_replace('/<tr><td class=\"e\">(\\$_(SERVER|ENV)\\[.)?(REQUEST_TIME|REQUEST_TIME_FLOAT|REMOTE_PORT|SERVER_PORT|USER|HOME)\\b.*<\\/tr>\\n/', '', $page);";
     fpm.script("index.php", dump);
     fpm.script("a.php", dump);
     std::fs::create_dir_all(fpm.dir().join("sub dir")).unwrap();
@@ -257,11 +326,12 @@ fn variables_are_those_of_fpm() {
         )
     };
     let http = format!(
-        "php_pool www {{ pm static; max_children 1; php_admin_value[register_argc_argv] 1; }} {} {}",
+        "php_pool www {{ pm static; max_children 1; php_ini {{{{DIR}}}}/php.ini; }} {} {}",
         side("php_pass www;", "PORT"),
         side(&format!("fastcgi_pass {};", fpm.address()), "PORT2")
     );
-    let server = builder().http(&http).start();
+    // Without any php.ini, as the FPM of tests.
+    let server = builder().file("php.ini", "").http(&http).start();
     let mut shapes: Vec<String> =
         TARGETS.iter().map(|target| format!("GET {target} HTTP/1.1\r\nHost: one\r\n\r\n")).collect();
     shapes.extend(HEADS.iter().map(|head| format!("GET /a.php?z HTTP/1.1\r\nHost: one:99\r\n{head}\r\n")));

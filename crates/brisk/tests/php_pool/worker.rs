@@ -150,3 +150,39 @@ fn memory_does_not_grow_with_requests() {
     let after = ask();
     assert!(after < before + 20_000, "{before} {after}");
 }
+
+/// What one request has narrowed is as wide again for the next one as the script has set it.
+#[test]
+fn a_narrowed_open_basedir_ends_with_its_request() {
+    let site = site(
+        "ini_set('open_basedir', '/');",
+        "if (isset($_GET['set'])) ini_set('open_basedir', __DIR__); echo ini_get('open_basedir') === '/' ? 'wide' : 'narrow';",
+        "",
+    );
+    for _ in 0..2 {
+        assert_eq!(site.get("/").text(), "wide");
+        assert_eq!(site.get("/?set=1").text(), "narrow");
+    }
+}
+
+/// Every request is answered, by the old code or the new.
+#[test]
+fn a_change_of_watched_code_brings_new_processes() {
+    let site = site(
+        "$version = @include __DIR__ . '/code.php';",
+        "echo (int) $GLOBALS['version'];",
+        "watch {{DIR}}/html; queue 50 timeout=30s;",
+    );
+    assert_eq!(site.get("/").text(), "0");
+    for number in 2..4 {
+        let before = site.master();
+        site.script("code.php", &format!("<?php return {number};"));
+        wait::holds("the new code", || {
+            let answer = site.get("/");
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            answer.text() == number.to_string()
+        });
+        brisk_testkit::process::wait_gone(before);
+    }
+    site.server.wait_for_log("code of PHP pool \"www\" has changed");
+}

@@ -213,6 +213,9 @@ impl Backend for Pool {
     }
 
     fn chosen(&self, r: &mut Request, _: &Lease) {
+        if let Some(place) = r.state.visit.get_mut::<Option<Place>>() {
+            self.waiting.lock().served(place.ticket);
+        }
         leave(r);
         self.rate.note();
     }
@@ -221,9 +224,15 @@ impl Backend for Pool {
         let queue = self.spec.settings.queue();
         let now_ms = clock::mono_ms();
         if r.state.visit.get_mut::<Option<Place>>().is_none() {
-            let Some(ticket) = self.waiting.lock().join(queue.max, now_ms, cx.waker().clone()) else {
-                return Poll::Ready(false);
-            };
+            let host = r.route.server.0;
+            let mut line = self.waiting.lock();
+            let shed = line.make_room(queue.max, host).cloned();
+            let ticket = line.join(queue.max, host, now_ms, cx.waker().clone());
+            drop(line);
+            if let Some(waker) = shed {
+                waker.wake();
+            }
+            let Some(ticket) = ticket else { return Poll::Ready(false) };
             let deadline_ms = now_ms + queue.timeout.as_millis() as u64;
             let first = deadline_ms.min(now_ms + QUEUE_TARGET.as_millis() as u64 + 1);
             let place =

@@ -29,7 +29,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     directive("php_pool")
-        .doc("A pool of PHP processes that Brisk runs. It takes FPM's settings, with or without \"pm.\", and queue, worker, php, php_ini, php_retry, php_cgi; from= reads FPM's own pool file, whose pool of this name is taken, or its only one. What stands in the block counts more than the file.")
+        .doc("A pool of PHP processes that Brisk runs. It takes FPM's settings, with or without \"pm.\", and queue, worker, watch, php, php_ini, php_retry, php_cgi; from= reads FPM's own pool file, whose pool of this name is taken, or its only one. What stands in the block counts more than the file.")
         .in_(Context::HTTP)
         .arity(Arity::between(1, 2).or_block())
         .takes("NAME [from=FILE] [{ SETTING VALUE; ... }]")
