@@ -2,6 +2,8 @@
 
 #[path = "php_pool/auto.rs"]
 mod auto;
+#[path = "php_pool/faults.rs"]
+mod faults;
 #[path = "php_pool/life.rs"]
 mod life;
 #[path = "php_pool/line.rs"]

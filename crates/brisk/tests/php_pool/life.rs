@@ -81,7 +81,7 @@ fn a_request_that_takes_too_long_is_ended_with_what_it_has_started() {
 }
 
 /// Ends the load, also when a condition does not hold.
-struct Ends<'a>(&'a AtomicBool);
+pub struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
@@ -90,7 +90,7 @@ impl Drop for Ends<'_> {
 }
 
 /// Clients that ask without pause until `change` is done: each request must be answered.
-fn under_load(site: &Site, change: impl FnOnce()) -> usize {
+pub fn under_load(site: &Site, change: impl FnOnce()) -> usize {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let clients: Vec<_> = (0..6)
