@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the examples that are applications share: Debian's PHP-FPM and MariaDB in a folder of their own, behind Brisk.
+# What the examples that are applications share: Debian's PHP and MariaDB in a folder of their own, behind Brisk.
 # Sourced by their scripts, which set
 #   name        of the example: its database and its database's user are called so
 #   here, dir   the example's folder, and where everything lies
@@ -8,7 +8,8 @@
 #   packages    Debian's packages that are needed; those that the machine lacks are unpacked into the folder
 #   alone       packages that are unpacked without what they depend on
 #   extensions  of PHP
-# and define make_site (the pages, if they are not there), install_site (when the database runs) and then call
+# EXAMPLE_PHP=fpm has PHP-FPM run PHP; else Brisk does, in a pool, where the program that it needs is there (`make php`).
+# They define make_site (the pages, if they are not there), install_site (when the database runs) and then call
 # `example "$@"`, with up, down or remove. Nothing is installed, and no service of the machine is touched.
 # shellcheck disable=SC2086,SC2154
 # (Lists of packages are lists of words; the variables above are the sourcing script's.)
@@ -158,6 +159,36 @@ find_brisk() {
     command -v brisk || die "there is no brisk: run \`make build\` first, or set BRISK"
 }
 
+# Where Brisk looks for the masters of pools: beside itself, and where `make php` puts them.
+find_pool_master() {
+    for master in "$(dirname "$brisk")"/brisk-php* "$(dirname "$brisk")"/../php/brisk-php* /usr/lib/brisk/brisk-php*; do
+        [ ! -x "$master" ] || { echo "$master"; return; }
+    done
+    return 1
+}
+
+# Who runs PHP.
+choose_php() {
+    case ${EXAMPLE_PHP:-pool} in
+    fpm) ;;
+    pool)
+        master=$(find_pool_master) || {
+            say "PHP-FPM runs PHP: there is no program for pools beside $brisk; \`make php\` builds it"
+            EXAMPLE_PHP=fpm
+        }
+        ;;
+    *) die "EXAMPLE_PHP is pool or fpm" ;;
+    esac
+}
+
+# The configuration of the server; with PHP-FPM in the place of the pool, if that is asked for.
+make_conf() {
+    if [ "${EXAMPLE_PHP:-pool}" = fpm ]; then
+        sed -i -e "/^    php_pool/,/^    }/c\\    upstream php { server unix:$dir/php.sock; keepalive 5; }" \
+            -e 's#php_pass .*;#fastcgi_keep_conn on; fastcgi_pass php;#' "$dir/brisk.conf"
+    fi
+}
+
 start_database() {
     # Nothing that goes on running keeps this script's own output.
     if ! pid_of mysql.pid mariadbd >/dev/null; then
@@ -184,6 +215,7 @@ start_brisk() {
         # A clone in root's home, for instance, cannot be read by the user that everything runs as.
         if ! run test -x "$brisk"; then
             cp "$brisk" "$dir/brisk"
+            [ "${EXAMPLE_PHP:-pool}" = fpm ] || cp "$master" "$dir/"
             brisk=$dir/brisk
         fi
         start Brisk "$brisk" -p "$dir" -c "$dir/brisk.conf" -e "$dir/log/brisk.log"
@@ -195,7 +227,10 @@ start_brisk() {
 # All of it, or only "database": then the pages are there, and another server may serve them.
 up() {
     only=${1:-}
-    [ -n "$only" ] || brisk=$(find_brisk)
+    if [ -z "$only" ]; then
+        brisk=$(find_brisk)
+        choose_php
+    fi
     mkdir -p "$dir/log" "$dir/tmp" "$dir/plugins" "$dir/cache"
     download
     find_libraries
@@ -206,9 +241,10 @@ up() {
     for file in "$here/brisk.conf" "$here/../../packaging/fastcgi.conf" "$here/../../crates/brisk/src/mime.types"; do
         sed -e "s#@DIR@#$dir#g" -e "s#@PORT@#$port#g" "$file" >"$dir/$(basename "$file")"
     done
+    make_conf
     [ -z "$as_user" ] || chown -R 65534:65534 "$dir"
     start_database
-    [ "$only" = database ] || start_php
+    [ "$only" = database ] || [ "${EXAMPLE_PHP:-pool}" != fpm ] || start_php
     install_site
     [ "$only" = database ] || start_brisk
 }

@@ -172,6 +172,8 @@ impl WordPress {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/wordpress/wordpress.sh");
         let mut command = Command::new(script);
         command.arg(what).env("WORDPRESS_DIR", &self.dir).env("WORDPRESS_PORT", self.port.to_string());
+        // Both servers ask the same PHP-FPM.
+        command.env("EXAMPLE_PHP", "fpm");
         if !command.env("BRISK", &self.brisk).stdin(Stdio::null()).status()?.success() {
             return Err(io::Error::other(format!("{script} {what} failed")));
         }
