@@ -18,7 +18,7 @@ pub fn root() -> PathBuf {
     Path::new(&package).ancestors().nth(2).expect("crates/tidy lies two below the root").into()
 }
 
-/// All text files, in order of their paths: not what is built, not what git keeps.
+/// All text files, in order of their paths: not what is built, not what git keeps, nor code of others.
 pub fn files() -> Vec<File> {
     let root = root();
     let mut paths = Vec::new();
@@ -40,7 +40,7 @@ pub fn read(path: &str) -> String {
 }
 
 fn walk(folder: &Path, paths: &mut Vec<PathBuf>) {
-    const NOT_OURS: &[&str] = &[".git", "target", "out"];
+    const NOT_OURS: &[&str] = &[".git", "target", "out", "third_party"];
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
         let entry = entry.expect("the folder can be read to its end");

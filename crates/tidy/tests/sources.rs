@@ -4,8 +4,8 @@
 use brisk_tidy::source;
 use brisk_tidy::tree::{self, File};
 
-/// The files that may say `unsafe`: one wraps the system calls, the other AWS-LC's functions for certificates.
-const UNSAFE: [&str; 2] = ["crates/net/src/sys.rs", "crates/x509/src/sys.rs"];
+/// The files that may say `unsafe`: two wrap the system calls, the other AWS-LC's functions for certificates.
+const UNSAFE: [&str; 3] = ["crates/net/src/sys.rs", "crates/net/src/sys/udp.rs", "crates/x509/src/sys.rs"];
 
 const FILE_LINES_MAX: usize = 700;
 
@@ -75,7 +75,7 @@ fn every_file_says_what_it_is_for() {
 }
 
 #[test]
-fn unsafe_is_in_two_files() {
+fn unsafe_is_in_three_files() {
     for file in rust().iter().filter(|file| !UNSAFE.contains(&file.path.as_str())) {
         let code = source::code(&file.text);
         let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');

@@ -114,6 +114,23 @@ impl Hello {
         Ok(Parsed::Complete(Box::new(hello)))
     }
 
+    /// Reads the handshake message by itself, as it comes in CRYPTO frames (RFC 9001 §4).
+    pub fn parse_message(bytes: &[u8]) -> Result<Parsed, NoHello> {
+        let Some((&kind, rest)) = bytes.split_first() else { return Ok(Parsed::Partial) };
+        if kind != CLIENT_HELLO {
+            return Err(UNEXPECTED);
+        }
+        let Some((len, body)) = rest.split_first_chunk::<3>() else { return Ok(Parsed::Partial) };
+        let len = u32::from_be_bytes([0, len[0], len[1], len[2]]) as usize;
+        if len > HELLO_BYTES_MAX {
+            return Err(UNREADABLE);
+        }
+        match body.get(..len) {
+            None => Ok(Parsed::Partial),
+            Some(body) => Ok(Parsed::Complete(Box::new(Hello::read(&mut Reader(body)).ok_or(UNREADABLE)?))),
+        }
+    }
+
     fn read(r: &mut Reader<'_>) -> Option<Hello> {
         let mut hello = Hello { version: r.u16()?, ..Hello::default() };
         // random, legacy_session_id

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod agreed;
 pub mod certificate;
 mod ciphers;
 mod client;
@@ -19,6 +20,7 @@ mod key;
 mod limits;
 pub mod names;
 mod pem;
+pub mod quic;
 mod records;
 mod server;
 mod session;
@@ -28,6 +30,7 @@ mod suites;
 mod ticket;
 mod trust;
 
+pub use agreed::Agreed;
 pub use brisk_x509::{Chain, Purpose, Refusal, is_for_host, is_issuer, ocsp};
 pub use certificate::Certificate;
 pub use client::{ClientContext, ClientOptions, Distrust, Verification};
@@ -37,7 +40,8 @@ pub use key::{PrivateKey, passwords};
 pub use limits::{HELLO_BYTES_MAX, RECORD_BYTES_MAX, RECORD_PLAIN_MAX};
 pub use pem::{base64_for_url, encode as pem_encode};
 pub use server::{
-    Certificates, Certified, Fixed, KeyLogger, Resumption, Sealing, ServerContext, ServerOptions, context_id,
+    Certificates, Certified, Fixed, KeyLogger, Resumption, Sealing, ServerContext, ServerOptions, Transport,
+    context_id,
 };
 pub use session::Session;
 pub use sessions::SessionCache;

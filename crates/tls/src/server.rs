@@ -135,6 +135,18 @@ pub struct ServerOptions {
     pub sealing: Sealing,
     /// Told of every secret, for tools that decrypt.
     pub key_log: Option<KeyLogger>,
+    /// See [`Transport`].
+    pub transport: Transport,
+}
+
+/// What carries the handshake. Sessions of one are not resumed over the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Records over TCP.
+    #[default]
+    Tcp,
+    /// QUIC (RFC 9001): TLS 1.3 only.
+    Quic,
 }
 
 impl Default for ServerOptions {
@@ -154,6 +166,7 @@ impl Default for ServerOptions {
             compress_certificates: false,
             sealing: Sealing::default(),
             key_log: None,
+            transport: Transport::default(),
         }
     }
 }
@@ -234,6 +247,17 @@ impl ServerContext {
         let conn = UnbufferedServerConnection::new(config)?;
         Ok(Session::server(conn, self.record_plain, self.sealing, skip))
     }
+
+    /// The same over QUIC, for a context of [`Transport::Quic`]. `parameters`: the transport parameters as they are sent
+    /// (RFC 9001 §8.2).
+    pub(crate) fn quic_session(
+        &self,
+        offered: Offered,
+        parameters: Vec<u8>,
+    ) -> Result<rustls::quic::ServerConnection, rustls::Error> {
+        let config = if offered.session { &self.returning } else { &self.config };
+        rustls::quic::ServerConnection::new(config.clone(), rustls::quic::Version::V1, parameters)
+    }
 }
 
 /// For clients that are new, and for those that come with a session.
@@ -250,20 +274,32 @@ fn resume(config: &mut ServerConfig, options: &ServerOptions) {
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if let Some(cache) = cache {
         let timeout = u64::from(*timeout);
-        config.session_storage =
-            Arc::new(ContextSessions { cache: cache.clone(), context: options.context, timeout });
+        let context = session_context(options);
+        config.session_storage = Arc::new(ContextSessions { cache: cache.clone(), context, timeout });
     }
     if options.early_data && cache.is_some() {
-        config.max_early_data_size = EARLY_DATA_BYTES_MAX;
+        config.max_early_data_size = match options.transport {
+            Transport::Tcp => EARLY_DATA_BYTES_MAX,
+            // RFC 9001 §4.6.1: flow control bounds it.
+            Transport::Quic => u32::MAX,
+        };
         config.send_half_rtt_data = true;
     } else if let Some(keys) = tickets {
         config.ticketer = Arc::new(Ticketer {
             keys: keys.clone(),
-            context: options.context,
+            context: session_context(options),
             lifetime: (*timeout).min(TICKET_LIFETIME_SECS_MAX),
         });
     }
     config.send_tls13_tickets = 2;
+}
+
+/// Sessions of QUIC hold transport parameters, those of TCP do not: neither finds the other's.
+fn session_context(options: &ServerOptions) -> [u8; 32] {
+    match options.transport {
+        Transport::Tcp => options.context,
+        Transport::Quic => context_id(&[&options.context[..], b"quic"].concat()),
+    }
 }
 
 pub(crate) struct Logger(pub KeyLogger);

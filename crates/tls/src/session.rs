@@ -4,19 +4,19 @@
 //! the session keeps what was left over of its input, and sends what it has put out. A server that sends much goes on with
 //! records of its own ([`Records`]).
 
+use crate::agreed::{self, Agreed};
 use crate::error::Error;
 use crate::limits::{
     LEFT_BYTES_MAX, OWN_PIECE_BYTES_MIN, OWN_RECORDS_BYTES_MIN, QUEUED_MAX, RECORD_PLAIN_MAX,
 };
-use crate::names;
 use crate::records::{self, Records, SEAL_OVERHEAD};
 use crate::server::Sealing;
 use crate::skip::{self, Next, Skip};
+use rustls::CommonState;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, ReadEarlyData, UnbufferedStatus};
-use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 /// Room for what the library may have to say before data.
 const CONTROL_BYTES: usize = 256;
@@ -26,6 +26,8 @@ enum Side {
     Client(Box<UnbufferedClientConnection>),
     /// A server's, established.
     Own(Box<Own>),
+    /// QUIC has the keys (RFC 9001): here is only what was agreed.
+    Quic(Box<Agreed>),
     /// It could not be taken over.
     Over,
 }
@@ -34,15 +36,6 @@ enum Side {
 struct Own {
     records: Records,
     agreed: Agreed,
-}
-
-struct Agreed {
-    is_resumed: bool,
-    version: &'static str,
-    cipher: &'static str,
-    group: &'static str,
-    alpn: Option<Box<[u8]>>,
-    peer_certificates: Box<[CertificateDer<'static>]>,
 }
 
 /// See the module's head.
@@ -116,6 +109,14 @@ impl Session {
 
     pub(crate) fn client(conn: UnbufferedClientConnection) -> Session {
         Session::new(Side::Client(Box::new(conn)), RECORD_PLAIN_MAX, Sealing::Library)
+    }
+
+    /// What is known of a handshake over QUIC, for those who ask a session; there are no records to seal or open.
+    /// `is_early`: the handshake is not complete, so that what has come may be a replay.
+    pub fn of_quic(agreed: Agreed, is_early: bool) -> Session {
+        let mut session = Session::new(Side::Quic(Box::new(agreed)), RECORD_PLAIN_MAX, Sealing::Library);
+        (session.progress.early, session.progress.established) = (is_early, !is_early);
+        session
     }
 
     fn new(side: Side, record_plain: usize, sealing: Sealing) -> Session {
@@ -282,7 +283,7 @@ impl Session {
         match &mut self.side {
             Side::Server(conn) => turn(&mut **conn, input, plain, out, &mut self.progress),
             Side::Client(conn) => turn(&mut **conn, input, plain, out, &mut self.progress),
-            Side::Own(_) | Side::Over => (0, Err(Error::Over)),
+            Side::Own(_) | Side::Quic(_) | Side::Over => (0, Err(Error::Over)),
         }
     }
 
@@ -342,7 +343,7 @@ impl Session {
                 Put::Close => own.records.close(room),
                 Put::Keys | Put::Nothing => Ok(0),
             },
-            Side::Over => Err(Error::Over),
+            Side::Quic(_) | Side::Over => Err(Error::Over),
         }
     }
 
@@ -364,15 +365,8 @@ impl Session {
 
     /// From now on records are ours.
     fn take_over(&mut self) -> Result<(), Error> {
-        let agreed = Agreed {
-            is_resumed: self.is_resumed(),
-            version: self.version(),
-            cipher: self.cipher(),
-            group: self.group(),
-            alpn: self.alpn().map(Into::into),
-            peer_certificates: self.peer_certificates().into(),
-        };
         if let Side::Server(conn) = std::mem::replace(&mut self.side, Side::Over) {
+            let agreed = Agreed::of(&conn);
             let records = Records::take_over(*conn, self.sealing == Sealing::Kernel)?;
             self.side = Side::Own(Box::new(Own { records, agreed }));
         }
@@ -418,7 +412,7 @@ impl Session {
         match &self.side {
             Side::Server(conn) => Some(conn),
             Side::Client(conn) => Some(conn),
-            Side::Own(_) | Side::Over => None,
+            Side::Own(_) | Side::Quic(_) | Side::Over => None,
         }
     }
 
@@ -430,7 +424,11 @@ impl Session {
     }
 
     fn agreed(&self) -> Option<&Agreed> {
-        self.own().map(|own| &own.agreed)
+        match &self.side {
+            Side::Own(own) => Some(&own.agreed),
+            Side::Quic(agreed) => Some(agreed),
+            _ => None,
+        }
     }
 
     /// The handshake is complete.
@@ -460,40 +458,34 @@ impl Session {
 
     /// Whether the handshake went on with an earlier session.
     pub fn is_resumed(&self) -> bool {
-        self.agreed().map_or_else(
-            || self.common().is_some_and(|c| c.handshake_kind() == Some(HandshakeKind::Resumed)),
-            |agreed| agreed.is_resumed,
-        )
+        match self.agreed() {
+            Some(agreed) => agreed.is_resumed,
+            None => self.common().is_some_and(agreed::is_resumed),
+        }
     }
 
     /// `TLSv1.2`, `TLSv1.3`; nothing before it is agreed.
     pub fn version(&self) -> &'static str {
-        if let Some(agreed) = self.agreed() {
-            return agreed.version;
-        }
-        match self.common().and_then(rustls::CommonState::protocol_version) {
-            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
-            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
-            _ => "",
+        match self.agreed() {
+            Some(agreed) => agreed.version,
+            None => self.common().map(agreed::version).unwrap_or_default(),
         }
     }
 
     /// OpenSSL's name of the cipher suite.
     pub fn cipher(&self) -> &'static str {
-        if let Some(agreed) = self.agreed() {
-            return agreed.cipher;
+        match self.agreed() {
+            Some(agreed) => agreed.cipher,
+            None => self.common().map(agreed::cipher).unwrap_or_default(),
         }
-        let suite = self.common().and_then(rustls::CommonState::negotiated_cipher_suite);
-        suite.and_then(|suite| names::cipher(u16::from(suite.suite()))).unwrap_or_default()
     }
 
     /// OpenSSL's name of the group that keys were exchanged in.
     pub fn group(&self) -> &'static str {
-        if let Some(agreed) = self.agreed() {
-            return agreed.group;
+        match self.agreed() {
+            Some(agreed) => agreed.group,
+            None => self.common().map(agreed::group).unwrap_or_default(),
         }
-        let group = self.common().and_then(rustls::CommonState::negotiated_key_exchange_group);
-        group.and_then(|group| names::group(u16::from(group.name()))).unwrap_or_default()
     }
 
     /// The protocol agreed on by ALPN.

@@ -1,0 +1,45 @@
+//! Every limit of this crate that is not a directive, with its unit in its name.
+
+// cid.rs
+
+/// Threads that can have connections: the first byte of a connection ID tells them apart.
+pub const THREADS_MAX: usize = 256;
+
+// endpoint.rs
+
+/// Handshakes under way in one thread; from there on packets that would begin one are ignored, and clients send them again.
+pub const HALF_OPEN_MAX: usize = 1024;
+/// Handshakes under way in one thread from which on `quic_retry auto` has addresses validated first.
+pub const HALF_OPEN_RETRY: usize = 100;
+/// Datagrams of one connection that leave in one system call (GSO), at most.
+pub const SEGMENTS_MAX: usize = 10;
+/// Sends of one connection before the others have their turn.
+pub const SENDS_PER_TURN_MAX: usize = 8;
+/// Buffers for datagrams that are kept for the next ones.
+pub const SPARE_BUFFERS_MAX: usize = 64;
+/// Packets of connections that are not accepted yet: none waits here, since connections are accepted at once.
+pub const INCOMING_MAX: usize = 64;
+/// Bytes that such packets hold, at most.
+pub const INCOMING_BYTES_MAX: u64 = 8 * 1024;
+
+// settings.rs
+
+/// Streams of requests that a client may have open at first; more are allowed while it uses them.
+pub const STREAMS_AT_FIRST: u64 = 16;
+/// Streams of one direction that a client may have open: HTTP/3's control stream, QPACK's two (RFC 9114 §6.2).
+pub const UNI_STREAMS_MAX: u32 = 3;
+/// Bytes that a client may send on all streams together before they are read.
+pub const RECEIVE_WINDOW_BYTES_MAX: u32 = 1 << 20;
+/// Bytes that are sent and not acknowledged, or wait to be sent, on all streams of a connection.
+pub const SEND_WINDOW_BYTES_MAX: u64 = 256 * 1024;
+/// Bytes of a handshake that have come out of order.
+pub const CRYPTO_BYTES_MAX: usize = 16 * 1024;
+/// UDP payloads that are taken: what goes through Ethernet.
+pub const PAYLOAD_BYTES_MAX: u16 = 1472;
+
+// connection.rs
+
+/// What a connection holds beside buffers, measured with the streams it may have at first.
+pub const CONNECTION_BYTES: u64 = 28 * 1024;
+/// What an open stream holds beside buffers.
+pub const STREAM_BYTES: u64 = 512;

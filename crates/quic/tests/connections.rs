@@ -1,0 +1,362 @@
+//! Handshakes, streams, addresses and ends of connections, without sockets.
+
+mod pair;
+
+use brisk_quic::{Choice, Closed, Dir, Event, Read, Retry, Settings, Written};
+use pair::{Rule, client_address, context, pair, simple};
+use quinn_proto::VarInt;
+use std::time::Duration;
+
+/// Opens a stream of the client's and writes to it.
+fn ask(pair: &mut pair::Pair, bytes: &[u8]) -> quinn_proto::StreamId {
+    let id = pair.client().streams().open(quinn_proto::Dir::Bi).unwrap();
+    pair.client().send_stream(id).write(bytes).unwrap();
+    pair.client().send_stream(id).finish().unwrap();
+    id
+}
+
+fn answer(pair: &mut pair::Pair, bytes: &[u8]) -> u64 {
+    let key = pair.key();
+    let conn = pair.server.connection(key).unwrap();
+    let id = conn.accept(Dir::Bi).unwrap();
+    let mut request = Vec::new();
+    assert!(matches!(conn.read(id, 1000, &mut request), Read::End(_)));
+    assert_eq!(conn.read(id, 1000, &mut request), Read::Gone);
+    assert_eq!(conn.write(id, bytes), Written::Some(bytes.len()));
+    assert!(conn.finish(id));
+    id
+}
+
+fn received(pair: &mut pair::Pair, id: quinn_proto::StreamId) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut stream = pair.client().recv_stream(id);
+    let mut chunks = stream.read(true).unwrap();
+    while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+        out.extend_from_slice(&chunk.bytes);
+    }
+    let _ = chunks.finalize();
+    out
+}
+
+#[test]
+fn a_request_is_answered() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    assert!(pair.has(&Event::Ready) && pair.has(&Event::Established));
+    let key = pair.key();
+    let conn = pair.server.connection(key).unwrap();
+    let agreed = conn.agreed().unwrap();
+    assert_eq!(
+        (agreed.alpn.as_deref(), agreed.version, agreed.is_resumed),
+        (Some(&b"h3"[..]), "TLSv1.3", false)
+    );
+    assert_eq!(*conn.take_kept().unwrap().downcast::<&str>().unwrap(), "a.test");
+    assert_eq!((conn.remote(), conn.is_validated(), conn.is_early()), (client_address(), true, false));
+    let id = ask(&mut pair, b"GET /\r\n");
+    pair.settle();
+    assert_eq!(answer(&mut pair, b"hello"), 0);
+    pair.settle();
+    assert_eq!(received(&mut pair, id), b"hello");
+    let counters = *pair.server.counters();
+    assert_eq!((counters.begun, counters.completed, counters.panics), (1, 1, 0));
+}
+
+#[test]
+fn the_host_is_chosen_by_the_name_in_two_packets() {
+    let ((a, cert_a), (b, cert_b)) = (context("a.test", false), context("b.test", false));
+    let rules = vec![("a.test", Rule::Begin(a)), ("b.test", Rule::Begin(b))];
+    let mut pair = pair(Settings::default(), rules, &[cert_a, cert_b]);
+    pair.connect("b.test");
+    let first = pair.take_from_client();
+    assert_eq!(first.len(), 2, "a ClientHello with keys of today needs two packets");
+    pair.give_to_server(&first[0]);
+    assert!(pair.hosts.asked.lock().unwrap().is_empty());
+    pair.give_to_server(&first[1]);
+    assert_eq!(pair.hosts.asked.lock().unwrap().len(), 1);
+    let out = pair.take_from_server();
+    out.iter().for_each(|(_, bytes)| pair.give_to_client(bytes));
+    pair.settle();
+    assert!(pair.has(&Event::Established));
+}
+
+#[test]
+fn a_name_without_a_server_is_refused_by_an_alert() {
+    let mut pair = simple();
+    pair.connect("c.test");
+    pair.settle();
+    let lost = pair.client_events.iter().find_map(|event| match event {
+        quinn_proto::Event::ConnectionLost { reason } => Some(reason.to_string()),
+        _ => None,
+    });
+    assert!(lost.unwrap().contains("error 112"), "unrecognized_name");
+    assert_eq!(pair.server.counters().completed, 0);
+}
+
+#[test]
+fn a_handshake_waits_for_its_certificate() {
+    let (context, certificate) = context("a.test", false);
+    let mut pair = pair(Settings::default(), vec![("a.test", Rule::Wait)], &[certificate]);
+    pair.connect("a.test");
+    pair.settle();
+    let key = pair.key();
+    assert!(pair.has(&Event::Undecided) && !pair.has(&Event::Ready));
+    let kept = pair.server.connection(key).unwrap().take_kept().unwrap();
+    assert_eq!(*kept.downcast::<&str>().unwrap(), "a file");
+    let now = pair.now;
+    pair.server.decide(now, key, Choice::Begin(context, Box::new(())));
+    pair.settle();
+    assert!(pair.has(&Event::Ready) && pair.has(&Event::Established));
+}
+
+#[test]
+fn a_handshake_that_has_waited_can_be_refused() {
+    let mut pair = pair(Settings::default(), vec![("a.test", Rule::Wait)], &[]);
+    pair.connect("a.test");
+    pair.settle();
+    let (key, now) = (pair.key(), pair.now);
+    let wrong = brisk_tls::NoHello { alert: 80, reason: "no certificate" };
+    pair.server.decide(now, key, Choice::Refuse(wrong));
+    pair.settle();
+    let closed =
+        pair.events.iter().any(|(_, event)| matches!(event, Event::Closed(Closed::Violation(0x150, _))));
+    assert!(closed, "{:?}", pair.events);
+    let told = pair.client_events.iter().any(|event| format!("{event:?}").contains("50"));
+    assert!(told, "{:?}", pair.client_events);
+}
+
+#[test]
+fn retry_validates_the_address_first() {
+    let (context, certificate) = context("a.test", false);
+    let settings = Settings { retry: Retry::On, ..Settings::default() };
+    let mut pair = pair(settings, vec![("a.test", Rule::Begin(context))], &[certificate]);
+    pair.connect("a.test");
+    pair.settle();
+    assert!(pair.has(&Event::Established));
+    // Nothing is kept before the address is validated, so each packet of the ClientHello is answered (RFC 9000 §17.2.5).
+    assert_eq!((pair.server.counters().retries, pair.server.counters().begun), (2, 1));
+}
+
+#[test]
+fn early_requests_are_held_until_the_address_is_validated() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    // The second visit, from an address that the token is not for: its first flight has a request.
+    pair.events.clear();
+    pair.from = "127.0.0.3:5555".parse().unwrap();
+    pair.connect("a.test");
+    assert!(pair.client().has_0rtt());
+    ask(&mut pair, b"GET /early\r\n");
+    for bytes in pair.take_from_client() {
+        pair.give_to_server(&bytes);
+    }
+    let key = pair.key();
+    assert!(pair.has(&Event::Ready) && !pair.has(&Event::Opened(Dir::Bi)), "{:?}", pair.events);
+    let conn = pair.server.connection(key).unwrap();
+    assert!(conn.is_early() && !conn.is_validated() && conn.accept(Dir::Bi).is_none());
+    pair.settle();
+    assert!(pair.client().accepted_0rtt());
+    assert!(pair.has(&Event::Opened(Dir::Bi)));
+    let conn = pair.server.connection(key).unwrap();
+    assert!(!conn.is_early() && conn.is_validated() && conn.accept(Dir::Bi) == Some(0));
+}
+
+#[test]
+fn a_token_lets_early_requests_through_at_once() {
+    let mut pair = simple();
+    let store = std::sync::Arc::new(quinn_proto::TokenMemoryCache::default());
+    for visit in 0..2 {
+        let mut config = quinn_proto::ClientConfig::new(pair.client_config.clone());
+        config.token_store(store.clone());
+        let (now, to) = (pair.now, pair::server_address());
+        pair.client = Some(pair.client_endpoint.connect(now, config, to, "a.test").unwrap());
+        if visit == 0 {
+            pair.settle();
+        }
+    }
+    pair.events.clear();
+    ask(&mut pair, b"GET /early\r\n");
+    for bytes in pair.take_from_client() {
+        pair.give_to_server(&bytes);
+    }
+    let key = pair.key();
+    let conn = pair.server.connection(key).unwrap();
+    assert!(conn.is_early() && conn.is_validated() && conn.accept(Dir::Bi) == Some(0));
+}
+
+#[test]
+fn a_spoofed_address_never_counts() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let key = pair.key();
+    // A packet of the client's comes from elsewhere (RFC 9000 §9.3.2): the path there is not validated.
+    let spoofed = "203.0.113.9:9".parse().unwrap();
+    pair.from = spoofed;
+    ask(&mut pair, b"GET /\r\n");
+    for bytes in pair.take_from_client() {
+        pair.give_to_server(&bytes);
+    }
+    let conn = pair.server.connection(key).unwrap();
+    assert_eq!(conn.remote(), client_address());
+    assert!(!pair.has(&Event::Moved));
+    // What is sent there is at most three times what came from there, however long it lasts.
+    let came: usize = pair.to_server.last().unwrap().len();
+    let mut sent = 0;
+    for _ in 0..20 {
+        sent += pair
+            .take_from_server()
+            .iter()
+            .filter(|(to, _)| *to == spoofed)
+            .map(|(_, b)| b.len())
+            .sum::<usize>();
+        let Some(next) = pair.server.next_timeout() else { break };
+        pair.now = pair.now.max(next);
+        if pair.now.duration_since(next) > Duration::from_secs(60) {
+            break;
+        }
+        let now = pair.now;
+        pair.server.handle_timeouts(now);
+    }
+    assert!(sent <= 3 * came.max(1200), "{sent} bytes for {came}");
+}
+
+#[test]
+fn a_client_that_moves_is_known_by_its_new_address() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let key = pair.key();
+    pair.from = "127.0.0.2:6666".parse().unwrap();
+    ask(&mut pair, b"GET /\r\n");
+    pair.settle();
+    assert!(pair.has(&Event::Moved));
+    assert_eq!(pair.server.connection(key).unwrap().remote(), pair.from);
+    assert_eq!(pair.server.counters().migrations, 1);
+}
+
+#[test]
+fn what_is_closed_is_told_and_forgotten() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let (key, now) = (pair.key(), pair.now);
+    pair.client().close(now, VarInt::from_u32(7), b"enough"[..].into());
+    pair.settle();
+    assert!(pair.has(&Event::Closed(Closed::ByApplication(7, "enough".into()))));
+    assert!(pair.server.connection(key).is_none());
+    pair.pass(Duration::from_secs(60));
+    assert_eq!(pair.server.connections(), 0);
+    assert!(pair.server.next_timeout().is_none());
+    // Closed here: the client hears it, and no event comes back.
+    pair.connect("a.test");
+    pair.events.clear();
+    pair.settle();
+    let (key, now) = (pair.key(), pair.now);
+    pair.events.clear();
+    pair.server.connection(key).unwrap().close(now, 0x100, "bye");
+    pair.settle();
+    assert!(pair.client().is_closed() && pair.events.is_empty());
+    pair.pass(Duration::from_secs(60));
+    assert_eq!(pair.server.connections(), 0);
+}
+
+#[test]
+fn a_silent_client_times_out() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    pair.client = None;
+    pair.now += Duration::from_secs(80);
+    let now = pair.now;
+    pair.server.handle_timeouts(now);
+    pair.collect();
+    assert!(pair.has(&Event::Closed(Closed::TimedOut)), "{:?}", pair.events);
+    assert_eq!((pair.server.connections(), pair.server.counters().timeouts), (0, 1));
+}
+
+#[test]
+fn streams_are_allowed_as_they_are_used() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let key = pair.key();
+    let mut opened = 0;
+    for _ in 0..20 {
+        while let Some(id) = pair.client().streams().open(quinn_proto::Dir::Bi) {
+            pair.client().send_stream(id).write(b"x").unwrap();
+            opened += 1;
+        }
+        pair.settle();
+        let conn = pair.server.connection(key).unwrap();
+        while conn.accept(Dir::Bi).is_some() {}
+        pair.settle();
+    }
+    assert_eq!(opened, 128);
+}
+
+#[test]
+fn windows_bound_what_a_client_makes_us_hold() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let key = pair.key();
+    let mut written = 0;
+    for _ in 0..40 {
+        let Some(id) = pair.client().streams().open(quinn_proto::Dir::Bi) else { break };
+        for _ in 0..200 {
+            if let Ok(count) = pair.client().send_stream(id).write(&[1; 10_000]) {
+                written += count;
+            }
+            pair.settle();
+        }
+        let conn = pair.server.connection(key).unwrap();
+        while conn.accept(Dir::Bi).is_some() {}
+        pair.settle();
+    }
+    let conn = pair.server.connection(key).unwrap();
+    let held = conn.held_bytes();
+    assert!((1 << 20..(1 << 20) + 100_000).contains(&held), "{held} bytes held, {written} written");
+}
+
+#[test]
+fn garbage_is_ignored_and_answered_by_no_reset() {
+    let mut pair = simple();
+    let mut seed = 1u64;
+    for len in (0..1500).step_by(7) {
+        let mut bytes = vec![0; len];
+        for byte in &mut bytes {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (seed >> 33) as u8;
+        }
+        pair.give_to_server(&bytes);
+    }
+    let counters = *pair.server.counters();
+    assert_eq!((counters.resets, counters.begun, counters.panics), (0, 0, 0));
+    assert_eq!(pair.server.connections(), 0);
+}
+
+#[test]
+fn a_connection_of_a_process_before_is_reset_in_one_round_trip() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    // The process is replaced by another one with the master's keys.
+    let hosts = pair.hosts.clone();
+    let place = brisk_quic::Place { thread: 1, threads: 3, generation: 2 };
+    pair.server = brisk_quic::Endpoint::new(place, pair::keys(), hosts);
+    pair.server.listen(pair::SOCKET, Settings::default());
+    ask(&mut pair, &[b'x'; 600]);
+    pair.settle();
+    let reset = pair.client_events.iter().any(|event| {
+        matches!(event, quinn_proto::Event::ConnectionLost { reason: quinn_proto::ConnectionError::Reset })
+    });
+    assert!(reset, "{:?}", pair.client_events);
+    assert_eq!(pair.server.counters().resets, 1);
+    // RFC 9000 §10.3.3: smaller than what it answers, and rare.
+    let cause = pair.to_server.last().unwrap().clone();
+    assert!(pair.to_client.last().unwrap().1.len() < cause.len());
+    pair.give_to_server(&cause);
+    assert!(pair.take_from_server().is_empty(), "two resets within 20 ms");
+}
