@@ -4,12 +4,12 @@ use crate::refusal;
 use brisk_conf::Diag;
 use brisk_net::sys;
 use brisk_server::conf::Snapshot;
-use brisk_server::core::{CpuAffinity, MainConf, Processes};
+use brisk_server::core::{CpuAffinity, MainConf};
+use brisk_server::threads::affinity_cores;
+pub use brisk_server::threads::count as threads;
 use rustix::fs::Access;
 use rustix::process::{Resource, Rlimit, WaitOptions, getrlimit, setrlimit};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, CpuSet, sched_getaffinity, sched_setaffinity, set_capabilities,
-};
+use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet, sched_setaffinity, set_capabilities};
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -233,51 +233,6 @@ pub fn memory_hint() -> String {
         ),
         None => String::new(),
     }
-}
-
-/// The number of event-loop threads.
-pub fn threads(main: &MainConf) -> usize {
-    match main.processes {
-        Processes::Count(count) => count,
-        Processes::Auto => affinity_cores().len().min(quota_cores()).max(1),
-    }
-}
-
-/// Cores that this process may run on.
-fn affinity_cores() -> Vec<usize> {
-    match sched_getaffinity(None) {
-        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
-        Err(_) => vec![0],
-    }
-}
-
-/// Cores' worth of time that the cgroup grants, rounded up; no quota is no limit.
-fn quota_cores() -> usize {
-    let parse = |text: &str| {
-        let (quota, period) = text.trim().split_once(' ')?;
-        let (quota, period) = (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
-        (period > 0).then(|| quota.div_ceil(period) as usize)
-    };
-    let version2 = || {
-        let cgroup = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
-        // The tightest limit on the way to the root counts.
-        let mut at = std::path::PathBuf::from(format!("/sys/fs/cgroup{path}"));
-        let mut least = None;
-        while at.starts_with("/sys/fs/cgroup") {
-            let here = std::fs::read_to_string(at.join("cpu.max")).ok().and_then(|text| parse(&text));
-            least = [least, here].into_iter().flatten().min();
-            if !at.pop() {
-                break;
-            }
-        }
-        least
-    };
-    let version1 = || {
-        let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/cpu/{name}")).ok();
-        parse(&format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim()))
-    };
-    version2().or_else(version1).unwrap_or(usize::MAX)
 }
 
 /// Binds the calling thread to the cores that `worker_cpu_affinity` gives thread `index`.

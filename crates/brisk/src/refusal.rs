@@ -80,7 +80,7 @@ pub fn listen(listen: &Listen, call: &str, error: &io::Error) -> Diag {
 /// What stands in the way of binding, as far as it can be seen from here.
 fn remedy(address: &Address, error: &io::Error) -> Option<String> {
     let port = match address {
-        Address::Ip(ip) | Address::Udp(ip) => ip.port(),
+        Address::Ip(ip) | Address::Udp(ip) | Address::Quic(ip, _) => ip.port(),
         Address::Unix(path) => return unix_remedy(path, error),
     };
     match error.raw_os_error()? {

@@ -30,8 +30,15 @@ impl Sockets {
     /// Takes sockets over from the process before (an upgrade, systemd).
     pub fn inherit(&mut self, fds: Vec<OwnedFd>) {
         for fd in fds {
-            if let Some(address) = address_of(&fd) {
+            if let Some(mut address) = address_of(&fd) {
                 let _ = rustix::io::ioctl_fionbio(&fd, true);
+                // Sockets of a group come in the order of their places, as they were bound.
+                while self.open.contains_key(&address)
+                    && let Address::Quic(ip, place) = address
+                    && place < u8::MAX
+                {
+                    address = Address::Quic(ip, place + 1);
+                }
                 self.open.insert(address, fd);
             }
         }
@@ -55,7 +62,27 @@ impl Sockets {
                 None => fresh.sockets.push((want.address.clone(), bind_patiently(want)?)),
             }
         }
+        self.route(snap, &fresh);
         Ok(fresh)
+    }
+
+    /// Has the kernel route packets of QUIC among the sockets of each group. Where it may not, threads pass on what comes to the
+    /// wrong one.
+    fn route(&self, snap: &Snapshot, fresh: &Fresh) {
+        for want in snap.sockets.iter().filter(|want| matches!(want.address, Address::Quic(_, 0))) {
+            let in_group = |other: &&Listen| other.address.group() == want.address;
+            let count = snap.sockets.iter().filter(in_group).count() as u32;
+            let all = self.open.iter().chain(fresh.sockets.iter().map(|(address, fd)| (address, fd)));
+            for (_, fd) in all.filter(|(address, _)| **address == want.address) {
+                if let Err(error) = sys::udp::route_by_connection_id(fd.as_fd(), count) {
+                    let why = brisk_conf::os_text(&error);
+                    output::note(format_args!(
+                        "brisk: [notice] packets to {} cannot be routed by the kernel ({why}): threads do it",
+                        want.address
+                    ));
+                }
+            }
+        }
     }
 
     /// Adopts prepared sockets.
@@ -68,7 +95,8 @@ impl Sockets {
         self.adopt(fresh);
         let gone: Vec<Address> =
             self.open.keys().filter(|address| !wanted.contains(address)).cloned().collect();
-        for address in gone {
+        // Backwards: the last socket of a group takes the place of one that is closed.
+        for address in gone.into_iter().rev() {
             self.open.remove(&address);
             if let Address::Unix(path) = &address {
                 let _ = std::fs::remove_file(path);
@@ -202,7 +230,11 @@ pub fn try_bind(snap: &Snapshot) -> Vec<Diag> {
 
 fn address_of(fd: &OwnedFd) -> Option<Address> {
     if let Some(ip) = listen::local_ip(fd) {
-        return Some(if listen::is_datagram(fd) { Address::Udp(ip) } else { Address::Ip(ip) });
+        return Some(match (listen::is_datagram(fd), listen::is_quic(fd)) {
+            (true, true) => Address::Quic(ip, 0),
+            (true, false) => Address::Udp(ip),
+            (false, _) => Address::Ip(ip),
+        });
     }
     let any = rustix::net::getsockname(fd).ok()?;
     let unix = rustix::net::SocketAddrUnix::try_from(any).ok()?;

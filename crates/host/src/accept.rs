@@ -36,7 +36,12 @@ impl Thread {
 
     /// Whether another thread takes what comes to a socket: all datagrams of a client must come to one thread.
     fn is_anothers(&self, address: &Address) -> bool {
-        let Address::Udp(ip) = address else { return false };
+        let ip = match address {
+            Address::Udp(ip) => ip,
+            // Each thread has a socket of its own, to which the kernel routes its connections.
+            Address::Quic(_, place) => return usize::from(*place) != self.index,
+            Address::Ip(_) | Address::Unix(_) => return false,
+        };
         let mut hasher = DefaultHasher::new();
         ip.hash(&mut hasher);
         hasher.finish() % self.shared.loads.len() as u64 != self.index as u64
@@ -55,6 +60,10 @@ impl Thread {
     /// Takes the connections that wait, up to a limit.
     pub fn accept(self: &Rc<Self>, index: usize) {
         let Some(listener) = self.listeners.borrow().get(index).cloned() else { return };
+        // What comes there belongs to connections that are accepted already, too.
+        if let Address::Quic(..) = listener.address {
+            return self.take_datagrams(&listener, index);
+        }
         if self.accept_paused.get() {
             return;
         }
@@ -62,12 +71,7 @@ impl Thread {
             return self.wait_for_memory();
         }
         if let Address::Udp(_) = listener.address {
-            if listener.protocol().is_some_and(|protocol| protocol.datagrams(&listener)) {
-                // More may be waiting, and the edge will not come again.
-                listener.with_io(Io::mark_readable);
-                listener.watch(index);
-            }
-            return;
+            return self.take_datagrams(&listener, index);
         }
         let live = self.live();
         // Connections in the kernel's queue wait as well, unseen by what measures the lag.
@@ -93,6 +97,14 @@ impl Thread {
         listener.watch(index);
     }
 
+    fn take_datagrams(&self, listener: &Rc<Listener>, index: usize) {
+        if listener.protocol().is_some_and(|protocol| protocol.datagrams(listener)) {
+            // More may be waiting, and the edge will not come again.
+            listener.with_io(Io::mark_readable);
+            listener.watch(index);
+        }
+    }
+
     /// Ends accepting. A connection wakes one of all who listen: those that woke us are ours to take, so we leave the
     /// circle first and look a last time then.
     pub(crate) fn stop_accepting(self: &Rc<Self>) {
@@ -101,7 +113,7 @@ impl Thread {
             if let Some(io) = &*listener.io.borrow() {
                 io.mute();
             }
-            while !matches!(listener.address, Address::Udp(_))
+            while !matches!(listener.address, Address::Udp(_) | Address::Quic(..))
                 && let Ok(Some((fd, peer))) = listener.accept()
             {
                 self.place(fd, peer, &listener, &live);

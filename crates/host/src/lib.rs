@@ -21,5 +21,6 @@ pub mod snapshot;
 pub mod temp_file;
 pub mod text;
 pub mod thread;
+pub mod threads;
 pub mod vars;
 pub mod zone;

@@ -26,6 +26,7 @@ mod task;
 mod timer;
 mod timers;
 mod tls;
+pub mod udp;
 pub mod watch;
 
 pub use event_loop::{Driver, Loop};

@@ -21,3 +21,12 @@ pub const KERNEL_BYTES_MIN: u64 = 64 * 1024;
 pub const LINKS_MAX: usize = 40;
 /// Events taken in one [`Watcher::sync`]: four times what the kernel queues by default.
 pub const EVENTS_PER_SYNC_MAX: usize = 65_536;
+
+// udp.rs
+
+/// Bytes of one message: the kernel puts datagrams of one sender together up to this (UDP_GRO).
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that may wait in a socket to be read, where the system allows it.
+pub const RECEIVE_ROOM_BYTES: i32 = 4 << 20;
+/// Messages that wait because the socket takes none; what comes beyond is dropped, as a network does.
+pub const OUTBOX_MESSAGES_MAX: usize = 1024;

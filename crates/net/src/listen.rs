@@ -1,5 +1,6 @@
 //! Listening sockets.
 
+use crate::limits::RECEIVE_ROOM_BYTES;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
@@ -17,6 +18,19 @@ pub enum Address {
     Unix(PathBuf),
     /// Datagrams.
     Udp(SocketAddr),
+    /// QUIC: one socket of the group that shares an address, by its place in it. Each thread has one.
+    Quic(SocketAddr, u8),
+}
+
+impl Address {
+    /// The same for all sockets of a group: its first one.
+    #[must_use]
+    pub fn group(&self) -> Address {
+        match self {
+            Address::Quic(ip, _) => Address::Quic(*ip, 0),
+            other => other.clone(),
+        }
+    }
 }
 
 impl std::fmt::Display for Address {
@@ -25,6 +39,7 @@ impl std::fmt::Display for Address {
             Address::Ip(addr) => write!(f, "{addr}"),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
             Address::Udp(addr) => write!(f, "{addr} udp"),
+            Address::Quic(addr, _) => write!(f, "{addr} quic"),
         }
     }
 }
@@ -115,6 +130,7 @@ pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
             fd
         }
         Address::Udp(addr) => return bind_datagrams(addr, options),
+        Address::Quic(addr, _) => return bind_quic(addr, options),
     };
     net::listen(&fd, options.backlog)?;
     Ok(fd)
@@ -133,6 +149,21 @@ fn bind_datagrams(addr: &SocketAddr, options: &Options) -> io::Result<OwnedFd> {
     apply(&fd, options)?;
     net::bind(&fd, addr)?;
     Ok(fd)
+}
+
+/// One socket of a group. Its packets are routed by [`route_by_connection_id`](crate::sys::udp::route_by_connection_id).
+fn bind_quic(addr: &SocketAddr, options: &Options) -> io::Result<OwnedFd> {
+    let fd = bind_datagrams(addr, &Options { reuseport: true, ..options.clone() })?;
+    crate::sys::udp::prepare_datagrams(fd.as_fd(), addr.is_ipv6())?;
+    if options.rcvbuf.is_none() {
+        crate::sys::udp::set_receive_room(fd.as_fd(), RECEIVE_ROOM_BYTES);
+    }
+    Ok(fd)
+}
+
+/// Whether a socket for datagrams is one of QUIC's.
+pub fn is_quic(fd: impl AsFd) -> bool {
+    crate::sys::udp::is_prepared(fd.as_fd())
 }
 
 /// Whether a socket is for datagrams.

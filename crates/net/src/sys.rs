@@ -1,4 +1,6 @@
-//! The system calls that no safe wrapper offers. Every `unsafe` block of the workspace is here.
+//! The system calls that no safe wrapper offers. Every `unsafe` block of the workspace is here or in its one part, `udp`.
+
+pub mod udp;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal};

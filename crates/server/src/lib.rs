@@ -60,4 +60,4 @@ mod unusual;
 pub mod vars;
 pub mod worker;
 
-pub use brisk_host::{base64, names, regex, temp_file, text, zone};
+pub use brisk_host::{base64, names, regex, temp_file, text, threads, zone};

@@ -172,7 +172,8 @@ impl Thread {
 
     pub(crate) fn find_listen(&self, address: &Address) -> Option<ListenId> {
         let live = self.live();
-        let at = live.snap.listens.iter().position(|l| l.address == *address)?;
+        let group = address.group();
+        let at = live.snap.listens.iter().position(|l| l.address == group)?;
         Some(ListenId(at as u32))
     }
 

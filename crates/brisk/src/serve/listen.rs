@@ -129,7 +129,7 @@ fn unix(path: &str) -> Result<PathBuf, Problem> {
 /// Looks whether an address can be had, so that the answer is about the command line.
 pub fn check(address: &Address) -> Result<(), Problem> {
     match address {
-        Address::Ip(ip) | Address::Udp(ip) => {
+        Address::Ip(ip) | Address::Udp(ip) | Address::Quic(ip, _) => {
             listen::bind(address, &Options::default()).map(drop).map_err(|error| refused(*ip, &error))
         }
         Address::Unix(path) => check_unix(path),
@@ -200,7 +200,7 @@ fn refused(address: SocketAddr, error: &io::Error) -> Problem {
 /// Whether only this machine reaches all of these.
 pub fn is_local(addresses: &[Address]) -> bool {
     addresses.iter().all(|address| match address {
-        Address::Ip(ip) | Address::Udp(ip) => ip.ip().is_loopback(),
+        Address::Ip(ip) | Address::Udp(ip) | Address::Quic(ip, _) => ip.ip().is_loopback(),
         Address::Unix(_) => true,
     })
 }
@@ -225,7 +225,7 @@ pub fn urls(addresses: &[Address], scheme: &str) -> Vec<String> {
             }
             Address::Ip(ip) => out.push(format!("{scheme}://{ip}/")),
             // No browser speaks datagrams to it.
-            Address::Udp(_) => {}
+            Address::Udp(_) | Address::Quic(..) => {}
         }
     }
     out

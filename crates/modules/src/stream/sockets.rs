@@ -54,7 +54,7 @@ pub fn resolve(specs: &[Spec], servers: &[Arc<Server>], diags: &mut Vec<Diag>) -
 
 fn ip(address: &Address) -> Option<SocketAddr> {
     match address {
-        Address::Ip(ip) | Address::Udp(ip) => Some(*ip),
+        Address::Ip(ip) | Address::Udp(ip) | Address::Quic(ip, _) => Some(*ip),
         Address::Unix(_) => None,
     }
 }

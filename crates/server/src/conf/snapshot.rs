@@ -23,12 +23,14 @@ pub struct Prefix {
     pub tls: bool,
     /// `listen … http2`.
     pub http2: bool,
+    /// `listen … quic`: datagrams.
+    pub quic: bool,
 }
 
 impl Prefix {
     /// Connections begin with a request of HTTP/1.1.
     fn is_plain(self) -> bool {
-        !(self.proxy_protocol || self.tls || self.http2)
+        !(self.proxy_protocol || self.tls || self.http2 || self.quic)
     }
 
     /// What either of two `listen` directives for an address says: it holds for all its connections.
@@ -38,6 +40,7 @@ impl Prefix {
             proxy_protocol: self.proxy_protocol || other.proxy_protocol,
             tls: self.tls || other.tls,
             http2: self.http2 || other.http2,
+            quic: self.quic || other.quic,
         }
     }
 }
@@ -79,8 +82,12 @@ impl Listen {
         if self.by_local.is_empty() {
             return None;
         }
-        let address = Address::Ip(address()?);
-        self.by_local.iter().find(|local| local.address == address)
+        let address = address()?;
+        let is_at = |local: &&LocalListen| match local.address {
+            Address::Ip(ip) | Address::Quic(ip, _) => ip == address,
+            Address::Unix(_) | Address::Udp(_) => false,
+        };
+        self.by_local.iter().find(is_at)
     }
 }
 
