@@ -37,8 +37,6 @@ pub mod proxy;
 pub mod report;
 pub mod request;
 pub mod response;
-pub mod rng;
-pub mod sample;
 pub mod stats;
 pub mod sweep;
 pub mod system;
@@ -47,3 +45,5 @@ pub mod watch;
 
 // The way to the standard output is every command's.
 pub use brisk_cli::output;
+// The tuner judges by them, too.
+pub use brisk_statistics::{rng, sample};

@@ -7,7 +7,8 @@ use brisk_tidy::packages::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-conf", &[]),
     ("brisk-apache", &["brisk-conf"]),
-    ("brisk-tune", &["brisk-conf"]),
+    ("brisk-statistics", &[]),
+    ("brisk-tune", &["brisk-apache", "brisk-conf", "brisk-statistics"]),
     ("brisk-http", &[]),
     ("brisk-mux", &[]),
     ("brisk-h2", &["brisk-mux"]),
@@ -79,7 +80,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("brisk-cli", &["brisk-conf"]),
     ("brisk-drive", &["brisk-cli", "brisk-h2", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
-    ("brisk-load", &["brisk-cli", "brisk-h2", "brisk-http", "brisk-net", "brisk-tls"]),
+    ("brisk-load", &["brisk-cli", "brisk-h2", "brisk-http", "brisk-net", "brisk-statistics", "brisk-tls"]),
     (
         "brisk",
         &[
