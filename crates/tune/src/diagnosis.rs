@@ -177,6 +177,27 @@ pub fn budget(m: &Measured) -> Budget {
     budget
 }
 
+/// The slugs of all causes; `docs/tuning.md` explains them.
+pub const CAUSES: &[&str] = &[
+    "generator-full",
+    "errors",
+    "database-locks",
+    "database-connections",
+    "database-cpu",
+    "database-one-thread",
+    "disk-busy",
+    "pool-too-small",
+    "server-cpu",
+    "php-cpu",
+    "server-one-thread",
+    "php-one-process",
+    "machine-busy-with-others",
+    "backlog-small",
+    "application-cpu",
+    "application-waits",
+    "nothing-full",
+];
+
 /// Says what limits.
 pub fn diagnose(m: &Measured) -> Diagnosis {
     let found = generator(m)
@@ -190,6 +211,7 @@ pub fn diagnose(m: &Measured) -> Diagnosis {
         .or_else(|| pool(m, 0.0))
         .or_else(|| backlog(m))
         .unwrap_or_else(|| idle(m));
+    debug_assert!(CAUSES.contains(&found.cause), "{} is not listed", found.cause);
     Diagnosis { budget: budget(m), ..found }
 }
 

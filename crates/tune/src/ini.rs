@@ -1,6 +1,7 @@
 //! Files of `name = value` lines in sections: php.ini, PHP-FPM's pools, MariaDB's option files.
 
 use crate::site::Place;
+use std::ops::Range;
 
 /// One line that sets something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,17 @@ pub struct Entry {
     pub value: String,
     /// Where it stands.
     pub place: Place,
+    /// The bytes of the value in its file, quotes included; without one, none behind the name.
+    pub value_at: Range<usize>,
+    /// Whether a `=` stands on the line.
+    pub has_value: bool,
+}
+
+impl Entry {
+    /// Whether it sets this. `-` and `_` are one in names, as MariaDB reads them.
+    pub fn is_named(&self, name: &str) -> bool {
+        is_same(&self.name, name)
+    }
 }
 
 /// All lines that set something, of one file or of several, in the order in which they are read.
@@ -34,8 +46,11 @@ impl Ini {
     /// Reads one more file: later lines count more.
     pub fn read(&mut self, file: &str, text: &str, comments: Comments) {
         let mut section = String::new();
-        for (index, line) in text.lines().enumerate() {
-            let line = uncommented(line, comments).trim();
+        let mut next = 0;
+        for (index, whole) in text.split_inclusive('\n').enumerate() {
+            let start = next;
+            next += whole.len();
+            let line = uncommented(whole, comments).trim();
             if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 section = name.trim().to_string();
                 continue;
@@ -44,12 +59,19 @@ impl Ini {
             if line.is_empty() || line.starts_with('!') {
                 continue;
             }
-            let (name, value) = line.split_once('=').unwrap_or((line, ""));
+            let (name, value, has_value) = match line.split_once('=') {
+                Some((name, value)) => (name, value.trim(), true),
+                None => (line, "", false),
+            };
+            let line_at = start + (whole.len() - whole.trim_start().len());
+            let value_end = line_at + line.len();
             self.entries.push(Entry {
                 section: section.clone(),
                 name: name.trim().to_string(),
-                value: unquoted(value.trim()).to_string(),
+                value: unquoted(value).to_string(),
                 place: Place { file: file.to_string(), line: index + 1 },
+                value_at: value_end - value.len()..value_end,
+                has_value,
             });
         }
     }

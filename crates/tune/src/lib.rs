@@ -2,12 +2,16 @@
 //!
 //! A [`Site`](site::Site) is made of text that others have read; [`audit`](audit::audit) finds what costs speed in it and says
 //! for each finding where it stands, why it matters, what it gained where it was measured, and the line to write;
-//! [`diagnose`](diagnosis::diagnose) says of a run and what was seen beside it which tier was the limit. No I/O and no
-//! clock.
+//! [`diagnose`](diagnosis::diagnose) says of a run and what was seen beside it which tier was the limit. [`knob`] holds the settings
+//! that can be changed and [`edit`] changes them by place, [`search`](search::search) finds better values from pairs of measurements, and
+//! a [`Journal`](journal::Journal) says how all of it is taken back. No I/O and no clock.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod audit;
 pub mod diagnosis;
+pub mod edit;
 pub mod ini;
+pub mod knob;
+mod limits;
 pub mod site;

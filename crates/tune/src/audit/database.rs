@@ -2,14 +2,12 @@
 
 use super::check::{Check, Seen, Tier, Weight};
 use super::php::children;
+use crate::edit::DATABASE_SECTIONS;
 use crate::ini::{Entry, bytes, flag};
 use crate::site::Site;
 
-/// Sections that the server reads.
-const SERVER: &[&str] = &["mysqld", "mariadb", "mariadbd", "server", "mariadb-10.11", "mysqld-8.0"];
-
 fn set<'a>(site: &'a Site, name: &str) -> Option<&'a Entry> {
-    site.database.get_in(SERVER, name)
+    site.database.get_in(DATABASE_SECTIONS, name)
 }
 
 fn text(entry: &Entry) -> String {

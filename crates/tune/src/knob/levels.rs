@@ -1,0 +1,169 @@
+//! The values of a knob that are tried, in the file's spelling.
+
+use super::{Bound, Domain, Knob, Scale, Unit};
+use crate::ini::bytes;
+use crate::limits::LEVELS_MAX;
+use crate::site::Machine;
+use std::fmt;
+
+/// The values of one knob on one machine, in their order, the present one among them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Levels {
+    /// As written into the file.
+    pub texts: Vec<String>,
+    /// Where each lies between the least (0) and the greatest (1), on the knob's scale; choices lie nowhere.
+    pub places: Vec<f64>,
+    /// The present one.
+    pub original: usize,
+    /// Whether neighbours are alike: numbers are, choices are not.
+    pub is_ordered: bool,
+}
+
+/// A present value that is not understood, so that it cannot be compared with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The knob's name.
+    pub name: &'static str,
+    /// What stands there.
+    pub value: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the value \"{}\" of {} is not understood: it is left as it is", self.value, self.name)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl Bound {
+    fn number(self, machine: &Machine) -> u64 {
+        match self {
+            Self::Fixed(number) => number,
+            Self::PerCpu(count) => count * machine.cpus.max(1),
+            Self::OfMemory(percent) => machine.memory / 100 * percent,
+        }
+    }
+}
+
+impl Unit {
+    fn read(self, text: &str) -> Option<u64> {
+        match self {
+            Self::Count | Self::Megabytes => text.parse().ok(),
+            Self::Bytes => bytes(text),
+            Self::Seconds => {
+                let number = |text: &str, factor: u64| text.parse::<u64>().ok()?.checked_mul(factor);
+                match text.strip_suffix('s') {
+                    Some(rest) => number(rest, 1),
+                    None => match text.strip_suffix('m') {
+                        Some(rest) => number(rest, 60),
+                        None => number(text, 1),
+                    },
+                }
+            }
+        }
+    }
+
+    fn write(self, number: u64) -> String {
+        const MEGA: u64 = 1 << 20;
+        match self {
+            Self::Bytes if number >= MEGA && number.is_multiple_of(MEGA) => format!("{}m", number / MEGA),
+            Self::Bytes if number >= 1024 && number.is_multiple_of(1024) => format!("{}k", number / 1024),
+            _ => number.to_string(),
+        }
+    }
+
+    /// A number near this one that people would write.
+    fn rounded(self, number: f64) -> u64 {
+        const MEGA: f64 = 1_048_576.0;
+        let number = match self {
+            Self::Bytes if number >= MEGA => (number / MEGA).round() * MEGA,
+            Self::Bytes if number >= 1024.0 => (number / 1024.0).round() * 1024.0,
+            _ if number >= 1000.0 => (number / 100.0).round() * 100.0,
+            _ if number >= 100.0 => (number / 10.0).round() * 10.0,
+            _ => number.round(),
+        };
+        number as u64
+    }
+}
+
+impl Knob {
+    /// The values to choose from where this one is written now; `None`: none is, and the default holds.
+    ///
+    /// # Errors
+    /// A present value that is no number of the knob's kind.
+    pub fn levels(&self, now: Option<&str>, machine: &Machine) -> Result<Levels, Unreadable> {
+        let now = now.unwrap_or(self.default);
+        match self.domain {
+            Domain::Choice(texts) => Ok(choices(texts, now)),
+            Domain::Number { low, high, scale, unit } => {
+                let present = self.number(now, unit, machine);
+                let present =
+                    present.ok_or_else(|| Unreadable { name: self.name, value: now.to_string() })?;
+                let (low, high) = (low.number(machine), high.number(machine));
+                Ok(self.numbers(low, high.max(low), scale, unit, (present, now)))
+            }
+        }
+    }
+
+    /// The number that a value means.
+    fn number(&self, text: &str, unit: Unit, machine: &Machine) -> Option<u64> {
+        if let Some((_, bound)) = self.words.iter().find(|(word, _)| *word == text) {
+            return Some(bound.number(machine));
+        }
+        let (before, behind) = self.form.split_once("{}").unwrap_or(("", ""));
+        unit.read(text.strip_prefix(before)?.strip_suffix(behind)?)
+    }
+
+    fn numbers(&self, low: u64, high: u64, scale: Scale, unit: Unit, present: (u64, &str)) -> Levels {
+        let (low, high) = (low as f64, high as f64);
+        let steps = (LEVELS_MAX - 1) as f64;
+        let mut numbers: Vec<u64> = (0..LEVELS_MAX)
+            .map(|step| {
+                let part = step as f64 / steps;
+                let number = match scale {
+                    Scale::Linear => low + (high - low) * part,
+                    Scale::Logarithmic => low.max(1.0) * (high.max(1.0) / low.max(1.0)).powf(part),
+                };
+                unit.rounded(number).clamp(low as u64, high as u64)
+            })
+            .collect();
+        numbers.push(present.0);
+        numbers.sort_unstable();
+        numbers.dedup();
+        let on_scale = |number: u64| match scale {
+            Scale::Linear => number as f64,
+            Scale::Logarithmic => (number.max(1) as f64).ln(),
+        };
+        let (first, last) = (on_scale(numbers[0]), on_scale(numbers[numbers.len() - 1]));
+        let places = numbers.iter().map(|number| (on_scale(*number) - first) / (last - first).max(1e-9));
+        let text = |number: &u64| {
+            if *number == present.0 {
+                return present.1.to_string();
+            }
+            let written = unit.write(*number);
+            if self.form.is_empty() { written } else { self.form.replace("{}", &written) }
+        };
+        Levels {
+            places: places.collect(),
+            texts: numbers.iter().map(text).collect(),
+            original: numbers.iter().position(|number| *number == present.0).unwrap_or(0),
+            is_ordered: true,
+        }
+    }
+}
+
+fn choices(texts: &[&str], now: &str) -> Levels {
+    let mut texts: Vec<String> = texts.iter().map(|text| (*text).to_string()).collect();
+    let is_now = |text: &String| {
+        text.eq_ignore_ascii_case(now)
+            || crate::ini::flag(text).is_some_and(|have| crate::ini::flag(now) == Some(have))
+    };
+    let original = texts.iter().position(is_now).unwrap_or_else(|| {
+        texts.push(now.to_string());
+        texts.len() - 1
+    });
+    // What is written now stays spelled as it is.
+    texts[original] = now.to_string();
+    Levels { places: vec![0.0; texts.len()], texts, original, is_ordered: false }
+}
