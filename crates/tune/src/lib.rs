@@ -14,4 +14,5 @@ pub mod edit;
 pub mod ini;
 pub mod knob;
 mod limits;
+pub mod search;
 pub mod site;

@@ -1,0 +1,92 @@
+//! The test of one candidate against the best so far, in pairs that were not chosen by.
+
+use super::{Search, Step, Stop, Verdict};
+use brisk_statistics::sample::mean;
+
+/// What all tests together may err.
+const ERROR: f64 = 0.05;
+/// After so many pairs it is looked; with each look, the share of the standard error that the mean must be below 0 for going on.
+const LOOKS: [(usize, f64); 5] = [(3, 0.3), (5, 0.6), (8, 1.0), (12, 1.5), (16, f64::INFINITY)];
+
+/// What a test came to.
+pub(super) struct Tested {
+    pub(super) verdict: Verdict,
+    /// The mean of the logarithms.
+    pub(super) log: f64,
+    /// How far it may be off.
+    pub(super) reach: f64,
+    pub(super) pairs: usize,
+}
+
+impl Search<'_> {
+    /// The part of the error budget of the next test, for one of its looks.
+    pub(super) fn error(&self) -> f64 {
+        let number = self.tests.max(1) as f64;
+        ERROR * 6.0 / (std::f64::consts::PI * number).powi(2) / LOOKS.len() as f64
+    }
+
+    /// Tests a candidate; fresh pairs only.
+    pub(super) fn test(&mut self, candidate: &[usize]) -> Result<Tested, Stop> {
+        self.tests += 1;
+        let error = self.error();
+        let mut logs = Vec::new();
+        for (pairs, least) in LOOKS {
+            while logs.len() < pairs {
+                match self.measure(self.best.clone(), candidate.to_vec(), false)? {
+                    Some(log) => logs.push(log),
+                    None => return Ok(Tested::impossible(logs.len())),
+                }
+            }
+            let (log, reach) = (mean(&logs), self.noise.reach(pairs, error));
+            let standard = self.noise.deviation() / (pairs as f64).sqrt();
+            let verdict = match () {
+                () if log + reach < 0.0 => Verdict::Kept,
+                () if log > -least * standard && least.is_finite() => Verdict::NoGain,
+                () if least.is_infinite() => Verdict::Undecided,
+                () => continue,
+            };
+            self.noise.of_same(&logs);
+            return Ok(Tested { verdict, log, reach, pairs });
+        }
+        // The last look always ends it.
+        Ok(Tested::impossible(logs.len()))
+    }
+
+    /// The step of a knob whose candidate was tested.
+    pub(super) fn tested(&mut self, index: usize, level: usize) -> Result<Step, Stop> {
+        let candidate = self.with(index, level);
+        let Tested { verdict, log, reach, pairs } = self.test(&candidate)?;
+        Ok(self.step(index, level, verdict, (log, reach), pairs))
+    }
+
+    /// A step; `reach` may be infinite where nothing is known.
+    pub(super) fn step(
+        &self,
+        index: usize,
+        to: usize,
+        verdict: Verdict,
+        (log, reach): (f64, f64),
+        pairs: usize,
+    ) -> Step {
+        // What is missed in one of five cases (the normal distribution's quantile).
+        const POWER: f64 = 0.84;
+        let missed = POWER * self.noise.deviation() / (pairs.max(1) as f64).sqrt();
+        Step {
+            dimension: index,
+            from: self.best[index],
+            to,
+            verdict,
+            ratio: log.exp(),
+            low: (log - reach).exp(),
+            high: (log + reach).exp(),
+            detectable: 1.0 - (-(reach + missed)).exp(),
+            pairs,
+        }
+    }
+}
+
+impl Tested {
+    fn impossible(pairs: usize) -> Tested {
+        Tested { verdict: Verdict::Dropped, log: 0.0, reach: f64::INFINITY, pairs }
+    }
+}
