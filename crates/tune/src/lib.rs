@@ -12,6 +12,7 @@ pub mod audit;
 pub mod diagnosis;
 pub mod edit;
 pub mod ini;
+pub mod journal;
 pub mod knob;
 mod limits;
 pub mod search;
