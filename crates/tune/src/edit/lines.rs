@@ -48,7 +48,7 @@ impl Sections {
     }
 
     /// The section that is written where there is none.
-    fn header<'a>(self, pool: &'a str) -> Option<&'a str> {
+    fn header(self, pool: &str) -> Option<&str> {
         match self {
             Sections::PhpIni | Sections::None => None,
             Sections::Pool => Some(pool),

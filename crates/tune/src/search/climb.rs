@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A step of the climb, as a part of the knob's range.
 const STRIDE: f64 = 0.25;
 /// Points this near to the best one are what the parabola goes through.
-const NEAR: f64 = 0.4;
+const NEAR: f64 = 0.55;
 
 /// What was measured of a knob: the logarithms by level, relative to the level of the best configuration, which is 0.
 #[derive(Default)]
@@ -94,10 +94,12 @@ impl Search<'_> {
             if (value - best).abs() < 1.5 * self.noise.deviation() {
                 value = self.probe(index, next, profile)?.unwrap_or(value);
             }
-            if value >= best {
+            // On a slope that has shown itself a step that is a little worse may be an accident.
+            let doubt = if best < -self.noise.deviation() { 1.2 * self.noise.deviation() } else { 0.0 };
+            if value >= best + doubt {
                 break;
             }
-            (at, best) = (next, value);
+            (at, best) = (next, value.min(best));
         }
         Ok(best)
     }

@@ -2,7 +2,7 @@
 
 use super::{Ask, Search, Stop, Told, log_ratio};
 use crate::limits::{CONFIRM_PAIRS, VARIANCE_RATIO_MAX};
-use brisk_statistics::sample::{Interval, deviation, median_interval};
+use brisk_statistics::sample::{Interval, mean, median, median_interval};
 
 /// What the first and the second look may err, both sides together.
 const ERRORS: [f64; 2] = [0.03, 0.02];
@@ -70,11 +70,11 @@ impl Search<'_> {
 
 fn judge(logs: &[f64], pairs: &[(f64, f64)], broken: usize, error: f64) -> Confirmation {
     let Interval { low, middle, high } = median_interval(logs, error);
-    let spread = |side: fn(&(f64, f64)) -> f64| {
+    let spread = |side: fn(&(f64, f64)) -> f64| -> f64 {
         let values: Vec<f64> = pairs.iter().map(|pair| side(pair).ln()).collect();
-        deviation(&values).powi(2)
+        variance(&values)
     };
-    let variance_ratio = spread(|pair| pair.1) / spread(|pair| pair.0).max(1e-12);
+    let variance_ratio = spread(|pair| pair.1) / spread(|pair| pair.0).max(f64::MIN_POSITIVE);
     let outcome = match () {
         () if low > 0.0 || broken * 2 > logs.len() => Outcome::Worse,
         () if high >= 0.0 => Outcome::Undecided,
@@ -83,6 +83,22 @@ fn judge(logs: &[f64], pairs: &[(f64, f64)], broken: usize, error: f64) -> Confi
     };
     let (ratio, low, high) = (middle.exp(), low.exp(), high.exp());
     Confirmation { outcome, ratio, low, high, variance_ratio, pairs: pairs.to_vec() }
+}
+
+/// The variance of values one after another, each against its neighbours: the machine's drift is none of theirs. What is far off counts
+/// as three deviations: single accidents happen to either side.
+fn variance(values: &[f64]) -> f64 {
+    // The median of absolute deviations of normal values, as a part of their deviation.
+    const MEDIAN_SHARE: f64 = 0.6745;
+    let off = |index: usize| -> f64 {
+        let around = index.saturating_sub(2)..(index + 3).min(values.len());
+        let others: Vec<f64> = around.filter(|other| *other != index).map(|other| values[other]).collect();
+        let count = others.len() as f64;
+        (values[index] - mean(&others)).abs() * (count / (count + 1.0)).sqrt()
+    };
+    let offs: Vec<f64> = (0..values.len()).map(off).collect();
+    let most = 3.0 * median(&offs) / MEDIAN_SHARE;
+    mean(&offs.iter().map(|off| off.min(most).powi(2)).collect::<Vec<f64>>())
 }
 
 impl Confirmation {
