@@ -25,6 +25,11 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// One that takes nothing by itself: others bring what comes to the address.
+    pub fn without_socket(address: Address, id: Option<ListenId>) -> Listener {
+        Listener { address, io: RefCell::default(), id: Cell::new(id), protocol: RefCell::default() }
+    }
+
     /// Tells the driver about its connections under `index`.
     pub(crate) fn watch(&self, index: usize) {
         if let Some(io) = &*self.io.borrow() {

@@ -19,6 +19,7 @@ pub mod flow;
 pub mod gather;
 pub mod h1;
 pub mod h2;
+pub mod h3;
 mod hand_over;
 pub mod in_memory;
 pub mod interim;

@@ -123,3 +123,22 @@ pub const TOPS_PERIOD_SECS: i64 = 30;
 pub const TOPS_RECORDED_PER_SECOND: u32 = 500;
 /// Recording ends so long after the last look.
 pub const TOPS_WATCHED_SECS: i64 = 10;
+
+// h3/
+
+/// Bytes of the dynamic table that clients may use (RFC 9204 §3.2.3).
+pub const H3_TABLE_BYTES: u64 = 4096;
+/// Streams of a connection that may wait for that table (RFC 9204 §2.1.2).
+pub const H3_BLOCKED_STREAMS: u64 = 16;
+/// Bytes of a stream that are read at once.
+pub const H3_READ_BYTES: usize = 64 << 10;
+/// Reads of a stream in a row; then others have their turn.
+pub const H3_READS_MAX: usize = 8;
+/// Bytes of a body that may have come and not been taken, while it is read.
+pub const H3_WINDOW_BYTES: u32 = 256 << 10;
+/// An answer up to this size is given to its stream without a task.
+pub const H3_WHOLE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a piece that are given to QUIC at once.
+pub const H3_STEP_BYTES: usize = 16 << 10;
+/// Bytes that a connection gives to QUIC in one turn.
+pub const H3_TURN_BYTES_MAX: usize = 256 << 10;

@@ -22,6 +22,7 @@ pub struct Live<S: Served = Http> {
     pub(crate) prepared: RefCell<S::Prepared>,
     /// The same for HTTP/2: heads are blocks.
     pub(crate) prepared_h2: RefCell<S::Prepared>,
+    pub(crate) prepared_h3: RefCell<S::Prepared>,
     /// Limits of request heads, by [`ListenId`](crate::conf::ids::ListenId).
     pub(crate) head_options: Vec<HeadOptions>,
     /// `None`: nobody asks for the numbers of requests.
@@ -64,6 +65,7 @@ impl<S: Served> Live<S> {
             snap,
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
+            prepared_h3: RefCell::default(),
             head_options,
             places,
             root: None,
@@ -90,6 +92,7 @@ impl<S: Served> Live<S> {
             snap: Arc::new(snap),
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
+            prepared_h3: RefCell::default(),
             head_options: Vec::new(),
             places: self.places.as_ref().map(|places| places.reduced(self.snap.place_of(location))),
             root: None,
@@ -104,6 +107,7 @@ impl<S: Served> Live<S> {
             snap,
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
+            prepared_h3: RefCell::default(),
             head_options: Vec::new(),
             places: root.places.as_ref().map(|_| Places::default()),
             root: Some(root),

@@ -79,6 +79,8 @@ pub struct Thread<S: Served = Http> {
     /// HTTP/2: a response as it is put together, room for large reads, and connections with something to send.
     pub(crate) block: RefCell<Vec<u8>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
+    /// HTTP/3: what was read of a stream.
+    pub(crate) block_in: RefCell<Vec<u8>>,
     pub(crate) dirty: RefCell<Vec<u32>>,
     pub(crate) date: Cell<(i64, [u8; 29])>,
     /// Subrequests that nobody waits for.

@@ -89,6 +89,7 @@ impl Thread {
             burst: RefCell::default(),
             block: RefCell::default(),
             scratch: RefCell::default(),
+            block_in: RefCell::default(),
             dirty: RefCell::default(),
             date: Cell::new((0, [0; 29])),
             aside: Cell::new(0),

@@ -16,6 +16,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const RAW_READERS: &[(&str, &str)] = &[
     ("h1/", "framing, target, host, the end of the connection; the answer is written there, not made"),
     ("h2/", "the same"),
+    ("h3/", "the same"),
     ("stream/head.rs", "the same, for HTTP/2 and HTTP/3"),
     ("stream/encode.rs", "the same"),
     ("stream/answer.rs", "the same"),

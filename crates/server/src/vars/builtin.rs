@@ -116,7 +116,7 @@ pub static VARIABLES: &[Variable] = &[
     recorded(family("http_*", http, "The request header of this name, with underscores for dashes.")),
     recorded(fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header.")),
     fixed("http2", transport::http2, "The protocol negotiated for HTTP/2: h2 or h2c, else empty."),
-    fixed("http3", |_, _| true, "The protocol negotiated for HTTP/3: h3 or hq, else empty."),
+    fixed("http3", transport::http3, "The protocol negotiated for HTTP/3: h3 or hq, else empty."),
     recorded(fixed("https", |r, out| r.scheme() != "https" || put(out, b"on"), "on with TLS, else empty.")),
     recorded(fixed("is_request_port", is_request_port, ": if the client named a port, else empty.")),
     Variable {

@@ -3,6 +3,7 @@
 use super::builtin::{number, put};
 use crate::request::Request;
 use brisk_host::peer::Peer;
+use brisk_http::Version;
 use brisk_net::sys::TcpInfo;
 use std::net::IpAddr;
 
@@ -68,7 +69,12 @@ pub(super) fn proxy_tlv(r: &Request, name: &str, out: &mut Out) -> bool {
 
 /// Over TLS it was negotiated; without, the client has begun with it or asked for it.
 pub(super) fn http2(r: &Request, out: &mut Out) -> bool {
-    r.conn().session().is_none() || put(out, if r.scheme() == "https" { b"h2" } else { b"h2c" })
+    r.version() != Version::Http2 || put(out, if r.scheme() == "https" { b"h2" } else { b"h2c" })
+}
+
+/// By what the handshake has agreed on.
+pub(super) fn http3(r: &Request, out: &mut Out) -> bool {
+    r.version() != Version::Http3 || put(out, b"h3")
 }
 
 pub(super) fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {

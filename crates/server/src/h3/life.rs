@@ -1,0 +1,128 @@
+//! How a connection ends: idle for too long, asked to leave, broken, or cut off.
+//!
+//! What a request is doing when its connection ends is not known here: exchanges are ended, and their tasks notice.
+
+use super::session::{Session, Stage};
+use crate::connection::Connection;
+use crate::core::http_conf::CoreConf;
+use crate::limits::H2_LEAVE_MS;
+use crate::stream::Session as _;
+use brisk_h3::{ConnectionError, ErrorCode};
+use brisk_host::log::LogLevel;
+use brisk_net::clock;
+use std::rc::Rc;
+
+/// Closes the connection: the client is told the code.
+pub fn close(session: &Session, code: ErrorCode, why: &str) {
+    if session.is_dead() {
+        return;
+    }
+    session.quic.close(code.0, why);
+    closed(session);
+}
+
+/// The connection is over, whatever has ended it.
+pub fn closed(session: &Session) {
+    if session.is_dead() {
+        return;
+    }
+    session.kill();
+    session.thread.release(session.index);
+}
+
+/// Everything was said for now: is there anything left to be done?
+pub fn settle(session: &Session, conn: &Rc<Connection>) {
+    if session.is_dead() {
+        return;
+    }
+    session.forget_finished();
+    if !session.is_idle() {
+        return;
+    }
+    if session.stage.get() == Stage::Leaving && session.engine.borrow().is_going_away() {
+        return close(session, ErrorCode::NO_ERROR, "");
+    }
+    {
+        // A connection that does nothing keeps no tables beyond a bound: idle ones are many.
+        let mut engine = session.engine.borrow_mut();
+        if engine.memory() > 16 << 10 {
+            engine.trim();
+        }
+    }
+    let live = session.thread.live();
+    // Its socket is no longer listened on.
+    let Some(core) = live.default_core(&conn.listener) else {
+        return leave(session);
+    };
+    if session.stage.get() == Stage::Open {
+        session.active_ms.set(clock::mono_ms());
+        session.thread.extend(session.index, idle_until(session, conn, core));
+    }
+}
+
+/// How long a connection may do nothing.
+fn idle_until(session: &Session, conn: &Connection, core: &CoreConf) -> u64 {
+    // One that has brought no request has the time of its accept, as with HTTP/1.1.
+    if conn.requests.get() == 0 {
+        return conn.started.mono_ms + core.client_header_timeout.as_millis() as u64;
+    }
+    session.active_ms.get() + core.keepalive_timeout.as_millis() as u64
+}
+
+/// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
+pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
+    let now = clock::mono_ms();
+    if session.is_dead() {
+        return None;
+    }
+    // A client has had the time of several round trips to hear that it is to begin no more.
+    if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
+        session.engine.borrow_mut().go_away();
+        session.send_own();
+        settle(session, conn);
+        return (!session.is_dead()).then_some(now + 1000);
+    }
+    let live = session.thread.live();
+    let Some(core) = live.default_core(&conn.listener) else {
+        close(session, ErrorCode::NO_ERROR, "");
+        return None;
+    };
+    let until = idle_until(session, conn, core);
+    // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
+    if !session.is_idle() || now < until {
+        let pause_ms = (core.keepalive_timeout.as_millis() as u64).max(1000);
+        return Some(if session.is_idle() { until } else { now + pause_ms });
+    }
+    close(session, ErrorCode::NO_ERROR, "");
+    None
+}
+
+/// The client has broken the rules: it is told which.
+pub fn fail(session: &Session, conn: &Rc<Connection>, error: &ConnectionError) {
+    if session.is_dead() {
+        return;
+    }
+    let text = format_args!("client sent {error} while processing HTTP/3 connection");
+    crate::log::connection(&session.thread.live(), conn, LogLevel::Info, text);
+    close(session, error.code, &error.text);
+}
+
+/// Serves no request but those that have begun (`keepalive_requests`, `keepalive_time`).
+pub fn leave_now(session: &Session) {
+    if session.stage.get() == Stage::Open {
+        session.stage.set(Stage::Leaving);
+        session.engine.borrow_mut().go_away();
+        session.touch();
+    }
+}
+
+/// Asks the client to go elsewhere; what it has sent before it hears of that is still served (RFC 9114 §5.2).
+pub fn leave(session: &Session) {
+    if session.stage.get() != Stage::Open {
+        return;
+    }
+    session.stage.set(Stage::Leaving);
+    session.engine.borrow_mut().announce_end();
+    session.thread.extend(session.index, clock::mono_ms() + H2_LEAVE_MS);
+    session.send_own();
+}

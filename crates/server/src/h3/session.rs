@@ -1,0 +1,484 @@
+//! A connection's engine with its streams' state.
+
+use super::life;
+use super::transport::{self, Transport, Written};
+use crate::connection::Connection;
+use crate::limits::{H3_WHOLE_BYTES_MAX, H3_WINDOW_BYTES};
+use crate::live::Live;
+use crate::prepared::Prepared;
+use crate::stream;
+use crate::stream::answer::{Answering, Whole};
+use crate::stream::exchange::Exchange;
+use crate::stream::{Reset, StreamId, Streams, encode};
+use crate::table::Thread;
+use crate::text::Text;
+use brisk_h3::qpack::Qpack;
+use brisk_h3::{Connection as Engine, ErrorCode, Own, frame};
+use brisk_mux::Priority;
+use brisk_net::clock;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// How a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Requests are taken.
+    Open,
+    /// No new requests; closed when those that have begun are done.
+    Leaving,
+    /// Nothing more is sent or heard.
+    Dead,
+}
+
+/// What a stream of the engine belongs to, if anybody waits for it.
+pub type Value = Option<Rc<Exchange>>;
+
+/// What the session has of a request's stream besides the engine.
+#[derive(Default)]
+pub struct State {
+    /// Heads of frames and whole answers that QUIC has not taken.
+    pub tail: Vec<u8>,
+    /// Bytes that the DATA frame that has begun still lacks.
+    pub frame_left: u64,
+    /// All was said: the stream ends behind the tail.
+    pub ends: bool,
+    /// Its end was given to QUIC; the client may still be sending.
+    pub is_finished: bool,
+    /// It stands in the line of those that have something to send.
+    pub is_queued: bool,
+    /// So many bytes of the body may have come without being taken.
+    pub allowance: u32,
+    /// It is read again when they have been.
+    pub is_paused: bool,
+    /// Input of a stream that waits for QPACK's table, and whether the stream ends behind it.
+    pub held: Option<(Vec<u8>, bool)>,
+}
+
+/// See the module's head.
+pub struct Session {
+    /// The connection's thread.
+    pub thread: Rc<Thread>,
+    /// Its place in the thread's table.
+    pub index: u32,
+    /// What is beneath.
+    pub quic: Transport,
+    /// HTTP/3 as data.
+    pub engine: RefCell<Engine<Value>>,
+    /// How it goes on.
+    pub stage: Cell<Stage>,
+    /// Requests that are begun and not sent to their end.
+    pub states: RefCell<HashMap<StreamId, State>>,
+    /// Streams that may have something to send, and streams that are to be read again.
+    pub sending: RefCell<Vec<StreamId>>,
+    /// See [`Session::sending`].
+    pub reading: RefCell<Vec<StreamId>>,
+    /// Our unidirectional streams: control, and QPACK's decoder.
+    own: [Cell<Option<StreamId>>; 2],
+    /// Tasks of streams.
+    pub running: Cell<u32>,
+    /// Tasks whose streams are gone.
+    /// They count against the client's streams: resetting a request does not end its work at once (CVE-2023-44487).
+    pub orphans: Cell<u32>,
+    /// The connection's input is being worked through: what is to be sent is sent at the end of that.
+    pub busy: Cell<bool>,
+    /// It stands in the thread's list of those that have something to send.
+    dirty: Cell<bool>,
+    /// Bytes that a client may send of a body before anybody reads it.
+    pub preread_bytes: u32,
+    /// The last time that a stream was active.
+    pub active_ms: Cell<u64>,
+}
+
+impl Session {
+    /// A session at the connection's place in the thread's table. `preread_bytes`: see [`Session::preread_bytes`].
+    pub fn new(
+        thread: &Rc<Thread>,
+        index: u32,
+        quic: Transport,
+        engine: Engine<Value>,
+        preread_bytes: u32,
+    ) -> Rc<Session> {
+        Rc::new(Session {
+            thread: thread.clone(),
+            index,
+            quic,
+            engine: RefCell::new(engine),
+            stage: Cell::new(Stage::Open),
+            states: RefCell::default(),
+            sending: RefCell::default(),
+            reading: RefCell::default(),
+            own: Default::default(),
+            running: Cell::new(0),
+            orphans: Cell::new(0),
+            busy: Cell::new(false),
+            dirty: Cell::new(false),
+            preread_bytes,
+            active_ms: Cell::new(clock::mono_ms()),
+        })
+    }
+
+    /// Something is to be sent or read: at the end of this turn of the loop.
+    pub fn touch(&self) {
+        if !self.busy.get() && !self.dirty.replace(true) {
+            self.thread.dirty.borrow_mut().push(self.index);
+        }
+    }
+
+    /// Nothing more is sent or heard.
+    pub fn is_dead(&self) -> bool {
+        self.stage.get() == Stage::Dead
+    }
+
+    /// Nobody waits for anything here.
+    pub fn is_idle(&self) -> bool {
+        self.running.get() == 0 && self.engine.borrow().is_empty() && self.states.borrow().is_empty()
+    }
+
+    /// The stream may have something to send.
+    pub fn queue(&self, stream: StreamId) {
+        if let Some(state) = self.states.borrow_mut().get_mut(&stream)
+            && !std::mem::replace(&mut state.is_queued, true)
+        {
+            self.sending.borrow_mut().push(stream);
+        }
+        self.touch();
+    }
+
+    /// Resets a stream, if it is still there, and ends its exchange.
+    pub fn reset(&self, stream: StreamId, code: ErrorCode) {
+        // Out of the engine first: the exchange's end wakes a task, which may ask the engine about it.
+        let value = self.engine.borrow_mut().reset(stream);
+        self.states.borrow_mut().remove(&stream);
+        transport::give_up(&*self.quic, stream, code.0);
+        if let Some(Some(exchange)) = value {
+            self.count_orphans(1);
+            exchange.end(reset_of(code));
+        }
+        self.touch();
+    }
+
+    /// A stream's task has ended, or its stream before it.
+    pub fn count_orphans(&self, by: i32) {
+        self.orphans.set(self.orphans.get().saturating_add_signed(by));
+        self.engine.borrow_mut().set_busy(self.orphans.get() as usize);
+    }
+
+    /// Sends what our unidirectional streams have to say, as far as QUIC takes it. They are begun with the first word.
+    pub fn send_own(&self) {
+        let mut engine = self.engine.borrow_mut();
+        for (own, id) in [Own::Control, Own::Decoder].into_iter().zip(&self.own) {
+            let out = engine.own_output(own);
+            if out.is_empty() {
+                continue;
+            }
+            if id.get().is_none() {
+                id.set(self.quic.open_uni());
+            }
+            let Some(stream) = id.get() else { continue };
+            while !out.is_empty()
+                && let Written::Some(count) = self.quic.write(stream, out)
+            {
+                out.drain(..count);
+            }
+        }
+    }
+}
+
+/// What a stream's end means to its request.
+pub fn reset_of(code: ErrorCode) -> Reset {
+    match code {
+        ErrorCode::REQUEST_CANCELLED => Reset::Cancel,
+        ErrorCode::MESSAGE_ERROR => Reset::Protocol,
+        _ => Reset::Internal,
+    }
+}
+
+impl Streams for Session {
+    fn head_overhead(&self) -> u64 {
+        // Type and length of most heads.
+        3
+    }
+
+    fn encode_interim(&self, status: u16, fields: &[(Text, Text)], out: &mut Vec<u8>) {
+        encode::interim::<Qpack>(status, fields, out);
+    }
+
+    fn encode_trailers(&self, fields: &[(Text, Text)], out: &mut Vec<u8>) {
+        encode::trailers::<Qpack>(fields, out);
+    }
+
+    fn has_room(&self) -> bool {
+        let states = self.states.borrow();
+        states.values().map(|state| state.tail.len()).sum::<usize>() < H3_WHOLE_BYTES_MAX
+    }
+
+    fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool {
+        let sent = {
+            let mut states = self.states.borrow_mut();
+            let Some(state) = states.get_mut(&stream) else { return false };
+            let mut engine = self.engine.borrow_mut();
+            let sent = engine.send_head(stream, block, &mut state.tail).is_ok();
+            if sent && end {
+                state.ends = engine.end_send(stream).is_ok();
+            }
+            sent
+        };
+        self.queue(stream);
+        sent
+    }
+
+    fn set_ready(&self, stream: StreamId) {
+        self.queue(stream);
+    }
+
+    /// A frame holds a whole piece: QUIC cuts it into packets, and streams take turns there.
+    fn set_chunk(&self, _: StreamId, _: u32) {}
+
+    fn end_body(&self, stream: StreamId) -> bool {
+        let ended = {
+            let mut states = self.states.borrow_mut();
+            let Some(state) = states.get_mut(&stream) else { return false };
+            state.ends = self.engine.borrow_mut().end_send(stream).is_ok();
+            state.ends
+        };
+        self.queue(stream);
+        ended
+    }
+
+    fn reset(&self, stream: StreamId, why: Reset) {
+        let code = match why {
+            Reset::Cancel => ErrorCode::REQUEST_CANCELLED,
+            Reset::Protocol => ErrorCode::MESSAGE_ERROR,
+            Reset::Internal => ErrorCode::INTERNAL_ERROR,
+        };
+        Session::reset(self, stream, code);
+    }
+
+    /// RFC 9114 §4.1.2. The client is told even if the answer has closed the stream.
+    fn break_stream(&self, stream: StreamId) {
+        Session::reset(self, stream, ErrorCode::MESSAGE_ERROR);
+    }
+
+    fn widen(&self, stream: StreamId, bytes: u32) {
+        if let Some(state) = self.states.borrow_mut().get_mut(&stream) {
+            state.allowance = state.allowance.max(bytes.min(H3_WINDOW_BYTES));
+        }
+        self.consume(stream, 0);
+    }
+
+    /// Reading a stream gives the client room: QUIC's windows follow what was read.
+    fn consume(&self, stream: StreamId, _: u32) {
+        let was_paused = {
+            let mut states = self.states.borrow_mut();
+            states.get_mut(&stream).is_some_and(|state| std::mem::take(&mut state.is_paused))
+        };
+        if was_paused {
+            self.reading.borrow_mut().push(stream);
+            self.touch();
+        }
+    }
+
+    fn drop_body(&self, stream: StreamId, count: u32) {
+        self.consume(stream, count);
+    }
+
+    fn begun(&self) {
+        self.running.set(self.running.get() + 1);
+    }
+
+    fn ended(&self, stream: StreamId, was_gone: bool) {
+        if was_gone {
+            // It became an orphan when its stream went.
+            self.count_orphans(-1);
+        } else {
+            let (can_send, can_receive) = {
+                let engine = self.engine.borrow();
+                (engine.can_send(stream), engine.can_receive(stream))
+            };
+            // A task that ends without its last frame has failed.
+            if can_send {
+                drop(self.engine.borrow_mut().reset(stream));
+                self.states.borrow_mut().remove(&stream);
+                transport::give_up(&*self.quic, stream, ErrorCode::INTERNAL_ERROR.0);
+            } else if can_receive {
+                // RFC 9114 §4.1: the answer does not need the rest.
+                drop(self.engine.borrow_mut().stop(stream));
+                self.quic.stop(stream, ErrorCode::NO_ERROR.0);
+            }
+        }
+        self.running.set(self.running.get() - 1);
+        self.touch();
+    }
+}
+
+impl Answering for Session {
+    type Coding = Qpack;
+
+    fn thread(&self) -> &Rc<Thread> {
+        &self.thread
+    }
+
+    fn prepared(live: &Live) -> &RefCell<Prepared> {
+        &live.prepared_h3
+    }
+
+    fn is_kept(_: usize) -> bool {
+        true
+    }
+
+    fn room(&self, _: StreamId) -> usize {
+        H3_WHOLE_BYTES_MAX
+    }
+
+    fn send_whole(&self, stream: StreamId, answer: &Whole<'_>) -> Option<u64> {
+        let head_bytes = {
+            let mut states = self.states.borrow_mut();
+            let (state, mut engine) = (states.get_mut(&stream)?, self.engine.borrow_mut());
+            let start = state.tail.len();
+            engine.send_head(stream, answer.head, &mut state.tail).ok()?;
+            if let Some((at, date)) = answer.date {
+                let at = start + frame::head_len(frame::kind::HEADERS, answer.head.len() as u64) + at;
+                state.tail[at..at + date.len()].copy_from_slice(&date);
+            }
+            if !answer.body.is_empty() {
+                engine.begin_data(stream, answer.body.len() as u64, &mut state.tail).ok()?;
+            }
+            let head_bytes = state.tail.len() - start;
+            state.tail.extend_from_slice(answer.body);
+            state.ends = engine.end_send(stream).is_ok();
+            head_bytes as u64
+        };
+        self.queue(stream);
+        Some(head_bytes)
+    }
+
+    fn give_to(&self, stream: StreamId, exchange: &Rc<Exchange>) {
+        if let Some(value) = self.engine.borrow_mut().value_mut(stream) {
+            *value = Some(exchange.clone());
+        }
+    }
+
+    fn exchange(&self, stream: StreamId) -> Option<Rc<Exchange>> {
+        self.engine.borrow().value(stream).cloned().flatten()
+    }
+
+    fn set_priority(&self, stream: StreamId, priority: Priority) {
+        self.engine.borrow_mut().set_priority(stream, priority);
+        self.apply_priority(stream);
+    }
+
+    fn expect(&self, stream: StreamId, length: u64) {
+        self.engine.borrow_mut().expect(stream, Some(length));
+    }
+
+    fn leave_now(&self) {
+        life::leave_now(self);
+    }
+}
+
+impl Session {
+    /// Has QUIC send the stream's packets in its turn: the most urgent ones first (RFC 9218 §10).
+    pub fn apply_priority(&self, stream: StreamId) {
+        let urgency = self.engine.borrow().priority(stream).urgency;
+        self.quic.set_priority(stream, -i32::from(urgency));
+    }
+
+    /// Forgets requests on which both sides have said all.
+    pub fn forget_finished(&self) {
+        let engine = self.engine.borrow();
+        self.states.borrow_mut().retain(|&stream, state| !state.is_finished || engine.can_receive(stream));
+    }
+
+    /// All exchanges.
+    fn exchanges(&self) -> Vec<Rc<Exchange>> {
+        self.engine.borrow().values().flatten().cloned().collect()
+    }
+}
+
+impl stream::Session for Session {
+    /// Nothing comes by a socket of the connection's own.
+    fn input(&self, _: &Rc<Connection>, _: &[u8], _: bool, _: &mut Vec<u8>) {}
+
+    fn closed(&self, _: &Rc<Connection>) {
+        life::closed(self);
+    }
+
+    fn is_deaf(&self) -> bool {
+        true
+    }
+
+    fn is_dead(&self) -> bool {
+        self.is_dead()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle()
+    }
+
+    fn memory(&self) -> usize {
+        let states = self.states.borrow();
+        let held = |state: &State| state.held.as_ref().map_or(0, |(bytes, _)| bytes.capacity());
+        let own: usize = states.values().map(|state| state.tail.capacity() + held(state)).sum();
+        let quic = self.quic.memory();
+        let exchanges: usize = self.exchanges().iter().map(|exchange| exchange.memory()).sum();
+        size_of::<Session>()
+            + self.engine.borrow().memory()
+            + states.capacity() * size_of::<(StreamId, State)>()
+            + own
+            + quic
+            + exchanges
+    }
+
+    fn flush_touched(&self, conn: &Rc<Connection>) -> bool {
+        if self.dirty.replace(false) {
+            super::hot::work_off(self, conn);
+        }
+        self.dirty.get()
+    }
+
+    fn expired(&self, conn: &Rc<Connection>) -> Option<u64> {
+        life::expired(self, conn)
+    }
+
+    fn leave(&self, _: &Rc<Connection>) {
+        life::leave(self);
+    }
+
+    fn drain(&self, conn: &Rc<Connection>) {
+        // As for HTTP/1.1, a connection that has not brought its first request yet is still served.
+        if conn.requests.get() > 0 {
+            life::leave(self);
+        }
+    }
+
+    fn cut(&self, generation: u64) {
+        let all = self.exchanges();
+        all.iter()
+            .filter(|exchange| exchange.generation < generation)
+            .for_each(|exchange| exchange.cut.order());
+    }
+
+    fn give_up(&self, _: &Rc<Connection>) {
+        life::close(self, ErrorCode::EXCESSIVE_LOAD, "more than there is memory for");
+    }
+
+    fn kill(&self) {
+        if self.stage.replace(Stage::Dead) == Stage::Dead {
+            return;
+        }
+        let all = self.exchanges();
+        {
+            let mut engine = self.engine.borrow_mut();
+            for id in engine.ids() {
+                drop(engine.reset(id));
+            }
+        }
+        self.states.take();
+        self.quic.close(ErrorCode::NO_ERROR.0, "");
+        for exchange in all {
+            self.count_orphans(1);
+            exchange.end(Reset::Cancel);
+        }
+    }
+}
