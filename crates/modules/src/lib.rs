@@ -12,6 +12,7 @@ mod auth_request;
 mod autoindex;
 mod browser;
 pub mod cache;
+mod changing;
 mod charset;
 #[cfg(test)]
 mod check;

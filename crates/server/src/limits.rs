@@ -121,6 +121,8 @@ pub const TOPS_NAME_BYTES_MAX: usize = 160;
 pub const TOPS_PERIOD_SECS: i64 = 30;
 /// Requests that a thread records in a second before it begins to pass over some.
 pub const TOPS_RECORDED_PER_SECOND: u32 = 500;
+/// However busy a thread is, it records one of so many requests.
+pub const TOPS_STRIDE_MAX: u32 = 1 << 16;
 /// Recording ends so long after the last look.
 pub const TOPS_WATCHED_SECS: i64 = 10;
 

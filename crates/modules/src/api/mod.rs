@@ -3,15 +3,14 @@
 mod servers;
 mod upstreams;
 
+use crate::changing::{self, Changing};
 use crate::limits::API_BODY_BYTES_MAX;
 use crate::upstream::Upstream;
-use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
 use brisk_net::clock;
-use brisk_server::conf::{Cx, invalid_parameter, invalid_value};
-use brisk_server::directive::directive;
+use brisk_server::conf::Cx;
 use brisk_server::flow::Flow;
-use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use serde_json::{Value, json};
@@ -31,49 +30,18 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[directive("api")
-    .doc("The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.")
-    .in_(Context::LOCATION)
-    .arity(Arity::between(0, 1))
-    .takes("[write=on|off]")
-    .not_inherited()
-    .risk(Risk::Security)
-    .example("api write=on;")
-    .set(|cx, d| {
-        let write = match d.args.first().map(|token| (token, token.str().split_once('='))) {
-            None | Some((_, Some(("write", "off")))) => false,
-            Some((_, Some(("write", "on")))) => true,
-            Some((token, Some(("write", _)))) => {
-                return Err(invalid_value(d, token, "write=on or write=off"));
-            }
-            Some((token, _)) => return Err(invalid_parameter(token)),
-        };
-        cx.conf::<Conf>().write = Some(write);
-        Ok(())
-    })];
+static ROWS: &[Row] = &[changing::row(
+    "api",
+    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.",
+    "api write=on;",
+    changing::set::<Api>,
+)];
 
+/// Tells its configuration from others of the kind.
 #[derive(Clone, Default)]
-struct Conf {
-    /// `Some`: the location is the API's; whether it may change things.
-    write: Option<bool>,
-}
+struct Api;
 
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    fn must_enter(&self, _: Context) -> bool {
-        self.write.is_some()
-    }
-
-    fn enter(&mut self, into: Context) -> bool {
-        if !Context::SAME_LOCATION.has(into) {
-            self.write = None;
-        }
-        true
-    }
-}
+type Conf = Changing<Api>;
 
 /// What precedes the API's own paths in a URI.
 fn location_prefix(cx: &Cx<'_, '_>) -> Arc<[u8]> {

@@ -10,17 +10,15 @@ mod data;
 mod open;
 
 use crate::api;
+use crate::changing::{self, Changing};
 use crate::limits::API_BODY_BYTES_MAX;
-use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
 use brisk_http::uri::{Unescape, unescape};
 use brisk_net::{blocking, clock};
-use brisk_server::conf::{invalid_parameter, invalid_value};
-use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::limits::TOPS_WATCHED_SECS;
 use brisk_server::metrics::{Scrape, sampler};
-use brisk_server::module::{Module, ModuleConf, Row};
+use brisk_server::module::{Module, Row};
 use brisk_server::request::Request;
 use brisk_server::text::Text;
 use std::sync::Arc;
@@ -38,51 +36,22 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-static ROWS: &[Row] = &[directive("dashboard")
-    .doc("The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine. write=on lets the page set back ends down, drain them and change their weights; only a location that asks who its clients are (auth_basic, auth_jwt, auth_request, without satisfy any) does so.")
-    .in_(Context::LOCATION)
-    .arity(Arity::between(0, 1))
-    .takes("[write=on|off]")
-    .not_inherited()
-    .risk(Risk::Security)
-    .example("dashboard;")
-    .set(|cx, d| {
-        let write = match d.args.first().map(|token| (token, token.str().split_once('='))) {
-            None | Some((_, Some(("write", "off")))) => false,
-            Some((_, Some(("write", "on")))) => true,
-            Some((token, Some(("write", _)))) => {
-                return Err(invalid_value(d, token, "write=on or write=off"));
-            }
-            Some((token, _)) => return Err(invalid_parameter(token)),
-        };
+static ROWS: &[Row] = &[changing::row(
+    "dashboard",
+    "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine. write=on lets the page set back ends down, drain them and change their weights; only a location that asks who its clients are (auth_basic, auth_jwt, auth_request, without satisfy any) does so.",
+    "dashboard;",
+    |cx, d| {
         cx.records_requests();
         sampler::keep(cx);
-        cx.conf::<Conf>().write = Some(write);
-        Ok(())
-    })];
+        changing::set::<Dashboard>(cx, d)
+    },
+)];
 
+/// Tells its configuration from others of the kind.
 #[derive(Clone, Default)]
-struct Conf {
-    /// `Some`: the location is the dashboard's; whether it may change things.
-    write: Option<bool>,
-}
+struct Dashboard;
 
-impl ModuleConf for Conf {
-    fn duplicate(&self) -> Arc<dyn ModuleConf> {
-        Arc::new(self.clone())
-    }
-
-    fn must_enter(&self, _: Context) -> bool {
-        self.write.is_some()
-    }
-
-    fn enter(&mut self, into: Context) -> bool {
-        if !Context::SAME_LOCATION.has(into) {
-            self.write = None;
-        }
-        true
-    }
-}
+type Conf = Changing<Dashboard>;
 
 /// Everything from here, nothing from elsewhere, and no other page may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \

@@ -5,14 +5,13 @@
 //! thread that ends more than [`TOPS_RECORDED_PER_SECOND`] requests in a second records every second, fourth … of them, each
 //! counted as often as it stands for, so that looking costs a busy server next to nothing.
 
-use crate::limits::{TOPS_ENTRIES_MAX, TOPS_NAME_BYTES_MAX, TOPS_PERIOD_SECS, TOPS_RECORDED_PER_SECOND};
+use crate::limits::{
+    TOPS_ENTRIES_MAX, TOPS_NAME_BYTES_MAX, TOPS_PERIOD_SECS, TOPS_RECORDED_PER_SECOND, TOPS_STRIDE_MAX,
+};
 use brisk_host::peer::Peer;
 use hashbrown::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// One of so many requests at least is recorded.
-const STRIDE_MAX: u32 = 1 << 16;
 
 /// What was counted of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +146,7 @@ impl Inner {
     /// How many requests the one that is recorded now stands for.
     fn next_stride(&mut self) -> u32 {
         if self.recorded >= 2 * TOPS_RECORDED_PER_SECOND {
-            self.stride = (self.stride * 2).min(STRIDE_MAX);
+            self.stride = (self.stride * 2).min(TOPS_STRIDE_MAX);
             self.recorded = 0;
         }
         self.recorded += 1;
@@ -160,7 +159,7 @@ impl Inner {
         if self.second != unix_secs {
             // As many are recorded as are meant to be, if this second is like the one before.
             let stride = self.ended / u64::from(TOPS_RECORDED_PER_SECOND);
-            self.stride = stride.clamp(1, u64::from(STRIDE_MAX)) as u32;
+            self.stride = stride.clamp(1, u64::from(TOPS_STRIDE_MAX)) as u32;
             (self.second, self.recorded, self.ended) = (unix_secs, 0, 0);
         }
         let period = unix_secs.div_euclid(TOPS_PERIOD_SECS);
