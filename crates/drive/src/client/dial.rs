@@ -1,11 +1,11 @@
 //! From a name to a connection: addresses, TCP, TLS.
 
+use super::common::{Common, Version};
 use super::failure::{Failure, Fault};
 use super::line::{self, Line};
-use super::message::Phases;
-use super::{Common, Version};
-use super::{Origin, Place};
+use super::message::{Phases, TlsFacts};
 use brisk_load::proxy::{Answer, Proxy, Tunnel};
+use brisk_load::url::{Origin, Place};
 use brisk_net::connect::{self, Destination};
 use brisk_net::{Io, Stream, blocking, sleep, timeout};
 use std::future::poll_fn;
@@ -16,23 +16,6 @@ use std::time::Duration;
 
 /// An address that does not answer is given up after this long if there is another one.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(3);
-
-/// What TLS has agreed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFacts {
-    /// `TLSv1.3`.
-    pub version: &'static str,
-    /// OpenSSL's name of the suite.
-    pub cipher: &'static str,
-    /// OpenSSL's name of the group.
-    pub group: &'static str,
-    /// The protocol that ALPN has chosen.
-    pub alpn: Option<String>,
-    /// The session was resumed.
-    pub resumed: bool,
-    /// Bytes of the server's certificates.
-    pub chain: Vec<usize>,
-}
 
 /// A connection that is ready for its first request.
 pub(crate) struct Link {

@@ -1,9 +1,8 @@
 //! One HTTP/1.1 connection (RFC 9112).
 
-use super::Options;
-use super::dial::TlsFacts;
+use super::common::Options;
 use super::failure::{Failure, Fault};
-use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
+use super::message::{Exchange, Fields, Note, Phases, Request, TlsFacts, Watcher};
 use brisk_http::h1::{Client, ClientError, Event, Known, Rules};
 use brisk_http::head::{Header, Version};
 use brisk_http::limits::INTERIM_RESPONSES_MAX;

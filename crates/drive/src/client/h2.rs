@@ -3,9 +3,8 @@
 //! A task of its own reads and writes; an exchange is a stream that waits for its events. Whoever changes what is to be
 //! sent wakes the task.
 
-use super::dial::TlsFacts;
 use super::failure::{Failure, Fault};
-use super::message::{Exchange, Fields, Note, Phases, Request, Watcher};
+use super::message::{Exchange, Fields, Note, Phases, Request, TlsFacts, Watcher};
 use brisk_h2::conn::{HeadKind, HeadSink};
 use brisk_h2::frame::{FrameHead, HEAD_BYTES};
 use brisk_h2::hpack::{Field, FieldSink, write_literal};

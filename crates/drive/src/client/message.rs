@@ -1,9 +1,25 @@
 //! Requests, responses, and the moments between them.
 
-use super::Url;
-use super::dial::TlsFacts;
+use brisk_load::url::Url;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
+
+/// What TLS has agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// `TLSv1.3`.
+    pub version: &'static str,
+    /// OpenSSL's name of the suite.
+    pub cipher: &'static str,
+    /// OpenSSL's name of the group.
+    pub group: &'static str,
+    /// The protocol that ALPN has chosen.
+    pub alpn: Option<String>,
+    /// The session was resumed.
+    pub resumed: bool,
+    /// Bytes of the server's certificates.
+    pub chain: Vec<usize>,
+}
 
 /// Header fields in the order in which they stand, names as they were written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 mod report;
 
-use super::{flag, number, option, run};
+use super::options::{self, flag, number, option};
+use super::run;
 use crate::limits::CALLS_MAX;
-use crate::old;
 use brisk_cli::getopt::{self, Given, Long};
 use brisk_cli::{Call, Entry};
 use brisk_load::arrivals::Rate;
@@ -55,7 +55,7 @@ fn definition() -> Command {
             .num_args(0..=1)
             .hide(true)
     });
-    old::definition(
+    options::definition(
         "httperf's options and report, with the load of brisk bench",
         "httperf [options]",
         options.into_iter().chain(refused).collect(),

@@ -1,7 +1,7 @@
 //! `wrk`: its flags and report. Lua scripts are refused: `brisk bench run` has scenarios.
 
-use super::{flag, number, option, run};
-use crate::old;
+use super::options::{self, flag, number, option};
+use super::run;
 use brisk_cli::getopt::{self, Given, Long};
 use brisk_cli::{Call, Entry};
 use brisk_load::engine::Outcome;
@@ -18,7 +18,7 @@ pub const WRK: Entry = Entry { name: "wrk", define: definition, run: main, inner
 
 /// wrk's options.
 fn definition() -> Command {
-    old::definition(
+    options::definition(
         "wrk's flags and report, with the load of brisk bench",
         "wrk <options> <url>",
         vec![

@@ -288,7 +288,7 @@ fn needs_target(scenario: &Scenario) -> Result<(), String> {
     let mut steps = scenario.users.iter().flat_map(User::all_steps);
     let path = steps.find(|step| {
         step.url
-            .fill(super::model::Escape::None, &none)
+            .fill(super::template::Escape::None, &none)
             .is_ok_and(|url| url.starts_with('/') && scenario.target.is_none())
     });
     match path {

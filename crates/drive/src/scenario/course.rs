@@ -1,9 +1,10 @@
 //! What all threads of a run have seen so far, in slices of time: what its live picture, charts and files are made of. A
 //! step's end locks it; beside a request made by a [client](crate::client) that is nothing.
 
+use super::line::count;
 use super::model::Scenario;
 use crate::client::{Exchange, Failure, Fault};
-use crate::limits::{KINDS_MAX, RAW_RECORDS_MAX, WIDTH_TIME_MIN};
+use crate::limits::{RAW_RECORDS_MAX, WIDTH_TIME_MIN};
 use brisk_load::engine::Outcome;
 use brisk_load::stats::{ErrorKind, Slice, Stats};
 use std::collections::BTreeMap;
@@ -74,15 +75,6 @@ impl From<&Failure> for Wrong {
             fault => fault.name().to_owned(),
         };
         Self { cause: Cause::Error(kind), text }
-    }
-}
-
-/// Counts a failure of this kind.
-pub fn count(failures: &mut BTreeMap<String, u64>, kind: &str, more: u64) {
-    let kind = if failures.len() < KINDS_MAX || failures.contains_key(kind) { kind } else { "others" };
-    match failures.get_mut(kind) {
-        Some(count) => *count += more,
-        None => drop(failures.insert(kind.to_owned(), more)),
     }
 }
 

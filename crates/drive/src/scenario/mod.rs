@@ -7,7 +7,7 @@
 //! | [`model`] | what a scenario is |
 //! | [`template`], [`extract`], [`data`] | values: put in, taken out, from CSV |
 //! | [`run`], [`replay`] | users at work; a log played again |
-//! | [`course`], [`tally`] | what was seen, over time and by step |
+//! | [`course`], [`tally`], [`line`](line::Line) | what was seen, over time and by step; the figures of one sum |
 //! | [`threshold`] | whether it is good enough |
 //! | [`import`] | scenarios made of HAR files, access logs and locustfiles |
 
@@ -17,6 +17,7 @@ pub mod data;
 pub mod extract;
 pub mod import;
 pub mod keys;
+pub mod line;
 pub mod model;
 pub mod read;
 pub mod replay;

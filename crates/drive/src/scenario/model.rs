@@ -2,7 +2,7 @@
 
 use super::data::Table;
 use super::extract::Source;
-use super::template::{Template, form};
+use super::template::{Escape, Template, form};
 use super::threshold::Threshold;
 use crate::client::{Network, Url, Version};
 use brisk_load::arrivals::{Distribution, Schedule};
@@ -414,15 +414,6 @@ impl Body {
             Self::File(bytes) => (bytes.to_vec(), None),
         })
     }
-}
-
-/// How values are put into a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Escape {
-    /// As they are.
-    None,
-    /// For a JSON string.
-    Json,
 }
 
 /// What an answer must be like.

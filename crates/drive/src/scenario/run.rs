@@ -2,9 +2,11 @@
 
 mod ask;
 
-use super::course::{Course, Taken, UnderWay, Wrong, count};
-use super::model::{Act, Arrivals, Escape, Scenario, Step, Terms, User};
+use super::course::{Course, Taken, UnderWay, Wrong};
+use super::line::count;
+use super::model::{Act, Arrivals, Scenario, Step, Terms, User};
 use super::tally::{Sessions, Tally};
+use super::template::Escape;
 use crate::client::{Client, Common, Options, block_on};
 use crate::limits::BODY_BYTES_MAX;
 use brisk_load::jar::Jar;

@@ -1,9 +1,9 @@
 //! What a scenario has shown: per step, per group, and in all.
 
-use super::course::{Taken, count};
+use super::course::Taken;
+use super::line::{Line, count};
 use super::model::Step;
 use super::threshold::Threshold;
-use brisk_load::histogram::Histogram;
 use brisk_load::report::{QUANTILES, lost_share};
 use brisk_load::sweep::slo::Judged;
 use serde_json::{Value, json};
@@ -17,40 +17,6 @@ pub const HEAD: [&str; 9] =
 
 /// What thresholds call whole sessions of users who arrive.
 pub const SESSIONS: &str = "sessions";
-
-/// Figures of one step, one group, or everything.
-#[derive(Debug, Clone, Default)]
-pub struct Line {
-    /// Of good answers, in nanoseconds.
-    pub latency: Histogram,
-    /// By kind: what failed on the wire, statuses, checks.
-    pub failures: BTreeMap<String, u64>,
-    /// Of bodies.
-    pub bytes: u64,
-}
-
-impl Line {
-    /// Failures of every kind.
-    pub fn failed(&self) -> u64 {
-        self.failures.values().sum()
-    }
-
-    /// Good and bad.
-    pub fn requests(&self) -> u64 {
-        self.latency.count() + self.failed()
-    }
-
-    /// The share of bad ones.
-    pub fn error_share(&self) -> f64 {
-        self.failed() as f64 / self.requests().max(1) as f64
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.latency.merge(&other.latency);
-        self.bytes += other.bytes;
-        other.failures.iter().for_each(|(kind, more)| count(&mut self.failures, kind, *more));
-    }
-}
 
 /// Sessions of users who arrive.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,16 @@
 //! Texts with places for values: `Bearer {{token}}`.
 
-use super::model::Escape;
 use std::borrow::Cow;
 use std::fmt::Write as _;
+
+/// How values are put into a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// As they are.
+    None,
+    /// For a JSON string.
+    Json,
+}
 
 /// A text cut at its places.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What must hold in the end: `p99 < 500ms`, `login: errors < 1%`. The language is that of loads ([`brisk_load::sweep::slo`]), with the name of
 //! a step or group in front.
 
-use super::tally::Line;
+use super::line::Line;
 use brisk_load::sweep::slo::{Promise, Seen};
 use std::fmt;
 

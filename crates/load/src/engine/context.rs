@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use super::wire::End;
-use super::worker::Share;
 use crate::jar::Jar;
 use crate::plan::{Order, Plan, Target, Version};
 use crate::response::HeadCache;
@@ -16,6 +15,22 @@ const BUFFER_BYTES: usize = 128 * 1024;
 
 /// A moment: nanoseconds from the run's start.
 pub type Ns = u64;
+
+/// Which thread of how many.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// This thread, from 0.
+    pub index: usize,
+    /// All threads.
+    pub of: usize,
+}
+
+impl Share {
+    /// This thread's part of `total`, so that all parts add up to it.
+    pub fn part(self, total: u64) -> u64 {
+        total / self.of as u64 + u64::from((self.index as u64) < total % self.of as u64)
+    }
+}
 
 /// A request of an open loop that waits for a connection, or one that is asked again.
 #[derive(Debug, Clone, Copy)]

@@ -24,8 +24,8 @@ use crate::limits::{HOPELESS_ERRORS_MIN, HOPELESS_TIME_MAX};
 use crate::plan::{Plan, Stop};
 use crate::stats::{Part, Record, Slice, Stats, join_slices};
 use crate::system;
-use context::Ns;
-use worker::{Share, Work, Worker};
+use context::{Ns, Share};
+use worker::{Work, Worker};
 
 /// What a run has done so far; readable while it runs, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -14,7 +14,7 @@ use rustix::net::sockopt;
 use rustix::thread::set_current_timer_slack;
 
 use super::conn::{Open, Turn};
-use super::context::{Context, Due, Made, Ns};
+use super::context::{Context, Due, Made, Ns, Share};
 use super::course::Course;
 use super::dial::{Dialled, dial};
 use super::nap::{Nap, timespec};
@@ -32,22 +32,6 @@ const TICK: Ns = 20_000_000;
 const OVERDUE_TICK: Ns = 250_000_000;
 /// How long to wait after a connection could not be made.
 pub(super) const RETRY_DELAY: Ns = 10_000_000;
-
-/// Which thread of how many.
-#[derive(Debug, Clone, Copy)]
-pub struct Share {
-    /// This thread, from 0.
-    pub index: usize,
-    /// All threads.
-    pub of: usize,
-}
-
-impl Share {
-    /// This thread's part of `total`, so that all parts add up to it.
-    pub fn part(self, total: u64) -> u64 {
-        total / self.of as u64 + u64::from((self.index as u64) < total % self.of as u64)
-    }
-}
 
 /// A place for one connection after another.
 pub(super) enum Slot {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json as value};
 
-use super::{QUANTILES, Report, RunReport, per_day};
+use super::model::{QUANTILES, Report, RunReport};
+use crate::days::per_day;
 use crate::histogram::Histogram;
 use crate::stats::{ErrorKind, Slice};
 use crate::sweep::slo::Judged;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json as value};
 
-use super::{Body, Section};
+use super::page::{Body, Section};
 use crate::chart::{Line, Series};
 use crate::watch::proc::{Machine, Usage};
 use crate::watch::{self, MachineSummary, Sample, TierSummary, Verdict, Watched};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::{QUANTILES, Report, RunReport};
+use super::model::{QUANTILES, Report, RunReport};
 use crate::stats::{ErrorKind, Slice};
 
 /// The course of all runs: a row per slice, with what each tier did then.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{QUANTILES, Report, RunReport, days};
+use super::model::{QUANTILES, Report, RunReport};
+use crate::days::days;
 use crate::histogram::Histogram;
 use crate::stats::Stats;
 

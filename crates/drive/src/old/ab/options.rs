@@ -1,7 +1,7 @@
 //! ab's command line and the request that it asks for.
 
 use crate::limits::{CONCURRENCY_MAX, REQUESTS_MAX};
-use crate::old::{self, flag, number, option};
+use crate::old::options::{self, flag, number, option};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use brisk_cli::getopt::{self, Given, Long};
 use brisk_tls::Versions;
@@ -59,7 +59,7 @@ pub struct Options {
 
 /// ab's options.
 pub fn definition() -> Command {
-    old::definition(
+    options::definition(
         "ApacheBench's flags and report, with the load of brisk bench",
         "ab [options] [http[s]://]hostname[:port]/path",
         vec![

@@ -1,7 +1,7 @@
 //! siege's command line and its resource file.
 
 use crate::limits::SIEGE_USERS_MAX;
-use crate::old::{self, flag, number, option};
+use crate::old::options::{self, flag, number, option};
 use brisk_cli::getopt::{self, Given, Long};
 use clap::{Command, ValueHint};
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct Options {
 /// siege's options.
 pub fn definition() -> Command {
     let file = ValueHint::FilePath;
-    old::definition(
+    options::definition(
         "siege's flags and report, with the load of brisk bench",
         "siege [options]\n       siege [options] URL",
         vec![

@@ -3,8 +3,8 @@
 use super::super::data::Table;
 use super::super::extract::Source;
 use super::super::keys::{self, APART, Scope};
-use super::super::model::{Act, Block, Body, Check, Data, Escape, Replay, Stage, Step, Terms, User};
-use super::super::template::Template;
+use super::super::model::{Act, Block, Body, Check, Data, Replay, Stage, Step, Terms, User};
+use super::super::template::{Escape, Template};
 use super::super::threshold::Threshold;
 use super::fields::{example, json};
 use super::{Node, Reader, find};

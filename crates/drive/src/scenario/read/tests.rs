@@ -155,8 +155,10 @@ fn bodies() {
         let scenario = super::text(&file, &folder).map_err(|faults| show("s.toml", &file, &faults)).unwrap();
         let step = &scenario.users[0].steps[0];
         let (body, kind) = step.body.fill(&|_| Some("a b".to_owned())).unwrap();
-        let own =
-            step.headers.first().map(|(_, value)| value.fill(super::super::model::Escape::None, &|_| None));
+        let own = step
+            .headers
+            .first()
+            .map(|(_, value)| value.fill(super::super::template::Escape::None, &|_| None));
         (String::from_utf8(body).unwrap(), kind.or(own.map(Result::unwrap)).unwrap_or_default())
     };
     let (body, kind) = check("form = { x = \"1&{{ random }}\", y = 2 }");

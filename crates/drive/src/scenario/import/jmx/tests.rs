@@ -213,7 +213,7 @@ fn a_shop_with_a_login_a_loop_and_branches() {
         |name: &str| login.otherwise.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str());
     assert_eq!((login.save.len(), default("token"), login.think.is_some()), (2, Some("none"), true));
     let url =
-        items.url.fill(crate::scenario::model::Escape::None, &|name| Some(format!("<{name}>"))).unwrap();
+        items.url.fill(crate::scenario::template::Escape::None, &|name| Some(format!("<{name}>"))).unwrap();
     assert_eq!(
         (url.as_str(), items.group.as_deref(), items.headers.len()),
         ("/items?page=<random.1.9>&s=a%20b%26c", Some("browse"), 1)
