@@ -141,7 +141,7 @@ async fn secure(io: Io, key: Key, tls: Tls, limit: Duration) -> Result<Box<Link>
     let context = tls.ready().await.map_err(|why| {
         Failure::new(Origin::Configuration, Activity::Handshaking, Cause::Unavailable(why.into()))
     })?;
-    let session = Stream::connect_tls(io, &context, &tls.name, tls.send_name);
+    let session = Stream::connect_tls(io, &context, &tls.identity.name, tls.identity.send_name);
     let made = timeout(limit, session).await.map_err(|_| late(Activity::Handshaking))?;
     let stream = made.map_err(|error| unasked(Activity::Handshaking, Cause::Tls(error)))?;
     Ok(Box::new(Link::new(stream, key)))

@@ -63,7 +63,7 @@ enum Reply {
 /// Whether it is worth asking: some thread has a connection to the group that can be passed on.
 pub(crate) fn may_have(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepalive) -> bool {
     // A hint: the numbers are read without locks, and the other thread looks for itself.
-    let stays = key.tls != 0 || key.dialect == crate::http2::DIALECT;
+    let stays = key.tls.is_some() || key.dialect == crate::http2::DIALECT;
     keepalive.idle_max > 0 && !stays && group.idle().load(Ordering::Relaxed) > 0 && others().next().is_some()
 }
 

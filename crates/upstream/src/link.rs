@@ -3,6 +3,7 @@
 use crate::http2::Session;
 use crate::occupancy::{Connected, Patience, Wait};
 use crate::scratch::scratch;
+use crate::tls::Identity;
 use brisk_balance::{Endpoint, Seat};
 use brisk_net::{Deadline, clock};
 use brisk_server::thread::Thread;
@@ -25,8 +26,8 @@ pub struct Key {
     pub location: usize,
     /// `*_bind`.
     pub bind: Option<SocketAddr>,
-    /// [`Tls::id`](crate::tls::Tls::id); 0: plain.
-    pub tls: u64,
+    /// What its TLS session was verified for; `None`: plain.
+    pub tls: Option<Identity>,
     /// [`Protocol::dialect`](crate::protocol::Protocol::dialect).
     pub dialect: u8,
 }

@@ -119,7 +119,7 @@ impl<P: Protocol> UpstreamRequest<P> {
             location: if peer.keepalive.local { self.engine.id } else { 0 },
             bind: connect::bind_of(self.settings(), r),
             // A connection that was verified for one name is not used for another.
-            tls: self.tls.as_ref().map_or(0, |tls| tls.id),
+            tls: self.tls.as_ref().map(|tls| tls.identity.clone()),
             dialect: self.engine.protocol.dialect(),
         }
     }

@@ -29,7 +29,7 @@ pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
     let io = match &passes.tls {
         None => Stream::from(io),
         Some(tls) => {
-            let session = Stream::connect_tls(io, &tls.context, &tls.name, tls.send_name);
+            let session = Stream::connect_tls(io, &tls.context, &tls.identity.name, tls.identity.send_name);
             let made = timeout(passes.connect_timeout, session).await;
             made.map_err(|_| "the TLS handshake timed out".to_string())?.map_err(|error| error.to_string())?
         }
