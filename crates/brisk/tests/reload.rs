@@ -1,5 +1,7 @@
 //! Reloads: nothing is dropped, the next request has the new configuration, and old ones do not pile up in memory.
 
+use brisk_h2::frame::{flag, kind, write_head};
+use brisk_h2::{PREFACE, Settings};
 use brisk_testkit::load::{Connections, Load, Plan};
 use brisk_testkit::{Builder, Client, Server, process, wait};
 use rustix::process::Signal;
@@ -197,4 +199,41 @@ fn broken_tables_leave_the_old_ones_in_force() {
     server.write("map.txt", "one third;\n");
     server.reload();
     assert_eq!(ask("one"), "third no");
+}
+
+/// A client of HTTP/2 that does not take the rest of an answer that is complete holds no configuration, however long
+/// `send_timeout` is: what the old one had open is closed.
+#[test]
+fn a_client_that_takes_nothing_holds_no_old_configuration() {
+    let conf = |log: &str| {
+        format!(
+            "send_timeout 1h; error_log {{{{DIR}}}}/{log}.log;
+             server {{ listen 127.0.0.1:{{{{PORT}}}} sndbuf=4k; http2 on; root {{{{DIR}}}}/html; }}"
+        )
+    };
+    // It goes into one turn's output as a whole, and not into the sockets.
+    let mut server = Builder::new(BIN).http(&conf("first")).file("html/a", vec![b'x'; 48 << 10]).start();
+    // What a worker was started with it may keep open.
+    server.configure_http("", &conf("old"));
+    server.reload();
+    let mut hello = PREFACE.to_vec();
+    Settings::default().write(&mut hello);
+    let get = [&[0x82, 0x86, 0x04, 2][..], b"/a", &[0x01, 1], b"a"].concat();
+    write_head(get.len(), kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, 1, &mut hello);
+    hello.extend(get);
+    let mut client = Client::connect_narrow(server.port());
+    client.send(&hello);
+    assert!(!client.some(100).unwrap().is_empty());
+    server.configure_http("", &conf("new"));
+    server.reload();
+    let worker = server.worker();
+    wait::holds("the old configuration's log to be closed", || {
+        let open = std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap().flatten();
+        let paths: Vec<_> = open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+        paths.iter().any(|path| path.ends_with("new.log"))
+            && !paths.iter().any(|path| path.ends_with("old.log"))
+    });
+    // It was held up all the time, and gets the rest.
+    let rest = client.some(1 << 20).unwrap();
+    assert!(!rest.is_empty());
 }

@@ -203,10 +203,9 @@ impl Session {
         let (Some(session), conn) = (self.this.upgrade(), conn.clone()) else { return };
         brisk_net::spawn(async move {
             while !session.is_dead() && session.flushing.get() {
-                let live = session.thread.live();
-                let Some(pause) = live.default_core(&conn.listener).map(|core| core.send_timeout) else {
-                    break;
-                };
+                // Only the number is kept: a client that takes nothing must not hold a configuration that a reload has replaced.
+                let pause = session.thread.live().default_core(&conn.listener).map(|core| core.send_timeout);
+                let Some(pause) = pause else { break };
                 let mut timer = pin!(sleep(pause));
                 let timed_out = poll_fn(|cx| {
                     if session.is_dead() || conn.io.poll_writable(cx).is_ready() {
