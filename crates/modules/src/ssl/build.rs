@@ -1,6 +1,6 @@
 //! From directives to what handshakes need, when a `server` block is complete.
 
-use super::command::{Command, IDLE_OPTIONS, Offered};
+use super::command::{self, Command, Commanded, Offered};
 use super::conf::{Cache, Conf, Ocsp};
 use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
@@ -18,7 +18,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         return Ok(());
     }
     let mut conf = cx.conf_of::<Conf>().clone();
-    commands(cx, &mut conf)?;
+    command::carry_out(cx, &mut conf)?;
     if conf.verify == Verify::Off
         && conf.certificates.is_empty()
         && !conf.reject
@@ -354,59 +354,43 @@ fn read(cx: &mut Cx<'_, '_>, what: &str, token: &Token) -> Result<Arc<[u8]>, Dia
     })
 }
 
-/// `ssl_conf_command`, as far as there is something to command.
-fn commands(cx: &mut Cx<'_, '_>, conf: &mut Conf) -> Result<(), Diag> {
-    for (command, argument) in std::mem::take(&mut conf.commands) {
-        let command = Command { name: command, argument };
-        let offered = Offered {
-            versions: &mut conf.versions.versions,
-            suites: &mut conf.suites,
-            groups: &mut conf.groups,
-        };
-        if command.carry_out(cx, offered)? {
-            continue;
+impl Commanded for Conf {
+    fn take_commands(&mut self) -> Vec<(Token, Token)> {
+        std::mem::take(&mut self.commands)
+    }
+
+    fn offered(&mut self) -> Offered<'_> {
+        Offered { versions: &mut self.versions.versions, suites: &mut self.suites, groups: &mut self.groups }
+    }
+
+    fn switch(&mut self, cx: &mut Cx<'_, '_>, command: &Command, name: &str, on: bool) -> Result<bool, Diag> {
+        match name {
+            "SessionTicket" => self.tickets = on,
+            "KTLS" if on && !self.own_records => {
+                let text = "the option KTLS is incompatible with \"ssl_own_records off\"".to_string();
+                return Err(emerg(&command.name, text)
+                    .help("the kernel goes on from Brisk's own records: choose one"));
+            }
+            "KTLS" => self.kernel = on && kernel_seals(cx, &command.name)?,
+            "ServerPreference" => self.prefer_server = on,
+            _ => return Ok(false),
         }
+        Ok(true)
+    }
+
+    fn set(&mut self, command: &Command) -> Result<bool, Diag> {
         let argument = &command.argument;
         match command.name.str() {
-            "Options" => {
-                argument
-                    .str()
-                    .split(',')
-                    .try_for_each(|option| options(cx, conf, &command, option.trim()))?;
-            }
             "SignatureAlgorithms" => {
                 let numbers = argument.str().split(':').map(names::scheme_number).collect::<Option<Vec<_>>>();
-                conf.schemes = Some(numbers.ok_or_else(|| command.failed())?);
+                self.schemes = Some(numbers.ok_or_else(|| command.failed())?);
             }
-            "Certificate" => conf.certificates = vec![argument.clone()],
-            "PrivateKey" => conf.keys = vec![argument.clone()],
-            _ => return Err(command.unsupported()),
+            "Certificate" => self.certificates = vec![argument.clone()],
+            "PrivateKey" => self.keys = vec![argument.clone()],
+            _ => return Ok(false),
         }
+        Ok(true)
     }
-    Ok(())
-}
-
-fn options(cx: &mut Cx<'_, '_>, conf: &mut Conf, command: &Command, option: &str) -> Result<(), Diag> {
-    let (on, name) = match option.strip_prefix('-') {
-        Some(name) => (false, name),
-        None => (true, option.strip_prefix('+').unwrap_or(option)),
-    };
-    match name {
-        "SessionTicket" => conf.tickets = on,
-        "KTLS" if on && !conf.own_records => {
-            let text = "the option KTLS is incompatible with \"ssl_own_records off\"".to_string();
-            return Err(
-                emerg(&command.name, text).help("the kernel goes on from Brisk's own records: choose one")
-            );
-        }
-        "KTLS" => conf.kernel = on && kernel_seals(cx, &command.name)?,
-        "ServerPreference" => conf.prefer_server = on,
-        _ if IDLE_OPTIONS.contains(&name) => command.without_effect(cx, name),
-        _ => {
-            return Err(emerg(&command.name, format!("SSL_CONF_cmd(\"Options\", \"{option}\") failed")));
-        }
-    }
-    Ok(())
 }
 
 /// Whether the kernel can seal records. It is tried, and told of, once per configuration.

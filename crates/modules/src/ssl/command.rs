@@ -17,6 +17,36 @@ pub(super) struct Offered<'c> {
     pub groups: &'c mut Groups,
 }
 
+/// A block that commands change: what only servers or only back ends' settings have.
+pub(super) trait Commanded {
+    /// Takes the commands, in the order in which they stand: later ones overrule earlier ones, as with OpenSSL.
+    fn take_commands(&mut self) -> Vec<(Token, Token)>;
+
+    /// What handshakes of this block offer.
+    fn offered(&mut self) -> Offered<'_>;
+
+    /// One option of `Options`; false if this side does not know it.
+    fn switch(&mut self, cx: &mut Cx<'_, '_>, command: &Command, name: &str, on: bool) -> Result<bool, Diag>;
+
+    /// Any other command; false if this side does not know it.
+    fn set(&mut self, command: &Command) -> Result<bool, Diag>;
+}
+
+/// Carries out a block's commands. One that is not known is an error, so that none is ignored.
+pub(super) fn carry_out(cx: &mut Cx<'_, '_>, conf: &mut impl Commanded) -> Result<(), Diag> {
+    for (name, argument) in conf.take_commands() {
+        let command = Command { name, argument };
+        if command.name.str() == "Options" {
+            for option in command.argument.str().split(',') {
+                command.carry_out_option(cx, conf, option.trim())?;
+            }
+        } else if !command.carry_out(cx, conf.offered())? && !conf.set(&command)? {
+            return Err(command.unsupported());
+        }
+    }
+    Ok(())
+}
+
 /// A command and its argument.
 pub(super) struct Command {
     /// Of the command, as OpenSSL spells it.
@@ -33,7 +63,7 @@ impl Command {
     }
 
     /// The error for a command that has no counterpart here.
-    pub fn unsupported(&self) -> Diag {
+    fn unsupported(&self) -> Diag {
         self.failed().help("this command is not supported")
     }
 
@@ -42,8 +72,27 @@ impl Command {
         cx.warn(Diag::notice(self.name.span, format!("the option {option} has no effect here")));
     }
 
+    /// `Name` and `+Name` switch an option on, `-Name` off.
+    fn carry_out_option(
+        &self,
+        cx: &mut Cx<'_, '_>,
+        conf: &mut impl Commanded,
+        option: &str,
+    ) -> Result<(), Diag> {
+        let (on, name) = switched(option);
+        if conf.switch(cx, self, name, on)? {
+            return Ok(());
+        }
+        if !IDLE_OPTIONS.contains(&name) {
+            let text = format!("SSL_CONF_cmd(\"Options\", \"{option}\") failed");
+            return Err(Diag::emerg(self.name.span, text));
+        }
+        self.without_effect(cx, name);
+        Ok(())
+    }
+
     /// Carries out a command about what is offered; false for any other.
-    pub fn carry_out(&self, cx: &mut Cx<'_, '_>, offered: Offered<'_>) -> Result<bool, Diag> {
+    fn carry_out(&self, cx: &mut Cx<'_, '_>, offered: Offered<'_>) -> Result<bool, Diag> {
         let text = self.argument.str();
         let failed = || self.failed();
         let list = |error: ListError| match error {
@@ -75,7 +124,7 @@ impl Command {
 }
 
 /// Options that do what is always done here, or that have no counterpart.
-pub(super) const IDLE_OPTIONS: &[&str] = &[
+const IDLE_OPTIONS: &[&str] = &[
     "PrioritizeChaCha",
     "NoResumptionOnRenegotiation",
     "NoRenegotiation",
@@ -97,13 +146,18 @@ pub(super) const IDLE_OPTIONS: &[&str] = &[
     "RxCertificateCompression",
 ];
 
+/// Whether a word of a list switches on what it names, or off.
+fn switched(word: &str) -> (bool, &str) {
+    match word.strip_prefix('-') {
+        Some(name) => (false, name),
+        None => (true, word.strip_prefix('+').unwrap_or(word)),
+    }
+}
+
 /// `ALL,-TLSv1.2` and the like.
 fn protocol(versions: &mut Versions, list: &str) -> Option<()> {
     for word in list.split(',').map(str::trim) {
-        let (on, name) = match word.strip_prefix('-') {
-            Some(name) => (false, name),
-            None => (true, word.strip_prefix('+').unwrap_or(word)),
-        };
+        let (on, name) = switched(word);
         match name {
             "ALL" => (versions.tls12, versions.tls13) = (on, on),
             "TLSv1.2" => versions.tls12 = on,

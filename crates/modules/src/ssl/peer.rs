@@ -1,7 +1,7 @@
 //! TLS to back ends: `proxy_ssl_…`. One implementation, for any module's prefix.
 
 use super::build::{source, trust_of};
-use super::command::{Command, IDLE_OPTIONS, Offered};
+use super::command::{self, Command, Commanded, Offered};
 use super::conf::Protocols;
 use super::rows;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
@@ -150,7 +150,7 @@ impl PeerTls {
 pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<PeerTls>, Diag> {
     let prefix = PREFIXES[P];
     let mut conf = cx.conf_of::<Conf<P>>().clone();
-    commands(cx, &mut conf)?;
+    command::carry_out(cx, &mut conf)?;
     let verification = if conf.verify {
         if conf.trusted.is_none() {
             return Err(Diag::global(format!("no {prefix}_ssl_trusted_certificate for {prefix}_ssl_verify"))
@@ -205,36 +205,33 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
     Ok(Arc::new(PeerTls { context, name: conf.name, send_name: conf.send_name, named, id }))
 }
 
-/// `…_ssl_conf_command`, as far as there is something to command.
-fn commands<const P: usize>(cx: &mut Cx<'_, '_>, conf: &mut Conf<P>) -> Result<(), Diag> {
-    for (command, argument) in std::mem::take(&mut conf.commands) {
-        let command = Command { name: command, argument };
-        let offered = Offered {
-            versions: &mut conf.versions.versions,
-            suites: &mut conf.suites,
-            groups: &mut conf.groups,
-        };
-        if command.carry_out(cx, offered)? {
-            continue;
-        }
-        let argument = &command.argument;
-        match command.name.str() {
-            "Options" => {
-                for option in argument.str().split(',').map(str::trim) {
-                    match option.trim_start_matches(['+', '-']) {
-                        "SessionTicket" => conf.session_reuse &= !option.starts_with('-'),
-                        name @ ("KTLS" | "ServerPreference") => command.without_effect(cx, name),
-                        name if IDLE_OPTIONS.contains(&name) => command.without_effect(cx, name),
-                        _ => return Err(command.failed()),
-                    }
-                }
-            }
-            "Certificate" => conf.certificate = Some(argument.clone()),
-            "PrivateKey" => conf.key = Some(argument.clone()),
-            _ => return Err(command.unsupported()),
-        }
+impl<const P: usize> Commanded for Conf<P> {
+    fn take_commands(&mut self) -> Vec<(Token, Token)> {
+        std::mem::take(&mut self.commands)
     }
-    Ok(())
+
+    fn offered(&mut self) -> Offered<'_> {
+        Offered { versions: &mut self.versions.versions, suites: &mut self.suites, groups: &mut self.groups }
+    }
+
+    fn switch(&mut self, cx: &mut Cx<'_, '_>, command: &Command, name: &str, on: bool) -> Result<bool, Diag> {
+        match name {
+            "SessionTicket" => self.session_reuse &= on,
+            // They are for servers.
+            "KTLS" | "ServerPreference" => command.without_effect(cx, name),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set(&mut self, command: &Command) -> Result<bool, Diag> {
+        match command.name.str() {
+            "Certificate" => self.certificate = Some(command.argument.clone()),
+            "PrivateKey" => self.key = Some(command.argument.clone()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 /// A certificate or a key; an empty name takes back what is inherited.
