@@ -16,5 +16,5 @@ mod udp;
 mod vars;
 
 pub use serve::install;
-pub use session::{Attempt, Session};
+pub use session::{Attempt, Origin, Session};
 pub use vars::VARIABLES;

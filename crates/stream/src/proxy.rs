@@ -83,7 +83,7 @@ fn group_of(session: &Session, pass: &Pass) -> Result<Arc<dyn Balanced>, Status>
     };
     let text = template.eval(session);
     let text = String::from_utf8_lossy(&text);
-    if let Some(group) = session.conf.upstreams.get(&text.to_ascii_lowercase()) {
+    if let Some(group) = session.origin.conf.upstreams.get(&text.to_ascii_lowercase()) {
         return Ok(group.clone());
     }
     match text.parse::<SocketAddr>() {
@@ -105,7 +105,7 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
     let began_ms = clock::mono_ms();
     let ask = Ask {
         key: backend.key().map(|key| key.eval(session)).unwrap_or_default(),
-        client: session.client.ip(),
+        client: session.origin.client.ip(),
         own: None,
         seed: backend.seed(),
     };
@@ -142,13 +142,13 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
                 continue;
             }
         };
-        if !session.is_udp {
+        if !session.origin.is_udp {
             lease.connected(clock::mono_ms());
         }
         session.attempt(|attempt| attempt.connect_ms = Some(took_ms));
         let own = brisk_net::listen::local_ip(io.fd());
         let own = own.map_or_else(|| "unix:".to_string(), |own| own.to_string());
-        let udp = if session.is_udp { "udp " } else { "" };
+        let udp = if session.origin.is_udp { "udp " } else { "" };
         session.info(format_args!("{udp}proxy {own} connected to {}", lease.peer.name));
         return Ok(Connected { io, selection, lease: Some(lease), began_ms: attempt_ms });
     }
@@ -160,7 +160,7 @@ async fn dial(session: &Session, endpoint: &Endpoint, proxy: &Proxy) -> Result<I
         let why = brisk_conf::os_text(&error.error);
         format!("{}() failed ({why}) while connecting to upstream", error.call)
     };
-    if session.is_udp {
+    if session.origin.is_udp {
         return match endpoint {
             Endpoint::Ip(address) => connect::datagrams(*address).map_err(failed),
             Endpoint::Unix(_) => Err("UDP is not passed to unix sockets".to_string()),

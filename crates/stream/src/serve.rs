@@ -94,8 +94,8 @@ impl Sessions {
         let cut = Rc::<Cut>::default();
         let session = Rc::new(session);
         let running =
-            Running { generation: session.live.generation, is_udp: session.is_udp, cut: cut.clone() };
-        self.live.borrow_mut().insert(session.id, running);
+            Running { generation: session.live.generation, is_udp: session.origin.is_udp, cut: cut.clone() };
+        self.live.borrow_mut().insert(session.origin.id, running);
         let ended = Ended { sessions: self.clone(), session: session.clone() };
         brisk_net::spawn(async move {
             let ended = ended;
@@ -148,7 +148,7 @@ impl Sessions {
             is_udp: true,
             local,
         });
-        let inbox = Rc::new(Inbox::new(session.server.proxy.requests));
+        let inbox = Rc::new(Inbox::new(session.origin.server.proxy.requests));
         inbox.put(datagram);
         if !inbox.is_full() {
             self.inboxes.borrow_mut().insert(client.clone(), inbox.clone());
@@ -169,7 +169,7 @@ struct Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        self.sessions.live.borrow_mut().remove(&self.session.id);
+        self.sessions.live.borrow_mut().remove(&self.session.origin.id);
         if !std::thread::panicking() {
             self.session.finish();
         }

@@ -30,13 +30,11 @@ pub struct Attempt {
     pub received_bytes: u64,
 }
 
-/// See the module's head.
-pub struct Session {
+/// Where a session comes from, and what serves it: known when it begins, and the same until its end.
+pub struct Origin {
     /// The thread that serves it.
     pub thread: Rc<Thread>,
-    /// The configuration that it began with.
-    pub live: Rc<Live>,
-    /// The part of `stream` in it.
+    /// The part of `stream` in the configuration that it began with.
     pub conf: Arc<Stream>,
     /// The server that it is of.
     pub server: Arc<Server>,
@@ -50,6 +48,14 @@ pub struct Session {
     pub is_udp: bool,
     /// Our side's address; `None` for a unix socket.
     pub local: Option<SocketAddr>,
+}
+
+/// See the module's head.
+pub struct Session {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The configuration that it began with: a reload changes nothing of it.
+    pub live: Rc<Live>,
     /// When it began.
     pub started: Now,
     /// Bytes from the client.
@@ -64,31 +70,11 @@ pub struct Session {
     captures: RefCell<Captures>,
 }
 
-/// Where a session comes from.
-pub(crate) struct Origin {
-    pub thread: Rc<Thread>,
-    pub conf: Arc<Stream>,
-    pub server: Arc<Server>,
-    pub listener: Rc<Listener>,
-    pub id: u64,
-    pub client: Peer,
-    pub is_udp: bool,
-    pub local: Option<SocketAddr>,
-}
-
 impl Session {
     pub(crate) fn new(origin: Origin) -> Session {
-        let live = origin.thread.live();
         Session {
-            thread: origin.thread,
-            live,
-            conf: origin.conf,
-            server: origin.server,
-            listener: origin.listener,
-            id: origin.id,
-            client: origin.client,
-            is_udp: origin.is_udp,
-            local: origin.local,
+            live: origin.thread.live(),
+            origin,
             started: clock::now(),
             received_bytes: Cell::new(0),
             sent_bytes: Cell::new(0),
@@ -113,26 +99,26 @@ impl Session {
 
     /// Writes the lines of the access logs.
     pub(crate) fn finish(&self) {
-        self.server.logs.iter().for_each(|log| log.log(self));
+        self.origin.server.logs.iter().for_each(|log| log.log(self));
     }
 
     /// Whether a message of this level is wanted.
     pub(crate) fn logs(&self, level: LogLevel) -> bool {
-        self.server.error_log.iter().any(|to| to.level >= level)
+        self.origin.server.error_log.iter().any(|to| to.level >= level)
     }
 
     /// Writes a message with nothing about a back end behind it.
     pub(crate) fn info(&self, message: fmt::Arguments<'_>) {
         if self.logs(LogLevel::Info) {
-            let entry = Entry::new(LogLevel::Info, Some(self.id), message);
-            log::write_all(&self.server.error_log, &self.live.logs, &entry);
+            let entry = Entry::new(LogLevel::Info, Some(self.origin.id), message);
+            log::write_all(&self.origin.server.error_log, &self.live.logs, &entry);
         }
     }
 }
 
 impl Context for Session {
     fn table(&self) -> &Table<Session> {
-        &self.conf.vars
+        &self.origin.conf.vars
     }
 
     fn store(&self) -> &Store {
@@ -147,9 +133,9 @@ impl Context for Session {
         if !self.logs(level) {
             return;
         }
-        let mut entry = Entry::new(level, Some(self.id), message);
-        entry.about("client", self.client.to_string().as_bytes(), false);
-        entry.about("server", shown(&self.listener.address).as_bytes(), false);
+        let mut entry = Entry::new(level, Some(self.origin.id), message);
+        entry.about("client", self.origin.client.to_string().as_bytes(), false);
+        entry.about("server", shown(&self.origin.listener.address).as_bytes(), false);
         if let Some(attempt) = self.attempts.borrow().last() {
             entry.about("upstream", attempt.peer.as_bytes(), true);
             let (received, sent) = (self.received_bytes.get(), self.sent_bytes.get());
@@ -157,7 +143,7 @@ impl Context for Session {
             let (received, sent) = (attempt.received_bytes, attempt.sent_bytes);
             entry.about("bytes from/to upstream", format!("{received}/{sent}").as_bytes(), false);
         }
-        log::write_all(&self.server.error_log, &self.live.logs, &entry);
+        log::write_all(&self.origin.server.error_log, &self.live.logs, &entry);
     }
 
     // Nothing of a session is kept for another one.

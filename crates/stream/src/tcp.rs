@@ -47,11 +47,15 @@ impl Side for Io {
 
 /// Serves a connection; gives the status that it ends with.
 pub async fn serve(session: &Session, client: &Io) -> Status {
-    session.info(format_args!("client {} connected to {}", full(session), shown(&session.listener.address)));
-    match &*session.server.action {
+    session.info(format_args!(
+        "client {} connected to {}",
+        full(session),
+        shown(&session.origin.listener.address)
+    ));
+    match &*session.origin.server.action {
         Action::Return(text) => answer(session, client, text).await,
         Action::Pass(pass) => {
-            let proxy = &session.server.proxy;
+            let proxy = &session.origin.server.proxy;
             let connected = match proxy::connect(session, pass, proxy).await {
                 Ok(connected) => connected,
                 Err(status) => return status,
@@ -65,7 +69,7 @@ pub async fn serve(session: &Session, client: &Io) -> Status {
 
 /// The client with its port.
 pub fn full(session: &Session) -> String {
-    match session.client {
+    match session.origin.client {
         brisk_host::peer::Peer::Ip(address) => address.to_string(),
         brisk_host::peer::Peer::Unix => "unix:".to_string(),
     }
@@ -76,7 +80,7 @@ async fn answer(session: &Session, client: &Io, text: &Template) -> Status {
     let text = text.eval(session);
     let mut at = 0;
     let mut limit = Deadline::default();
-    limit.set(session.server.proxy.timeout);
+    limit.set(session.origin.server.proxy.timeout);
     poll_fn(|cx| {
         while at < text.len() {
             match client.poll_write(cx, &text[at..]) {
@@ -108,7 +112,7 @@ enum End {
 
 /// Passes bytes on in both directions until one side has ended, with `proxy_half_close` both.
 async fn relay(session: &Session, client: &Io, peer: &Io) -> Status {
-    let proxy = &session.server.proxy;
+    let proxy = &session.origin.server.proxy;
     let rate = |template: &Template| rate_of(session, template);
     let mut up = Direction::new(proxy.buffer_bytes, rate(&proxy.upload_rate), proxy.half_close);
     let mut down = Direction::new(proxy.buffer_bytes, rate(&proxy.download_rate), proxy.half_close);
@@ -209,7 +213,7 @@ fn conclude(session: &Session, end: &End) -> Status {
             session.log(LogLevel::Info, format_args!("{side} disconnected"));
         }
         End::TimedOut => {
-            let limit = Duration::as_millis(&session.server.proxy.timeout);
+            let limit = Duration::as_millis(&session.origin.server.proxy.timeout);
             session.log(
                 LogLevel::Info,
                 format_args!(

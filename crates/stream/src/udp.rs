@@ -90,9 +90,9 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
     session.info(format_args!(
         "udp client {} connected to {}",
         full(session),
-        shown(&session.listener.address)
+        shown(&session.origin.listener.address)
     ));
-    match &*session.server.action {
+    match &*session.origin.server.action {
         Action::Return(text) => {
             let text = text.eval(session);
             takes.leave();
@@ -102,7 +102,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
             OK
         }
         Action::Pass(pass) => {
-            let proxy = &session.server.proxy;
+            let proxy = &session.origin.server.proxy;
             let connected = match proxy::connect(session, pass, proxy).await {
                 Ok(connected) => connected,
                 Err(status) => return status,
@@ -125,7 +125,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
 /// Sends a datagram to the client. As with any datagram, that it does not arrive is no error.
 fn reply(session: &Session, to: SocketAddr, datagram: &[u8]) -> bool {
     let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
-    let sent = session.listener.with_io(|io| rustix::net::sendto(io.fd(), datagram, flags, &to));
+    let sent = session.origin.listener.with_io(|io| rustix::net::sendto(io.fd(), datagram, flags, &to));
     match sent {
         Some(Ok(count)) => session.sent_bytes.set(session.sent_bytes.get() + count as u64),
         Some(Err(error)) => {
@@ -165,7 +165,7 @@ impl Tally {
 
 /// Passes datagrams on until all answers have come or nothing has for `proxy_timeout`. The error is a message for the log.
 async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String> {
-    let proxy = &session.server.proxy;
+    let proxy = &session.origin.server.proxy;
     let began_ms = clock::mono_ms();
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     let mut tally = Tally::default();

@@ -21,7 +21,7 @@ pub static VARIABLES: &[Variable<Session>] = &[
     fixed("binary_remote_addr", binary_remote_addr, "The client's address in binary form: 4 or 16 bytes."),
     fixed("bytes_received", |s, out| number(out, s.received_bytes.get()), "Bytes received from the client."),
     fixed("bytes_sent", |s, out| number(out, s.sent_bytes.get()), "Bytes sent to the client."),
-    fixed("connection", |s, out| number(out, s.id), "The connection's serial number."),
+    fixed("connection", |s, out| number(out, s.origin.id), "The connection's serial number."),
     fixed("hostname", |s, out| put(out, s.live.snap.hostname.as_bytes()), "This machine's name."),
     fixed("msec", |_, out| values::msec(out), "The present time in seconds with milliseconds."),
     fixed(
@@ -30,10 +30,10 @@ pub static VARIABLES: &[Variable<Session>] = &[
         "The version of this server.",
     ),
     fixed("pid", |_, out| values::pid(out), "The worker's process id."),
-    fixed("protocol", |s, out| put(out, if s.is_udp { b"UDP" } else { b"TCP" }), "TCP or UDP."),
+    fixed("protocol", |s, out| put(out, if s.origin.is_udp { b"UDP" } else { b"TCP" }), "TCP or UDP."),
     fixed("proxy_protocol_addr", |_, _| false, "Nothing: PROXY headers are not read in stream yet."),
     fixed("proxy_protocol_port", |_, _| false, "Nothing: PROXY headers are not read in stream yet."),
-    fixed("remote_addr", |s, out| put(out, s.client.to_string().as_bytes()), "The client's address."),
+    fixed("remote_addr", |s, out| put(out, s.origin.client.to_string().as_bytes()), "The client's address."),
     fixed("remote_port", remote_port, "The client's port."),
     fixed("server_addr", server_addr, "The address that the client has reached."),
     fixed("server_port", server_port, "The port that the client has reached."),
@@ -109,7 +109,7 @@ fn listed(s: &Session, out: &mut Out, one: fn(&Attempt, &mut Out) -> bool) -> bo
 }
 
 fn binary_remote_addr(s: &Session, out: &mut Out) -> bool {
-    match s.client.ip() {
+    match s.origin.client.ip() {
         Some(IpAddr::V4(ip)) => put(out, &ip.octets()),
         Some(IpAddr::V6(ip)) => put(out, &ip.octets()),
         None => put(out, b"unix:"),
@@ -117,21 +117,21 @@ fn binary_remote_addr(s: &Session, out: &mut Out) -> bool {
 }
 
 fn remote_port(s: &Session, out: &mut Out) -> bool {
-    match s.client {
+    match s.origin.client {
         Peer::Ip(addr) => number(out, u64::from(addr.port())),
         Peer::Unix => true,
     }
 }
 
 fn server_addr(s: &Session, out: &mut Out) -> bool {
-    match s.local {
+    match s.origin.local {
         Some(addr) => put(out, addr.ip().to_string().as_bytes()),
-        None => put(out, s.listener.address.to_string().as_bytes()),
+        None => put(out, s.origin.listener.address.to_string().as_bytes()),
     }
 }
 
 fn server_port(s: &Session, out: &mut Out) -> bool {
-    s.local.is_none_or(|addr: SocketAddr| number(out, u64::from(addr.port())))
+    s.origin.local.is_none_or(|addr: SocketAddr| number(out, u64::from(addr.port())))
 }
 
 fn status(s: &Session, out: &mut Out) -> bool {

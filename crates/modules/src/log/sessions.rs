@@ -32,14 +32,21 @@ impl AccessLog for SessionLog {
         match to {
             To::Log { log, buffering } => {
                 let log = &session.live.logs[log.0 as usize];
-                session.thread.logs.append(log, buffering.as_ref(), |out| format.line(session, out));
+                session.origin.thread.logs.append(log, buffering.as_ref(), |out| format.line(session, out));
             }
             To::Named(name) => {
                 let mut line = Vec::new();
                 format.line(session, &mut line);
-                let errors = || ErrorLogs::new(&session.server.error_log, &session.live.logs);
+                let errors = || ErrorLogs::new(&session.origin.server.error_log, &session.live.logs);
                 if let Some(path) = name.name(session) {
-                    name.append(session, &session.thread.logs, self.cache.as_deref(), &path, &line, errors);
+                    name.append(
+                        session,
+                        &session.origin.thread.logs,
+                        self.cache.as_deref(),
+                        &path,
+                        &line,
+                        errors,
+                    );
                 }
             }
         }
