@@ -2,18 +2,11 @@
 
 use brisk_conf::{NoFiles, SourceMap};
 use brisk_modules::MODULES;
-use brisk_server::conf::{Environment, Places, build};
+use brisk_server::conf::{Environment, build};
 
 /// Any bytes: building ends and never panics; there is a configuration or an error, and every message can be shown.
 pub fn fuzz_config(data: &[u8]) {
-    let env = Environment {
-        prefix: "/p/".into(),
-        places: Places::below("/p/"),
-        conf_prefix: "/p/".into(),
-        error_log: "stderr".into(),
-        hostname: "host".into(),
-        test: true,
-    };
+    let env = Environment::nowhere();
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
     let file = sources.add("fuzz.conf", data.to_vec());

@@ -1,7 +1,7 @@
 //! Help for the tests of modules: a configuration from text.
 
 use brisk_conf::{Diag, NoFiles, SourceMap};
-use brisk_server::conf::{Environment, Places, Snapshot, build};
+use brisk_server::conf::{Environment, Snapshot, build};
 use brisk_server::module::Module;
 
 /// Builds a configuration whose `http` block holds `text`. The error is the first message, without its place.
@@ -39,14 +39,7 @@ fn whole(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag
 }
 
 fn with_sources(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
-    let env = Environment {
-        prefix: "/p/".into(),
-        places: Places::below("/p/"),
-        conf_prefix: "/p/conf/".into(),
-        error_log: "stderr".into(),
-        hostname: "host".into(),
-        test: true,
-    };
+    let env = Environment::nowhere();
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
     let file = sources.add("test.conf", text.as_bytes().to_vec());

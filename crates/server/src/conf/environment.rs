@@ -44,6 +44,18 @@ impl Places {
 }
 
 impl Environment {
+    /// For tests and fuzzers: below a folder that is not there, and nothing is bound or started.
+    pub fn nowhere() -> Environment {
+        Environment {
+            prefix: "/p/".into(),
+            places: Places::below("/p/"),
+            conf_prefix: "/p/conf/".into(),
+            error_log: "stderr".into(),
+            hostname: "machine".into(),
+            test: true,
+        }
+    }
+
     /// A path of the configuration, made absolute.
     pub fn full(&self, path: &str) -> String {
         if path.starts_with('/') { path.to_string() } else { format!("{}{path}", self.prefix) }

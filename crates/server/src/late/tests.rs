@@ -1,7 +1,7 @@
 //! Locations that are compiled late, without sockets: what is kept, swapped, closed and freed.
 
 use super::*;
-use crate::conf::{Environment, LogTarget, Places, build};
+use crate::conf::{Environment, LogTarget, build};
 use crate::directive::directive;
 use crate::limits::LATE_TEXT_BYTES_MAX;
 use crate::log::LogFile;
@@ -25,14 +25,7 @@ static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP, &EXTENDED
 
 /// A request in the location of one server.
 fn request() -> Request {
-    let env = Environment {
-        prefix: "/p/".into(),
-        places: Places::below("/p/"),
-        conf_prefix: "/p/conf/".into(),
-        error_log: "/dev/null".into(),
-        hostname: "machine".into(),
-        test: true,
-    };
+    let env = Environment::nowhere();
     let (mut sources, mut diags) = (SourceMap::default(), Vec::new());
     let text = "events {} http { extended; server { default_type a/start; } }";
     let file = sources.add("test.conf", text.as_bytes().to_vec());

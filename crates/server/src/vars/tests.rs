@@ -1,7 +1,7 @@
 //! Templates and variables.
 
 use super::*;
-use crate::conf::{Environment, LogTarget, Places, build};
+use crate::conf::{Environment, LogTarget, build};
 use crate::directive::directive;
 use crate::live::Live;
 use crate::log::LogFile;
@@ -85,14 +85,7 @@ static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP, &KINDS];
 
 /// A request, with templates that were parsed with its configuration.
 pub(crate) fn request(head: &str, templates: &[&str]) -> (Request, Vec<Template>) {
-    let env = Environment {
-        prefix: "/p/".into(),
-        places: Places::below("/p/"),
-        conf_prefix: "/p/conf/".into(),
-        error_log: "/dev/null".into(),
-        hostname: "machine".into(),
-        test: true,
-    };
+    let env = Environment::nowhere();
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
     let text = "events {} http { kinds; server { server_name named; root /srv; } }";
