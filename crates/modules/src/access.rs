@@ -75,6 +75,7 @@ impl ModuleConf for Conf {
         Arc::new(self.clone())
     }
 
+    /// Only where there are rules of one's own is there something to reset.
     fn must_enter(&self, _: Context) -> bool {
         self.own
     }
@@ -94,6 +95,7 @@ fn add(cx: &mut Cx<'_, '_>, d: &Directive, verdict: Verdict) -> Result<(), Diag>
             let parsed = Cidr::parse(token.bytes()).ok_or_else(|| {
                 invalid_parameter(token).help("write an address, a network such as 10.0.0.0/8, unix: or all")
             })?;
+            // Such as 10.0.0.1/8: it works, but somebody may have meant one address.
             if parsed.is_rough {
                 let text = format!("low address bits of {} are meaningless", token.text());
                 cx.warn(Diag::warn(token.span, text));
@@ -153,6 +155,8 @@ fn verdict(rules: &[Rule], address: Option<IpAddr>) -> Option<Verdict> {
     let matches = |who: Who| match (who, address) {
         (Who::All, _) | (Who::Unix, None) => true,
         (Who::Net(net), Some(ip)) => net.contains(ip),
+        // A client of a unix socket has no address that a network could hold: only `all` and `unix:` are for
+        // it.
         (Who::Unix, Some(_)) | (Who::Net(_), None) => false,
     };
     rules.iter().find(|rule| matches(rule.who)).map(|rule| rule.verdict)

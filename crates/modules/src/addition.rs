@@ -79,16 +79,20 @@ impl Filter for Conf {
         if r.resp.status != 200 || r.route.depth > 0 || !self.types.has(media) {
             return;
         }
+        // The other locations may answer anything: what comes of them is not kept ready.
         r.note(Declared::ANYTHING);
+        // The length, ranges and the tag were the original's.
         r.resp.content_length = None;
         r.resp.clear_ranges();
         weaken_etag(&mut r.resp);
+        // No body, so nothing to ask the others for.
         if r.is_head() {
             return;
         }
         let parent = Parent::of(r);
         let part = |uri: &Arc<[u8]>| (!uri.is_empty()).then(|| Part::new(&parent, uri.to_vec(), Vec::new()));
         let (before, after) = (part(&self.before), part(&self.after));
+        // Only one of them is there: what is in memory, or what comes.
         let (pieces, stream) = match std::mem::take(&mut r.resp.body) {
             Body::Empty => (VecDeque::new(), None),
             Body::One(piece) => (VecDeque::from([piece]), None),
@@ -96,6 +100,7 @@ impl Filter for Conf {
             Body::Stream(stream) => (VecDeque::new(), Some(stream)),
         };
         let body = Surrounded { before, pieces, stream, after };
+        // Where all parts are there at once the response has a length again, and needs no chunks.
         r.resp.body = gather::at_once(Box::new(body), GATHERED_BYTES_MAX);
         r.resp.content_length = r.resp.body.len();
     }
@@ -114,9 +119,11 @@ impl BodyStream for Surrounded {
         if let Some(before) = &mut self.before {
             // Its handlers need not wait for each other's answers.
             if let Some(after) = &mut self.after {
+                // Begun, not read: its body waits until it is its turn.
                 let _ = after.poll_response(cx);
             }
             match ready!(before.poll_chunk(cx)) {
+                // Dropped with its request as soon as it is sent.
                 None => self.before = None,
                 chunk => return Poll::Ready(chunk),
             }

@@ -1,4 +1,7 @@
 //! `ngx_http_auth_request_module`: a subrequest decides who may come in.
+//!
+//! The question is a subrequest like any other: it may be cached, passed on or answered here, and what it costs
+//! is up to its location.
 
 use crate::computed::{taken, variable_name};
 use crate::limits::DRAINED_BYTES_MAX;
@@ -115,6 +118,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         let values: Vec<_> = sets.iter().map(|(id, value)| (*id, value.eval(&**answer))).collect();
         let live = r.live.clone();
         for (id, value) in values {
+            // Variables such as `$args` are not slots: setting them changes the request.
             if let Some(assign) = live.snap.vars.get(id).assign {
                 assign(r, &value);
             } else {
@@ -132,6 +136,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
             r.resp.headers.extend(fields.filter(|(name, _)| is_challenge(name)));
             Flow::Status(401)
         }
+        // Its page is of the location that was asked for, not the one that decides.
         403 => Flow::Status(403),
         _ => {
             brisk_server::rlog!(r, Error, "auth request unexpected status: {status}");

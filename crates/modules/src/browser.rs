@@ -141,6 +141,7 @@ fn modern_browser(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                         .help("it is msie, gecko, opera, safari or konqueror")
                 },
             )?;
+            // Read by the function that reads User-Agent, so that both are on one scale.
             let (number, rest) = number(version.bytes());
             if !rest.is_empty() {
                 return Err(Diag::emerg(
@@ -184,13 +185,16 @@ fn ancient_browser(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
+    // Most locations: nothing is put into their plan, and the variable says what nginx's defaults come to.
     if conf.says_nothing() {
         return;
     }
     let mut conf = conf.clone();
     if !conf.modern.is_empty() && !conf.modern.iter().any(|(at, _)| *at == 0) {
+        // Opera that calls itself MSIE would otherwise be taken for a modern MSIE.
         conf.modern.push((0, NEVER));
     }
+    // By the order of MARKS, not of the file: the first that is found decides.
     conf.modern.sort_by_key(|(at, _)| *at);
     plan.put(Arc::new(conf));
 }
@@ -225,10 +229,12 @@ impl Conf {
             if let Some(version) =
                 found.and_then(|at| agent.get(mark.skip + at + mark.add..)).filter(|v| !v.is_empty())
             {
+                // A browser that is named is judged by its version alone; the texts below are not asked.
                 return if number(version).0 >= modern { Age::Modern } else { Age::Ancient };
             }
         }
         let is_netscape4 =
+            // nginx looks at no shorter ones.
             agent.len() > 13 && agent.starts_with(b"Mozilla/") && (b'1'..b'5').contains(&agent[8]);
         let is_ancient = self.netscape4_is_ancient && is_netscape4
             || self.ancient.iter().any(|text| memmem::find(agent, text).is_some());
@@ -239,6 +245,7 @@ impl Conf {
 /// The version at the start of a text, comparable as a number, and what is behind it.
 fn number(text: &[u8]) -> (u64, &[u8]) {
     let end = text.iter().position(|b| !b.is_ascii_digit() && *b != b'.').unwrap_or(text.len());
+    // Two digits for each part behind the first, four parts in all, as nginx counts.
     let mut scale = 1_000_000;
     let mut version = 0u64;
     for part in text[..end].split(|&b| b == b'.') {
@@ -246,6 +253,7 @@ fn number(text: &[u8]) -> (u64, &[u8]) {
         version = version.saturating_add(value.saturating_mul(scale));
         scale /= 100;
     }
+    // So that even the highest version is below "never".
     (version.min(NEVER - 1), &text[end..])
 }
 

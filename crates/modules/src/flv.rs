@@ -39,6 +39,7 @@ type Conf = OwnHandler<Settings>;
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().is_on {
+        // Before plain files: only requests with `start` are its own.
         plan.add_content(5, Arc::new(handle));
     }
 }
@@ -54,6 +55,7 @@ fn handle(r: &mut Request) -> Flow {
     let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
     let symlinks = path::symlinks(r, &mapped);
     let file = match r.open_file(mapped.path(), symlinks) {
+        // A start behind the end asks for the whole file, as in nginx.
         Ok(Found::File(file)) if start < file.info.size => file,
         Ok(_) => return Flow::Next,
         Err(flow) => return flow,

@@ -1,10 +1,14 @@
 //! The chain of proxies behind which a client stands.
+//!
+//! Each proxy appends whom it has got the request from. Whatever stands before the last proxy that is trusted
+//! anybody may have written: it is never looked at.
 
 use brisk_conf::cidr::{Cidr, number, parse_address};
 use std::net::SocketAddr;
 
 /// An address with or without port: `192.0.2.1:80`, `[::1]`, `[::1]:80`, `::1`. Without, the port is 0.
 fn parse_address_port(text: &[u8]) -> Option<SocketAddr> {
+    // First: colons of an address must not be taken for the one before a port.
     if let Some(ip) = parse_address(text) {
         return Some(SocketAddr::new(ip, 0));
     }
@@ -36,6 +40,7 @@ pub fn forwarded<'f>(
     recursive: bool,
 ) -> Option<SocketAddr> {
     let mut address: Option<SocketAddr> = None;
+    // From the nearest to the farthest: fields are in the order in which they were added.
     for field in fields.rev() {
         let mut rest = field;
         loop {
@@ -44,16 +49,19 @@ pub fn forwarded<'f>(
             if !is_trusted {
                 return address;
             }
+            // Spaces alone separate, too, as in nginx.
             let is_separator = |b: &u8| matches!(b, b' ' | b',');
             let end = rest.iter().rposition(|b| !is_separator(b)).map_or(0, |at| at + 1);
             let begin = rest[..end].iter().rposition(is_separator).map_or(0, |at| at + 1);
             match parse_address_port(&rest[begin..end]) {
                 Some(next) => address = Some(next),
+                // `unknown` or a made-up name: what stood behind it is still what the proxy said.
                 None => return address,
             }
             if !recursive {
                 return address;
             }
+            // The field is used up; an earlier field of the same name goes on before it.
             if begin == 0 {
                 break;
             }

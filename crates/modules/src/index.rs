@@ -49,6 +49,7 @@ impl ModuleConf for Conf {
 }
 
 fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // The first `index` of a block replaces what was inherited.
     let mut files = if cx.first { Vec::new() } else { cx.conf::<Conf>().files.to_vec() };
     for (at, token) in d.args.iter().enumerate() {
         if token.bytes().is_empty() {
@@ -57,6 +58,7 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             );
         }
         if token.bytes().starts_with(b"/") && at + 1 < d.args.len() {
+            // A URI is taken without a look, so what stands behind it is never reached.
             cx.warn(Diag::warn(token.span, "only the last index in \"index\" directive should be absolute"));
         }
         files.push(cx.template(token)?);
@@ -66,6 +68,7 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    // Before listings and files: a folder's index stands for it.
     plan.add_content(20, Arc::new(Index { files: cx.conf_of::<Conf>().files.clone() }));
 }
 
@@ -85,6 +88,7 @@ impl Handler for Index {
     fn handle(&self, r: &mut Request) -> Flow {
         use brisk_http::Method;
         if !r.route.uri.ends_with(b"/")
+            // POST too: forms are sent to folders whose index is a script.
             || !matches!(r.route.method, Method::Get | Method::Head | Method::Post)
         {
             return Flow::Next;
@@ -122,7 +126,9 @@ impl Index {
         };
         match found {
             Found::Missing(error) => match error.raw_os_error() {
+                // EACCES, ELOOP, EMLINK: it may be there, and is not to be read.
                 Some(13 | 40 | 31) => Some(Flow::Status(403)),
+                // ENOENT, ENOTDIR.
                 Some(2 | 20) => {
                     // Once per request, however many names are tried.
                     if !std::mem::replace(checked_directory, true) {

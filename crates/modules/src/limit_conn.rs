@@ -120,9 +120,11 @@ fn limit_conn_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn limit_conn(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let zone = ZoneRef { name: d.arg(0).str().into(), span: d.arg(0).span };
     let token = d.arg(1);
+    // 0 would refuse everybody: `return` or `deny` say that more plainly.
     let max = value::number(token).ok().filter(|&max| max > 0).ok_or_else(|| {
         Diag::emerg(token.span, format!("invalid number of connections \"{}\"", token.text()))
     })?;
+    // nginx counts in 16 bits; here more would fit, but a configuration is to mean the same to both.
     if max > 65_535 {
         return Err(Diag::emerg(token.span, "connection limit must be less 65536"));
     }
@@ -171,6 +173,7 @@ struct LimitConn {
 impl Handler for LimitConn {
     fn handle(&self, r: &mut Request) -> Flow {
         // Once for a request with its redirects and subrequests, as in nginx.
+        // In what subrequests share: dropped with the last of them, wherever the request has gone meanwhile.
         let counted = r.state.shared.values.get_or(Counted::default);
         if counted.outcome.get().is_some() {
             return Flow::Next;
@@ -180,6 +183,7 @@ impl Handler for LimitConn {
             let Some(key) = limit.zone.key(&keyed.key, r, NAME, LIMIT_CONN_KEY_BYTES_MAX) else { continue };
             counted.outcome.set(Some(Outcome::Passed));
             let counters = keyed.zone.state::<Counters>();
+            // Asked and counted under one lock: two requests cannot both get the last place.
             let entered = counters.enter(&key, limit.max);
             brisk_server::dlog!(
                 r,
@@ -256,6 +260,7 @@ impl Counters {
     fn enter(&self, key: &[u8], max: u32) -> Enter {
         let (mut part, hash) = self.parts.of(key);
         if let Some(counter) = part.table.find_mut(hash, |counter| *counter.key == *key) {
+            // Compared with this limit's number: limits of several blocks may share a zone and differ in it.
             if counter.count >= max {
                 return Enter::Over;
             }

@@ -1,4 +1,7 @@
 //! `ngx_http_map_module`: a variable whose value is looked up by another value.
+//!
+//! Whole keys and host names are looked up in hash tables, so that a map of a hundred thousand lines costs no
+//! more than one of ten; only regular expressions are tried one after another.
 
 use crate::computed::{define, lines};
 use brisk_conf::{Arity, Context, Diag, Directive};
@@ -69,10 +72,13 @@ fn map(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let source = cx.template(d.arg(0))?;
     let mut builder = Builder::default();
     for line in lines(cx, d) {
+        // Each wrong line is told, not only the first: maps are often made by programs, with the same mistake
+        // in all lines.
         if let Err(diag) = builder.line(cx, line) {
             cx.warn(diag);
         }
     }
+    // It stays as it is until the configuration is replaced.
     builder.names.shrink_to_fit();
     let map = Map {
         source,
@@ -88,6 +94,7 @@ fn map(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 impl Builder {
     fn line(&mut self, cx: &mut Cx<'_, '_>, line: &Directive) -> Result<(), Diag> {
         let key = &line.name;
+        // Words without a value are switches; with one they would be keys like any other.
         let [value] = line.args.as_slice() else {
             match key.bytes() {
                 b"hostnames" if line.args.is_empty() => self.hostnames = true,
@@ -99,6 +106,7 @@ impl Builder {
             }
             return Ok(());
         };
+        // By the text: equal texts are equal templates.
         let id = match self.seen.get(value.bytes()) {
             Some(&id) => id,
             None => {
@@ -131,6 +139,7 @@ impl Builder {
     }
 
     fn name(&mut self, line: &Directive, text: &[u8], id: ValueId) -> Result<(), Diag> {
+        // One buffer for all lines of a map.
         self.lower.clear();
         self.lower.extend_from_slice(text);
         self.lower.make_ascii_lowercase();
@@ -141,6 +150,7 @@ impl Builder {
                     .help("write example.com, .example.com, *.example.com or www.example.*")
             })?
         } else {
+            // Without `hostnames` a `*` or a dot in a key is itself.
             HostPattern::Exact(&self.lower)
         };
         if self.names.add(pattern, id) {
@@ -155,6 +165,7 @@ impl Builder {
 impl<C: VarContext> Eval<C> for Map {
     fn eval(&self, r: &C, out: &mut Vec<u8>) -> bool {
         let mut key = self.source.eval(r);
+        // `example.com.` is the same host.
         if self.hostnames && key.last() == Some(&b'.') {
             key.pop();
         }
@@ -181,11 +192,13 @@ impl Map {
         // Regular expressions see the case, strings do not.
         let original =
             (!self.regexes.is_empty() && key.iter().any(u8::is_ascii_uppercase)).then(|| key.clone());
+        // Keys were made so when they were read.
         key.make_ascii_lowercase();
         if let Some(id) = self.names.find(&key) {
             return Ok(Some(id));
         }
         let subject = original.unwrap_or(key);
+        // nginx asks no expression about an empty value: it is for the exact key or the default.
         if !subject.is_empty() {
             for (regex, id) in &self.regexes {
                 if regex.exec(r, &subject)? {

@@ -1,4 +1,7 @@
 //! `metrics` and `status`: what the server counts, for machines to watch.
+//!
+//! Requests are counted by location only where a configuration has one of these directives: elsewhere counting
+//! would cost and nobody read it.
 
 use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
@@ -72,6 +75,7 @@ impl ModuleConf for Conf {
     }
 
     fn enter(&mut self, into: Context) -> bool {
+        // As other handlers: what a location answers is not inherited by those within it.
         if !Context::SAME_LOCATION.has(into) {
             self.form = None;
         }
@@ -84,6 +88,7 @@ fn handle(r: &mut Request, form: Form) -> Flow {
         return Flow::Status(405);
     }
     // With thousands of locations there is much to write: not in the event loop.
+    // What belongs to this thread is read here; the rest is read on the pool.
     let scrape = Scrape::new(&r.live, &r.thread);
     let job = blocking::run(move || match form {
         Form::Text => (scrape.filled().text(), "text/plain; version=0.0.4"),
@@ -94,6 +99,7 @@ fn handle(r: &mut Request, form: Form) -> Flow {
         Box::pin(async move {
             let (text, content_type) = job.await;
             r.resp.text(200, Text::from(content_type), text);
+            // An old count is worse than none.
             r.resp.add("Cache-Control", "no-store");
             Flow::Done
         })

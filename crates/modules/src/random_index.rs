@@ -54,6 +54,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 fn handle(r: &mut Request, hidden: hide_files::Filter) -> Flow {
+    // POST too, as in nginx: the redirect within the server keeps the method, and what it leads to decides.
     if !r.route.uri.ends_with(b"/") || !matches!(r.route.method, Method::Get | Method::Head | Method::Post) {
         return Flow::Next;
     }
@@ -63,7 +64,9 @@ fn handle(r: &mut Request, hidden: hide_files::Filter) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             match directory::on_pool(path, move |path| files(path, |name| hidden.hides(&uri, name))).await {
+                // An empty folder is left to whoever comes next, such as a list of it.
                 Ok(names) => pick(&names).map_or(Flow::Next, |name| {
+                    // Within the server: the file's own location serves it, with its rules.
                     let uri = [&*r.route.uri, name].concat();
                     Flow::Redirect { uri, args: None }
                 }),
@@ -77,6 +80,7 @@ fn handle(r: &mut Request, hidden: hide_files::Filter) -> Flow {
 fn files(path: &Path, is_hidden: impl Fn(&[u8]) -> bool) -> Result<Vec<Vec<u8>>, Failure> {
     let mut names = Vec::new();
     directory::each(path, |entry| {
+        // The entry itself says what it is, without another call for each; only links have to be followed.
         let is_file = match entry.file_type() {
             Ok(kind) if !kind.is_symlink() => kind.is_file(),
             _ => directory::metadata(entry)?.is_file(),
@@ -92,6 +96,7 @@ fn files(path: &Path, is_hidden: impl Fn(&[u8]) -> bool) -> Result<Vec<Vec<u8>>,
 /// One of them, all equally likely. Nothing secret hangs on it: the standard hasher's random keys are enough.
 fn pick(names: &[Vec<u8>]) -> Option<&[u8]> {
     let random = RandomState::new().build_hasher().finish();
+    // By multiplication: a remainder would prefer the first ones.
     let index = (u128::from(random) * names.len() as u128) >> 64;
     names.get(index as usize).map(Vec::as_slice)
 }

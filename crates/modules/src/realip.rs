@@ -1,4 +1,7 @@
 //! `ngx_http_realip_module`: the client's address, as trusted proxies tell it.
+//!
+//! Anyone can send the fields: they are believed of listed proxies alone, and the check is of the connection's
+//! own address.
 
 use crate::forwarded::forwarded;
 use brisk_conf::cidr::{Cidr, Parsed};
@@ -113,6 +116,8 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                 }
                 found.push(cidr);
             }
+            // Looked up once, when the configuration is read: who is trusted must not change with a name
+            // server's answers.
             None => found.extend(resolve(cx, token.str()).ok_or_else(|| {
                 Diag::emerg(token.span, format!("host not found in set_real_ip_from \"{}\"", token.text()))
                     .help("write an address, a network such as 10.0.0.0/8, a host name or unix:")
@@ -122,8 +127,10 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let is_first = cx.first;
     let conf = cx.conf::<Conf>();
     if is_first {
+        // A block with proxies of its own trusts these alone.
         (conf.proxies, conf.trusts_unix) = (Vec::new(), false);
     }
+    // `unix:` finds no address; names and networks always do, or were refused.
     conf.trusts_unix |= found.is_empty();
     conf.proxies.append(&mut found);
     Ok(())
@@ -137,6 +144,8 @@ fn resolve(cx: &Cx<'_, '_>, host: &str) -> Option<Vec<Cidr>> {
 
 fn real_ip_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     cx.conf::<Conf>().told = match d.arg(0).bytes() {
+        // As written, as in nginx: in another case it is a field like any other, found by its name all the
+        // same.
         b"X-Real-IP" => Told::XRealIp,
         b"X-Forwarded-For" => Told::XForwardedFor,
         b"proxy_protocol" => Told::ProxyProtocol,
@@ -189,8 +198,10 @@ impl RealIp {
         match &self.conf.told {
             Told::XRealIp => last(r.header(HeaderId::XRealIp)),
             Told::Field(name) => last(r.header_named(name)),
+            // The header was read before TLS and HTTP, so no request can have written it.
             Told::ProxyProtocol => told_by_proxy_protocol(r).filter(|_| is_trusted),
             Told::XForwardedFor => {
+                // RFC 9110 §5.3: several fields are one list; proxies append, so its end is nearest to us.
                 let fields: Vec<&[u8]> = r.headers(HeaderId::XForwardedFor).collect();
                 forwarded(is_trusted, fields.into_iter(), &self.conf.proxies, self.conf.recursive)
             }

@@ -133,11 +133,13 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         valid.add(token)?;
     }
     if reading.server_names {
+        // Of the server that is being read: `server_name` may stand below `valid_referers`.
         let names = cx.global.names.last().map(Vec::as_slice).unwrap_or_default();
         for name in names {
             valid.add_server_name(name);
         }
     }
+    // nginx's check: `none` alone would make every page of strangers invalid, which was hardly meant.
     let is_empty = valid.hosts.is_empty() && valid.regexes.is_empty() && !reading.server_names;
     if (valid.none || valid.blocked) && is_empty {
         return Err(Diag::global(
@@ -153,6 +155,7 @@ impl Referers {
     fn add(&mut self, token: &Token) -> Result<(), Diag> {
         let text = token.bytes();
         let (host, path) = text.split_at(memchr::memchr(b'/', text).unwrap_or(text.len()));
+        // Names are compared in lower case, paths as they are.
         let lower = host.to_ascii_lowercase();
         let shown = String::from_utf8_lossy(host);
         let pattern = HostPattern::parse(&lower).ok_or_else(|| {
@@ -163,12 +166,14 @@ impl Referers {
         if self.hosts.add(pattern, path) {
             Ok(())
         } else {
+            // A table has one path per host: the second would replace the first without a word.
             Err(Diag::emerg(token.span, format!("conflicting parameter \"{shown}\""))
                 .help("this host is there already; use a regular expression for several paths"))
         }
     }
 
     fn path(&mut self, path: &[u8]) -> u32 {
+        // Most are empty: one entry serves them all.
         let index = self.paths.iter().position(|have| **have == *path).unwrap_or_else(|| {
             self.paths.push(path.into());
             self.paths.len() - 1

@@ -1,4 +1,7 @@
 //! `ngx_http_secure_link_module`: links that only their maker could have made, perhaps for a limited time.
+//!
+//! It refuses nothing itself: the configuration asks `$secure_link` and answers as it likes. MD5 is nginx's
+//! choice, which makers of links rely on.
 
 use crate::secret::is_same;
 use brisk_conf::{Context, Diag, Directive, Risk};
@@ -92,6 +95,7 @@ impl ModuleConf for Conf {
         Arc::new(self.clone())
     }
 
+    /// Mixing is asked per block: an inner one may go the other way.
     fn must_enter(&self, _: Context) -> bool {
         self.here.is_some()
     }
@@ -115,6 +119,7 @@ fn checked<'c>(cx: &'c mut Cx<'_, '_>, d: &Directive) -> Result<&'c mut Conf, Di
     }
     conf.here = Some(way);
     match way {
+        // Else a location with `secure_link` below one with a secret would check both ways.
         Way::New => conf.secret = None,
         Way::Old => (conf.link, conf.text) = (None, None),
     }
@@ -131,6 +136,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if let Some(secret) = &conf.secret {
         plan.put(Arc::new(Check::Old { secret: secret.clone() }));
+    // One without the other checks nothing: the variable is not found, as in nginx.
     } else if let (Some(link), Some(text)) = (&conf.link, &conf.text) {
         plan.put(Arc::new(Check::New { link: link.clone(), text: text.clone() }));
     }
@@ -144,6 +150,7 @@ fn secure_link(r: &Request, out: &mut Vec<u8>) -> bool {
             verdict.is_some()
         }
         Some(Check::Old { secret }) => {
+            // As it was sent: the hash is of what stands in the link, before decoding.
             let target = r.unparsed_uri();
             let path = path_of(&target, secret);
             out.extend_from_slice(path.unwrap_or_default());
@@ -173,6 +180,7 @@ type Expires<'l> = Option<(&'l [u8], i64)>;
 fn split(link: &[u8]) -> Option<(&[u8], Expires<'_>)> {
     let Some(at) = memchr::memchr(b',', link) else { return Some((link, None)) };
     let text = &link[at + 1..];
+    // Signs and spaces, which parsers take, would be other links with the same meaning.
     let digits = text.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(text).ok())??;
     let time = digits.parse().ok().filter(|&time: &i64| time > 0)?;
     Some((&link[..at], Some((text, time))))
@@ -190,6 +198,7 @@ fn verify(link: &[u8], text: impl FnOnce() -> Vec<u8>, now: i64) -> Option<u8> {
     if !is_same(&hash, &Md5::digest(text())) {
         return None;
     }
+    // After the hash: a link that is forged is wrong, not over.
     let is_over = expires.is_some_and(|(_, time)| time < now);
     Some(if is_over { b'0' } else { b'1' })
 }
@@ -200,6 +209,7 @@ fn path_of<'u>(uri: &'u [u8], secret: &[u8]) -> Option<&'u [u8]> {
     let rest = &rest[memchr::memchr(b'/', rest)? + 1..];
     let (hash, path) = rest.split_at(memchr::memchr(b'/', rest)?);
     let path = path.get(1..).filter(|path| !path.is_empty())?;
+    // Any other length is no MD5, whatever it holds.
     let hash: [u8; 32] = hash.try_into().ok()?;
     let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
     let (pairs, _) = hash.as_chunks::<2>();

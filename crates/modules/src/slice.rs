@@ -85,6 +85,8 @@ fn slice_range(r: &Request, out: &mut Vec<u8>) -> bool {
             if r.route.depth > 0 || r.resp.status != 0 {
                 return false;
             }
+            // Slices lie at multiples of their size, so that all ranges of all clients share the same stored
+            // pieces.
             r.state.own.get_or(|| Slice { start: first_byte(r) / size * size, size: *size })
         }
     };
@@ -113,6 +115,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if size == 0 {
         return;
     }
+    // Wraps the handler of the location: without one (files) ranges are cut where they are served.
     if let Some(inner) = plan.content.take() {
         plan.put(Arc::new(Size(size)));
         plan.content = Some(Arc::new(Sliced(inner)));
@@ -125,6 +128,7 @@ struct Sliced(Arc<dyn Handler>);
 impl Handler for Sliced {
     fn handle(&self, r: &mut Request) -> Flow {
         match self.0.handle(r) {
+            // Only then is a future made: an answer from the cache's memory needs none.
             waits @ (Flow::Wait(_) | Flow::Pending(_)) => Flow::Wait(Box::new(move |r| {
                 Box::pin(async move {
                     let flow = waits.settled(r).await;
@@ -138,6 +142,7 @@ impl Handler for Sliced {
                 Ok(flow) => flow,
                 Err(slices) => {
                     r.resp.body = Body::Stream(slices);
+                    // It came from memory, so waiting for its first bytes would wait for nothing.
                     Flow::Done
                 }
             },
@@ -210,14 +215,18 @@ fn whole(r: &mut Request, flow: Flow) -> Result<Flow, Box<Slices>> {
     let total = part.total.unwrap_or(part.end);
     r.resp.status = 200;
     r.resp.reason = None;
+    // Of the slice; the range filter says the client's anew.
     r.resp.remove("Content-Range");
     r.resp.remove("Accept-Ranges");
+    // The whole is promised by the first slice; later ones that contradict it end the answer early.
     r.resp.content_length = Some(total);
+    // Several ranges are answered as a whole: their pieces could lie before what was asked for already.
     let is_single = r.header(HeaderId::Range).is_none_or(|range| memchr::memchr(b',', range).is_none());
     r.resp.allow_ranges = is_single;
     let wanted = wanted(r, total).filter(|_| is_single).unwrap_or((0, total));
     let first = std::mem::take(&mut r.resp.body);
     Err(Box::new(Slices {
+        // Copies are made of the request as it was when it came here, with the same location and variables.
         again: Rc::new(Again::of(r)),
         etag: r.resp.etag.as_ref().map(|etag| etag.to_vec().into()),
         size: slice.size,
@@ -250,6 +259,7 @@ enum State {
     First(Part, Body),
     /// A slice is coming: its body, and where it ends.
     Body(InMemory, u64),
+    /// Another slice was asked for; where it ends. Dropping the body drops the question.
     Asking(Pin<Box<dyn Future<Output = Option<Body>>>>, u64),
     Next,
     Over,
@@ -290,6 +300,7 @@ fn blank() -> Rc<OpenFile> {
 
 impl Slices {
     fn skip(&mut self, to: u64) -> Poll<Option<Result<Chunk, Failure>>> {
+        // A piece of a file has a length without bytes in memory, whatever the gap.
         let piece = Piece::File { file: self.blank.clone(), range: self.at..to };
         self.at = to;
         Poll::Ready(Some(Ok(Chunk::Piece(piece))))
@@ -303,6 +314,8 @@ impl Slices {
         let future = async move {
             let start = slice.start;
             let size = slice.size;
+            // The slice is set before the copy enters its phases: its cache key must already have the new
+            // range.
             let mut copy = again.run(|copy| drop(copy.state.own.get_or(|| slice))).await?;
             if let Err(why) = check(&copy, &Slice { start, size }, etag.as_deref()) {
                 rlog!(copy, Error, "{why}");
@@ -327,6 +340,7 @@ impl BodyStream for Slices {
                     let (part, body) = (*part, std::mem::take(body));
                     self.state = State::Body(InMemory::new(body), part.end);
                     if part.start > 0 {
+                        // What is before the first slice that was asked for.
                         return self.skip(part.start);
                     }
                 }
@@ -358,6 +372,7 @@ impl BodyStream for Slices {
                     if self.at >= to {
                         return self.skip(self.total);
                     }
+                    // Only with `If-Range`, where the first slice was 0 and the range proved to hold.
                     if self.at.saturating_add(self.size) <= from {
                         return self.skip(from / self.size * self.size);
                     }

@@ -1,4 +1,7 @@
 //! `ngx_http_split_clients_module`: a variable whose value is drawn by a hash of another value.
+//!
+//! The same text gets the same value on every server and after every restart: the hash has no seed, and is
+//! nginx's, so that clients keep their part when a server changes from nginx.
 
 use crate::computed::{define, lines};
 use brisk_conf::{Arity, Context, Diag, Directive, Token};
@@ -44,11 +47,15 @@ fn split_clients(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                 .help("a line is a percentage and a value; is the \";\" missing at its end?"));
         };
         let percent = percent(&line.name)?;
+        // `*` takes what is left; behind it nothing can come.
         sum = percent.map_or(WHOLE, |percent| sum + percent);
         if sum > WHOLE {
             return Err(Diag::emerg(line.span, "percent total is greater than 100%"));
         }
+        // The part that reaches 100 % has no bound: rounding in the others must not leave hashes that belong to
+        // none.
         let below = percent.filter(|_| sum < WHOLE).map(|percent| {
+            // Rounded for each part by itself, as nginx does: the same hash falls into the same part.
             limit += (u64::from(percent) * 0xffff_ffff / u64::from(WHOLE)) as u32;
             limit
         });
@@ -77,6 +84,7 @@ fn hundredths(text: &[u8]) -> Option<u32> {
     if text.is_empty() || decimals.len() > 2 || whole.len() > 4 {
         return None;
     }
+    // Filled up to two decimals: a number without a point, in hundredths.
     let digits = whole.iter().chain(decimals).chain(&b"00"[decimals.len()..]);
     digits.copied().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + u32::from(b - b'0')))
 }
@@ -92,6 +100,7 @@ impl<C: VarContext> Eval<C> for Split {
 
     fn values(&self) -> Option<Vec<Template>> {
         let values = self.parts.iter().map(|part| Template::literal(&part.value));
+        // Nothing is what a hash gets that no part is left for.
         Some(values.chain([Template::default()]).collect())
     }
 
@@ -103,6 +112,7 @@ impl<C: VarContext> Eval<C> for Split {
 /// MurmurHash2 for 32 bits with seed 0.
 fn murmur2(data: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
+    // The seed is 0, so that only the length is left to begin with.
     let mut hash = data.len() as u32;
     let (words, tail) = data.as_chunks::<4>();
     for word in words {

@@ -42,6 +42,7 @@ impl ModuleConf for Conf {
     }
 
     fn must_enter(&self, into: Context) -> bool {
+        // What is compiled late stands for the block itself: it keeps its parent's.
         self.tries.is_some() && into != Context::LATE
     }
 
@@ -80,6 +81,8 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut tries = Vec::with_capacity(files.len());
     for token in files {
         let (text, kind) = match token.bytes() {
+            // The slash is no part of the name that is looked for: with it a link to a folder would be followed
+            // even where links are not.
             [text @ .., b'/'] => (text, Want::Directory),
             text => (text, Want::File),
         };
@@ -131,6 +134,8 @@ impl Handler for TryFiles {
             brisk_server::dlog!(r, "trying to use file: \"{}\"", String::from_utf8_lossy(&name));
             match exists(r, &mapped, entry.kind) {
                 Ok(true) => {
+                    // The URI changes within the location: no new search, so the handlers that follow are the
+                    // same location's.
                     take(r, &name, entry.kind);
                     return Flow::Next;
                 }
@@ -148,6 +153,7 @@ impl Handler for TryFiles {
 /// A redirect to the last parameter.
 fn redirect(r: &Request, template: &Template) -> Flow {
     let (path, args) = template.split_target(r);
+    // Of the value, as in nginx: a variable may choose a named location.
     if path.starts_with(b"@") {
         return Flow::Named(template.eval(r));
     }
@@ -173,6 +179,7 @@ fn without_alias(r: &Request, template: &Template, mut name: Vec<u8>) -> Vec<u8>
 fn climbs(template: &Template, name: &[u8]) -> bool {
     let is_up = |text: &[u8]| text.split(|&b| b == b'/').any(|segment| segment == b"..");
     let written = template.parts().iter().any(|part| matches!(part, Part::Text(text) if is_up(text)));
+    // What the configuration itself writes is its author's wish.
     !written && is_up(name)
 }
 
@@ -210,6 +217,7 @@ fn take(r: &mut Request, name: &[u8], kind: Want) {
             r.route.uri.extend_from_slice(name);
             r.route.add_uri_to_alias = true;
         }
+        // The alias of a regular expression is the whole path: a folder's URI has nowhere to go.
         Some(AliasOf::Whole) => {}
     }
 }

@@ -1,4 +1,7 @@
 //! `api`: the state of the server as JSON, and its upstreams changed while it runs — in the shape of nginx Plus's API.
+//!
+//! Answers are made of what is live now, not of the request's configuration: a change must be seen by the next
+//! question, whichever connection it comes on.
 
 mod servers;
 mod upstreams;
@@ -46,6 +49,7 @@ type Conf = Changing<Api>;
 /// What precedes the API's own paths in a URI.
 fn location_prefix(cx: &Cx<'_, '_>) -> Arc<[u8]> {
     let core = cx.conf_of::<brisk_server::core::CoreConf>();
+    // What a regular expression matches has no fixed beginning: the whole path counts.
     if core.location_is_regex { Arc::from(&b""[..]) } else { core.location_text.clone() }
 }
 
@@ -76,6 +80,8 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
     if !write || !matches!(r.route.method, Method::Post | Method::Patch | Method::Delete) {
         return respond(r, Answer::wrong_method());
     }
+    // A page of any site can have a browser that may reach this address send requests to it; browsers say whose
+    // page it was.
     if !is_own_origin(r) {
         return respond(
             r,
@@ -94,6 +100,8 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
                     Err(failure) => return brisk_server::failure::end(&failure, r),
                 }
             }
+            // The change is in force before it is saved: a disk that is full does not undo it, but the client
+            // is told.
             let answer = match change(r, &prefix, &body) {
                 Ok((answer, upstream)) => save(r, upstream).await.unwrap_or(answer),
                 Err(answer) => answer,
@@ -129,6 +137,7 @@ fn path(r: &Request, prefix: &[u8]) -> (Option<u32>, Vec<String>) {
     let rest = r.route.uri.strip_prefix(prefix).unwrap_or(&r.route.uri);
     let text = String::from_utf8_lossy(rest);
     let mut parts = text.split('/').filter(|part| !part.is_empty()).map(str::to_string);
+    // 0 is no version, so nonsense is answered as an unknown one.
     let version = parts.next().map(|version| version.parse().unwrap_or(0));
     (version, parts.collect())
 }
@@ -216,6 +225,7 @@ pub(crate) async fn patch_server(r: &mut Request, upstream: &str, server: &str, 
 fn program(r: &Request) -> Value {
     let address = r.local_addr().map(|local| local.ip().to_string()).unwrap_or_default();
     json!({
+        // The version of nginx whose directives are understood; tools compare it.
         "version": "1.31.5",
         "build": format!("brisk {}", env!("CARGO_PKG_VERSION")),
         "address": address,

@@ -1,4 +1,7 @@
 //! Servers of upstreams added, changed and removed.
+//!
+//! A document is read as a whole before anything is changed: an error in its last member leaves the server as
+//! it was.
 
 use super::upstreams::{find, server, servers, unknown, unknown_server};
 use super::{Answer, upstreams};
@@ -97,6 +100,7 @@ fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), An
 fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
     let parameters = parameters(body)?;
     let Some(address) = parameters.server else { return Err(bad("missing \"server\" argument")) };
+    // The address is written into the state file as a word of a configuration: nothing in it may end the word.
     let unwanted =
         |c: char| c.is_whitespace() || c.is_control() || matches!(c, ';' | '{' | '}' | '"' | '\'' | '$');
     if address.is_empty() || address.contains(unwanted) {
@@ -115,6 +119,7 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
             format!("invalid server address \"{address}\""),
         ));
     }
+    // A name is looked up at run time only: there is no configuration that is being read.
     if spec.host.is_some() && !upstream.has_resolver() {
         let text = format!("no resolver defined to resolve \"{address}\"");
         return Err(Answer::Failed(400, "UpstreamConfNoResolver", text));
@@ -125,6 +130,7 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
     parameters.change.apply(&mut spec);
     let group = upstream.group();
     let have = group.servers();
+    // Whoever may write here could otherwise fill the memory.
     if have.len() >= SERVERS_MAX {
         return Err(Answer::Failed(409, "UpstreamOutOfMemory", "upstream has too many servers".into()));
     }
@@ -141,6 +147,7 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
 fn own(upstream: &Upstream, id: &str) -> Result<PeerId, Answer> {
     let found = upstream.group().servers().into_iter().find(|server| Ok(server.id) == id.parse());
     match found {
+        // What was looked up comes and goes with DNS: a change would be gone with the next answer.
         Some(found) if found.parent.is_none() => Ok(found.id),
         Some(_) => Err(bad(format!("server with ID \"{id}\" was looked up and cannot be changed by itself"))),
         None => Err(unknown_server(id)),

@@ -55,6 +55,7 @@ fn one(upstream: &Upstream) -> Value {
     let mut json = json!({
         "peers": peers,
         "keepalive": upstream.idle().load(Ordering::Relaxed),
+        // Servers that were taken away while requests use them are freed with the last: nothing is counted.
         "zombies": 0,
     });
     if let Some(zone) = upstream.zone_name() {
@@ -68,6 +69,7 @@ fn one(upstream: &Upstream) -> Value {
 
 fn peer(peer: &PeerStatus) -> Value {
     let (info, stats) = (&peer.info, &peer.info.stats);
+    // Each for itself: the numbers of one answer may be some requests apart.
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mut json = json!({
         "id": info.id,

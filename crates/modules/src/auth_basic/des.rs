@@ -1,5 +1,7 @@
 //! The traditional crypt(3): DES (FIPS 46-3), 25 times over, with an expansion that the salt disturbs. No crate that is
 //! kept up has it, and old password files do.
+//!
+//! Written for clearness, not for speed: it runs for passwords that are not remembered, on the pool of threads.
 
 /// Positions count from 1, as in the standard.
 const INITIAL: [u8; 64] = [
@@ -20,6 +22,7 @@ const PERMUTATION: [u8; 32] = [
     16, 7, 20, 21, 29, 12, 28, 17, 1, 15, 23, 26, 5, 18, 31, 10, 2, 8, 24, 14, 32, 27, 3, 9, 19, 13, 30, 6,
     22, 11, 4, 25,
 ];
+/// Leaves out every eighth bit, which was for parity.
 const CHOICE_1: [u8; 56] = [
     57, 49, 41, 33, 25, 17, 9, 1, 58, 50, 42, 34, 26, 18, 10, 2, 59, 51, 43, 35, 27, 19, 11, 3, 60, 52, 44,
     36, 63, 55, 47, 39, 31, 23, 15, 7, 62, 54, 46, 38, 30, 22, 14, 6, 61, 53, 45, 37, 29, 21, 13, 5, 28, 20,
@@ -29,6 +32,7 @@ const CHOICE_2: [u8; 48] = [
     14, 17, 11, 24, 1, 5, 3, 28, 15, 6, 21, 10, 23, 19, 12, 4, 26, 8, 16, 7, 27, 20, 13, 2, 41, 52, 31, 37,
     47, 55, 30, 40, 51, 45, 33, 48, 44, 49, 39, 56, 34, 53, 46, 42, 50, 36, 29, 32,
 ];
+/// In all 28, so that after sixteen rounds the halves are as at first.
 const SHIFTS: [u32; 16] = [1, 1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 1];
 const BOXES: [[u8; 64]; 8] = [
     [
@@ -96,15 +100,18 @@ fn encrypt(block: u64, keys: &[u64; 16], salt: u64) -> u64 {
     let (mut left, mut right) = (block >> 32, block & 0xffff_ffff);
     for key in keys {
         let wide = permute(right, 32, &EXPANSION);
+        // The xor swap: where a bit of the salt is set, the bits of both halves change places.
         let swapped = (wide >> 24 ^ wide) & salt;
         let mixed = (wide ^ (swapped << 24 | swapped)) ^ key;
         let boxed = BOXES.iter().enumerate().fold(0, |out, (at, table)| {
             let six = mixed >> (42 - 6 * at) & 0x3f;
+            // The outer bits choose the row, the four within the column.
             let row = six >> 4 & 2 | six & 1;
             out << 4 | u64::from(table[(row << 4 | six >> 1 & 0xf) as usize])
         });
         (left, right) = (right, left ^ permute(boxed, 32, &PERMUTATION));
     }
+    // The halves the other way round: the last round does not swap.
     permute(right << 32 | left, 64, &FINAL)
 }
 
@@ -116,7 +123,9 @@ pub fn crypt(password: &[u8], salt: [u8; 2]) -> Option<[u8; 11]> {
     let salt = digit(salt[0])? | digit(salt[1])? << 6;
     // The lowest bit of the salt is for the highest of the expansion's halves.
     let salt = (0..12).fold(0, |out, at| out | (salt >> at & 1) << (23 - at));
+    // Longer ones are cut off and shorter ones filled with zeros, as everywhere.
     let bytes = (0..8).map(|at| password.get(at).copied().unwrap_or(0));
+    // Seven bits of each character; the lowest of each byte is the one for parity.
     let key = bytes.fold(0u64, |key, byte| key << 8 | u64::from(byte << 1));
     let keys = schedule(key);
     let block = (0..25).fold(0, |block, _| encrypt(block, &keys, salt));

@@ -2,6 +2,9 @@
 //!
 //! Hashes that take long on purpose are computed on the pool, never on the event loop. A file that cannot be used
 //! lets nobody in who was not in it before.
+//!
+//! The handler runs in the access phase, behind limits of rates: guesses are slowed down before a hash is
+//! computed.
 
 mod des;
 pub mod password;
@@ -78,8 +81,10 @@ impl ModuleConf for Conf {
 fn user_file(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let path = cx.template(d.arg(0))?;
     if path.as_literal().is_some() {
+        // A mistake in it is told by `-t`, not by the first visitor.
         check_file(cx, d.arg(0))?;
     }
+    // nginx's rule for this file: beside the configuration, not below the prefix.
     let prefix = cx.global.env.conf_prefix.as_str().into();
     cx.conf::<Conf>().file = Some(Arc::new(UserFile { path, prefix }));
     Ok(())
@@ -146,10 +151,12 @@ impl Handler for AuthBasic {
             Text::Large(file) => return in_file(&file, login),
         };
         match users::find(&text[..], &login.user) {
+            // Only plain hashes are checked here: they take less than handing them over.
             Ok(Some(kept)) if !password::is_slow(&kept) => {
                 let outcome = password::verify(&login.password, &kept);
                 login.end(r, if outcome { Outcome::Right } else { Outcome::Mismatch })
             }
+            // The pool's queue is bounded, so a flood of guesses costs 503 and not the event loop.
             Ok(Some(kept)) => login.on_pool(move |password| Ok(check(password, &kept))),
             Ok(None) => login.end(r, Outcome::NoUser),
             Err(error) => login.end(r, Outcome::Failed(error)),
@@ -182,11 +189,13 @@ impl AuthBasic {
         let (info, fault, flow) = match r.open_file(path, Symlinks::Follow)? {
             Found::File(file) => {
                 let Some(text) = &file.content else { return Ok(Text::Large(file)) };
+                // Checked once per state of the file, not per request.
                 if !is_kept || users::is_known_good(path, file.info, text) {
                     return Ok(Text::Whole(text.clone()));
                 }
                 (Some(file.info), String::new(), Ok(Text::Whole(text.clone())))
             }
+            // Removed on purpose, it lets nobody in: what was read before does not count then.
             Found::Missing(error) if error.kind() == io::ErrorKind::NotFound => {
                 brisk_server::rlog!(r, Error, "open() \"{}\" failed ({})", path.display(), os_text(&error));
                 return Err(Flow::Status(403));
@@ -278,6 +287,7 @@ impl Login {
 /// Looks for the user on the pool.
 fn in_file(file: &Rc<OpenFile>, login: Login) -> Flow {
     let Some(fd) = &file.fd else { return Flow::Status(500) };
+    // A copy for the job: the thread's cache may close its own meanwhile.
     let Ok(fd) = fd.try_clone() else { return Flow::Status(500) };
     let user = login.user.clone();
     login.on_pool(move |password| {

@@ -1,4 +1,7 @@
 //! Passwords as `htpasswd` files keep them.
+//!
+//! All comparisons take the same time whatever differs. Schemes are chosen by what the file says, never by the
+//! client.
 
 use super::des;
 use crate::limits::PASSWORD_BYTES_MAX;
@@ -12,12 +15,14 @@ use sha1::Sha1;
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
+        // As lenient as the tools that write these files: some leave the padding out.
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true),
 );
 
 /// Whether checking takes so long that it does not belong on the event loop.
 pub fn is_slow(kept: &[u8]) -> bool {
+    // One round of a hash takes microseconds; crypt(3) and its like milliseconds and more.
     !kept.starts_with(b"{")
 }
 
@@ -34,12 +39,14 @@ pub fn verify(password: &[u8], kept: &[u8]) -> bool {
     if let Some(coded) = kept.strip_prefix(b"{SHA}") {
         return BASE64.decode(coded).is_ok_and(|hash| is_same(&Sha1::digest(password), &hash));
     }
+    // The work grows with the password, which a stranger chooses.
     password.len() <= PASSWORD_BYTES_MAX && verify_crypt(password, kept)
 }
 
 /// Apache's `$apr1$`, and crypt(3): traditional DES, `$1$`, `$2a$` and its kin, `$5$`, `$6$`.
 fn verify_crypt(password: &[u8], kept: &[u8]) -> bool {
     let Some(rest) = kept.strip_prefix(b"$") else {
+        // Anything but 13 characters is no DES hash: no password fits.
         let Some((salt, hash)) = kept.split_first_chunk().filter(|_| kept.len() == 13) else { return false };
         return des::crypt(password, *salt).is_some_and(|own| is_same(&own, hash));
     };
@@ -50,6 +57,7 @@ fn verify_crypt(password: &[u8], kept: &[u8]) -> bool {
     match scheme {
         b"apr1" => with_salt(rest, &|salt| md5_crypt(password, b"$apr1$", salt)),
         b"1" => with_salt(rest, &|salt| md5_crypt(password, b"$1$", salt)),
+        // htpasswd writes 2y, others 2a and 2b, for the same algorithm.
         b"2a" | b"2b" | b"2x" | b"2y" => {
             std::str::from_utf8(kept).is_ok_and(|kept| bcrypt::verify(password, kept).unwrap_or(false))
         }
@@ -80,6 +88,7 @@ fn sha_rounds(text: &[u8]) -> Option<(Params, &[u8])> {
 
 /// The MD5-based crypt, without its head.
 fn md5_crypt(password: &[u8], magic: &[u8], salt: &[u8]) -> Vec<u8> {
+    // As crypt(3): what is longer does not count.
     let salt = &salt[..salt.len().min(8)];
     let inner: [u8; 16] =
         Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize().into();
@@ -89,6 +98,7 @@ fn md5_crypt(password: &[u8], magic: &[u8], salt: &[u8]) -> Vec<u8> {
     }
     let mut bits = password.len();
     while bits != 0 {
+        // A quirk of the original implementation that all others have kept.
         outer.update(if bits & 1 == 1 { &[0] } else { password.get(..1).unwrap_or_default() });
         bits >>= 1;
     }

@@ -92,6 +92,8 @@ impl Handler for Check {
         if realm == b"off" {
             return Flow::Next;
         }
+        // An error of the configuration, and no way in: a token that nothing can be checked against is not
+        // good.
         if this.conf.files.is_empty() && this.conf.requests.is_empty() {
             brisk_server::rlog!(r, Error, "no key is configured for auth_jwt");
             return Flow::Status(500);
@@ -100,6 +102,7 @@ impl Handler for Check {
             brisk_server::rlog!(r, Info, "no JWT was provided");
             return challenge(r, &realm, false);
         };
+        // Without a future where all keys are at hand, which is nearly always.
         match this.keys(r) {
             Ok(keys) => this.decide(r, &realm, &token, &keys),
             Err(Missing::Flow(flow)) => flow,
@@ -134,6 +137,7 @@ impl AuthJwt {
             keys.push(file.keys(r)?);
         }
         for uri in &self.conf.requests {
+            // An answer that is kept, by its URI; asking for one waits.
             keys.push(source::answered(&uri.eval(r)).ok_or(Missing::Wait)?);
         }
         Ok(keys)
@@ -169,6 +173,7 @@ impl AuthJwt {
                 return challenge(r, realm, true);
             }
         }
+        // After the signature: claims of a token that is not good must not be looked at.
         for require in &self.conf.requires {
             if !require.values.iter().all(|value| value.holds(r)) {
                 brisk_server::rlog!(
@@ -176,6 +181,7 @@ impl AuthJwt {
                     Error,
                     "JWT was refused: a requirement of auth_jwt_require is not met"
                 );
+                // 403 says that the token is good and not enough; another one would not be asked for.
                 return if require.status == 401 {
                     challenge(r, realm, true)
                 } else {
@@ -190,6 +196,7 @@ impl AuthJwt {
 /// The token of `Authorization: Bearer` (RFC 6750 §2.1).
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(6)?;
+    // RFC 9110 §11.1: names of schemes have no case.
     let is_bearer = scheme.eq_ignore_ascii_case(b"bearer") && token.starts_with(b" ");
     is_bearer.then(|| token.trim_ascii())
 }

@@ -13,6 +13,7 @@ use brisk_server::plan::Plan;
 use brisk_server::vars::Template;
 use std::sync::Arc;
 
+// As for auth_basic: `limit_except` may ask for a token for some methods alone.
 const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
 
 pub static ROWS: &[Row] = &[
@@ -132,6 +133,8 @@ fn auth_jwt_type(_: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     match d.arg(0).str() {
         "signed" => Ok(()),
         kind @ ("encrypted" | "nested") => {
+            // Refused when the configuration is read: otherwise every token would be refused, or worse, taken
+            // for another kind.
             Err(Diag::emerg(d.arg(0).span, format!("auth_jwt_type {kind} is not supported"))
                 .help("Brisk checks signed tokens (JWS) only"))
         }
@@ -143,6 +146,7 @@ fn key_file(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let path = cx.template(token)?;
     let initial = match path.as_literal() {
+        // A fixed file is read now: a server does not start with keys that cannot be used.
         Some(_) => Some(Arc::new(read(cx, token)?)),
         None => None,
     };

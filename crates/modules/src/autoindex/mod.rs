@@ -117,7 +117,9 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     // Files of folders may ask for listings; whether there is one is theirs to say.
     if conf.on || directory_overrides::is_apache(cx) {
+        // Names are cut by characters only if the page will be declared as UTF-8.
         let charset = charset::of_type(cx, b"text/html");
+        // The rule that refuses files also keeps their names out of listings.
         let hidden = hide_files::filter(cx);
         plan.add_content(30, Arc::new(Autoindex { conf: conf.clone(), charset, hidden }));
     }
@@ -169,6 +171,7 @@ impl Handler for Autoindex {
             Ok(output) => output,
             Err(status) => return Flow::Status(status),
         };
+        // The job runs on another thread: it takes what it needs along.
         let uri = r.route.uri.clone();
         let hidden = self.hidden;
         let left_out = r.state.visit.get::<LeftOut>().cloned().unwrap_or_default();
@@ -178,6 +181,7 @@ impl Handler for Autoindex {
                 let is_page = matches!(output, Output::Page(_));
                 let job = move |path: &Path| {
                     let mut listing = list(path, |name| hidden.hides(&uri, name) || left_out.has(name))?;
+                    // Also on the pool: a folder of a hundred thousand names is megabytes of text.
                     listing.body = output.render(&uri, &listing);
                     Ok(listing)
                 };
@@ -276,12 +280,14 @@ fn list(path: &Path, is_hidden: impl Fn(&[u8]) -> bool) -> Result<Listing, Failu
         let kind = match () {
             () if metadata.is_dir() => Kind::Directory,
             () if metadata.is_file() => Kind::File,
+            // Sockets, pipes and devices: listed, with nothing that could be got.
             () => Kind::Other,
         };
         let name = entry.file_name().as_bytes().to_vec();
         listing.entries.push(Entry { name, kind, modified: metadata.mtime(), size: metadata.len() });
         Ok(())
     })?;
+    // The order of a folder is its file system's: sorted, the same folder gives the same bytes.
     listing.entries.sort_unstable_by(Entry::order);
     Ok(listing)
 }
@@ -292,6 +298,7 @@ impl Output {
             Output::Html(_) | Output::Page(_) => "text/html",
             Output::Xml => "text/xml",
             Output::Json { callback: None } => "application/json",
+            // It is run, not read.
             Output::Json { callback: Some(_) } => "application/javascript",
         }
     }
@@ -310,6 +317,7 @@ impl Output {
 /// What keeps a page of names that are anybody's from being more than that.
 fn page_headers(r: &mut Request) {
     r.resp.set("Content-Security-Policy", page::POLICY.as_str().to_owned());
+    // Names and titles could be made to look like another type.
     r.resp.set("X-Content-Type-Options", "nosniff");
     r.resp.set("Referrer-Policy", "same-origin");
     r.resp.charset = Some(Text::from("utf-8"));

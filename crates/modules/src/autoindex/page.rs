@@ -21,6 +21,8 @@ const SCRIPT: &str = include_str!("page.js");
 pub static POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
     format!(
+        // A file's name is written by anyone who may upload: should one get through the escaping, the browser
+        // still runs nothing.
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'; \
          frame-ancestors 'none'",
         hash(STYLE),
@@ -62,6 +64,7 @@ impl Sorting {
 
     fn compare(self, a: &Entry, b: &Entry) -> Ordering {
         let folders_first = (a.kind != Kind::Directory).cmp(&(b.kind != Kind::Directory));
+        // Names that are equal but for case or zeros are told apart by their bytes, so that the order is total.
         let by_name = || natural(&a.name).cmp(&natural(&b.name)).then_with(|| a.name.cmp(&b.name));
         let by_key = match self.key {
             Key::Name => by_name(),
@@ -71,6 +74,7 @@ impl Sorting {
             Key::Date => a.modified.cmp(&b.modified),
         };
         let by_key = if self.descending { by_key.reverse() } else { by_key };
+        // Folders first in both directions, equal sizes and dates by name.
         folders_first.then(by_key).then_with(by_name)
     }
 }
@@ -85,6 +89,7 @@ fn natural(name: &[u8]) -> Vec<(u128, String)> {
         let digits = rest[word..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |end| word + end);
         // What comes first decides: a part is its words, then the number behind them.
         parts.push((0, rest[..word].to_string()));
+        // More digits than fit are all equally large; the bytes decide then.
         parts.push((rest[word..digits].parse().unwrap_or(u128::MAX), String::new()));
         rest = &rest[digits..];
     }
@@ -104,6 +109,7 @@ impl Page {
     pub fn render(&self, uri: &[u8], entries: &[Entry], left_out: usize) -> Vec<u8> {
         let mut sorted: Vec<&Entry> = entries.iter().collect();
         sorted.sort_by(|a, b| self.sorting.compare(a, b));
+        // Style, script and symbols, and what a row comes to: the page is not copied while it grows.
         let mut out = Vec::with_capacity(8192 + entries.len() * 320);
         let title = shown(uri);
         let _ = write!(
@@ -205,6 +211,7 @@ fn crumbs(uri: &[u8], out: &mut Vec<u8>) {
     if steps.is_empty() {
         out.extend_from_slice(b"Home");
     } else {
+        // Relative, so that the page works behind a prefix that a proxy has cut off.
         let _ = write!(out, "<a href=\"{}\">Home</a>", "../".repeat(steps.len()));
     }
     for (at, step) in steps.iter().enumerate() {

@@ -1,4 +1,6 @@
 //! A listing as text.
+//!
+//! Byte for byte what nginx writes, since scripts read these listings; `page` is the form that may change.
 
 use brisk_http::date::{self, Civil};
 use brisk_http::uri::{Escape, escape, escape_html};
@@ -93,8 +95,10 @@ impl Html {
         let text = std::str::from_utf8(&entry.name).ok().filter(|_| self.utf8);
         let length = text.map_or(entry.name.len(), |text| text.chars().count());
         if length > NAME_CHARS {
+            // Room for the two dots and the arrow.
             let keep = NAME_CHARS - 3;
             let cut = match text {
+                // Never within a character: the rest would not be UTF-8.
                 Some(text) => text.char_indices().nth(keep).map_or(text.len(), |(at, _)| at),
                 None => keep,
             };
@@ -103,6 +107,7 @@ impl Html {
             return 0;
         }
         escape_html(&entry.name, out);
+        // A name that fills the column leaves no room for it, as in nginx.
         let has_slash = entry.kind == Kind::Directory && length < NAME_CHARS;
         out.extend_from_slice(if has_slash { b"/</a>" } else { b"</a>" });
         NAME_CHARS - length - usize::from(has_slash)
@@ -130,6 +135,7 @@ pub fn xml(entries: &[Entry]) -> Vec<u8> {
         let _ =
             write!(out, "<{kind} mtime=\"{year:4}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z\"");
         if entry.kind == Kind::File {
+            // The size of a folder is its file system's affair.
             let _ = write!(out, " size=\"{}\"", entry.size);
         }
         out.push(b'>');

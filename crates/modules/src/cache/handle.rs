@@ -22,6 +22,7 @@ use std::sync::Arc;
 impl Caching {
     /// The content handler of a location with a cache. A body that is read anyway is read first: the key may speak of it.
     pub fn handle(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
+        // A location that streams bodies must not have them read for a key that does not speak of them.
         if r.has_no_body() || !origin.reads_body_first(r) {
             return self.find(r, origin);
         }
@@ -33,6 +34,7 @@ impl Caching {
     fn find(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
         let cache = match self.zones.choose(r) {
             Ok(Some(declared)) => declared.cache().clone(),
+            // `off` from a variable: the request does as if there were no cache here.
             Ok(None) => return pass(self.clone(), origin, None),
             Err(name) => {
                 rlog!(r, Error, "cache \"{name}\" not found");
@@ -47,6 +49,7 @@ impl Caching {
         }
         if !self.stores_method(r) {
             let note = Note::of(r);
+            // For Cache-Status (RFC 9211 §2.2) and variables.
             note.forwarded.set(Some(Forwarded::Method));
             note.detail.set(Some(Refusal::Method.word()));
             // RFC 9111 §4.4: an unsafe method makes what is stored doubtful.
@@ -61,6 +64,7 @@ impl Caching {
             return pass(self.clone(), origin, None);
         }
         let key = key::of(&self.rules, r, &*origin, None);
+        // Taken of the key without Vary: which variant is meant is known when something is found under it.
         let main = Digest::of(&key);
         let note = Note::of(r);
         brisk_server::dlog!(r, "http cache key: \"{}\"", String::from_utf8_lossy(&key));
@@ -71,6 +75,7 @@ impl Caching {
         if !bypassed && let Some(flow) = self.at_once(r, &cache, main, &*origin) {
             return flow;
         }
+        // From here on it may wait: for the disk, for another request of the same key, for the back end.
         let lookup = Lookup::new(self.clone(), origin, cache, main, note);
         Flow::Wait(Box::new(move |r| {
             Box::pin(async move {
@@ -99,11 +104,13 @@ impl Caching {
     ) -> Option<Flow> {
         let now = clock::now().unix_secs;
         // It does not count as a use: if nothing is found here, the full look-up counts it.
+        // Only what is in memory: a file is read by the pool, which the full look-up waits for.
         let Found::Object(mut object) = cache.find(main, now, false) else { return None };
         // The digest is compared first, then the key itself: two keys with one digest must not share an answer.
         if !self.is_of_key(&object, r) {
             return None;
         }
+        // RFC 9111 §4.1: one URL may have several answers, chosen by fields of the request.
         if !object.meta.vary.is_empty() {
             let digest = answer::variant(&object, main, self.rules.mode, r);
             if digest != object.meta.variant {
@@ -117,12 +124,14 @@ impl Caching {
             }
         }
         // What a 206 is good for is looked at with care, elsewhere.
+        // A partial answer must be combined or not be used (RFC 9111 §3.4).
         let is_part =
             object.meta.status == 206 && (object.meta.part.is_some() || self.rules.mode == Mode::Rfc9111);
         if is_part || self.judge(&object, r, now) != Reuse::Fresh {
             return None;
         }
         Note::of(r).decide(r, Status::Hit);
+        // Counted without a lock: it is only a number for metrics.
         cache.hits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Some(answer::give(&self.rules, r, origin, &object, now))
     }
@@ -134,6 +143,8 @@ fn pass(caching: Arc<Caching>, origin: Arc<dyn Origin>, invalidates: Option<Arc<
         Box::pin(async move {
             let fetched = match origin.clone().fetch(r, Ask::default()).await {
                 Ok(fetched) => fetched,
+                // Nothing is invalidated: whether the back end has carried the request out is not known, and
+                // RFC 9111 §4.4 speaks of answers without an error.
                 Err(failure) => return brisk_server::failure::flow(&failure, r),
             };
             Note::of(r).forwarded_status.set(Some(fetched.head.status));
@@ -145,6 +156,7 @@ fn pass(caching: Arc<Caching>, origin: Arc<dyn Origin>, invalidates: Option<Arc<
             r.resp.is_judged = true;
             let flow = origin.respond(r, &fetched.head, fetched.length, fetched.body);
             if matches!(flow, Flow::Done) {
+                // Only of an answer that is sent: an error page is not the back end's.
                 answer::tell(rules, r);
             }
             flow

@@ -1,4 +1,7 @@
 //! `*_cache_path`: caches by name, each with its folder. A reload keeps a cache that is declared as before.
+//!
+//! A cache belongs to the process, not to a configuration: it stands in a zone, which reloads keep. What a
+//! configuration says of it (`Declared`) is compared, and only changed settings are handed to it.
 
 use super::prefix::PREFIXES;
 use crate::limits::PATH_ZONE_BYTES_MIN;
@@ -20,6 +23,7 @@ use std::time::Duration;
 const MODULE: &str = "cache";
 /// nginx's share of a zone per entry.
 const ENTRY_BYTES: u64 = 128;
+/// `memory=` unless it is given. nginx has no such parameter: there the kernel's page cache is all.
 const MEMORY_BYTES: u64 = 64 << 20;
 
 /// A declared cache.
@@ -39,6 +43,8 @@ impl Declared {
     /// The cache; made by the first call in this process.
     pub fn cache(&self) -> &Arc<Cache> {
         let cell: &Cell = self.zone.state();
+        // Not when the configuration is read: `-t` must not touch the folder, and a configuration that is
+        // refused leaves no loader running.
         cell.0.get_or_init(|| {
             let cache = Cache::new(&self.folder, &self.levels, self.settings.clone());
             cache.start();
@@ -59,6 +65,7 @@ impl Service for Declared {
         if *cache.settings() != self.settings {
             cache.configure(self.settings.clone());
         }
+        // Of the present configuration: one that a reload has closed must not be written to.
         let logs = ErrorLogs::main(&work.live);
         cache.set_report(Arc::new(move |text: &str| logs.write(LogLevel::Crit, format_args!("{text}"))));
     }
@@ -69,6 +76,7 @@ pub enum Zones {
     /// One for all requests.
     One(Arc<Declared>),
     /// Chosen by name, per request.
+    /// All of them are known before the start: a request can choose a cache, not make one.
     Any(Arc<Template>, HashMap<Box<str>, Arc<Declared>>),
 }
 
@@ -135,6 +143,7 @@ impl Draft {
                 manager: None,
                 purger: None,
             },
+            // nginx's defaults.
             loader: pace(100, 50, 200),
             loader_is_set: false,
             manager: pace(100, 50, 200),
@@ -151,6 +160,8 @@ impl Draft {
         match name {
             "levels" => self.levels = levels(text).ok_or_else(|| bad_levels(token))?,
             "keys_zone" => self.zone = Some(keys_zone(text, token)?),
+            // Read and checked for nginx's configurations; temporary files lie beside their entries here, so
+            // there is nothing to choose.
             "use_temp_path" => drop(value::choice(&inner, &[("on", ()), ("off", ())]).map_err(|_| {
                 Diag::emerg(
                     token.span,
@@ -171,6 +182,7 @@ impl Draft {
             "purger" => {
                 let on =
                     value::choice(&inner, &[("on", true), ("off", false)]).map_err(|_| named("purger"))?;
+                // Whether, not how: the pace may be given by parameters further on.
                 self.purger = on.then_some(self.purger_pace);
             }
             _ => return self.pace(name, &inner, token),
@@ -180,6 +192,7 @@ impl Draft {
 
     /// `loader_files` and its kin.
     fn pace(&mut self, name: &str, inner: &Token, token: &Token) -> Result<(), Diag> {
+        // One place for nine parameters.
         let Some((who, what)) = name.split_once('_') else { return Err(invalid_parameter(token)) };
         let pace = match who {
             "loader" => {
@@ -240,21 +253,27 @@ pub fn declare<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(),
         )
         .help("write keys_zone=NAME:SIZE, for example keys_zone=one:10m"));
     };
+    // Names are one space for all four prefixes: `proxy_cache a` may use what `fastcgi_cache_path` declares.
     if find(cx, &name).is_some() {
         return Err(Diag::emerg(token.span, format!("duplicate zone \"{name}\"")));
     }
     let folder = cx.full_path(d.arg(0).str());
     let folder = Path::new(folder.trim_end_matches('/'));
+    // Two caches in one folder would take each other's files for entries, and each would remove what the other
+    // has over its limit.
     if let Some(other) = all(cx).values().find(|other| *other.folder == *folder) {
         let text = format!("the path \"{}\" is used by zone \"{}\" already", folder.display(), other.name);
         return Err(Diag::emerg(d.arg(0).span, text).help("give each cache a folder of its own"));
     }
     draft.settings.entries_max = (bytes / ENTRY_BYTES) as usize;
+    // Loading only reads names here, so it has no pauses unless they are asked for.
     draft.settings.loader = draft.loader_is_set.then_some(draft.loader);
     draft.settings.manager = Some(draft.manager);
     draft.settings.purger = draft.purger.map(|_| Some(draft.purger_pace));
+    // What makes another cache of it: under other levels its files would not be found.
     let text = format!("{} {:?}", folder.display(), draft.levels);
     let meaning = Token { value: text.into_bytes().into(), span: d.arg(0).span, quoted: false };
+    // Made before workers start, for their user.
     cx.writes_into(folder);
     // Its size is no part of its meaning: a reload that changes it keeps what is stored.
     let zone =

@@ -26,6 +26,7 @@ const STORED: [&str; 2] = ["GET", "HEAD"];
 /// A request that `*_cache_purge` is about.
 pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn Origin, asked: Asked) -> Flow {
     let Tags { kept, dropped } = answer::with_fields(r, tags::of);
+    // All or nothing: with some of the tags left out the client would take for removed what is not.
     if dropped > 0 {
         rlog!(
             r,
@@ -40,6 +41,7 @@ pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn O
         }
         return Flow::Status(204);
     }
+    // The purge's own method stands in keys with $request_method, under which nothing is ever stored.
     let mut keys = vec![key::of(rules, r, origin, None)];
     for method in STORED {
         let key = key::of(rules, r, origin, Some(method));
@@ -55,6 +57,7 @@ pub fn install(key: &Key, declared: Arc<Declared>, plan: &mut Plan) {
     let key = key.key.clone();
     plan.content = Some(Arc::new(move |r: &mut Request| {
         let key = key.eval_target(r);
+        // An answer to HEAD that has no body is stored beside the one to GET.
         let of_head = [OF_HEAD, &key].concat();
         remove(declared.cache(), vec![key, of_head], r, Asked::Page)
     }));

@@ -1,4 +1,7 @@
 //! The rows of the four prefixes.
+//!
+//! One table for all: what a row says is the same for each prefix but for its name. Setters are generic over
+//! the prefix's number, so each prefix has a configuration of its own.
 
 use super::prefix::{FASTCGI, PROXY, SCGI, UWSGI};
 use super::{conf, path};
@@ -6,6 +9,7 @@ use brisk_conf::{Arity, Context, Risk};
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
 
+/// `$key`: what is written of the default key. `$own`: rows that only this prefix has.
 macro_rules! cache_rows {
     ($prefix:literal, $p:expr, $key:literal, [$($own:expr),*]) => {
         &[

@@ -112,6 +112,7 @@ fn bytes(lines: &[Directive]) -> Result<Tables, Diag> {
         let (source, token) = line(directive)?;
         let target = hex(token).ok_or_else(|| invalid(token))?;
         forth[usize::from(source)] = target;
+        // Of two bytes with the same target the last one is the way back.
         back[usize::from(target)] = source;
     }
     Ok(Tables::Bytes { forth, back })

@@ -100,6 +100,7 @@ impl ModuleConf for Conf {
 
 /// A charset's name, or the variable that holds it.
 fn name(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
+    // Only a whole variable: a name with a dollar sign in it is a name.
     if token.bytes().starts_with(b"$") { cx.template(token) } else { Ok(Template::literal(token.bytes())) }
 }
 
@@ -125,6 +126,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let (Some(charset), Some(source), true) = (&conf.charset, &conf.source, serves.has(cx.block)) else {
         return Ok(());
     };
+    // What variables name is looked for when a request comes, and told in the log.
     let (Some(to), Some(from)) = (charset.as_literal(), source.as_literal()) else { return Ok(()) };
     if from.eq_ignore_ascii_case(to) || Recoder::find(&conf.maps, from, to).is_some() {
         return Ok(());
@@ -170,6 +172,7 @@ impl Filter for Conf {
             return set_charset(r, to);
         }
         if r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty()) {
+            // Bytes of a coding are no text; the charset is not named either, as it would be wrong.
             return;
         }
         match Recoder::find(&self.maps, &from, &to) {
@@ -177,6 +180,7 @@ impl Filter for Conf {
                 set_charset(r, to);
                 recode::apply(&mut r.resp, recoder);
             }
+            // The back end has named it itself (`X-Accel-Charset`) and is believed.
             None if r.resp.wanted_charset.is_some() => set_charset(r, to),
             None => brisk_server::rlog!(r, Error, "{}", no_map(&from, &to)),
         }
@@ -191,6 +195,7 @@ impl Conf {
             return r.resp.wanted_charset.clone();
         }
         let has_charset = r.resp.charset.as_ref().is_some_and(|name| !name.is_empty());
+        // A response that names its charset knows better, unless it is said otherwise.
         let applies = if has_charset { self.overrides } else { self.types.has(content_type) };
         let charset = self.charset.as_ref().filter(|_| applies)?;
         Some(value(charset, r)).filter(|name| !name.is_empty())

@@ -51,6 +51,7 @@ impl Recoder {
         let joined;
         let mut rest = input;
         if !self.partial.is_empty() {
+            // At most three bytes were kept: the copy happens once for a character that a piece has cut.
             joined = [&*std::mem::take(&mut self.partial), input].concat();
             rest = &joined;
         }
@@ -64,6 +65,7 @@ impl Recoder {
             };
             for character in text.chars() {
                 match decode.get(&character) {
+                    // ASCII stays what it is, whatever a map says: markup must survive.
                     _ if character.is_ascii() => out.push(character as u8),
                     Some(&byte) => out.push(byte),
                     None => {
@@ -102,6 +104,7 @@ pub fn apply(resp: &mut Response, mut recoder: Recoder) {
             recoder.recode(bytes, &mut out);
         }
         recoder.finish(&mut out);
+        // Byte for byte a range is the same range of the recoded text.
         resp.allow_ranges &= recoder.keeps_length();
         if resp.content_length.is_some() {
             resp.content_length = Some(out.len() as u64);

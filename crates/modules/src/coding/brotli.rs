@@ -77,6 +77,7 @@ impl ModuleConf for Conf {
 }
 
 impl Conf {
+    /// Without a filter of its own: that of `gzip` takes all codings together, since one is chosen among them.
     pub fn offer(&self) -> Option<Offer> {
         let params = Params { coding: Coding::Br, level: self.level, window: self.window };
         self.on.then(|| Offer { params, min_length: self.min_length, types: self.types.clone() })

@@ -1,4 +1,7 @@
 //! The encoders of all codings behind one interface: bytes in, bytes out, no I/O.
+//!
+//! Encoders are large (a megabyte and more for Brotli and zstd): those that can begin anew are kept per thread,
+//! up to a limit, and found by their parameters.
 
 use crate::limits::{ENCODER_ZSTD_WINDOW_LOG_MAX, IDLE_ENCODERS_MAX};
 use brisk_http::negotiate::Coding;
@@ -85,6 +88,8 @@ impl Encoder {
             }
             Coding::Zstd => {
                 let mut encoder = raw::Encoder::new(level.into())?;
+                // RFC 8878 §3.1.1.1.2 asks decoders for 8 MiB; RFC 9659 makes that the most for this coding on
+                // the web.
                 if level >= ZSTD_LEVEL_LARGE {
                     encoder.set_parameter(CParameter::WindowLog(ENCODER_ZSTD_WINDOW_LOG_MAX))?;
                 }
@@ -106,6 +111,8 @@ impl Encoder {
             State::Zstd(encoder) => encoder.reinit().is_ok(),
         };
         IDLE.with_borrow_mut(|idle| {
+            // Only encoders of bodies that ended well come here: one that was dropped in its work may hold
+            // another client's bytes.
             if reusable && idle.len() < IDLE_ENCODERS_MAX {
                 idle.push(self);
             }
@@ -129,6 +136,7 @@ fn deflate(compress: &mut Compress, mut input: &[u8], op: Op, out: &mut Vec<u8>)
         Op::Finish => FlushCompress::Finish,
     };
     loop {
+        // The library writes into what is reserved and does not grow it.
         if out.capacity() - out.len() < OUT_STEP_BYTES / 2 {
             out.reserve(OUT_STEP_BYTES);
         }
@@ -156,6 +164,7 @@ fn brotli(encoder: &mut BrotliEncoder, mut input: &[u8], op: Op, out: &mut Vec<u
         let at = out.len();
         out.resize(at + OUT_STEP_BYTES, 0);
         let result = encoder.compress(input, &mut out[at..], operation);
+        // Before the error is looked at: zeros that were never written must not be sent.
         out.truncate(at + result.map_or(0, |result| result.bytes_written));
         input = &input[result?.bytes_read..];
         if input.is_empty() && !encoder.has_output() && (op != Op::Finish || encoder.is_finished()) {
@@ -172,6 +181,7 @@ fn zstandard(encoder: &mut raw::Encoder<'static>, input: &[u8], op: Op, out: &mu
         let mut room = OutBuffer::around_pos(out, at);
         let rest = if input.pos < input.src.len() {
             encoder.run(&mut input, &mut room)?;
+            // All input may be taken while the flush or the end is still to come: one more turn.
             usize::from(op != Op::Run || input.pos < input.src.len())
         } else {
             match op {

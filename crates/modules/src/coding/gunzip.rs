@@ -61,6 +61,7 @@ impl ModuleConf for Conf {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().on {
         let rules = cx.conf_of::<gzip::Conf>().rules.clone();
+        // Before filters that read text, behind everything that makes bodies.
         plan.add_filter(Stage::Decoding, Arc::new(Gunzip { rules }));
     }
 }
@@ -87,7 +88,9 @@ impl Filter for Gunzip {
         }
         let body = std::mem::take(&mut r.resp.body);
         let (body, length) = match &body {
+            // The length of the text is not known without the body.
             _ if r.is_head() => (Body::Empty, None),
+            // A small one as a whole: it keeps a Content-Length, and may be prepared.
             Body::One(piece) => match piece.in_memory().and_then(plain) {
                 Some(text) => {
                     let length = text.len() as u64;
@@ -121,6 +124,7 @@ fn plain(coded: &[u8]) -> Option<Vec<u8>> {
         if text.len() > INLINE_PLAIN_BYTES_MAX {
             return None;
         }
+        // The inflater fills what room there is and does not make any.
         text.reserve(OUT_BYTES / 4);
     }
     inflater.has_ended().then_some(text)
@@ -153,9 +157,11 @@ impl Inflater {
         loop {
             if self.between {
                 if used == input.len() {
+                    // At the end of the input between two members: no new one is begun that might not come.
                     return Ok(used);
                 }
                 if self.any {
+                    // A member ends with its checksum; the next has a state of its own.
                     self.member = Decompress::new_gzip(15);
                 }
                 self.between = false;
@@ -170,6 +176,7 @@ impl Inflater {
             if status == Status::StreamEnd {
                 self.between = true;
                 self.any = true;
+            // No room, no input, or no progress: the caller knows which.
             } else if out.len() == out.capacity() || used == input.len() || (taken == 0 && out.len() == had) {
                 return Ok(used);
             }
@@ -212,6 +219,7 @@ impl Inflated {
         let Some((piece, at)) = &mut self.piece else { return Ok(out) };
         let input = piece.in_memory().unwrap_or_default();
         *at += self.inflater.inflate(&input[*at..], &mut out)?;
+        // The library may hold bytes back that it has decoded already: asked once more with no input.
         self.full = out.len() == out.capacity();
         if *at >= input.len() && !self.full {
             self.piece = None;

@@ -1,4 +1,7 @@
 //! `ngx_http_gzip_module`.
+//!
+//! The rules about clients and proxies (`gzip_vary`, `gzip_disable`, …) are of this module by name only: they
+//! hold for every coding, since a client that must not get one must not get another.
 
 use super::encoder::Params;
 use super::filter;
@@ -100,6 +103,7 @@ static ROWS: &[Row] = &[
 /// The words of `gzip_http_version`.
 const HTTP_VERSIONS: [(&str, Version); 2] = [("1.0", Version::Http10), ("1.1", Version::Http11)];
 
+/// Not in the table itself: with its words it would hide the rows around it.
 const DISABLE: Row = directive("gzip_disable")
     .doc("Regular expressions, without regard to case: clients whose User-Agent matches get no coded responses. msie6 stands for Internet Explorer 4 to 6.")
     .in_(Context::HSL)
@@ -177,6 +181,7 @@ fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         ("no_etag", Proxied::NO_ETAG),
         ("auth", Proxied::AUTH),
     ];
+    // A second directive of the block adds to the first.
     let before = cx.conf::<Conf>().rules.proxied.0;
     let set = cx.bits(d, &words, before)?;
     cx.conf::<Conf>().rules.proxied = Proxied(set);
@@ -186,14 +191,17 @@ fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     if cx.first {
         let rules = &mut cx.conf::<Conf>().rules;
+        // A block's own directives replace the inherited ones, and are added up among each other.
         rules.disabled = Arc::new([]);
         rules.disabled_msie6 = false;
     }
     for token in &d.args {
+        // A word, not an expression: what it stands for is compared without one.
         if token.bytes() == b"msie6" {
             cx.conf::<Conf>().rules.disabled_msie6 = true;
             continue;
         }
+        // Shared, not compiled again, by all the blocks that inherit it.
         let regex = Arc::new(cx.regex(token, token.bytes(), true)?);
         let rules = &mut cx.conf::<Conf>().rules;
         rules.disabled = rules.disabled.iter().cloned().chain([regex]).collect();
@@ -203,11 +211,14 @@ fn disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// nginx's form: two decimals, rounded.
 fn ratio(r: &Request, out: &mut Vec<u8>) -> bool {
+    // Counted while the response is sent: the log, which comes last, sees the whole.
     let sizes = r.state.own.get_or(Sizes::default);
     let (plain, coded) = (sizes.plain.get(), sizes.coded.get());
+    // Nothing was coded, or nothing has come out yet: no ratio, rather than one of nothing.
     if coded == 0 {
         return false;
     }
+    // One decimal more than is written, for rounding.
     let hundredths = (plain * 1000 / coded + 5) / 10;
     let _ = write!(out, "{}.{:02}", hundredths / 100, hundredths % 100);
     true

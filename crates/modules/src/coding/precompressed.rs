@@ -1,4 +1,7 @@
 //! `ngx_http_gzip_static_module`, and the same for Brotli and Zstandard: files that lie compressed beside the originals.
+//!
+//! Nothing is compared with the original, as in nginx: whoever puts `FILE.gz` there keeps it up to date. A
+//! folder that does this by itself is `compress_static`.
 
 use super::gzip;
 use super::rules::Rules;
@@ -28,6 +31,7 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+// One row for each coding: they differ in a name and a field.
 macro_rules! static_row {
     ($name:literal, $field:ident, $doc:literal) => {
         directive($name)
@@ -87,13 +91,16 @@ struct Variant {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     let variants = [
+        // The smallest first: they are made once, so what they cost to make does not count.
         Variant { coding: Coding::Br, mode: conf.br, extension: b".br" },
         Variant { coding: Coding::Zstd, mode: conf.zstd, extension: b".zst" },
         Variant { coding: Coding::Gzip, mode: conf.gzip, extension: b".gz" },
     ];
     let variants: Vec<Variant> = variants.into_iter().filter(|variant| variant.mode != Mode::Off).collect();
     if !variants.is_empty() {
+        // Those of `gzip`: whom a proxy or an old browser keeps from codings gets none of these either.
         let rules = cx.conf_of::<gzip::Conf>().rules.clone();
+        // Before the handler of plain files, behind those that make something of a directory.
         plan.add_content(50, Arc::new(Precompressed { variants: variants.into(), rules }));
     }
 }
@@ -110,9 +117,12 @@ impl Handler for Precompressed {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
+        // What else may be said of the request (405 for POST, an index) the handler of plain files says.
         if !matches!(r.route.method, Method::Get | Method::Head) || r.route.uri.ends_with(b"/") {
             return Flow::Next;
         }
+        // With nothing but `always` the request is not looked at: the answer is the same for everybody, and no
+        // `Vary` is due.
         let wants = if self.variants.iter().all(|variant| variant.mode == Mode::Always) {
             self.variants.iter().map(|variant| (0, *variant)).collect()
         } else {
@@ -121,6 +131,7 @@ impl Handler for Precompressed {
         if wants.is_empty() {
             return Flow::Next;
         }
+        // Room for the longest extension, so that the path is not copied for it.
         let Some(mut mapped) = path::map(r, 4) else { return Flow::Status(404) };
         let length = mapped.bytes.len();
         for (rank, variant) in wants {
@@ -144,10 +155,13 @@ impl Precompressed {
         let preference = self.rules.preference(r);
         let rank = |variant: &Variant| match (preference.rank(variant.coding), variant.mode) {
             (Some(rank), _) => rank,
+            // Given to clients that do not take it, but after all that they do.
             (None, Mode::Always) => NOT_WANTED - 1,
             (None, _) => NOT_WANTED,
         };
         let mut wants: Vec<_> = self.variants.iter().map(|variant| (rank(variant), *variant)).collect();
+        // Where `Vary` is said, a file that this client does not want is looked for all the same: whether it is
+        // there decides about the field.
         wants.retain(|(rank, _)| *rank != NOT_WANTED || self.rules.vary());
         wants.sort_by_key(|(rank, _)| *rank);
         wants
@@ -157,12 +171,14 @@ impl Precompressed {
         let symlinks = path::symlinks(r, mapped);
         let file = match r.open_file(mapped.path(), symlinks) {
             Ok(Found::File(file)) => file,
+            // A folder `x.gz` is nobody's compressed `x`.
             Ok(Found::Other(info)) if info.kind == Kind::Directory => return Flow::Next,
             Ok(Found::Other(_)) => {
                 brisk_server::rlog!(r, Crit, "\"{}\" is not a regular file", mapped.path().display());
                 return Flow::Status(404);
             }
             Ok(Found::Missing(error)) => {
+                // That there is no such file is the usual case, and no line in the log.
                 let path = Path::new(OsStr::from_bytes(&mapped.bytes)).display();
                 match error.raw_os_error() {
                     Some(2 | 20 | 36) => {} // ENOENT, ENOTDIR, ENAMETOOLONG
@@ -175,6 +191,7 @@ impl Precompressed {
             }
             Err(flow) => return flow,
         };
+        // Not with `always`, whose answer does not depend on the client.
         if variant.mode == Mode::On {
             self.rules.set_vary(&mut r.resp);
         }

@@ -56,6 +56,7 @@ impl Bytes {
             Piece::File { file, range } => match &file.content {
                 Some(content) => {
                     let end = (range.end as usize).min(content.len());
+                    // Bounded by the content: the range is of the file as it was announced.
                     (Bytes::Shared(content.clone()), (range.start as usize).min(end)..end)
                 }
                 None => (Bytes::Text(Text::default()), 0..0),
@@ -125,6 +126,7 @@ impl Coded {
         let length = part.len();
         // Counted when it is given out, whoever compresses it.
         self.sizes.add(length, 0);
+        // Less than a switch to another thread and back costs.
         if length <= INLINE_PIECE_BYTES_MAX {
             let mut out = Vec::new();
             encoder.encode(input.get(part), Op::Run, &mut out)?;
@@ -132,6 +134,7 @@ impl Coded {
             self.input = (!rest.is_empty()).then_some((input, rest));
             return Ok(Some(out));
         }
+        // Encoder and bytes go along: nothing is shared while it runs.
         let job = blocking::run(move || {
             let mut out = Vec::new();
             let result = encoder.encode(input.get(part), Op::Run, &mut out);
@@ -178,6 +181,7 @@ impl Coded {
         if self.in_a_row >= PIECES_IN_A_ROW {
             self.in_a_row = 0;
             cx.waker().wake_by_ref();
+            // The task stays ready and comes again when the loop has seen to others.
             return Poll::Pending;
         }
         let (input, range) = match self.input.take() {
@@ -197,6 +201,7 @@ impl Coded {
         };
         self.in_a_row += 1;
         let Work::Here(encoder) = std::mem::replace(&mut self.work, Work::Over) else {
+            // `Over` while the encoder is in use: an error on the way leaves the body ended, not begun anew.
             return Poll::Ready(Err(Failure::broken("the encoder is gone")));
         };
         let part = self.part(encoder, input, range).map_err(|error| broken(&error));
@@ -221,6 +226,7 @@ impl BodyStream for Coded {
             }
             match self.poll_step(cx) {
                 Poll::Pending if self.held.is_empty() => return Poll::Pending,
+                // The body has no more for now: what is ready leaves while it waits.
                 Poll::Pending => return self.release(),
                 Poll::Ready(Ok(out)) if self.held.is_empty() => self.held = out,
                 Poll::Ready(Ok(out)) => self.held.extend_from_slice(&out),

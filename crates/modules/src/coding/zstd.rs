@@ -64,6 +64,7 @@ impl ModuleConf for Conf {
 }
 
 impl Conf {
+    /// See `brotli`. The window follows from the level: 0 leaves it to the encoder.
     pub fn offer(&self) -> Option<Offer> {
         let params = Params { coding: Coding::Zstd, level: self.level, window: 0 };
         self.on.then(|| Offer { params, min_length: self.min_length, types: self.types.clone() })

@@ -93,6 +93,7 @@ impl ModuleConf for Conf {
     }
 }
 
+/// The setter of `compress_static_path`.
 fn set_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut bytes_max = FOLDER_BYTES_MAX;
     if let Some(token) = d.args.get(1) {
@@ -119,6 +120,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
             store
         }
     };
+    // Created and given to the worker's user while the master still may.
     cx.writes_into(store.folder());
     Ok(())
 }
@@ -128,6 +130,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if let (true, Some(store)) = (conf.on, &conf.store) {
         let rules = cx.conf_of::<gzip::Conf>().rules.clone();
         let handler = CompressStatic { store: store.clone(), types: conf.types.clone(), rules };
+        // Behind files that somebody has compressed by hand (50): they are as that person wants them.
         plan.add_content(55, Arc::new(handler));
     }
 }
@@ -150,6 +153,7 @@ impl Handler for CompressStatic {
         if !matches!(r.route.method, Method::Get | Method::Head) || r.route.uri.ends_with(b"/") {
             return Flow::Next;
         }
+        // By the name: the type of the original, whose name the variant does not have.
         if r.resp.content_type.is_none() {
             r.set_content_type_by_extension();
         }
@@ -164,9 +168,12 @@ impl Handler for CompressStatic {
             Ok(_) => return Flow::Next,
             Err(flow) => return flow,
         };
+        // Small files gain nothing; large ones would keep the pool busy for minutes.
         if !(SOURCE_BYTES_MIN..=SOURCE_BYTES_MAX).contains(&file.info.size) {
             return Flow::Next;
         }
+        // Before it is known whether there is a variant: caches in front must keep the answers apart from the
+        // first on.
         self.rules.set_vary(&mut r.resp);
         let preference = self.rules.preference(r);
         if preference == Preference::default() {
@@ -182,11 +189,13 @@ impl CompressStatic {
         let source = Source::new(path, &file.info);
         let mut codings: Vec<_> =
             CODINGS.iter().filter_map(|&coding| Some((preference.rank(coding)?, coding))).collect();
+        // Stable, so that among equals the order of preference stays.
         codings.sort_by_key(|(rank, _)| *rank);
         for (at, (_, coding)) in codings.into_iter().enumerate() {
             let variant = match r.open_file(&self.store.path(&source, coding), Symlinks::Follow) {
                 Ok(Found::File(variant)) => variant,
                 Ok(_) => {
+                    // Only the best for this client is made: others are for clients that ask for them.
                     if at == 0 && r.route.method == Method::Get {
                         self.store.request(source.clone(), coding, r);
                     }
@@ -200,9 +209,11 @@ impl CompressStatic {
             }
             let length = variant.info.size;
             respond_with(r, variant);
+            // The original's: when the variant was made says nothing about the content.
             r.resp.last_modified = Some(file.info.mtime);
             if r.core().etag {
                 let mut tag = etag(file.info.mtime, file.info.size).to_vec();
+                // The quote at its end; the length and coding make it the variant's own tag.
                 tag.pop();
                 tag.extend_from_slice(format!("-{length:x}{}\"", coding.name()).as_bytes());
                 r.resp.etag = Some(tag.into());

@@ -44,6 +44,8 @@ mod method {
     pub const MKCOL: u32 = 1 << 2;
     pub const COPY: u32 = 1 << 3;
     pub const MOVE: u32 = 1 << 4;
+    // The row gives bits; `off` among other words wins, wherever it stands.
+    // Far from the methods: `off` must not be a method that is added later.
     pub const OFF: u32 = 1 << 31;
 
     pub fn of_name(name: &[u8]) -> u32 {
@@ -83,6 +85,7 @@ impl Conf {
 
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf>();
+    // PUT and MKCOL write only where the request's own path leads, which was judged.
     let writes_elsewhere = [method::COPY, method::MOVE, method::DELETE].iter().any(|&one| conf.allows(one));
     if writes_elsewhere && directory_overrides::is_apache(cx) {
         // Access is judged for the request's path alone: a folder's rules could be written, moved or deleted from outside.
@@ -92,6 +95,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         );
     }
     if conf.allows(method::PUT) {
+        // The location keeps what reading bodies needs; without PUT nothing is read here.
         cx.reads_bodies();
     }
     Ok(())
@@ -100,6 +104,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     if conf.methods & method::OFF == 0 {
+        // The handlers before it let methods pass that change something.
         plan.add_content(40, Arc::new(move |r: &mut Request| handle(&conf, r)));
     }
 }
@@ -124,6 +129,8 @@ type Outcome = Result<Flow, u16>;
 
 /// Where the request's URI is in the file system.
 fn place(r: &Request) -> Result<Place, u16> {
+    // By `alias`, `root` and the rules for symbolic links, as for files that are read: no path can be written
+    // that could not be named.
     let mapped = path::map(r, 0).ok_or(500u16)?;
     let symlinks = path::symlinks(r, &mapped);
     Ok(Place::new(&mapped.bytes, symlinks))
@@ -153,9 +160,12 @@ fn on_pool(job: impl FnOnce() -> Result<Done, Fault> + Send + 'static) -> Flow {
 
 fn answer(r: &mut Request, result: Result<Done, Fault>) -> Flow {
     // What is read next on this connection, or was read already, sees the change.
+    // Also after an error: part of a tree may have changed. File events come too late: the next request may lie
+    // in the same read.
     r.thread.files.must_confirm();
     match result {
         Ok(Done::Created) => {
+            // RFC 9110 §15.3.2: 201 names what was made. The URI is decoded here, so it is encoded again.
             let mut location = Vec::with_capacity(r.route.uri.len() + 16);
             escape(Escape::Uri, &r.route.uri, &mut location);
             r.resp.location = Some(location.into());
@@ -167,6 +177,7 @@ fn answer(r: &mut Request, result: Result<Done, Fault>) -> Flow {
             r.resp.status = 201;
             r.resp.content_length = Some(0);
         }
+        // RFC 9110 §9.3.4.
         Ok(Done::Replaced) => r.resp.status = 204,
         Err(fault) => {
             if r.logs(fault.level) {
@@ -189,14 +200,19 @@ fn put(conf: Arc<Conf>, r: &mut Request) -> Outcome {
         rlog!(r, Error, "PUT with range is unsupported");
         return Err(501);
     }
+    // Before the body is read: a place that cannot be is refused without taking it.
     let to = place(r)?;
+    // nginx's rule: the file gets the time that the client says.
     let modified = r.header_named(b"Date").and_then(parse_http_date);
     Ok(Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
+            // Into a file beside first: readers never see half a file, and a client that goes away leaves the
+            // old one.
             let file = match receive(r).await {
                 Ok(file) => file,
                 Err(flow) => return flow,
             };
+            // The name, not the descriptor: rename moves names, and across devices the file is copied.
             let from = (file.path().to_path_buf(), modified);
             let job = move || files::put(&from.0, &to, conf.access, from.1, conf.create_full_put_path);
             let result = match blocking::run(job) {
@@ -216,6 +232,7 @@ async fn receive(r: &mut Request) -> Result<TempFile, Flow> {
         rlog!(r, Crit, "{error}");
         Flow::Status(500)
     };
+    // The same folder as for bodies of other requests: its rights and limits hold.
     let folder = r.core().body_temp_path(&r.snap().state_folder);
     let mut file = TempFile::create(&folder, Fate::Removed).await.map_err(|error| failed(r, &error))?;
     let mut piece = Vec::new();
@@ -224,6 +241,7 @@ async fn receive(r: &mut Request) -> Result<TempFile, Flow> {
             Ok(more) => more,
             Err(failure) => return Err(brisk_server::failure::end(&failure, r)),
         };
+        // The buffer goes to the pool and comes back empty: one allocation for the whole body.
         if piece.len() >= WRITE_BYTES || !more && !piece.is_empty() {
             piece = file.append(piece).await.map_err(|error| failed(r, &error))?;
         }
@@ -235,11 +253,13 @@ async fn receive(r: &mut Request) -> Result<TempFile, Flow> {
 
 fn delete(conf: &Conf, r: &mut Request) -> Outcome {
     without_body(r, "DELETE")?;
+    // Protects the upper folders of a tree: `min_delete_depth 2` keeps /a.
     let depth = target::segments(&r.route.uri);
     if conf.min_delete_depth > depth {
         rlog!(r, Error, "insufficient URI depth:{depth} to DELETE");
         return Err(409);
     }
+    // RFC 4918 §9.6.1: a folder is deleted with infinite depth or not at all, which `files` asks.
     let (place, asked) = (place(r)?, target::depth(r)?);
     Ok(on_pool(move || files::delete(&place, asked)))
 }
@@ -270,12 +290,15 @@ fn copy_or_move(conf: &Conf, r: &mut Request, moves: bool) -> Outcome {
             return Err(400);
         }
     };
+    // All fields are read before anything is looked up: a request with a mistake changes nothing.
     let overwrites = target::overwrites(r)?;
     let from = place(r)?;
     let mapped = path::map_uri(r, &destination, 0).ok_or(500u16)?;
     let symlinks = path::symlinks(r, &mapped);
     let to = Place::new(&mapped.bytes, symlinks);
     let text = String::from_utf8_lossy;
+    // A folder copied into itself would grow until the disk is full; a target that holds the source would be
+    // removed with it.
     if from.is(&to) || from.is_collection && (from.holds(&to) || to.holds(&from)) {
         let (from, to) = (text(&r.route.uri), text(&destination));
         rlog!(r, Error, "\"{from}\" and \"{to}\" are the same, or one is in the other");

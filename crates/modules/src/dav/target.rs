@@ -52,6 +52,8 @@ pub fn destination(r: &mut Request) -> Result<Vec<u8>, u16> {
         return Err(400);
     };
     let text = String::from_utf8_lossy(&value);
+    // A copy to another server would be a request of ours to it, which nobody has allowed: RFC 4918 §9.8.5 has
+    // 502 for it, nginx 400.
     let path = match without_authority(&value, r.scheme(), &r.head.host) {
         Ok(path) => path,
         Err(Elsewhere::Invalid) => {
@@ -64,11 +66,13 @@ pub fn destination(r: &mut Request) -> Result<Vec<u8>, u16> {
             return Err(400);
         }
     };
+    // The same check as for the request's own target: `..`, encoded or not, does not lead out.
     let Ok(safe) = unsafe_uri(path) else {
         rlog!(r, Error, "client sent invalid \"Destination\" header: \"{text}\"");
         return Err(400);
     };
     let path = safe.path.into_owned();
+    // A folder over a file, or the other way, would need what is there to be removed first.
     if r.route.uri.ends_with(b"/") != path.ends_with(b"/") {
         let uri = String::from_utf8_lossy(&r.route.uri);
         let what = "should be either collections or non-collections";
@@ -117,10 +121,12 @@ fn is_here(r: &mut Request, path: &[u8]) -> Result<bool, u16> {
     let snap = &live.snap;
     let root = snap.location(snap.server(r.route.server).root);
     let here = locate::find(snap, r, root);
+    // Asked by the same code that routes requests, with the other URI in place; put back whatever comes of it.
     let uri = std::mem::replace(&mut r.route.uri, path.to_vec());
     let there = locate::find(snap, r, root);
     r.route.uri = uri;
     match (here, there) {
+        // A location that would only redirect to its name with a slash has served nothing and allowed nothing.
         (Ok(here), Ok(there)) => Ok(here == there && !matches!(there, Found::Slash(_))),
         // What a regular expression costs is bounded; which one gave up has been logged.
         _ => Err(500),

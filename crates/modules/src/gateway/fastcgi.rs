@@ -1,4 +1,7 @@
 //! `ngx_http_fastcgi_module`: requests are answered by FastCGI applications, PHP above all.
+//!
+//! What SCGI and uwsgi have in common with it is in `super`; the records of the protocol are read and written
+//! as data in `records` and the crate `gateway`.
 
 use super::records::{FastCgi, Question};
 use super::{Conf, Location, Own, Pass, initial, params};
@@ -130,6 +133,7 @@ pub struct Fast {
 impl Own for Fast {
     const PREFIX: &'static str = "fastcgi";
     const TEMP: &'static str = "fastcgi_temp";
+    // FastCGI over TLS is defined nowhere, so there is no scheme for it.
     const SCHEMES: Schemes = Schemes { plain: "fastcgi://", tls: None };
 
     fn new() -> Fast {
@@ -156,18 +160,23 @@ const USUAL: &[(&str, &str)] = &[
     ("REQUEST_SCHEME", "$scheme"),
     ("HTTPS", "$https"),
     ("GATEWAY_INTERFACE", "CGI/1.1"),
+    // Applications look for a server whose habits they know: WordPress takes rewriting for granted where this
+    // says nginx.
     ("SERVER_SOFTWARE", "nginx/$nginx_version"),
     ("REMOTE_ADDR", "$remote_addr"),
     ("REMOTE_PORT", "$remote_port"),
     ("SERVER_ADDR", "$server_addr"),
     ("SERVER_PORT", "$server_port"),
     ("SERVER_NAME", "$server_name"),
+    // php-cgi refuses to run without it (`cgi.force_redirect`): it tells it from a request that calls the
+    // binary itself.
     ("REDIRECT_STATUS", "200"),
 ];
 
 /// `php_pass`: the location's requests go to a pool of this server's.
 pub fn pass_to_pool(cx: &mut Cx<'_, '_>, d: &Directive, group: Arc<dyn Backend>) -> Result<(), Diag> {
     let params = USUAL.iter().map(|param| params::usual(cx, d, *param)).collect::<Result<Vec<_>, _>>()?;
+    // The host is no name that is looked up: the group says where the pool listens.
     let fixed = Fixed { group, scheme: Fast::SCHEMES.plain, is_tls: false, host: "localhost".into() };
     let host = params::host(cx, d)?;
     let pass = Pass { address: Address::Fixed(fixed), host, pool: Some(Arc::new(params)) };
@@ -183,6 +192,7 @@ pub fn passes(cx: &Cx<'_, '_>) -> bool {
 fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let regex = cx.regex(token, token.bytes(), false)?;
+    // Numbers are how the two parts are found; a third group would be read by nobody.
     if regex.groups() != 2 {
         return Err(Diag::emerg(token.span, format!("pattern \"{}\" must have 2 captures", token.text()))
             .help("the first group is the script's name, the second the path behind it"));
@@ -194,6 +204,7 @@ fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     super::install::<Fast>(cx, plan);
     let own = &cx.conf_of::<Conf<Fast>>().module.own;
+    // Without either the variables are the URI itself, and the plan holds nothing to look up.
     if own.split.is_some() || !own.index.is_empty() {
         plan.put(Arc::new(Script { index: own.index.clone(), split: own.split.clone() }));
     }
@@ -228,6 +239,7 @@ impl Protocol for Location<Fast> {
         })))
     }
 
+    /// A process serves one connection at a time: an idle connection is a process that nobody else has.
     fn occupies(&self) -> bool {
         true
     }
@@ -259,14 +271,21 @@ fn parts(r: &Request, then: impl FnOnce(&[u8], &[u8], &[u8])) -> bool {
         return then(&r.route.uri, b"", b"");
     };
     let Some(split) = &script.split else { return then(&r.route.uri, b"", &script.index) };
+    // Several of the usual parameters ask for it; the expression is run once.
     let kept = r.state.own.get_or(RefCell::<Parts>::default);
     let mut kept = kept.borrow_mut();
+    // `rewrite` and `try_files` change the URI, and redirects the location, after the parts were first asked
+    // for.
     if kept.of.as_ref().is_none_or(|(loc, uri)| *loc != r.route.loc || *uri != r.route.uri) {
+        // An expression that gives up finds nothing: the request fails, as a script of another name must not be
+        // run instead.
         let Ok(spans) = split.spans(r, &r.route.uri) else { return false };
         let group = |index: usize| match spans.as_ref().and_then(|spans| spans.get(index)) {
+            // A group that took no part has no place.
             Some(&(start, end)) if start <= end => start..end,
             _ => 0..0,
         };
+        // No match: the whole URI is the script, as in nginx.
         let name = if spans.is_some() { group(1) } else { 0..r.route.uri.len() };
         *kept = Parts { of: Some((r.route.loc, r.route.uri.clone())), name, path_info: group(2) };
     }

@@ -1,4 +1,7 @@
 //! SCGI and uwsgi as the engine's codec: a head, a body, and an answer as CGI has it that ends with the connection.
+//!
+//! Without framing of its own an answer ends with its length or the connection, whose end is the only sign that
+//! it is whole. Connections serve one request each.
 
 use super::records::TOO_MUCH;
 use brisk_http::head::Parsed;
@@ -55,11 +58,13 @@ impl Plain {
         let Stage::Head(parser) = &mut self.stage else {
             unreachable!("asked for the head only before it is there")
         };
+        // Either a status line or CGI's `Status:` (RFC 3875 §6.3.3), as nginx reads both.
         let parsed = parse_cgi(input, parser, CgiStart::StatusLine)
             .map_err(|error| Failure::protocol(error.to_string()))?;
         if parsed == Parsed::Partial {
             return Ok(Step { used: 0, event: Event::NeedMore });
         }
+        // Of HEAD, too: whether there is a body is up to the application, which may send it.
         let framing = cgi_framing(input, parser, RequestKind::Other)
             .map_err(|error| Failure::protocol(error.to_string()))?;
         let used = parser.len;
@@ -69,8 +74,12 @@ impl Plain {
             _ => None,
         };
         self.stage = match framing {
+            // Only if the client asked: else the application would talk to the client past the server's
+            // framing.
             _ if head.status == 101 && self.question.upgrade => Stage::Tunnel,
+            // Bytes that come all the same are told of and dropped.
             ResponseFraming::None => Stage::Body { left: Some(0), any: false },
+            // The connection is closed without reading a body that nobody gets.
             _ if self.question.is_head && !self.question.cacheable => Stage::Done,
             _ => Stage::Body { left: self.length, any: false },
         };
@@ -85,6 +94,7 @@ impl Plain {
 
 impl Codec for Plain {
     fn begin(&mut self, out: &mut Vec<u8>) {
+        // An attempt begins anew with the same question.
         (self.stage, self.length) = (Stage::default(), None);
         out.extend_from_slice(&self.question.head);
     }
@@ -93,6 +103,7 @@ impl Codec for Plain {
         out.extend_from_slice(piece);
     }
 
+    // Nothing marks the end of a request's body: its length was said.
     fn end(&mut self, _: &mut Vec<u8>) {}
 
     fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, Failure> {
@@ -124,6 +135,7 @@ impl Codec for Plain {
                     }
                     Event::Data(0..fits)
                 };
+                // All of the input, what is too much included: it is not read again as something else.
                 Ok(Step { used: input.len(), event })
             }
         }
@@ -131,8 +143,10 @@ impl Codec for Plain {
 
     fn eof(&mut self) -> Result<Event, Failure> {
         match self.stage {
+            // The connection ended before the length that was announced: the answer is cut off, and told so.
             Stage::Body { left: Some(left), any } if left > 0 => {
                 if self.may_lack_body(any) {
+                    // The client has its whole answer, but a cache must not store an object without its body.
                     Err(Failure::silent())
                 } else {
                     Ok(Event::NeedMore)

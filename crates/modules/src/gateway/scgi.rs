@@ -54,6 +54,7 @@ pub struct Scgi;
 impl Own for Scgi {
     const PREFIX: &'static str = "scgi";
     const TEMP: &'static str = "scgi_temp";
+    // The protocol has no form over TLS.
     const SCHEMES: Schemes = Schemes { plain: "scgi://", tls: None };
 
     fn new() -> Scgi {
@@ -73,6 +74,7 @@ impl Protocol for Location<Scgi> {
     }
 
     fn codec(&self, r: &Request, (): &(), ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
+        // SCGI wants CONTENT_LENGTH as its first header, "0" included, so it is not left to the configuration.
         let length = if let BodyShape::Length(length) = body { length } else { 0 };
         let mut head = Vec::with_capacity(2048);
         let mut writer = RequestWriter::new(length, &mut head);
@@ -86,6 +88,7 @@ impl Protocol for Location<Scgi> {
         })))
     }
 
+    /// CONTENT_LENGTH stands before the body: a chunked one is read first.
     fn streams_unknown_length(&self) -> bool {
         false
     }

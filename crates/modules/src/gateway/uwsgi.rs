@@ -111,10 +111,13 @@ impl Protocol for Location<Uwsgi> {
     }
 
     fn codec(&self, r: &Request, (): &(), ask: &Ask, _: BodyShape) -> Result<Box<dyn Codec>, Flow> {
+        // Parameters of an ordinary request fit without growing.
         let mut head = Vec::with_capacity(2048);
         let mut writer = RequestWriter::new(self.own.modifier1, self.own.modifier2, &mut head);
         self.params.write(r, ask.cacheable, &ask.fields, &mut writer);
+        // Behind the parameters, as it is: whoever writes it makes it fit.
         writer.raw(&self.own.string);
+        // The packet's length is 16 bits, so all parameters together have a limit.
         if let Err(size) = writer.finish() {
             brisk_server::rlog!(r, Error, "uwsgi request is too big: {size}");
             return Err(Flow::Status(500));
@@ -123,10 +126,13 @@ impl Protocol for Location<Uwsgi> {
             head,
             is_head: r.route.method == Method::Head,
             cacheable: ask.cacheable,
+            // uWSGI answers WebSockets itself: behind its 101 the connection is a tunnel.
             upgrade: wants_upgrade(r),
         })))
     }
 
+    /// The protocol has no end of a body but its length, which parameters must say before it: a chunked one is
+    /// read first.
     fn streams_unknown_length(&self) -> bool {
         false
     }

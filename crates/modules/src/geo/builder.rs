@@ -1,4 +1,7 @@
 //! Reading the lines of a `geo` block.
+//!
+//! A mistake does not end the reading, so all of a table are told at once; the configuration is refused all the
+//! same. Order counts: later lines replace earlier ones, and `delete` takes back what stands above.
 
 use super::intervals::Intervals;
 use super::{EMPTY, Geo, Table, ValueId};
@@ -20,6 +23,7 @@ pub struct Builder {
     pub volatile: bool,
     proxies: Vec<Cidr>,
     proxy_recursive: bool,
+    // Tables of a million networks have a few values: each is kept once, and intervals hold its number.
     values: Vec<Box<[u8]>>,
     /// Values that were seen.
     ids: HashMap<Box<[u8]>, ValueId>,
@@ -59,14 +63,18 @@ impl Builder {
             return Ok(());
         };
         if key.bytes() == b"proxy" {
+            // Collected apart: `proxy` is about whom to believe, and may stand before `ranges`.
             self.proxies.push(network(cx, value)?);
             return Ok(());
         }
+        // A table is of networks unless its first entry says otherwise: both kinds resolve overlaps in
+        // different ways, so they cannot be mixed.
         let kind = self.kind.get_or_insert_with(|| Kind::Networks { v4: Nets::new(), v6: Nets::new() });
         match (key.bytes(), kind) {
             (b"delete", Kind::Networks { v4, v6 }) => delete_network(cx, v4, v6, value),
             (b"delete", Kind::Ranges { ranges, .. }) => delete_range(cx, ranges, value),
             (b"default", Kind::Networks { .. }) => {
+                // The default is the largest network of each family, so that a lookup needs no second case.
                 self.add_network(cx, key, Cidr::V4(0, u32::MAX), value);
                 self.add_network(cx, key, Cidr::V6(0, u128::MAX), value);
                 Ok(())
@@ -120,6 +128,7 @@ impl Builder {
             Cidr::V6(first, last) => v6.insert((first, Reverse(last)), id),
         };
         if let Some(old) = old {
+            // A warning, since the later line holds: generated tables repeat themselves.
             self.duplicate(cx, "network", net, id, old);
         }
     }
@@ -168,6 +177,7 @@ impl Builder {
         let nets = |(&(first, Reverse(last)), &id): (&(u32, Reverse<u32>), &ValueId)| (first, last, id);
         let nets6 = |(&(first, Reverse(last)), &id): (&(u128, Reverse<u128>), &ValueId)| (first, last, id);
         let table = match &self.kind {
+            // A block without entries: every address has the empty value.
             None => Table::networks(
                 Intervals::lay_out([].into_iter(), EMPTY),
                 Intervals::lay_out([].into_iter(), EMPTY),
@@ -196,6 +206,7 @@ fn network(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Cidr, Diag> {
         Diag::emerg(token.span, format!("invalid network \"{}\"", token.text()))
             .help("write 192.0.2.0/24, 2001:db8::/32 or a single address")
     })?;
+    // 192.0.2.1/24 is taken for its network, as in nginx.
     if is_rough {
         cx.warn(Diag::warn(token.span, format!("low address bits of {} are meaningless", token.text())));
     }
@@ -226,6 +237,7 @@ fn delete_range(
     let (first, last) = range(token)?;
     let mut missing = false;
     for (first, last) in pieces(first, last) {
+        // Only a piece that is there exactly: cutting one out of a larger range is not what nginx does.
         if ranges.get(&first).is_some_and(|&(end, _)| end == last) {
             ranges.remove(&first);
         } else {
@@ -270,6 +282,7 @@ fn insert_piece(
         ranges.insert(first, (last, id));
         return Ok(None);
     };
+    // Partly inside and partly outside: which value the common part should have is not said.
     if start > first || end < last {
         return Err((start, end));
     }

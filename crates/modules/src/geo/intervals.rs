@@ -1,4 +1,7 @@
 //! Values by address: intervals that cover every address, found by binary search.
+//!
+//! Nested networks are laid out flat when the table is built, so that a look-up is one search without steps
+//! back: nginx walks a tree of bits, up to 32 or 128 nodes.
 
 /// An address as a number.
 pub trait Number: Copy + Ord + Default {
@@ -27,6 +30,7 @@ impl<A: Number, V: Copy + PartialEq> Intervals<A, V> {
     /// Lays networks (first address, last address, value) out over `default`. They are sorted by first address, larger
     /// ones before smaller ones, and any two are disjoint or one is inside the other: the innermost wins.
     pub fn lay_out(nets: impl Iterator<Item = (A, A, V)>, default: V) -> Intervals<A, V> {
+        // An interval at zero always: every search finds one, and `after` below is never 0.
         let mut out = Vec::from([(A::default(), default)]);
         // Networks that are open at the present address, innermost last.
         let mut open: Vec<(A, V)> = Vec::new();
@@ -55,6 +59,7 @@ impl<A: Number, V: Copy + PartialEq> Intervals<A, V> {
 /// Ends the innermost network: behind it the one around it goes on.
 fn close<A: Number, V: Copy + PartialEq>(open: &mut Vec<(A, V)>, out: &mut Vec<(A, V)>, default: V) {
     let Some((last, _)) = open.pop() else { return };
+    // Behind the last address there is nothing to go on with.
     if let Some(next) = last.next() {
         start(out, next, open.last().map_or(default, |&(_, value)| value));
     }
@@ -65,6 +70,7 @@ fn start<A: Number, V: Copy + PartialEq>(out: &mut Vec<(A, V)>, at: A, value: V)
     if out.last().is_some_and(|&(have, _)| have == at) {
         out.pop();
     }
+    // Equal neighbours are one: tables shrink, and a search has fewer steps.
     if out.last().is_none_or(|&(_, have)| have != value) {
         out.push((at, value));
     }

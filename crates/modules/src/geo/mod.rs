@@ -35,6 +35,7 @@ static ROWS: &[Row] = &[directive("geo")
 type ValueId = u32;
 
 /// The empty value of addresses for which nothing is said.
+// No table has as many values, so `values.get` gives none for it.
 const EMPTY: ValueId = ValueId::MAX;
 
 struct Geo {
@@ -47,6 +48,7 @@ struct Geo {
 }
 
 enum Table {
+    /// Boxed: a table of ranges needs one of the two only.
     Networks(Box<(Intervals<u32, ValueId>, Intervals<u128, ValueId>)>),
     Ranges(Intervals<u32, ValueId>),
 }
@@ -58,6 +60,7 @@ impl Table {
 
     /// No address, a unix socket, and IPv6 in a table of ranges are looked up as 255.255.255.255: nginx's rule.
     fn find(&self, address: Option<IpAddr>) -> ValueId {
+        // A client that came over an IPv6 socket by IPv4 is looked up as IPv4 (RFC 4291 §2.5.5.2).
         match (self, address.map(|ip| ip.to_canonical())) {
             (Table::Networks(nets), Some(IpAddr::V4(ip))) => nets.0.find(ip.to_bits()),
             (Table::Networks(nets), Some(IpAddr::V6(ip))) => nets.1.find(ip.to_bits()),
@@ -83,6 +86,7 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     }
     let volatile = builder.volatile;
+    // An error, not a warning: without it the proxy's address would decide for all clients.
     if builder.has_proxies() && crate::stream::part::is_in_stream(cx.block) {
         return Err(Diag::emerg(
             d.span,
@@ -109,10 +113,13 @@ impl Geo {
 
     fn address(&self, r: &Request) -> Option<IpAddr> {
         let start = self.start(r, || r.client_addr().ip())?;
+        // The presence of the field is recorded: an answer given without it is not given to a client that sends
+        // one.
         if self.proxies.is_empty() || !r.has_header(HeaderId::XForwardedFor) {
             return Some(start);
         }
         let fields: Vec<&[u8]> = r.headers(HeaderId::XForwardedFor).collect();
+        // Anyone can write X-Forwarded-For: it is believed of listed proxies alone.
         let is_trusted = self.proxies.iter().any(|proxy| proxy.contains(start));
         let client = forwarded(is_trusted, fields.into_iter(), &self.proxies, self.proxy_recursive);
         Some(client.map_or(start, |addr| addr.ip()))
@@ -125,6 +132,8 @@ impl Geo {
         true
     }
 
+    /// All that the variable can be, the empty value included: what is built from it (`proxy_pass`, files) is
+    /// checked before the start.
     fn all_values(&self) -> Vec<Template> {
         self.values.iter().map(|value| Template::literal(value)).chain([Template::default()]).collect()
     }

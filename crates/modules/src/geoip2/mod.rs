@@ -95,6 +95,7 @@ fn proxy(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn geoip2(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let path = cx.global.loader.resolve(token.str());
+    // By the loader, which also reads what only root may.
     let bytes = cx.read_file(token)?;
     let mut reload = None;
     for line in lines(cx, d).filter(|line| line.name() == "auto_reload") {
@@ -112,6 +113,7 @@ fn geoip2(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let database = Arc::new(database);
     for line in lines(cx, d).filter(|line| line.name() != "auto_reload") {
         if let Err(diag) = variable(cx, line, &database) {
+            // All mistakes of a block are told at once.
             cx.warn(diag);
         }
     }
@@ -147,6 +149,7 @@ fn variable(cx: &mut Cx<'_, '_>, line: &Directive, database: &Arc<Database>) -> 
         } else if let Some(value) = rest(b"source=") {
             let token = Token { value: value.into(), ..token.clone() };
             let template = cx.template(&token)?;
+            // A fixed address has a fixed answer: a variable was meant.
             if template.is_literal() {
                 return Err(invalid_value(line, &token, "a variable with an address"));
             }

@@ -75,8 +75,10 @@ struct Own {
 /// Before any directive.
 fn initial() -> Arc<dyn ModuleConf> {
     let mut settings = Settings::new(HIDDEN, "grpc_temp");
+    // A call may be a conversation: each side waits for what the other has just said.
     settings.buffering = false;
     settings.request_buffering = false;
+    // The status of a call is a trailer: without it no call would ever succeed.
     settings.pass_trailers = true;
     Arc::new(Conf::new(settings, Own::default()))
 }

@@ -112,6 +112,7 @@ impl Fields {
         }
     }
 
+    /// An inner block begins with nothing of its own; what applied outside is what it may inherit.
     fn enter(&mut self) {
         self.outer = self.effective();
         self.own.clear();
@@ -130,6 +131,7 @@ impl ModuleConf for Conf {
         Arc::new(self.clone())
     }
 
+    /// Blocks without fields share their parent's configuration: only where there are some is a copy made.
     fn must_enter(&self, _: Context) -> bool {
         let moves = |fields: &Fields| !fields.own.is_empty() || !fields.outer.is_empty();
         moves(&self.headers) || moves(&self.trailers)
@@ -153,6 +155,7 @@ enum Kind {
 impl Kind {
     fn of(name: &Token) -> Kind {
         match name.bytes().to_ascii_lowercase().as_slice() {
+            // A second one of these would contradict the first: clients compare them when they revalidate.
             b"last-modified" => Kind::SetLastModified,
             b"etag" => Kind::SetEtag,
             _ => Kind::Add,
@@ -190,6 +193,7 @@ fn field(cx: &mut Cx<'_, '_>, d: &Directive, kind: Kind) -> Result<Arc<Field>, D
         Some(token) => return Err(invalid_parameter(token).help("the only parameter is always")),
     };
     let value = match template.as_literal() {
+        // Shared with all answers: no copy per request.
         Some(text) => Value::Literal(Arc::<[u8]>::from(text).into()),
         None => Value::Template(template),
     };
@@ -232,11 +236,13 @@ impl Filter for Headers {
     fn filter(&self, r: &mut Request) {
         let safe = is_safe(r.resp.status);
         if safe {
+            // Before the fields: `add_header Cache-Control` adds to what `expires` has set, as in nginx.
             self.expires.apply(r);
         }
         for field in self.fields.iter().filter(|field| safe || field.always) {
             let value = field.value(r);
             match field.kind {
+                // An empty value is how a `map` says "no field".
                 Kind::Add if value.is_empty() => {}
                 Kind::Add => r.resp.add(field.name.clone(), value),
                 Kind::SetEtag => r.resp.etag = Some(value).filter(|value| !value.is_empty()),
@@ -244,6 +250,7 @@ impl Filter for Headers {
             }
         }
         if self.trailers.iter().any(|field| safe || field.always) {
+            // Evaluated when the body is complete: variables such as $request_time are known only then.
             r.resp.trailers.push(Rc::new(AddTrailers(self.trailers.clone())));
         }
     }

@@ -1,5 +1,8 @@
 //! How many images are worked on at the same time: as many as there are cores. Each may take some hundred megabytes,
 //! and the pool of threads has other things to do as well.
+//!
+//! First come, first served: a request that waits is not overtaken by those that come later. The lock is held
+//! for a few instructions.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -10,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 struct State {
     /// `None`: not asked yet how many there may be.
     free: Option<usize>,
+    /// By ticket: a request that is dropped while it waits takes its own place out.
     waiting: VecDeque<(u64, Waker)>,
     next_ticket: u64,
 }
@@ -72,6 +76,7 @@ impl Future for Turn {
                 state.waiting.pop_front();
             }
             if free > 1 {
+                // More than one may have become free since the first was woken.
                 state.wake_first();
             }
             return Poll::Ready(Permit(()));
@@ -79,6 +84,7 @@ impl Future for Turn {
         match self.0 {
             Some(ticket) => {
                 if let Some(entry) = state.waiting.iter_mut().find(|(have, _)| *have == ticket) {
+                    // A future may be polled by another task than before.
                     entry.1.clone_from(cx.waker());
                 }
             }

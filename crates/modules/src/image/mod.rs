@@ -2,6 +2,10 @@
 //!
 //! The whole image is read before the head of the response is known; the pool of threads works on it, at most as many
 //! at a time as there are cores. What is no image, or too large a one, is a 415.
+//!
+//! Decoders read strangers' bytes: what an image may cost is known before it is decoded (bytes by
+//! `image_filter_buffer`, pixels by `image_filter_max_pixels`), and a decoder that panics costs its request
+//! alone.
 
 mod gate;
 
@@ -149,6 +153,7 @@ fn parse(text: &[u8]) -> u32 {
     if text == b"-" {
         return u32::MAX;
     }
+    // 0 is what stands for "no number": nothing can be made that is 0 pixels wide.
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_number).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -246,6 +251,7 @@ fn image_filter(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             }
             let conf = cx.conf::<Conf>();
             conf.angle = angle;
+            // `rotate` beside these is a step of theirs, in whatever order they are written.
             if !matches!(conf.action, Action::Resize | Action::Crop) {
                 conf.action = Action::Rotate;
             }
@@ -296,6 +302,7 @@ fn formats(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     if conf.action != Action::Off {
+        // Not declared: what comes of it follows from the body, and is worth caching, not preparing.
         plan.add_filter(Stage::Content, Arc::new(ImageFilter(Arc::new(conf.clone()))));
     }
 }
@@ -349,6 +356,7 @@ impl Conf {
 
     fn check_head(&self, r: &Request) -> Result<(), Refused> {
         let media = r.resp.content_type.as_deref().unwrap_or_default();
+        // A camera's stream of images has no end that could be waited for.
         const MIXED: &[u8] = b"multipart/x-mixed-replace";
         if media.get(..MIXED.len()).is_some_and(|head| head.eq_ignore_ascii_case(MIXED)) {
             return Err(unsupported("multipart/x-mixed-replace response"));
@@ -363,6 +371,7 @@ impl Conf {
     /// Lets images pass, as they are.
     async fn test(&self, r: &mut Request) -> Result<(), Refused> {
         self.check_head(r)?;
+        // The beginning says what it is; the rest goes to the client as it comes.
         let (head, body) = peek(std::mem::take(&mut r.resp.body)).await.map_err(broken)?;
         let format = Format::of(&head).ok_or_else(|| unsupported("not an image"))?;
         r.resp.content_type = Some(format.media_type().into());
@@ -375,6 +384,7 @@ impl Conf {
         let body = std::mem::take(&mut r.resp.body);
         let bytes = collect(body, self.buffer).await?;
         let format = Format::of(&bytes);
+        // Of what is no image the answer is `{}`, not an error: that is what was asked.
         if self.action == Action::Size {
             let probe = format.and_then(|format| Some((format, brisk_image::probe(format, &bytes)?)));
             let text = probe.map_or_else(
@@ -388,6 +398,7 @@ impl Conf {
                     )
                 },
             );
+            // Fields about the image are not about the JSON.
             r.resp = Response::default();
             r.resp.text(200, Text::Static(b"application/json"), text);
             return Ok(());
@@ -399,6 +410,7 @@ impl Conf {
             Made::AsIs => (format, bytes),
             Made::Image { format, bytes } => {
                 weaken_etag(&mut r.resp);
+                // Another image than the one that the tag was of.
                 (format, bytes)
             }
         };
@@ -412,15 +424,18 @@ impl Conf {
     fn wish(&self, r: &mut Request, format: Format) -> Option<Wish> {
         let angle = self.angle.as_ref().map_or(0, |angle| angle.get(r));
         let turn = match angle {
+            // Counter-clockwise, as in nginx.
             90 => Turn::Left,
             180 => Turn::Half,
             270 => Turn::Right,
             _ => Turn::None,
         };
         let shape = if self.action == Action::Rotate {
+            // `rotate` alone by no angle that is known: 415, as in nginx.
             Some(Shape::Keep).filter(|_| turn != Turn::None)?
         } else {
             let (width, height) = (self.width.get(r), self.height.get(r));
+            // A variable may be anything that a client writes.
             if width == 0 || height == 0 {
                 return None;
             }
@@ -436,7 +451,9 @@ impl Conf {
         };
         let (jpeg_quality, webp_quality) = (quality(&self.jpeg_quality, r), quality(&self.webp_quality, r));
         let avif_quality = quality(&self.avif_quality, r);
+        // After the values were read: they may hang on variables, but not on the format.
         let format = self.negotiate(r, format);
+        // A quality that is not used may be nonsense.
         let needs = |wanted, quality| if format == wanted { quality } else { Some(1) };
         Some(Wish {
             shape,
@@ -457,6 +474,7 @@ impl Conf {
         if self.formats.is_empty() {
             return own;
         }
+        // Also when the client gets the image's own format: a cache must ask again for the next one.
         r.resp.add("Vary", "Accept");
         let accept = r.header_named(b"Accept").unwrap_or_default();
         let better = self.formats.iter().find(|format| accepts(accept, format.media_type().as_bytes()));
@@ -471,6 +489,7 @@ fn accepts(accept: &[u8], media: &[u8]) -> bool {
         let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(media));
         let is_refused = |part: &[u8]| {
             let weight = part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q="));
+            // `q=0`, `q=0.0` and so on (RFC 9110 §12.4.2).
             weight.is_some_and(|weight| weight.iter().all(|b| matches!(b, b'0' | b'.')))
         };
         is_named && !parts.any(is_refused)
@@ -492,6 +511,7 @@ async fn peek(body: Body) -> Result<(Vec<u8>, Body), Failure> {
         Body::Empty => Body::Empty,
         Body::One(piece) => Body::One(piece.clone()),
         Body::Many(pieces) => Body::Many(pieces.clone()),
+        // A stream can be read once: what was looked at is put in front of the rest.
         Body::Stream(_) => {
             let Body::Stream(stream) = body else { return Ok((Vec::new(), Body::Empty)) };
             let mut body = InMemory::new(Body::Stream(stream));
@@ -544,6 +564,7 @@ async fn transform(bytes: Vec<u8>, format: Format, wish: Wish) -> Result<(Vec<u8
     if gate::Turn::waiting() >= IMAGES_WAITING_MAX {
         return Err(Refused(503, "too many images are waiting".into()));
     }
+    // A decoded image is many times its file: only so many are in memory at a time.
     let permit = gate::Turn::new().await;
     let job = blocking::run(move || {
         // Held by the job: it ends with the work, also if the request is gone.
@@ -556,6 +577,7 @@ async fn transform(bytes: Vec<u8>, format: Format, wish: Wish) -> Result<(Vec<u8
     match job.await {
         (bytes, Ok(Ok(made))) => Ok((bytes, made)),
         (_, Ok(Err(error))) => Err(unsupported(error.to_string())),
+        // 415, not 500: it was the image, and the next one is served.
         (_, Err(_)) => Err(unsupported("the image broke its decoder")),
     }
 }

@@ -111,6 +111,7 @@ struct Counted {
 
 fn limit_req_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let key = Arc::new(cx.template(d.arg(0))?);
+    // One per second, as in nginx, if `rate=` is left out.
     let (mut named, mut rate) = (None, 1000);
     for token in &d.args[1..] {
         let text = token.str();
@@ -127,6 +128,8 @@ fn limit_req_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let (named, token) = named.filter(|((name, _), _)| !name.is_empty()).ok_or_else(|| no_zone(d))?;
     let name = named.0.clone();
+    // The key is the zone's meaning: counters of one key must not be read as those of another. The rate is not,
+    // so a reload may change it.
     let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
     cx.global.named.insert((NAME, name), Arc::new(Counted { zone, key, rate }));
     Ok(())
@@ -150,6 +153,7 @@ fn whole(text: &str) -> Option<Millirequests> {
 }
 
 fn limit_req(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // Without `burst` nothing is over; without `delay` all that is over the rate waits.
     let (mut zone, mut burst, mut delay) = (None, 0, 0);
     let count = |token: &Token, text: &str, what: &str| {
         whole(text)
@@ -217,17 +221,21 @@ enum Together {
 
 impl Handler for LimitReq {
     fn handle(&self, r: &mut Request) -> Flow {
+        // Shared by a request and its subrequests.
         let status = r.state.shared.values.get_or(Status::default);
         // Once for a request with its redirects and subrequests, as in nginx.
         if status.0.get().is_some() {
             return Flow::Next;
         }
+        // In a dry run everything is done but the waiting and refusing: counters and messages are as they would
+        // be.
         let dry_run = self.conf.dry_run;
         let note = if dry_run { ", dry run" } else { "" };
         let choose = |real, dry| if dry_run { dry } else { real };
         let together = self.ask(r, clock::mono_ms());
         brisk_server::dlog!(r, "limit_req: {together:?}");
         match together {
+            // No status is set: a subrequest may have a key where this request had none.
             Together::Uncounted => Flow::Next,
             Together::Refuse { excess, limit } => {
                 // Without an excess the key was larger than the zone: refused, without this message.
@@ -277,7 +285,9 @@ impl LimitReq {
         let limits = &self.conf.limits;
         let key =
             |limit: &Limit| limit.zone.key(&limit.counted.as_ref()?.key, r, NAME, LIMIT_REQ_KEY_BYTES_MAX);
+        // Evaluated once: the loops below ask twice, and a variable may be volatile.
         let keys: Vec<Option<Vec<u8>>> = limits.iter().map(key).collect();
+        // Limits behind it have empty keys and count nothing.
         let Some(last) = keys.iter().rposition(Option::is_some) else { return Together::Uncounted };
         let ask = |at: usize, burst: Millirequests, account: bool| {
             let (counted, key) = (limits[at].counted.as_ref()?, keys[at].as_ref()?);
@@ -291,9 +301,13 @@ impl LimitReq {
                 Some(Verdict::TooLarge) => return Together::Refuse { excess: None, limit: at },
                 Some(Verdict::Within(excess)) if at == last => {
                     let mut longest = (self.delay_ms(at, excess), excess, at);
+                    // Between asking and counting another thread may have counted: the burst is not asked
+                    // again, so the excess may pass it by what came in between.
                     for at in (0..last).rev() {
                         if let Some(Verdict::Within(excess)) = ask(at, Millirequests::MAX, true) {
                             let delay_ms = self.delay_ms(at, excess);
+                            // The delays are not added up: while a request waits for the slowest bucket the
+                            // others empty, too.
                             if delay_ms > longest.0 {
                                 longest = (delay_ms, excess, at);
                             }
@@ -315,13 +329,16 @@ impl LimitReq {
 
     fn delay_ms(&self, limit: usize, excess: Millirequests) -> u64 {
         let limit = &self.conf.limits[limit];
+        // Never 0: the directive refuses that, but a division by it would end the process.
         let rate = limit.counted.as_ref().map_or(1, |counted| counted.rate).max(1);
+        // Thousandths of requests over thousandths per second, in milliseconds.
         excess.saturating_sub(limit.delay) * 1000 / rate
     }
 }
 
 fn one_lower(level: LogLevel) -> LogLevel {
     match level {
+        // A delayed request is answered, so that it matters less than a refused one.
         LogLevel::Error => LogLevel::Warn,
         LogLevel::Warn => LogLevel::Notice,
         _ => LogLevel::Info,
@@ -332,6 +349,7 @@ fn one_lower(level: LogLevel) -> LogLevel {
 fn delay(ms: u64) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
+            // Its place in the bucket stays taken: it was counted before.
             if r.gone_before(sleep(Duration::from_millis(ms))).await {
                 brisk_server::rlog!(r, Info, "client prematurely closed connection");
                 return Flow::Status(499);

@@ -31,6 +31,8 @@ fn named(block: Block, name: &str) -> (&'static str, String) {
 pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let name = d.arg(0).text().into_owned();
     let key = named(cx.block, &name);
+    // As nginx: `combined` can be used before any definition, so a later one would change lines that were
+    // configured above it.
     let is_built_in = name == "combined" && !is_in_stream(cx.block);
     if is_built_in || cx.global.named.contains_key(&key) {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate \"log_format\" name \"{name}\"")));
@@ -51,6 +53,7 @@ pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let text: Vec<u8> = parts.iter().flat_map(|t| t.bytes().to_vec()).collect();
     let template = Template::parse_bytes(cx.names(), &text, d.arg(0))?;
+    // Twice: the map holds any type, and readers take the inner one.
     cx.global.named.insert(key, Arc::new(Arc::new(Format { template, escape })));
     Ok(())
 }
@@ -58,6 +61,7 @@ pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// The format of a name.
 pub fn find_format(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Format>, Diag> {
     if token.str() == "combined" && !is_in_stream(cx.block) {
+        // Made when it is first asked for: its variables cost numbers in every request otherwise.
         return combined(cx, token);
     }
     let found =
@@ -108,11 +112,13 @@ impl Format {
 
     /// Rewrites the value that begins at `start`: a stranger's bytes must not end the line or the quotes.
     fn escape(&self, out: &mut Vec<u8>, start: usize, found: bool) {
+        // The value is in its place already: the common one, without anything to escape, is not copied.
         let value = &out[start..];
         match self.escape {
             Escape::None => {}
             Escape::Default => {
                 if !found {
+                    // A dash tells "there is none" from an empty value; JSON has empty strings for both.
                     out.truncate(start);
                     out.push(b'-');
                 } else if value.iter().any(|&b| !(b' '..0x7f).contains(&b) || b == b'"' || b == b'\\') {
@@ -122,6 +128,8 @@ impl Format {
                 }
             }
             Escape::Json => {
+                // Bytes above 0x7f stay: JSON is UTF-8, and a value that is not is the reader's to judge, as
+                // with nginx.
                 if value.iter().any(|&b| b < b' ' || b == b'"' || b == b'\\') {
                     let raw = value.to_vec();
                     out.truncate(start);

@@ -93,6 +93,7 @@ impl ModuleConf for Conf {
 }
 
 fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // The first `access_log` of a block replaces what was inherited; further ones add to it.
     let is_first = cx.first;
     let mut logs = match &cx.conf::<Conf>().logs {
         Some(logs) if !is_first => logs.to_vec(),
@@ -103,6 +104,7 @@ fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         if d.args.len() > 1 {
             return Err(invalid_parameter(d.arg(1)));
         }
+        // Empty is not the same as nothing said: no default file is opened.
         cx.conf::<Conf>().logs = Some(Arc::new([]));
         return Ok(());
     }
@@ -122,6 +124,7 @@ fn access_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let format = match format_name {
         Some(token) => format::find_format(cx, token)?,
         None if crate::stream::part::is_in_stream(cx.block) => {
+            // `combined` names variables that sessions do not have.
             return Err(Diag::emerg(d.span, "log format is not specified")
                 .help("stream has no format of its own: define one with log_format and name it here"));
         }
@@ -162,9 +165,12 @@ fn open_log_file_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// A server that says nothing, in an `http` that says nothing, logs to the default file.
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    // Asked of servers alone: locations inherit it, and an `http` without servers logs nothing, so no file is
+    // made for it.
     if cx.block != Context::SERVER || cx.conf::<Conf>().logs.is_some() {
         return Ok(());
     }
+    // It stands nowhere in the text.
     let span = brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 };
     let format = format::combined(cx, &Token { value: Box::default(), span, quoted: false })?;
     let path = format!("{}access.log", cx.places().logs);
@@ -176,6 +182,8 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if let Some(logs) = conf.logs.clone().filter(|logs| !logs.is_empty()) {
+        // Asked once per location: a prepared answer still writes its line, and can only do so if the line
+        // needs nothing but the request.
         let tells_of_making = logs.iter().any(|log| log.tells_of_making(&cx.global.vars));
         plan.log.push(Arc::new(AccessLog { tells_of_making, logs, cache: conf.cache.clone() }));
     }
@@ -185,7 +193,9 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 /// is given again has neither.
 fn tells_of_making(text: &Template, vars: &Table) -> bool {
     text.parts().iter().any(|part| match part {
+        // Groups belong to the request in which the expression was evaluated.
         Part::Capture(_) => true,
+        // Fields of an answer are bytes in a prepared one, no longer fields.
         Part::Var(id) => vars.get(*id).name.starts_with("sent_"),
         Part::Text(_) => false,
     })
@@ -216,11 +226,14 @@ impl LogHandler for AccessLog {
             }
             match &target.to {
                 To::Log { log, buffering } => {
+                    // By the request's own configuration: after a reload it is still logged where it began.
                     let log = &r.live.logs[log.0 as usize];
                     r.thread.logs.append(log, buffering.as_ref(), |out| target.format.line(r, out));
                 }
                 To::Named(name) => {
                     let mut line = Vec::new();
+                    // Not into the thread's buffer: which file it belongs to is known by its name alone, and
+                    // another line may open another.
                     target.format.line(r, &mut line);
                     name.write(r, self.cache.as_deref(), &line);
                 }

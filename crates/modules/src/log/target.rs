@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// nginx's default with `gzip`: members of single lines would be larger than the lines.
 const GZIP_BUFFER_BYTES: u64 = 64 << 10;
 
 /// Where lines go.
@@ -45,6 +46,7 @@ impl Keeping {
                 self.bytes = bytes.ok_or_else(|| bad("buffer size", text))?;
             }
             Some(("flush", text)) => {
+                // 0 would be a timer that never rests.
                 let time = value::msec(&part(text)).ok().filter(|time| !time.is_zero());
                 self.flush = time.ok_or_else(|| bad("flush time", text))?;
             }
@@ -86,15 +88,18 @@ pub fn parse(cx: &mut Cx<'_, '_>, token: &Token, keeping: &Keeping) -> Result<To
         LogTarget::Stderr
     } else if let Some(text) = text.strip_prefix("syslog:") {
         if keeping.bytes > 0 {
+            // A datagram is one message (RFC 3164): several lines in one would be one line of the log.
             return Err(bad("logs to syslog cannot be buffered"));
         }
         LogTarget::Syslog(Syslog::parse(text, &cx.global.env.hostname, cx.global.loader, token)?)
     } else if text.contains('$') {
         if keeping.bytes > 0 {
+            // Any number of files, each with a buffer of its own, would be memory that clients choose.
             return Err(bad("buffered logs cannot have variables in name"));
         }
         let full = cx.full_path(text);
         let path = Template::parse_bytes(cx.names(), full.as_bytes(), token)?;
+        // Opened when lines come, by the worker's user.
         return Ok(To::Named(Arc::new(NamedLog { path })));
     } else {
         LogTarget::File(cx.full_path(text))
@@ -113,6 +118,8 @@ fn buffering(
     if keeping.bytes == 0 {
         return Ok(None);
     }
+    // Lines of a file are kept back in one place, whichever block has written them: two sizes for it cannot
+    // both hold.
     let key = ("log_buffer", log.0.to_string());
     let have = cx.global.named.get(&key).and_then(|have| have.downcast_ref::<(Keeping, Arc<Buffering>)>());
     match have {
@@ -143,6 +150,7 @@ impl NamedLog {
     /// Writes a line, if the request's root folder exists: names of hosts that there are none of make no files.
     pub fn write(&self, r: &Request, cache: Option<&NamedCache>, line: &[u8]) {
         if let Some(path) = self.name(r)
+            // nginx's rule; without it a client that sends any Host could fill the folder with files.
             && has_root(r)
         {
             self.append(r, &r.thread.logs, cache, &path, line, || logs_of(r));
@@ -181,9 +189,11 @@ impl NamedLog {
 
 /// Whether values of variables have brought `..` into a path.
 fn climbs(template: &Template, path: &[u8]) -> bool {
+    // Counted, not searched for: the configuration itself may say `..`.
     let ups = |path: &[u8]| path.split(|&b| b == b'/').filter(|part| *part == b"..").count();
     let text = |part: &Part| if let Part::Text(text) = part { text.to_vec() } else { b"x".to_vec() };
     let own: Vec<u8> = template.parts().iter().flat_map(text).collect();
+    // A NUL would end the path for the kernel, and with it the folder or the ending that was configured.
     path.contains(&0) || ups(path) > ups(&own)
 }
 
@@ -191,6 +201,7 @@ fn has_root(r: &Request) -> bool {
     let mut root = Vec::new();
     path::document_root(r, &mut root);
     let mut list = Vec::new();
+    // The answer has been given: nothing depends on this look any more.
     let mut deps = Deps { list: &mut list, fetched: &[], pure: true };
     match r.thread.files.stat(Path::new(OsStr::from_bytes(&root)), Symlinks::Follow, &mut deps) {
         Ok(Found::Missing(error)) => {

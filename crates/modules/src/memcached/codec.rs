@@ -49,12 +49,14 @@ impl Memcached {
     }
 
     fn read_head(&mut self, input: &[u8]) -> Result<Step, Failure> {
+        // Waits for the whole line; how long that may be the connection's buffer says.
         let Some(end) = memchr::memchr(b'\n', input) else {
             return Ok(Step { used: 0, event: Event::NeedMore });
         };
         let used = end + 1;
         let line = &input[..end];
         let line = line.strip_suffix(b"\r").ok_or_else(|| invalid("response", line))?;
+        // No value: told in the log before the answer is given, in two steps.
         if line == b"END" {
             self.state = State::Missing;
             let key = String::from_utf8_lossy(&self.get.key);
@@ -63,11 +65,13 @@ impl Memcached {
         }
         let rest = line.strip_prefix(b"VALUE ").ok_or_else(|| invalid("response", line))?;
         let of_key = |what| self.invalid_for_key(what, line);
+        // Another key is the answer to another question: the connection is out of step, and is given up.
         let rest = rest.strip_prefix(&self.get.key[..]).ok_or_else(|| of_key("key"))?;
         let rest = rest.strip_prefix(b" ").ok_or_else(|| invalid("response", line))?;
         let space = memchr::memchr(b' ', rest).ok_or_else(|| invalid("response", line))?;
         let mut head = BackendHead::new(200);
         if self.get.gzip_flag != 0 {
+            // Only read where they mean something here: other clients put what they like there.
             let flags = number(&rest[..space]).ok_or_else(|| of_key("flags"))?;
             if flags & self.get.gzip_flag != 0 {
                 head.push(b"Content-Encoding", b"gzip");
@@ -96,6 +100,7 @@ impl Memcached {
     /// What comes must be the rest of the trailer, and nothing behind it.
     fn read_trailer(&mut self, seen: usize, input: &[u8]) -> Step {
         let used = input.len();
+        // The value was whole, so the client keeps it; only the connection is not used again.
         if !TRAILER[seen..].starts_with(input) {
             self.state = State::Over { persists: false };
             let text = b"memcached sent invalid trailer".to_vec();
@@ -123,6 +128,7 @@ fn number(text: &[u8]) -> Option<u64> {
 
 impl Codec for Memcached {
     fn begin(&mut self, out: &mut Vec<u8>) {
+        // The same question may be put to the next back end.
         (self.state, self.length) = (State::Head, None);
         for part in [b"get ", &self.get.key[..], b"\r\n"] {
             out.extend_from_slice(part);
@@ -159,6 +165,7 @@ impl Codec for Memcached {
         }
     }
 
+    /// An end before the value's is seen by the caller, from the length that was announced.
     fn eof(&mut self) -> Result<Event, Failure> {
         Ok(if matches!(self.state, State::Over { .. }) { Event::End } else { Event::NeedMore })
     }

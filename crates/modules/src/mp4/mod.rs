@@ -82,6 +82,7 @@ type Conf = OwnHandler<Settings>;
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     if conf.is_on {
+        // Before the handler of files: that would send the whole file whatever the arguments say.
         plan.add_content(5, Arc::new(move |r: &mut Request| handle(&conf.settings, r)));
     }
 }
@@ -90,6 +91,7 @@ fn handle(conf: &Settings, r: &mut Request) -> Flow {
     if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }
+    // Without a part the handler of files answers, which knows ranges, caches and prepared answers.
     let Some((start_ms, length_ms)) = times(&r.route.args).filter(|_| !r.route.uri.ends_with(b"/")) else {
         // A whole file is one as any other.
         return Flow::Next;
@@ -103,6 +105,8 @@ fn handle(conf: &Settings, r: &mut Request) -> Flow {
     };
     let source = match (&file.content, &file.fd) {
         (Some(content), _) => Source::Memory(content.clone()),
+        // The pool reads while the thread's cache may drop the file: the job has a descriptor of its own. It
+        // shares no offset with others: reads name theirs.
         (None, Some(fd)) => match rustix::io::fcntl_dupfd_cloexec(fd, 0) {
             Ok(fd) => Source::File { fd, size: file.info.size },
             Err(error) => {
@@ -118,13 +122,17 @@ fn handle(conf: &Settings, r: &mut Request) -> Flow {
         length_ms,
         key_frame: conf.start_key_frame,
         read_bytes: conf.buffer_size,
+        // As nginx: what fits into the buffer is taken even if `mp4_max_buffer_size` is smaller.
         tables_bytes_max: conf.max_buffer_size.max(conf.buffer_size),
     };
     let name = mapped.path().display().to_string();
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
+            // Tables of a long film are megabytes, to be read and rewritten: on the event loop that would hold
+            // up all other connections.
             let result = match blocking::run(move || movie::cut(&source, &wanted)) {
                 Ok(done) => done.await,
+                // Refused, not queued without bound: each waiting job would hold a descriptor.
                 Err(blocking::QueueFull) => return Flow::Status(503),
             };
             match result {
@@ -143,6 +151,7 @@ fn handle(conf: &Settings, r: &mut Request) -> Flow {
 }
 
 fn respond(r: &mut Request, file: Rc<OpenFile>, cut: Cut) -> Flow {
+    // The new tables live until the client has taken them: they count as its connection's memory.
     r.client.also_holds(cut.head.len());
     static_files::respond_with(r, file.clone());
     r.resp.content_length = Some(cut.head.len() as u64 + (cut.samples.end - cut.samples.start));
@@ -153,11 +162,13 @@ fn respond(r: &mut Request, file: Rc<OpenFile>, cut: Cut) -> Flow {
 /// Milliseconds from the beginning, and of the part, 0 up to the end; `None` if the arguments name no part.
 fn times(args: &[u8]) -> Option<(u64, u64)> {
     let start = find_arg(args, b"start").and_then(milliseconds);
+    // `end=0` is no end, as in nginx.
     let end = find_arg(args, b"end").and_then(milliseconds).filter(|end| *end > 0);
     let begin = match (start, end) {
         (None, None) => return None,
         (start, _) => start.unwrap_or(0),
     };
+    // An end at or before the start leaves 0, which is "up to the end", as in nginx.
     Some((begin, end.map_or(0, |end| end.saturating_sub(begin))))
 }
 
@@ -173,5 +184,7 @@ fn milliseconds(text: &[u8]) -> Option<u64> {
     }
     let digits = whole.iter().copied().chain(fraction.iter().copied().chain([b'0'; 3]).take(3));
     let add = |value: u64, digit: u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    // Three digits of the fraction are taken into one number, so nothing is rounded; too many digits overflow
+    // to "no part".
     digits.into_iter().try_fold(0, add).filter(|value| i64::try_from(*value).is_ok())
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 /// Where a file's bytes are.
 pub enum Source {
+    /// Small files that the thread keeps whole.
     Memory(Arc<[u8]>),
+    /// With the size that the answer was begun with: a file that grows meanwhile is cut as it was.
     File { fd: OwnedFd, size: u64 },
 }
 
@@ -90,6 +92,7 @@ struct Top<'a> {
 impl Top<'_> {
     fn header(&mut self, at: u64) -> Result<Option<Header>, Broken> {
         let left = self.source.len() - at;
+        // The longest header: size, name, and a 64-bit size (ISO 14496-12 §4.2).
         let wanted = left.min(16);
         let is_there = at >= self.buf_at && at + wanted <= self.buf_at + self.buf.len() as u64;
         if !is_there {
@@ -113,6 +116,7 @@ struct Parts {
 fn find(source: &Source, wanted: &Wanted) -> Result<Option<Parts>, Broken> {
     let mut top = Top { source, read_bytes: wanted.read_bytes, buf: Vec::new(), buf_at: 0 };
     let (mut parts, mut at) = (Parts::default(), 0);
+    // Bounded: a file of empty atoms of 8 bytes would otherwise take a read for each buffer of them.
     for _ in 0..MP4_TOP_ATOMS_MAX {
         if at >= source.len() {
             return Ok(Some(parts));
@@ -123,6 +127,7 @@ fn find(source: &Source, wanted: &Wanted) -> Result<Option<Parts>, Broken> {
         let size = header.data_bytes;
         match &header.name {
             b"ftyp" if size > MP4_BRANDS_BYTES_MAX => {
+                // Its size is a stranger's number, and memory of this size would be allocated.
                 return Err(Broken(format!("mp4 ftyp atom is too large:{size}")));
             }
             b"ftyp" => once(&mut parts.brands, source.read(data_at, size)?, "ftyp")?,
@@ -137,9 +142,11 @@ fn find(source: &Source, wanted: &Wanted) -> Result<Option<Parts>, Broken> {
                 }
                 once(&mut parts.tables, source.read(data_at, size)?, "moov")?;
             }
+            // Only where it is: samples are gigabytes and go from the file to the socket.
             b"mdat" => once(&mut parts.samples, data_at..at, "mdat")?,
             _ => {}
         }
+        // What lies behind is not looked at: reading on would cost a seek for each atom.
         if parts.tables.is_some() && parts.samples.is_some() {
             return Ok(Some(parts));
         }
@@ -157,11 +164,14 @@ pub fn cut(source: &Source, wanted: &Wanted) -> Result<Movie, Broken> {
     }
     let Some(samples) = parts.samples else { return Err(Broken::new("no mp4 mdat atom was found")) };
     let crop = Crop { wanted: *wanted, file_bytes: source.len(), samples_end: samples.end };
+    // Tracks are interleaved: one piece from the first sample of any to the last of any. Samples in between
+    // that no table names are sent along.
     let mut span = Span { start: source.len(), end: 0 };
     for track in &mut tracks {
         let of_track = track.crop(&crop)?;
         span = Span { start: span.start.min(of_track.start), end: span.end.max(of_track.end) };
     }
+    // An empty part would be a file without samples, which players refuse in ways of their own.
     if span.end <= span.start {
         return Err(Broken::new("no data between start time and end time"));
     }
@@ -179,6 +189,8 @@ fn read_tables<'a>(data: &'a [u8], wanted: &Wanted) -> Result<(Option<Vec<u8>>, 
     while let Some((name, data)) = atoms.read()? {
         match &name {
             b"mvhd" => once(&mut header, data, "mvhd")?,
+            // Read when the header is known: a track's header counts in the movie's units, and the two may
+            // stand in any order.
             b"trak" => found.push(data),
             b"cmov" => return Err(Broken::new("mp4 compressed moov atom (cmov) is not supported")),
             _ => {}
@@ -241,6 +253,7 @@ impl Clock {
 
     /// Milliseconds in these units.
     pub fn units(&self, milliseconds: u64) -> u64 {
+        // In 128 bits: milliseconds times units of a 32-bit scale exceed 64.
         let units = u128::from(milliseconds) * u128::from(self.timescale) / 1000;
         u64::try_from(units).unwrap_or(u64::MAX)
     }
@@ -257,6 +270,7 @@ impl Clock {
     pub fn rewritten(&self, data: &[u8]) -> Vec<u8> {
         let mut data = data.to_vec();
         if self.is_wide {
+            // In place, at the same width: nothing else of the atom is understood, so nothing of it moves.
             data[self.at..self.at + 8].copy_from_slice(&self.duration.to_be_bytes());
         } else {
             let duration = u32::try_from(self.duration).unwrap_or(u32::MAX);
@@ -281,9 +295,12 @@ fn write(
     if let Some(header) = header {
         out.atom(b"mvhd", header);
     }
+    // Offsets are left blank: they count from the file's beginning, and the length of the tables is not known
+    // before all are written.
     let offsets: Vec<usize> = tracks.iter().map(|track| track.write(&mut out)).collect();
     out.end(tables);
     let bytes = span.end - span.start;
+    // Size 1 says that 64 bits follow the name (ISO 14496-12 §4.2).
     match u32::try_from(bytes + 8) {
         Ok(size) => out.0.extend_from_slice(&size.to_be_bytes()),
         Err(_) => out.0.extend_from_slice(&1u32.to_be_bytes()),

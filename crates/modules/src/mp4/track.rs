@@ -2,6 +2,10 @@
 //!
 //! Samples lie in chunks, and four tables say where: `stts` how long each sample is in time, `stsz` in bytes, `stsc` how
 //! many are in each chunk, and `stco` or `co64` where the chunks begin. `stss` lists key frames, `ctts` shifts.
+//!
+//! All numbers are a stranger's: sums saturate or are checked, and nothing is allocated by a count before as
+//! many entries were seen.
+//! Errors are in nginx's words.
 
 use super::atoms::{Atoms, Broken, Writer, once, table, too_small, u32_at};
 use super::movie::{Clock, Wanted};
@@ -91,6 +95,7 @@ impl<'a> Track<'a> {
                 return Ok(None);
             }
             clock.cut(wanted);
+            // An audio track may be shorter than the film: it is left out, and the others are sent.
             track.movie_duration = clock.duration;
             track.header = Some(clock.rewritten(data));
         }
@@ -141,6 +146,7 @@ impl<'a> Track<'a> {
             match &name {
                 // Its first description begins behind the number of them.
                 b"stsd" if data.len() < 16 => return Err(too_small("stsd")),
+                // An atom that stands twice is an error: which of the two a player takes is not known.
                 b"stsd" => once(&mut self.description, data, "stsd")?,
                 b"stts" => once(&mut self.times, table(data, 4, "stts")?, "stts")?,
                 b"stss" => once(&mut self.keys, table(data, 4, "stss")?, "stss")?,
@@ -160,6 +166,7 @@ impl<'a> Track<'a> {
                     once(&mut self.offsets, Offsets { of, is_wide: false }, "stco/co64")?;
                 }
                 b"co64" => {
+                    // Read as two numbers: the table is cut into words of 32 bits.
                     let wide = |[high, low]: [u32; 2]| u64::from(high) << 32 | u64::from(low);
                     let of = table(data, 4, "co64")?.into_iter().map(wide).collect();
                     once(&mut self.offsets, Offsets { of, is_wide: true }, "stco/co64")?;
@@ -172,6 +179,8 @@ impl<'a> Track<'a> {
 
     /// Cuts the track; gives where in the file its samples are.
     pub fn crop(&mut self, crop: &Crop) -> Result<Span, Broken> {
+        // In this order: `stts` turns time into samples, `stsc` samples into chunks, and only then sizes and
+        // offsets can be cut.
         let start = self.crop_start(&crop.wanted)?;
         let end = self.crop_end(start, &crop.wanted);
         self.crop_keys(start, end);
@@ -194,6 +203,7 @@ impl<'a> Track<'a> {
         for (index, [count, duration]) in times.iter().enumerate() {
             let (count, duration) = (u64::from(*count), u64::from(*duration));
             if left < count * duration {
+                // `left < count * duration`, so `duration` is not 0.
                 found = Some((index, left / duration));
                 break;
             }
@@ -204,6 +214,8 @@ impl<'a> Track<'a> {
             return Err(Broken::new("start time is out mp4 stts samples"));
         };
         sample += rest;
+        // Decoders begin at a key frame: the part grows to the one before, and an edit list tells players to
+        // skip what is too early.
         let before = if wanted.key_frame { key_prefix(self.keys.as_deref(), sample)? } else { 0 };
         let mut back = before;
         // A key frame has a number from 1 on, so this ends before the table's beginning.
@@ -229,6 +241,7 @@ impl<'a> Track<'a> {
         if wanted.length_ms == 0 {
             return None;
         }
+        // The length counts from the time that was asked for, and the prefix comes before it.
         let mut left = self.units(wanted.length_ms).saturating_add(self.prefix);
         let mut sample = start;
         let times = self.times.as_mut()?;
@@ -262,6 +275,7 @@ impl<'a> Track<'a> {
     /// Cuts `ctts`.
     fn crop_shifts(&mut self, start: u64, end: Option<u64>) {
         let Some(shifts) = &mut self.shifts else { return };
+        // A part beyond the table has no shifts: `ctts` may be shorter than the track.
         let mut left = start;
         let mut from = shifts.len();
         for (index, [count, _]) in shifts.iter_mut().enumerate() {
@@ -296,11 +310,13 @@ impl<'a> Track<'a> {
         let runs = self.runs.as_mut().ok_or_else(|| Broken::new("no mp4 stsc atoms were found"))?;
         let runs_read = Runs::new(runs, chunks)?;
         let (start_chunk, skipped) = runs_read.locate(start, "start")?;
+        // `locate` gives the chunk behind the last for the sample behind the last.
         if start_chunk >= chunks {
             return Err(Broken::new("start time is out mp4 stco chunks"));
         }
         let (end_chunk, end_sample, last) = match end {
             None => (chunks, u64::MAX, runs_read.samples(chunks - 1)),
+            // Nothing is left of this track; others may still have samples in the same time.
             Some(end) if end == start => (start_chunk, end, 0),
             Some(end) => match runs_read.locate(end, "end")? {
                 (chunk, 0) => (chunk, end, chunk.checked_sub(1).map_or(0, |chunk| runs_read.samples(chunk))),
@@ -311,6 +327,7 @@ impl<'a> Track<'a> {
             return Err(Broken::new("end time is out mp4 stco chunks"));
         }
         let is_one = end_chunk == start_chunk + 1;
+        // One chunk that is cut at both ends.
         let last = if is_one { last.saturating_sub(skipped) } else { last };
         let place = Place {
             samples: start..end_sample,
@@ -325,6 +342,8 @@ impl<'a> Track<'a> {
     /// Cuts `stsz`; gives the bytes of those samples of the first chunk that are left out.
     fn crop_sizes(&mut self, place: &Place, crop: &Crop) -> Result<u64, Broken> {
         let (start, end) = (place.samples.start, place.samples.end);
+        // `stsc` and `stsz` may disagree about how many samples there are; neither is believed further than it
+        // reaches.
         let skipped = start.saturating_sub(place.skipped)..start;
         let bytes = match &mut self.sizes {
             None => 0,
@@ -346,6 +365,7 @@ impl<'a> Track<'a> {
                 bytes
             }
         };
+        // Sizes that add up to more than the file would move the first chunk behind its end.
         if bytes > crop.file_bytes {
             return Err(Broken::new("too large mp4 start samples size"));
         }
@@ -372,6 +392,7 @@ impl<'a> Track<'a> {
             return Err(Broken::new("too large mp4 end samples size"));
         }
         let Some(Offsets { of, is_wide }) = &mut self.offsets else { return Ok(Span { start: 0, end: 0 }) };
+        // A 32-bit table cannot say more, and must not wrap.
         let largest = if *is_wide { u64::MAX } else { u32::MAX.into() };
         let behind = |offset: u64, bytes: u64| {
             let at = offset.checked_add(bytes).filter(|at| *at <= crop.file_bytes.min(largest));
@@ -384,6 +405,7 @@ impl<'a> Track<'a> {
         let start = *first;
         let end = match of.last() {
             Some(last) if has_end => behind(*last, last_bytes)?,
+            // Without an end all samples to the end of `mdat` are sent, without adding up what they come to.
             _ => crop.samples_end,
         };
         Ok(Span { start, end })
@@ -395,6 +417,7 @@ impl<'a> Track<'a> {
         if let Some(header) = &self.header {
             out.atom(b"tkhd", header);
         }
+        // nginx writes the same list, so that players treat both servers' parts alike.
         if self.prefix > 0 {
             let edits = out.begin(b"edts");
             let list = out.begin(b"elst");
@@ -453,6 +476,7 @@ impl<'a> Track<'a> {
         let at = out.begin(if is_wide { b"co64" } else { b"stco" });
         out.numbers(&[0, count as u32]);
         let offsets = out.0.len();
+        // Blank until [`Self::write_offsets`].
         out.0.resize(offsets + count * if is_wide { 8 } else { 4 }, 0);
         out.end(at);
         out.end(tables);
@@ -465,6 +489,7 @@ impl<'a> Track<'a> {
         let out_of_order = || Broken::new("unordered mp4 chunk offsets");
         let mut pieces = out.chunks_exact_mut(if *is_wide { 8 } else { 4 });
         for (offset, piece) in of.iter().zip(&mut pieces) {
+            // Signed: the tables of the part may be longer or shorter than what stood before the samples.
             let at = i128::from(*offset) + moved;
             if *is_wide {
                 piece.copy_from_slice(&u64::try_from(at).map_err(|_| out_of_order())?.to_be_bytes());
@@ -509,6 +534,7 @@ impl Runs {
         for (index, [chunk, samples, description]) in table.iter().enumerate() {
             let first = u64::from(*chunk).checked_sub(1).ok_or_else(|| Broken::new("zero chunk"))?;
             let end = table.get(index + 1).map_or(Some(chunks), |next| u64::from(next[0]).checked_sub(1));
+            // Descending chunks would give a negative number of samples.
             let end = end.filter(|end| *end >= first);
             let end = end.ok_or_else(|| Broken::new("unordered mp4 stsc chunks"))?;
             of.push((first..end, u64::from(*samples), *description));
@@ -522,8 +548,10 @@ impl Runs {
         let mut left = sample;
         for (index, (chunks, samples, _)) in self.of.iter().enumerate() {
             let total = (chunks.end - chunks.start) * samples;
+            // A part may end with the track: its end is then one behind the last sample.
             let is_last = index + 1 == self.of.len();
             if left < total || is_last && left == total {
+                // Dividing by it would panic.
                 if *samples == 0 {
                     return Err(Broken::new("zero number of samples"));
                 }
@@ -553,6 +581,7 @@ impl Runs {
             let first = if is_one { place.last } else { samples - place.skipped.min(*samples) };
             let mut push = |chunk: u64, samples: u64| {
                 let entry = [(chunk - start + 1) as u32, samples as u32, *description];
+                // Equal neighbours are one run, as the format has it.
                 if table.last().is_none_or(|last| last[1..] != entry[1..]) {
                     table.push(entry);
                 }

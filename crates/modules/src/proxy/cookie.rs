@@ -33,6 +33,7 @@ impl CookieFlags {
         let mut list = Vec::new();
         for token in flags {
             let template = cx.template(token)?;
+            // A variable may come to an unknown word, which is ignored then: nginx's rule.
             let is_known = |text: &[u8]| FLAGS.iter().any(|flag| flag.as_bytes().eq_ignore_ascii_case(text));
             if template.as_literal().is_some_and(|text| !is_known(text)) {
                 return Err(Diag::emerg(token.span, format!("invalid parameter \"{}\"", token.text())));

@@ -70,6 +70,7 @@ impl Url {
             }
             let uri = path.get(end + 1..).unwrap_or_default().to_vec();
             let address = format!("unix:{}", of(&path[..end]));
+            // nginx's choice: a path is no host.
             return Ok(Url { tls, address, host_header: "localhost".into(), port: String::new(), uri });
         }
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
@@ -91,6 +92,7 @@ impl Url {
         if port.is_some_and(|port| !matches!(port.parse::<u16>(), Ok(port) if port > 0)) {
             return Err(format!("invalid port in upstream \"{}\"", of(rest)));
         }
+        // RFC 9110 §7.2: the port is left out if it is the scheme's.
         let host_header = match port {
             Some(port) if port != default_port => address.clone(),
             _ => host.to_string(),
@@ -114,6 +116,7 @@ impl Pass {
         match &self.passed {
             Passed::Fixed(fixed) => fixed.url.tls,
             Passed::Template(variable) => match variable.template.parts().first() {
+                // Settings of TLS are read, and their mistakes told, only where they can be needed.
                 Some(Part::Text(text)) => !text.to_ascii_lowercase().starts_with(b"http:"),
                 _ => true,
             },
@@ -124,6 +127,7 @@ impl Pass {
 impl Variable {
     /// The URL for a request. The error is a status.
     pub fn url(&self, r: &Request) -> Result<Url, u16> {
+        // Variables are made fit for a URI: decoded text in them must not add a delimiter.
         let text = self.template.eval_target(r);
         Url::parse(&text).map_err(|why| {
             let text = String::from_utf8_lossy(&text);

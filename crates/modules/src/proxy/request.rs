@@ -1,4 +1,7 @@
 //! A request as it is sent to a back end.
+//!
+//! Nothing that the client sent goes on as bytes: method, target and fields are checked or escaped, and put
+//! together anew, so that both servers see the same request.
 
 use super::conf::Conf;
 use super::headers::{Headers, To};
@@ -114,6 +117,7 @@ impl Protocol for Http {
             (Some(method), _) => Some(method.as_str().as_bytes().to_vec()),
             (None, template) => template.as_ref().map(|template| template.eval(r)),
         };
+        // Without variables it stands in the configuration and need not be copied.
         let host = is_variable.then(|| url.host_header.clone());
         let way = Way { host, method, uri: uri.clone(), is_tls: url.tls };
         let tls = match &self.tls {
@@ -131,6 +135,7 @@ impl Protocol for Http {
             rlog!(r, Error, "invalid method to proxy: {method:?}");
             return Err(Flow::Status(500));
         }
+        // Conditions and ranges of one client must not shape an answer that is stored for others.
         let headers = if ask.cacheable { &self.cached_headers } else { &self.headers };
         let passes_client = self.conf.settings.pass_request_headers;
         let to = To { host: self.host(way), version: self.conf.module.version, passes_client };
@@ -145,6 +150,7 @@ impl Protocol for Http {
             })));
         }
         let http10 = to.version == Version::Http10;
+        // About what it will be: the request line, `Host` and `Connection` beside the client's fields.
         let mut head = request_buffer(256 + r.head_len());
         head.extend_from_slice(method);
         head.push(b' ');
@@ -152,6 +158,7 @@ impl Protocol for Http {
         head.extend_from_slice(if http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         headers.write(r, &to, ask, body, &mut head);
         let kind = if is_head { RequestKind::Head } else { RequestKind::Other };
+        // Both: the client must have asked for it, and the configuration must have passed it on.
         let upgrade = !http10 && wants_upgrade(r) && asks_upgrade(&head);
         let chunked = body == BodyShape::Unknown;
         Ok(Box::new(Http1::new(head, Shape { kind, chunked, upgrade })))
@@ -192,6 +199,7 @@ impl Protocol for Http {
     }
 
     fn streams_unknown_length(&self) -> bool {
+        // HTTP/1.0 has no chunks: a body of unknown length is read first.
         self.conf.module.version >= Version::Http11
     }
 

@@ -147,6 +147,7 @@ fn set_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let template = cx.template(token)?;
+    // In `if` and `limit_except` the block has no prefix of its own that a URI could take the place of.
     let is_nameless = cx.block != Context::LOCATION;
     let core = cx.conf_of::<CoreConf>();
     let is_named = core.location_text.starts_with(b"@");
@@ -172,6 +173,7 @@ fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             )
             .help("leave out what follows host and port, or build the URI with variables"));
         }
+        // Names without variables are looked up now, as in nginx; one that is not known yet is a warning.
         let group = upstream::implicit(cx, token, &url.address, url.default_port())?;
         Passed::Fixed(Fixed { url, group, text: token.bytes().into() })
     } else {
@@ -185,6 +187,7 @@ fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn proxy_redirect(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let is_first = cx.first;
     let before = std::mem::replace(&mut cx.conf::<Conf>().module.redirects, Redirects::Default);
+    // The first rule of a block replaces what was inherited, `default` included.
     let before = if is_first { None } else { Some(before) };
     if matches!(before, Some(Redirects::Off)) {
         return Err(Diag::reason(d.span, "is duplicate"));

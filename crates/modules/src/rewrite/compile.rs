@@ -30,6 +30,7 @@ pub fn rewrite(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         [text @ .., b'?'] => (text, false),
         text => (text, true),
     };
+    // nginx's rule by the beginning of the text: `$scheme` is the only variable that counts.
     let mut redirect = is_url(text).then_some(302);
     let mut then = if redirect.is_some() { Then::End } else { Then::GoOn };
     if let Some(flag) = d.args.get(2) {
@@ -49,6 +50,7 @@ pub fn rewrite(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         Some(status) => Target::Redirect {
             status,
             url: Template::parse_bytes(&mut cx.global.vars, text, token)?,
+            // By what is written: whether arguments are added with `?` or `&`.
             has_args: text.contains(&b'?'),
         },
         None => uri(cx, text, token)?,

@@ -19,6 +19,7 @@ pub fn open(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 pub fn fill(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let in_server = cx.block == Context::SERVER;
     let kind = if in_server { Context::SERVER_IF } else { Context::LOCATION_IF };
+    // Before the block is resolved: inner blocks get higher numbers, as in the file.
     let id = cx.global.reserve_location();
     let name: Box<[u8]> = cx.conf_of::<CoreConf>().location_text[..].into();
     let cell = Arc::new(OnceLock::new());
@@ -27,6 +28,7 @@ pub fn fill(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let inner = cell.get().cloned().unwrap_or_default();
     let mut items = cx.conf::<Conf>().items.iter_mut();
     let found = items.find_map(|item| match item {
+        // Items may stand between this one and the end by now: the place in the text tells which it is.
         Item::If { span, body, location, .. } if *span == d.span => Some((body, location)),
         _ => None,
     });
@@ -46,6 +48,7 @@ fn invalid(token: &Token) -> Diag {
 /// The words between the parentheses, which may stand alone or stick to the first and last word.
 fn words(d: &Directive) -> Result<Vec<Token>, Diag> {
     let mut words = d.args.clone();
+    // nginx splits words at spaces alone, so a parenthesis may stick to the first and to the last.
     let first = words.first_mut().expect("the row's arity was checked");
     first.value = first.value.strip_prefix(b"(").ok_or_else(|| invalid(d.arg(0)))?.into();
     if first.value.is_empty() {

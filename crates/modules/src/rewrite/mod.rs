@@ -141,6 +141,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         Item::Op(Op::Return(answer)) => answer.status() < 400,
         _ => false,
     });
+    // A warning only: nginx accepts it, and the order of phases is documented.
     if cx.block != Context::LOCATION || !answers {
         return Ok(());
     }
@@ -176,7 +177,10 @@ fn lay_out(items: &[Item], ops: &mut Vec<Op>) {
             Item::If { test, body, location, .. } => {
                 let at = ops.len();
                 ops.push(Op::Unless { test: test.clone(), to: 0 });
+                // Entered before its own items run: they are to see the block's configuration.
                 ops.extend(location.map(Op::Enter));
+                // The body stands behind its test, so jumps only lead forwards: a script ends after as many
+                // steps as it has.
                 lay_out(body, ops);
                 let end = ops.len();
                 if let Op::Unless { to, .. } = &mut ops[at] {

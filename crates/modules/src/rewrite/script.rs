@@ -140,6 +140,7 @@ impl Handler for Script {
     fn handle(&self, r: &mut Request) -> Flow {
         let start = Place { at: 0, quote: true, location: r.route.loc };
         // Asked again after a file was fetched: the steps before this place have been carried out.
+        // Looked at without making the slot: most scripts never wait.
         let waiting = r.state.visit.get::<Waiting>().is_some_and(|waiting| waiting.0.is_some());
         let place =
             if waiting { r.state.visit.get_mut::<Waiting>().0.take().unwrap_or(start) } else { start };
@@ -225,6 +226,7 @@ impl Run<'_> {
         match self.matches(r, &rewrite.regex, &r.route.uri) {
             Ok(true) => {}
             Ok(false) => return Step::Next,
+            // An expression that gave up must not count as "does not match": what it guards would be open.
             Err(error) => return Step::End(error.into()),
         }
         // nginx: ngx_http_script_regex_start_code. A location that is `internal` may be reached from here on.
@@ -262,6 +264,7 @@ impl Run<'_> {
     }
 
     fn change(&self, r: &mut Request, keeps_args: bool, path: &Template, args: Option<&Template>) {
+        // Before the arguments are replaced: the path may contain `$args`.
         let uri = eval(r, path, false);
         match args {
             Some(args) => {
@@ -296,6 +299,7 @@ impl Run<'_> {
     fn matches(&self, r: &Request, regex: &Regex, subject: &[u8]) -> Result<bool, MatchError> {
         let matched = regex.exec(r, subject)?;
         if !matched {
+            // nginx's rule; groups of another expression would otherwise turn up in `$1`.
             r.state.captures.borrow_mut().clear();
         }
         let verb = if matched { "matches" } else { "does not match" };
@@ -396,6 +400,7 @@ fn decoded_redirect(r: &Request, url: &Template) -> Vec<u8> {
 }
 
 fn is_kind(r: &mut Request, bytes: Vec<u8>, kind: FileKind) -> Result<bool, Flow> {
+    // A path that the kernel would cut off at the NUL is another path.
     if bytes.is_empty() || bytes.contains(&0) {
         return Ok(false);
     }
@@ -413,6 +418,7 @@ fn is_kind(r: &mut Request, bytes: Vec<u8>, kind: FileKind) -> Result<bool, Flow
         FileKind::Plain => info.kind == Kind::File,
         FileKind::Directory => info.kind == Kind::Directory,
         FileKind::Any => info.kind != Kind::Other,
+        // The owner's bit, as nginx looks at it, whoever the server runs as.
         FileKind::Executable => info.mode & 0o100 != 0,
     })
 }

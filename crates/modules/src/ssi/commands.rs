@@ -1,4 +1,7 @@
 //! What the commands do. An error is a message for the log; the page says that there was one.
+//!
+//! What a command may do is bounded here: number of includes, depth of `if`, names of blocks and variables; the
+//! bytes that a page keeps are counted in `Shared`.
 
 use super::expression::{self, Test, condition, expand};
 use super::include::{Include, Set};
@@ -75,14 +78,18 @@ impl Page {
     /// Carries a command out.
     pub fn execute(&mut self, command: &Command) -> Outcome {
         let name = lossy(&command.name);
+        // Kept as text, and carried out where the block is used.
         if self.block.is_some() && *name != *"endblock" {
             self.keep(command);
             return Ok(());
         }
         let Some((name, known)) = COMMANDS.iter().find(|(known, _)| *known == name) else {
             let message = format!("invalid SSI command: \"{name}\"");
+            // A branch that is not shown has no mistakes, as in nginx.
             return if self.is_shown() { Err(message) } else { Ok(()) };
         };
+        // These are counted even where nothing is shown: otherwise the end of an inner `if` would end the outer
+        // one.
         let is_branch = matches!(*name, "if" | "elif" | "else" | "endif" | "endblock");
         if !is_branch && !self.is_shown() {
             return Ok(());
@@ -140,9 +147,11 @@ impl Page {
         };
         let mut uri = self.value(target)?;
         if !uri.starts_with(b"/") {
+            // Relative to the page that includes, not to the one that the client asked for.
             let folder = memchr::memrchr(b'/', &self.me.route.uri).map_or(0, |at| at + 1);
             uri.splice(0..0, self.me.route.uri[..folder].iter().copied());
         }
+        // A value may come from a client: it must not lead above the root.
         let safe = unsafe_uri(&uri).map_err(|_| format!("unsafe URI \"{}\" was detected", lossy(&uri)))?;
         let stub = match stub {
             Some(name) => Some(
@@ -152,6 +161,7 @@ impl Page {
             ),
             None => None,
         };
+        // Of all pages of the request together: a page that includes itself would never end.
         if self.shared.count_include() > SSI_INCLUDES_MAX {
             return Err(format!("subrequests cycle while processing \"{}\"", lossy(&uri)));
         }
@@ -174,6 +184,7 @@ impl Page {
         }
         let mut out = Vec::with_capacity(value.len());
         match params.get("encoding").unwrap_or(b"entity") {
+            // The only one that leaves markup as it is; an unknown word escapes, which is the safe side.
             b"none" => out = value,
             b"url" => escape(Escape::Html, &value, &mut out),
             encoding => {
@@ -262,6 +273,7 @@ impl Page {
         let Some(Test { is_negative, right, is_regex }) = condition.test else {
             return Ok(!left.is_empty());
         };
+        // Variables are put in before the expression is compiled, as in nginx.
         let right = self.value(right)?;
         let is_equal = if is_regex {
             let regex = expression::regex(&right)?;

@@ -151,7 +151,10 @@ impl Filter for Conf {
         // Includes and their variables are not known before the page is read.
         r.note(Declared::ANYTHING);
         r.resp.content_length = None;
+        // The page's length and its ranges are those of what is sent, which is not known yet.
         r.resp.clear_ranges();
+        // The time of the file says nothing of what is included: by default a page has none, so that it is not
+        // taken for unchanged.
         if self.last_modified {
             weaken_etag(&mut r.resp);
         } else {
@@ -159,6 +162,7 @@ impl Filter for Conf {
             r.resp.etag = None;
         }
         if r.is_head() {
+            // Commands are not carried out for a body that nobody gets.
             return;
         }
         let body = std::mem::take(&mut r.resp.body);
@@ -166,6 +170,7 @@ impl Filter for Conf {
         // An included page is pulled by the one that includes it: otherwise pages within pages would fill the stack.
         r.resp.body =
             if r.route.depth > 0 { Body::Stream(page) } else { gather::at_once(page, GATHERED_BYTES_MAX) };
+        // Known if nothing had to be waited for.
         r.resp.content_length = r.resp.body.len();
     }
 }

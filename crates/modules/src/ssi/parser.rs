@@ -1,4 +1,7 @@
 //! The commands in a page. The page comes in pieces; what is found does not depend on how it is cut.
+//!
+//! It keeps one command at most, with bounded names, values and number of parameters: a page without an end of
+//! a command cannot fill the memory. Errors and what counts as one are nginx's.
 
 use crate::limits::NAME_BYTES_MAX;
 pub use crate::limits::PARAMS_MAX;
@@ -19,6 +22,7 @@ impl Command {
         out.extend_from_slice(OPENING);
         out.extend_from_slice(&self.name);
         for (name, value) in &self.params {
+            // The quotes that the value was written in, or it would end early when it is read again.
             let quote = if has_bare_quote(value) { b'\'' } else { b'"' };
             out.push(b' ');
             out.extend_from_slice(name);
@@ -118,6 +122,8 @@ impl Parser {
                 }
                 None => {
                     *at = text.len();
+                    // The longest end of this piece that may be the beginning of a command: it is held until
+                    // the next piece tells.
                     let kept = (1..OPENING.len()).rev().find(|&n| rest.ends_with(&OPENING[..n])).unwrap_or(0);
                     if kept > 0 {
                         self.state = State::Opening(kept);
@@ -150,6 +156,7 @@ impl Parser {
     pub fn finish(&mut self) -> Option<Event<'static>> {
         match std::mem::replace(&mut self.state, State::Text) {
             State::Text => None,
+            // What looked like a beginning was text.
             State::Opening(seen) => Some(Event::Text(&OPENING[..seen])),
             _ => Some(Event::Bad(format!("the \"{}\" SSI command is not closed", lossy(&self.command.name)))),
         }
@@ -194,6 +201,7 @@ impl Parser {
             }
             State::Name if is_space(byte) => return (State::BeforeParam, None),
             State::Name if byte == b'-' => return (State::End(1), None),
+            // The rest of the command is passed over up to its `-->`, and the page goes on.
             State::Name if name.len() == NAME_BYTES_MAX => {
                 let error = format!("the \"{}{}...\" SSI command is too long", lossy(name), char::from(byte));
                 return (State::Bad, Some(error));
@@ -223,6 +231,7 @@ impl Parser {
             State::Bad if byte == b'-' => return (State::BadEnd(1), None),
             State::BadEnd(1) if byte == b'-' => return (State::BadEnd(2), None),
             State::BadEnd(2) if byte == b'>' => return (State::Text, None),
+            // `--->` ends a command, too.
             State::BadEnd(2) if byte == b'-' => {}
             State::Bad | State::BadEnd(_) => return (State::Bad, None),
             State::Text | State::Opening(_) => unreachable!("these are not within a command"),
@@ -275,6 +284,7 @@ impl Parser {
     }
 
     fn value(&mut self, byte: u8, quote: u8) -> (State, Option<String>) {
+        // A backslash stays in the value: what it means depends on the command.
         let is_escape = byte == b'\\' && matches!(self.state, State::Value { .. });
         let next = if is_escape { State::Escaped { quote } } else { State::Value { quote } };
         let Some((param, value)) = self.command.params.last_mut() else { return (State::Bad, None) };

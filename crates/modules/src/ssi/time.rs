@@ -1,4 +1,7 @@
 //! Times as `strftime` writes them in the C locale, for `config timefmt`.
+//!
+//! Written here since `strftime` of the C library follows a locale and cannot be asked for another one by a
+//! thread.
 
 use crate::limits::TIME_BYTES_MAX;
 use brisk_http::date::{civil_from_days, days_from_civil};
@@ -43,6 +46,7 @@ struct Moment {
 
 impl Moment {
     fn new(unix_secs: i64, offset_minutes: i64, zone: String) -> Moment {
+        // Shifted first: then it is the clock of that zone, with days as in UTC.
         let local = unix_secs + offset_minutes * 60;
         let days = local.div_euclid(86_400);
         let (year, month, day) = civil_from_days(days);
@@ -52,6 +56,7 @@ impl Moment {
             month: i64::from(month) - 1,
             day: day.into(),
             secs: local.rem_euclid(86_400),
+            // 1970 began on a Thursday.
             weekday: (days + 4).rem_euclid(7),
             day_of_year: days - days_before(year),
             offset_minutes,
@@ -89,6 +94,7 @@ pub fn write(format: &str, unix_secs: i64, is_local: bool, out: &mut Vec<u8>) ->
     };
     let mut text = String::new();
     append(&moment, format, &mut text);
+    // The buffer of nginx; a page cannot have more written than it could there.
     if text.is_empty() || text.len() >= TIME_BYTES_MAX {
         return false;
     }
@@ -172,6 +178,7 @@ fn compound(m: &Moment, kind: char, out: &mut String) {
         'T' | 'X' => "%H:%M:%S",
         _ => {
             out.push('%');
+            // What no letter stands for is written as it is.
             out.push(kind);
             return;
         }

@@ -14,9 +14,13 @@ use std::sync::Arc;
 
 /// Runs for every block; makes the rules of a server.
 pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    // The settings of `http` are only what servers inherit: they are checked where they are used, so that an
+    // incomplete default that every server overrides is no error.
     if cx.block != Block::SERVER {
         return Ok(());
     }
+    // Commands are carried out on a copy: inner blocks inherit what is written, and carry their own commands
+    // out from there.
     let mut conf = cx.conf_of::<Conf>().clone();
     command::carry_out(cx, &mut conf)?;
     if conf.verify == Verify::Off
@@ -36,12 +40,16 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         cache: conf.ocsp_cache.clone(),
     });
     let clients = clients(cx, &conf)?;
+    // Whether a certificate is missing is not asked here: only the sockets know whether any `listen` of this
+    // server has `ssl`.
     let made = trust(cx, &conf).and_then(|trust| {
         let context =
             if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf, clients)?)) };
         Ok((trust, context))
     });
     let (trust, context) = made.inspect_err(|_| {
+        // Remembered, so that the check of sockets does not complain a second time of a server without
+        // certificates.
         let failed = ServerId(cx.global.servers.len() as u32 - 1);
         cx.global.failed_tls.push(failed);
     })?;
@@ -72,6 +80,7 @@ fn shared<T: Send + Sync + 'static>(
     make: impl FnOnce(&mut Cx<'_, '_>) -> Result<T, Diag>,
 ) -> Result<Arc<T>, Diag> {
     if let Some(have) =
+        // Thousands of servers with one list of authorities would parse and hold it as often.
         cx.global.named.get(&(kind, key.clone())).and_then(|value| value.downcast_ref::<Arc<T>>())
     {
         return Ok(have.clone());
@@ -87,6 +96,8 @@ fn trust(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<Arc<Trust>>, Diag> {
         return Ok(None);
     }
     let files = [conf.client_certificate.clone(), conf.trusted.clone()];
+    // Without authorities every certificate would be refused; `optional_no_ca` is for applications that judge
+    // by themselves.
     if conf.verify != Verify::OptionalNoCa && files.iter().all(Option::is_none) {
         let text = "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client";
         return Err(Diag::global(text.to_string())
@@ -102,6 +113,7 @@ pub fn trust_of(
     crl: Option<&Token>,
 ) -> Result<Arc<Trust>, Diag> {
     let names: Vec<_> = authorities.iter().map(|file| file.as_ref().map(Token::str)).collect();
+    // With the revocation lists: the same authorities with and without them are different verdicts.
     let key = format!("{:?}", (names, crl.map(Token::str)));
     shared(cx, "ssl trust", key, |cx| {
         let mut trust = Trust::default();
@@ -169,14 +181,19 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf, clients: Option<[u8; 32]>) -> Resul
             let text = cx.read_file(token)?;
             authorities = brisk_tls::chain(&text).unwrap_or_default();
         }
+        // Also when empty: RFC 8446 §4.2.4 and RFC 5246 §7.4.4 let clients choose freely then. Only
+        // `ssl_client_certificate` is told, as with nginx.
         options.client_authorities = Some(authorities);
     }
     let timeout = u32::try_from(conf.session_secs).unwrap_or(u32::MAX);
     let tickets = if conf.tickets { Some(tickets(cx, conf, timeout)?) } else { None };
     options.resumption = Resumption { tickets, cache: None, timeout };
     let sessions = match &conf.cache {
+        // Early data may be replayed as often as its session can be used (RFC 8446 §8.1). A ticket can be used
+        // by any process that has the key; a session in the cache is taken out by its first use.
         Cache::None if conf.early_data && conf.tickets => Sessions::Early,
         Cache::None => Sessions::None,
+        // Bounded by number, not by bytes, as OpenSSL bounds `builtin`.
         Cache::Own(number) => Sessions::Own(Arc::new(SessionCache::new(usize::MAX, *number))),
         Cache::Shared(zone) => Sessions::Shared(zone.clone()),
     };
@@ -188,6 +205,8 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf, clients: Option<[u8; 32]>) -> Resul
 /// Who seals records of those that are sent much.
 fn sealing(conf: &Conf) -> Sealing {
     match (conf.own_records, conf.kernel) {
+        // The kernel takes over from records that Brisk seals, whose keys and numbers it knows; the library
+        // gives neither away.
         (false, _) => Sealing::Library,
         (true, false) => Sealing::Own,
         (true, true) => Sealing::Kernel,
@@ -210,6 +229,7 @@ fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Stapling, Diag> {
         return Ok(Stapling::default());
     }
     if conf.compression {
+        // With TLS 1.3 the staple is part of the very message that would be compressed (RFC 8446 §4.4.2.1).
         let text = "\"ssl_stapling\" is incompatible with \"ssl_certificate_compression\"";
         return Err(Diag::global(text.to_string()));
     }
@@ -220,10 +240,13 @@ fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Stapling, Diag> {
     }
     let responder = conf.stapling_responder.as_ref().map(|token| token.str().to_string());
     let mut issuers = Vec::new();
+    // The issuer is needed to ask about a certificate (RFC 6960 §4.1.1 hashes its name and key). A chain that
+    // ends before it finds it here, as with nginx.
     for token in [&conf.trusted, &conf.client_certificate].into_iter().flatten() {
         let text = cx.read_file(token)?;
         issuers.extend(brisk_tls::chain(&text).unwrap_or_default());
     }
+    // Two servers with the same files and different ways of asking need a stapler each.
     let id = format!("{responder:?} {} {:?}", conf.stapling_verify, conf.trusted.as_ref().map(Token::str));
     let stapler = Some(Stapler::new(responder, issuers, conf.stapling_verify));
     Ok(Stapling { stapler, response: None, id })
@@ -237,12 +260,15 @@ fn context_id(conf: &Conf, clients: Option<[u8; 32]>) -> [u8; 32] {
 }
 
 fn tickets(cx: &mut Cx<'_, '_>, conf: &Conf, timeout: u32) -> Result<Arc<TicketKeys>, Diag> {
+    // Keys without files outlive reloads: they belong to the process, one set per lifetime.
     if conf.ticket_keys.is_empty() {
         return Ok(ticket_keys(timeout));
     }
     let mut files = Vec::new();
     for token in &conf.ticket_keys {
         let file = cx.read_file(token)?;
+        // Name, AES key and HMAC key: 16 bytes each with AES-128, 16 + 32 + 32 with AES-256. Nothing in the
+        // file says which; its length does.
         if !matches!(file.len(), 48 | 80) {
             let path = rows::path(cx, token);
             return Err(emerg(token, format!("\"{path}\" must be 48 or 80 bytes"))
@@ -255,6 +281,8 @@ fn tickets(cx: &mut Cx<'_, '_>, conf: &Conf, timeout: u32) -> Result<Arc<TicketK
 }
 
 fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
+    // Pairs are made by place. A key too many is ignored by nginx, too; a certificate without one could only
+    // fail in handshakes.
     if conf.keys.len() < conf.certificates.len() {
         let token = conf.certificates.last().expect("there are some");
         let path = rows::path(cx, token);
@@ -279,6 +307,8 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
         cx.reads_later(certificate);
         cx.reads_later(key);
     }
+    // One name with variables makes all of them named: which certificates there are is then known in the
+    // handshake only.
     let cache = conf.certificate_cache.clone();
     let prefix = cx.global.loader.resolve("");
     Ok(Certs::Named { pairs, prefix, passwords: conf.passwords.clone(), cache })
@@ -286,6 +316,7 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
 
 fn template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
     let text = token.str();
+    // Refused by name: read as a path, the message would be of a missing file.
     if text.starts_with("engine:") || text.starts_with("store:") && !text.starts_with("store:file:") {
         return Err(emerg(token, format!("\"{}\" is not supported: keys are read from files", token.text())));
     }
@@ -309,6 +340,7 @@ fn source_with(
     passwords: &Arc<Vec<Vec<u8>>>,
     stapling: Stapling,
 ) -> Result<Arc<Source>, Diag> {
+    // Resolved paths, so that a file that two servers name in different ways is read and watched once.
     let pair = Pair { certificate: name(cx, certificate), key: name(cx, key) };
     let id = format!("{pair:?} {}", stapling.id);
     if let Some(have) =
@@ -327,6 +359,7 @@ fn source_with(
 fn name(cx: &Cx<'_, '_>, token: &Token) -> String {
     let text = token.str();
     if text.starts_with("data:") {
+        // The PEM itself is the name: two texts are two certificates.
         return text.to_string();
     }
     let path = text.strip_prefix("store:file:").unwrap_or(text);
@@ -396,6 +429,8 @@ impl Commanded for Conf {
 /// Whether the kernel can seal records. It is tried, and told of, once per configuration.
 fn kernel_seals(cx: &mut Cx<'_, '_>, command: &Token) -> Result<bool, Diag> {
     let can = shared(cx, "ktls", String::new(), |cx| {
+        // By a pair of sockets: whether the module is there, and knows AES-GCM, cannot be told from its
+        // version.
         let tried = brisk_net::kernel_seals();
         if let Err(error) = &tried {
             let why = brisk_conf::os_text(error);

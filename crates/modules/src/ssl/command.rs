@@ -112,6 +112,7 @@ impl Command {
                 let missing = offered.suites.set_tls13_list(text).map_err(list)?;
                 rows::warn_missing(cx, self.name.span, "cipher", &missing);
             }
+            // OpenSSL has both names for it.
             "Groups" | "Curves" => {
                 let (groups, missing) = Groups::from_list(text).map_err(list)?;
                 rows::warn_groups(cx, self.name.span, missing);
@@ -124,6 +125,7 @@ impl Command {
 }
 
 /// Options that do what is always done here, or that have no counterpart.
+/// A notice is given for them, not an error: they stand in configurations that are right otherwise.
 const IDLE_OPTIONS: &[&str] = &[
     "PrioritizeChaCha",
     "NoResumptionOnRenegotiation",
@@ -162,6 +164,7 @@ fn protocol(versions: &mut Versions, list: &str) -> Option<()> {
             "ALL" => (versions.tls12, versions.tls13) = (on, on),
             "TLSv1.2" => versions.tls12 = on,
             "TLSv1.3" => versions.tls13 = on,
+            // Switching off what is not there is what is wanted; switching it on cannot be done.
             "SSLv2" | "SSLv3" | "TLSv1" | "TLSv1.1" if !on => {}
             _ => return None,
         }
@@ -172,6 +175,7 @@ fn protocol(versions: &mut Versions, list: &str) -> Option<()> {
 /// `MinProtocol` and `MaxProtocol`: nothing is left if neither version is.
 fn limit(versions: &mut Versions, version: &str, is_min: bool) -> Option<()> {
     match (version, is_min) {
+        // The other version stays as it was: `MinProtocol` and `MaxProtocol` may stand beside each other.
         ("TLSv1.3", true) => versions.tls12 = false,
         ("TLSv1.2", false) => versions.tls13 = false,
         ("TLSv1.2" | "TLSv1.1" | "TLSv1" | "SSLv3" | "None", true) | ("TLSv1.3" | "None", false) => {}

@@ -16,6 +16,7 @@ pub struct Protocols {
     pub versions: Versions,
     /// All that were named, as bits.
     pub named: u32,
+    /// Where they were named; `None`: the default, which always leaves something.
     pub span: Option<Span>,
 }
 
@@ -24,6 +25,8 @@ impl Protocols {
     pub fn offered(&self) -> Result<Versions, Diag> {
         match self.span {
             Some(span) if !self.versions.tls12 && !self.versions.tls13 => {
+                // `ssl_protocols TLSv1 TLSv1.1;` alone is a warning for each word, and here an error: nothing
+                // could connect.
                 Err(Diag::emerg(span, "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"))
             }
             _ => Ok(self.versions),
@@ -54,6 +57,8 @@ pub enum Ocsp {
 /// See the module's head.
 #[derive(Clone, Default)]
 pub struct Conf {
+    // Tokens, not contents: files are read when the server block is complete, and an error points to the place
+    // in the text.
     pub certificates: Vec<Token>,
     pub keys: Vec<Token>,
     pub passwords: Arc<Vec<Vec<u8>>>,

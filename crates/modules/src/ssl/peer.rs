@@ -22,6 +22,7 @@ pub const UWSGI: usize = 1;
 pub const GRPC: usize = 2;
 
 /// The names before `_ssl`, by number.
+// The order of the constants above, which stand in types.
 const PREFIXES: [&str; 3] = ["proxy", "uwsgi", "grpc"];
 
 pub static PROXY_MODULE: Module = Module {
@@ -44,6 +45,8 @@ pub static GRPC_MODULE: Module =
 /// What a block says of TLS to its back ends.
 #[derive(Clone)]
 pub struct Conf<const P: usize> {
+    // All of it is inherited as a whole by copying; `commands` are carried out last, on the copy that `build`
+    // makes.
     versions: Protocols,
     suites: Suites,
     groups: Groups,
@@ -121,6 +124,7 @@ impl PeerTls {
         let tls = self.named(&name);
         let Some(named) = &self.named else { return tls };
         let certificate = named.certificate.eval(r);
+        // An empty value switches it off for this request, as in nginx.
         if certificate.is_empty() {
             return tls;
         }
@@ -136,6 +140,7 @@ impl PeerTls {
     }
 
     fn named(&self, name: &str) -> Tls {
+        // The name of a certificate has no port, and neither has the server_name extension (RFC 6066 §3).
         let bare = match name.rsplit_once(':') {
             // A colon inside brackets is part of an IPv6 address.
             Some((bare, port)) if !port.contains(']') => bare,
@@ -151,6 +156,7 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
     let prefix = PREFIXES[P];
     let mut conf = cx.conf_of::<Conf<P>>().clone();
     command::carry_out(cx, &mut conf)?;
+    // Off by default, as nginx has it: back ends usually have certificates of no authority.
     let verification = if conf.verify {
         if conf.trusted.is_none() {
             return Err(Diag::global(format!("no {prefix}_ssl_trusted_certificate for {prefix}_ssl_verify"))
@@ -177,6 +183,8 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
                 let source = source(cx, certificate, key, &conf.passwords)?;
                 Some(source.get().map_err(|why| Diag::emerg(certificate.span, why))?)
             } else {
+                // Which files these will be is known when a connection is made: the master is told what it may
+                // have to read for workers.
                 cx.reads_later(&templates.0);
                 cx.reads_later(&templates.1);
                 named = Some(Named {
@@ -201,6 +209,8 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
         key_log: None,
     };
     let context = ClientContext::new(&options).map_err(Diag::global)?;
+    // Never used again while the process runs, so a connection that was kept before a reload matches no
+    // settings after it.
     let id = IDS.fetch_add(1, Ordering::Relaxed);
     Ok(Arc::new(PeerTls { context, name: conf.name, send_name: conf.send_name, named, id }))
 }

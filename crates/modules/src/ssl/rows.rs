@@ -1,4 +1,7 @@
 //! The directives.
+//!
+//! Setters only record what is written, and warn of what has no effect. Whether the settings of a block go
+//! together is asked in `build`, when the block is complete: directives may stand in any order.
 
 use super::conf::{Cache, Conf, Ocsp, Protocols};
 use crate::limits::CACHE_BYTES_MIN;
@@ -16,9 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+// Not in `location`: a handshake is over before a request, and thereby a location, is known.
 const HS: Context = Context::HTTP.or(Context::SERVER);
 
 /// Sessions of `builtin` without a number: OpenSSL's default.
+/// SSL_SESSION_CACHE_MAX_SIZE_DEFAULT, which nginx leaves as it is for a plain `builtin`.
 const BUILTIN_SESSIONS: usize = 20_480;
 
 /// The words of `ssl_verify_client`.
@@ -101,6 +106,8 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("ssl_dhparam /etc/brisk/dhparam.pem;")
         .set(|cx, d| {
+            // A warning only: configurations that were hardened for older OpenSSL name such a file, and lose
+            // nothing without it.
             let text = "the \"ssl_dhparam\" directive has no effect here: ciphers with finite-field Diffie-Hellman are not offered";
             cx.warn(Diag::warn(d.span, text).help("remove it; elliptic curves are used, see ssl_ecdh_curve"));
             Ok(())
@@ -296,6 +303,8 @@ pub static ROWS: &[Row] = &[
         .set(|cx, d| {
             let path = cx.full_path(d.arg(0).str());
             let target = LogTarget::File(path);
+            // Opened with the logs, before the process gives up root; lines are written by the thread that has
+            // the session.
             cx.global.log(target.clone(), Some(d.span));
             cx.conf::<Conf>().key_log = Some(target);
             Ok(())
@@ -308,6 +317,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_ech_file /etc/brisk/ech.pem;")
         .set(|_, d| {
+            // An error, unlike what merely has no effect: who asks for it relies on the name being hidden.
             Err(Diag::emerg(d.span, "the \"ssl_ech_file\" directive is not supported")
                 .help("the TLS library has no Encrypted ClientHello for servers; remove the directive"))
         }),

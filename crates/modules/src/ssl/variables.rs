@@ -1,4 +1,6 @@
 //! The variables. Without TLS, and where there is nothing to show, they are not found.
+//!
+//! All of them read through accessors that record: an answer that shows one of them is not prepared for others.
 
 // Method paths are not general enough over the certificate's lifetime.
 #![allow(clippy::redundant_closure_for_method_calls)]
@@ -175,6 +177,8 @@ fn of_hello(r: &Request, out: &mut Out, look: impl FnOnce(&brisk_tls::Hello) -> 
 }
 
 fn of_certificate(r: &Request, out: &mut Out, look: impl FnOnce(&Certificate<'_>) -> String) -> bool {
+    // The certificate was asked for by the server that the handshake named. A request for another server of the
+    // same connection must not be shown it (RFC 9110 §7.4).
     if !facts(r).is_some_and(|facts| facts.are_of(r)) {
         return false;
     }
@@ -186,12 +190,15 @@ fn of_certificate(r: &Request, out: &mut Out, look: impl FnOnce(&Certificate<'_>
 }
 
 fn verify(r: &Request, out: &mut Out) -> bool {
+    // Without TLS the variable is empty, not NONE: `if ($ssl_client_verify != SUCCESS)` refuses either.
     let Some(facts) = facts(r).filter(|_| r.scheme() == "https") else { return false };
+    // A certificate that another server asked for has no verdict by the rules of this one.
     let is_asked = facts.rules.verify != Verify::Off && facts.are_of(r);
     let verdict = if is_asked { r.tls_verdict(facts) } else { &Verdict::None };
     match verdict {
         Verdict::None => put(out, "NONE"),
         Verdict::Bad(refusal) => put(out, &format!("FAILED:{}", refusal.text)),
+        // OCSP is asked after the handshake, so its verdict stands beside the one of the chain.
         Verdict::Good => match &*facts.revocation.borrow() {
             Some(why) => put(out, &format!("FAILED:{why}")),
             None => put(out, "SUCCESS"),
@@ -215,6 +222,8 @@ fn escaped(pem: &str) -> String {
     let mut text = String::with_capacity(pem.len() * 2);
     for byte in pem.bytes() {
         match byte {
+            // The unreserved characters of RFC 3986 §2.3: everything else would mean something in the URL or
+            // header it is put into.
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 text.push(char::from(byte));
             }

@@ -89,6 +89,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if conf.pairs.is_empty() {
         return;
     }
+    // Patterns without variables are compiled into one automaton, once.
     let known: Option<Vec<_>> =
         conf.pairs.iter().map(|(pattern, _)| pattern.as_literal().map(<[u8]>::to_vec)).collect();
     let patterns = known.and_then(|list| Patterns::new(list, true)).map(Arc::new);
@@ -108,6 +109,7 @@ impl Substitute {
         let (patterns, values) = match &self.patterns {
             Some(patterns) => (patterns.clone(), self.conf.pairs.iter().map(value).collect()),
             None => {
+                // A pattern may come to nothing, which would match everywhere: it is left out.
                 let pairs = self.conf.pairs.iter().map(|pair| (pair.0.eval(r), value(pair)));
                 let (patterns, values): (Vec<_>, Vec<_>) = pairs.filter(|(p, _)| !p.is_empty()).unzip();
                 if patterns.is_empty() {
@@ -133,6 +135,7 @@ impl Filter for Substitute {
         if is_empty || !self.conf.types.has(media) {
             return;
         }
+        // Nothing to replace: the response keeps its length and its validators.
         let Some(replacer) = self.replacer(r) else { return };
         let is_head = r.is_head();
         let resp = &mut r.resp;
@@ -167,6 +170,7 @@ fn substituted(body: Body, mut replacer: Replacer) -> Body {
             }
         }
         replacer.finish(&mut out);
+        // Unchanged, it stays a file or shared bytes.
         return if same { body } else { Body::bytes(out) };
     }
     Body::Stream(Box::new(Substituted { inner: InMemory::new(body), replacer, over: false }))
@@ -189,6 +193,7 @@ impl BodyStream for Substituted {
             let mut out = Vec::new();
             match &chunk {
                 Some(Ok(Chunk::Piece(piece))) => {
+                    // With `once` the rest is passed on without a search.
                     if self.replacer.is_over()
                         || self.replacer.feed(piece.in_memory().unwrap_or_default(), &mut out)
                             == Outcome::Same

@@ -22,6 +22,7 @@ impl ModuleConf for Conf {
     }
 
     fn must_enter(&self, into: Context) -> bool {
+        // Groups have been made of the drafts by then: servers need not carry copies of them.
         Context::SERVER.has(into) && !self.drafts.is_empty() || self.check.is_some()
     }
 

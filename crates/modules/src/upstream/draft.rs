@@ -80,11 +80,14 @@ impl Draft {
         let zone = self.zone.take().map(|(name, bytes)| upstream_zone(cx, &name, bytes)).transpose()?;
         let name = &self.name;
         let fail = |text: String| Err(Diag::emerg(self.span, text));
+        // The block's own, else that of `http`, which stands above it in the text.
         let resolver = match &self.resolver {
             Some(own) => Some(own.clone()),
             None => cx.conf_of::<CoreConf>().resolver.clone(),
         };
         let resolves = self.servers.iter().any(|server| server.spec.host.is_some());
+        // nginx's rule, kept so that a configuration works in both; the zone is also what keeps addresses over
+        // reloads.
         if resolves && zone.is_none() {
             return fail(format!(
                 "resolving names at run time requires upstream \"{name}\" to be in shared memory"
@@ -99,6 +102,7 @@ impl Draft {
             let why = if zone.is_none() { "requires \"zone\"" } else { "takes the place of \"server\"" };
             return fail(format!("\"state\" {why} in upstream \"{name}\""));
         }
+        // With a state file the servers are in that, and there may be none yet.
         if self.state.is_none() && self.servers.iter().all(|server| server.spec.backup) {
             return fail(format!("no servers in upstream \"{name}\""));
         }
@@ -108,6 +112,7 @@ impl Draft {
         };
         let state = self.state.as_ref().map(|file| cx.full_path(file.str()));
         if let Some(folder) = state.as_ref().and_then(|path| std::path::Path::new(path).parent()) {
+            // The file is replaced by a rename, for which the folder must be writable.
             cx.writes_into(folder);
         }
         let timeout = self.resolver_timeout.unwrap_or(cx.conf_of::<CoreConf>().resolver_timeout);
@@ -149,6 +154,7 @@ fn upstream_zone(cx: &mut Cx<'_, '_>, name: &Token, bytes: Option<u64>) -> Resul
     let have = cx.global.zones.iter().find(|zone| *zone.name == *name.str());
     match have {
         Some(zone) if zone.module == NAME => {
+            // Which of two sizes was meant cannot be told.
             if bytes.is_some_and(|bytes| bytes != zone.bytes) {
                 let (new, old) = (bytes.unwrap_or_default(), zone.bytes);
                 return Err(Diag::emerg(
@@ -169,6 +175,8 @@ fn upstream_zone(cx: &mut Cx<'_, '_>, name: &Token, bytes: Option<u64>) -> Resul
                 )
                 .help("say its size where it is named first: zone NAME 64k;"));
             };
+            // The same for all: a reload keeps the zone whatever its upstreams have become; groups in it are
+            // compared one by one.
             let meaning = Token { value: b"upstreams"[..].into(), span: name.span, quoted: false };
             cx.global.add_zone(NAME, (name.str().to_string(), bytes), name, &meaning, |_| {
                 Arc::new(Groups::default())

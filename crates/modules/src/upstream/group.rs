@@ -1,4 +1,7 @@
 //! An upstream of a configuration: what requests need of it, and the group of servers whose state it uses.
+//!
+//! A configuration's `Upstream` is made anew by each reload; a `Group` in a zone is not. What a reload changes
+//! is applied to the group, so that requests that run with the old configuration see it, too.
 
 use super::server::Server;
 use super::sticky::Sticky;
@@ -47,6 +50,7 @@ pub struct Upstream {
     is_checked: AtomicBool,
     /// Draws differ from request to request.
     drawn: AtomicU64,
+    /// Held while the state file is written: two writers could leave the older state.
     saving: Mutex<()>,
     /// Told when a server was added whose name may have to be looked up.
     pub(super) names: Notice,
@@ -81,6 +85,8 @@ impl Upstream {
 
     /// Another number each time.
     pub(super) fn draw(&self) -> u64 {
+        // The golden ratio in 64 bits (Weyl's sequence): all numbers come before any comes again, without a
+        // lock.
         self.drawn.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
     }
 
@@ -127,6 +133,7 @@ impl Upstream {
     /// Adds a server at run time.
     pub fn add_server(&self, spec: ServerSpec) -> PeerId {
         let id = self.group().add(spec);
+        // After the server is in the group: the task that is woken looks there.
         self.names.tell();
         id
     }
@@ -169,6 +176,7 @@ impl Notice {
     pub async fn changed(&self) {
         poll_fn(|cx| {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // A change that came before anybody waited is not lost.
             if std::mem::take(&mut state.0) {
                 return Poll::Ready(());
             }
@@ -184,6 +192,7 @@ impl Groups {
         let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match groups.get(name) {
             Some(group) => {
+                // Servers that are still there keep their counters and connections.
                 group.apply(method, specs);
                 group.clone()
             }
@@ -225,6 +234,8 @@ impl Backend for Upstream {
 
     fn chosen(&self, r: &mut Request, lease: &Lease) {
         if self.parts.queue.is_some() {
+            // Its place is given up when it has a server, not when it was first in line: between the two
+            // another request may take the place.
             queue::leave(r);
         }
         if let Some((sticky, _)) = &self.parts.sticky {

@@ -1,4 +1,7 @@
 //! `queue`: requests that no server can take now wait for one, first come, first served.
+//!
+//! The order is the group's; a request holds a ticket. Time-out, a client that goes away and success all end in
+//! dropping the place.
 
 use super::vars;
 use brisk_balance::Group;
@@ -42,6 +45,7 @@ pub(super) fn poll_place(
     cx: &mut Context<'_>,
 ) -> Poll<bool> {
     if r.state.visit.get_mut::<Option<Place>>().is_none() {
+        // Its waker is left below, by `is_first`.
         let Some(ticket) = group.enqueue(max, Waker::noop()) else { return Poll::Ready(false) };
         let deadline_ms = clock::mono_ms() + limit.as_millis() as u64;
         vars::queued(r);
@@ -54,6 +58,7 @@ pub(super) fn poll_place(
         leave(r);
         return Poll::Ready(false);
     }
+    // Only the first looks for a server: the others would take what it waits for.
     let is_first = place.group.is_first(place.ticket, cx.waker());
     if is_first && place.group.has_place(clock::mono_ms()) {
         return Poll::Ready(true);

@@ -1,5 +1,8 @@
 //! Names of servers that are looked up while the server runs: those with `resolve`, and those that nobody knew at the
 //! start.
+//!
+//! Tasks here belong to a configuration: a reload ends them, and the next configuration begins its own.
+//! Addresses that were found live in the group's zone and outlive that.
 
 use super::group::Upstream;
 use crate::limits::RETRY_TIME_MIN;
@@ -23,6 +26,8 @@ impl Service for Upstream {
     fn start(self: Arc<Self>, work: &Work) {
         let group = self.group();
         let log = Logged { live: work.live.clone() };
+        // A reload may have taken `health_check` away: what it had found out must not keep servers down for
+        // ever.
         if !self.is_checked() {
             group.forget_checks();
         }
@@ -31,6 +36,7 @@ impl Service for Upstream {
             work.spawn(async move { this.watch_names(&resolver, &log, &inner).await });
         }
         for (at, server) in self.parts.servers.iter().enumerate() {
+            // Only those that DNS did not know at the start; nothing else is looked up without `resolve`.
             if let Some(host) = server.unknown.clone() {
                 let (this, log) = (self.clone(), log.clone());
                 work.spawn(async move { this.find_out(at, host, &log).await });
@@ -70,6 +76,7 @@ impl Upstream {
         let mut known: Vec<PeerId> = Vec::new();
         loop {
             let names = self.group().to_resolve();
+            // A server that is gone and comes back is a new one, with a task of its own.
             known.retain(|id| names.iter().any(|(have, ..)| have == id));
             for (id, host, service) in names {
                 if known.contains(&id) {
@@ -80,6 +87,7 @@ impl Upstream {
                 let name = Named { id, host, service };
                 work.spawn(async move { this.keep_resolved(&resolver, &name, &log).await });
             }
+            // Woken when servers are added or taken away over the API.
             self.names.changed().await;
         }
     }
@@ -94,6 +102,8 @@ impl Upstream {
                     // The last second in which it holds is still to pass.
                     sleep_until((valid.max(now) + 1) * 1000).await;
                 }
+                // The name server says that there is no such name: its old addresses may be somebody else's by
+                // now.
                 Err(ResolveError::NOT_FOUND) => {
                     self.group().resolved(name.id, &[]);
                     sleep_until((now + resolver.negative_secs() + 1) * 1000).await;
@@ -153,6 +163,7 @@ impl Upstream {
         loop {
             sleep(UNKNOWN_TIME).await;
             let name = host.clone();
+            // getaddrinfo(3) blocks, and reads /etc/hosts, which the resolver does not.
             let Ok(job) = brisk_net::blocking::run(move || {
                 (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>)
             }) else {

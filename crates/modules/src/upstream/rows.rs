@@ -217,6 +217,7 @@ fn upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate upstream \"{name}\"")));
     }
     cx.conf::<Conf>().drafts.push(Draft::new(name, d.arg(0).span));
+    // The block is carried out here and not when all others are: `proxy_pass` further down must find its group.
     let inner = if cx.block == Context::STREAM { Context::STREAM_UPSTREAM } else { Context::UPSTREAM };
     let outer = std::mem::replace(&mut cx.block, inner);
     cx.block_here(d);
@@ -230,11 +231,13 @@ fn upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// `server ADDRESS [PARAMETER …];`
 fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // nginx's order: the method stands above the servers, whose parameters depend on it.
     let method = draft(cx).method.unwrap_or_default();
     let (server, result) = match server::read(cx, d, method) {
         Ok(server) => (server, Ok(())),
         // One error is enough: that the block has no servers would follow from it.
         Err(error) => {
+            // It is never asked: the configuration is refused.
             let endpoints = vec![Endpoint::Ip(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 1))];
             let spec = ServerSpec::new(d.arg(0).str(), endpoints);
             (Server { spec, unknown: None, port: 1 }, Err(error))
@@ -254,6 +257,7 @@ fn sticky(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// Sets the balancing method; another one before it is worth a warning.
 fn method(cx: &mut Cx<'_, '_>, d: &Directive, method: Method) -> Result<(), Diag> {
+    // The last one counts, as in nginx.
     if draft(cx).method.replace(method).is_some() {
         cx.warn(Diag::warn(d.span, "load balancing method redefined"));
     }

@@ -26,10 +26,12 @@ pub(super) enum Place {
 
 /// Reads `HOST[:PORT]`, `[IPV6]:PORT` or `unix:PATH`; the error is nginx's reason.
 pub(super) fn place(text: &str) -> Result<Place, &'static str> {
+    // `get`, since a name may have a character of several bytes there.
     if text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("unix:")) {
         let path = &text[5..];
         return match path.len() {
             0 => Err("no path in the unix domain socket"),
+            // More does not fit into sockaddr_un, which connect(2) would find out for each request.
             1..=UNIX_PATH_BYTES_MAX => Ok(Place::Unix(path.into())),
             _ => Err("too long path in the unix domain socket"),
         };
@@ -43,6 +45,7 @@ pub(super) fn place(text: &str) -> Result<Place, &'static str> {
                 None => return Err("invalid host"),
             }
         }
+        // An IPv6 address must stand in brackets: where its port begins could not be told.
         None => match text.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
@@ -57,6 +60,7 @@ pub(super) fn place(text: &str) -> Result<Place, &'static str> {
     };
     match host.parse::<IpAddr>() {
         Ok(ip) => Ok(Place::Ip(ip, port)),
+        // In brackets nothing but an IPv6 address is allowed (RFC 3986 §3.2.2).
         Err(_) if text.starts_with('[') => Err("invalid IPv6 address"),
         Err(_) if host.bytes().any(|b| b == b'/' || b.is_ascii_whitespace()) => Err("invalid host"),
         Err(_) => Ok(Place::Name(host.to_string(), port)),
@@ -71,6 +75,8 @@ pub(super) fn look_up(cx: &mut Cx<'_, '_>, token: &Token, host: &str, port: u16)
         }
         _ => {
             let text = token.text();
+            // A warning, where nginx does not start: a name server that is away for a moment must not keep a
+            // server from coming up. The name is asked for again.
             cx.warn(
                 Diag::warn(token.span, format!("host not found in upstream \"{text}\"")).help(format!(
                     "neither DNS nor an upstream block knows \"{host}\"; requests for it are answered with 502 until one does"
@@ -99,6 +105,7 @@ fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: M
         let text = format!("balancing method does not support parameter \"{text}\"");
         if known { Ok(()) } else { Err(Diag::emerg(token.span, text)) }
     };
+    // The parser of the standard library takes a sign, nginx does not.
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with('+')).ok_or_else(invalid);
     match text.split_once('=') {
         Some(("weight", count)) => spec.weight = number(count)?.clamp(1, 65_535),
@@ -108,6 +115,7 @@ fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: M
             spec.fail_timeout_secs = value::parse_time(time.as_bytes(), true).ok_or_else(invalid)?;
         }
         Some(("slow_start", time)) => {
+            // With hashes the choice follows from the key alone: a smaller share cannot be given.
             unsupported(method.knows_slow_start())?;
             spec.slow_start_ms = value::parse_time(time.as_bytes(), false).ok_or_else(invalid)?;
         }
@@ -145,6 +153,7 @@ pub(super) fn locate(
     if spec.service.is_some() && !resolve {
         return fail(format!("service upstream \"{text}\" requires \"resolve\" parameter"));
     }
+    // Addresses that the configuration spells out are those that variables may lead to.
     cx.names().spelled().note(token.bytes());
     let place = match place(token.str()) {
         Ok(place) => place,
@@ -160,6 +169,7 @@ pub(super) fn locate(
         }
     };
     let is_service = spec.service.is_some();
+    // HTTP's port, also for gateways, as in nginx; sessions of `stream` have none that would be usual.
     let (mut unknown, mut port) = (None, 80);
     if let Place::Ip(_, None) | Place::Name(_, None) = place
         && crate::stream::part::is_in_stream(cx.block)
@@ -179,6 +189,8 @@ pub(super) fn locate(
         Place::Name(host, own) => {
             port = own.unwrap_or(port);
             if resolve {
+                // Not looked up now: the first answer comes from the resolver, with its TTL, when the server
+                // runs.
                 spec.host = Some(host.into());
             } else {
                 match look_up(cx, token, &host, port) {

@@ -1,4 +1,7 @@
 //! `state`: the servers of a group in a file, so that what was changed while the server ran is still there later.
+//!
+//! The file is read by the parser of configurations, and written by the server alone. It is read once, when a
+//! group is made: a reload keeps the servers that the group has.
 
 use super::server::{self, Place};
 use brisk_balance::{Admin, Endpoint, ServerSpec};
@@ -17,6 +20,7 @@ pub(super) fn read(path: &str) -> Vec<ServerSpec> {
 fn parse(text: Vec<u8>) -> Vec<ServerSpec> {
     let mut sources = SourceMap::default();
     let file = sources.add("state", text);
+    // No includes: the file is data.
     let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut Vec::new());
     let servers = tree.iter().filter(|line| line.name() == "server" && !line.args.is_empty());
     servers.filter_map(|line| spec(line.args.iter().map(brisk_conf::Token::str))).collect()
@@ -67,6 +71,7 @@ pub(super) fn write(path: &Path, servers: &[ServerSpec]) -> io::Result<()> {
     for spec in servers {
         line(&mut text, spec);
     }
+    // Cut down by the umask. A rename, so that a server that dies leaves either state.
     replace(path, text.as_bytes(), 0o666)
 }
 
@@ -81,6 +86,7 @@ fn line(out: &mut String, spec: &ServerSpec) {
         ("fail_timeout", spec.fail_timeout_secs, plain.fail_timeout_secs, "s"),
         ("slow_start", spec.slow_start_ms, plain.slow_start_ms, "ms"),
     ];
+    // Only what differs from the default: the file is read by people, too.
     for (name, value, _, unit) in numbers.into_iter().filter(|(_, value, default, _)| value != default) {
         let _ = write!(out, " {name}={value}{unit}");
     }

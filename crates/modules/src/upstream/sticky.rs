@@ -1,5 +1,8 @@
 //! `sticky`: sessions stay with their back end — by a cookie that we set, by a route in the request, or by what back ends
 //! set themselves.
+//!
+//! It only names the server that a request should go to; whether that one can take it is the balancer's to say.
+//! What is in cookies are identifiers of servers (`sid`), never addresses.
 
 use crate::limits::EXPIRES_SECS_MAX;
 use brisk_balance::{Lease, Sessions};
@@ -46,6 +49,7 @@ struct Cookie {
 struct Learn {
     create: Vec<VarId>,
     timeout_ms: u64,
+    /// Declared when the block is complete: which upstream it belongs to is part of its meaning.
     zone: (Token, u64),
     /// Learn as soon as the header is there.
     after_header: bool,
@@ -70,6 +74,7 @@ impl Sticky {
                         let text = format!("invalid variable name \"{}\"", token.text());
                         return Err(Diag::emerg(token.span, text));
                     };
+                    // Variables may be defined further down in the file: a reference is resolved at the end.
                     lookup.push(cx.global.vars.refer(name, Some(token.span)));
                 }
                 Ok(Sticky { lookup, kind: Kind::Route })
@@ -103,6 +108,7 @@ fn cookie(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Sticky, Diag> {
             "samesite" => cookie.same_site.is_some(),
             _ => return Err(unknown(token)),
         };
+        // Twice is a mistake, not a correction: nginx refuses it, too.
         if is_twice {
             return reason(token, &format!("parameter \"{name}\" is duplicate"));
         }
@@ -121,6 +127,7 @@ fn cookie(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Sticky, Diag> {
             ("secure", None) => cookie.secure = true,
             ("samesite", Some(text)) => {
                 let template = Template::parse_bytes(&mut cx.global.vars, text.as_bytes(), token)?;
+                // What a variable comes to is looked at for each request instead.
                 if template.as_literal().is_some_and(|text| !is_same_site(text)) {
                     return reason(token, "invalid \"samesite\" parameter value");
                 }
@@ -129,6 +136,7 @@ fn cookie(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Sticky, Diag> {
             _ => return Err(unknown(token)),
         }
     }
+    // The cookie is read as any other: `$cookie_NAME`.
     let variable = format!("cookie_{}", cookie.name);
     let lookup = vec![cx.global.vars.refer(&variable, Some(d.arg(1).span))];
     Ok(Sticky { lookup, kind: Kind::Cookie(Arc::new(cookie)) })
@@ -184,6 +192,7 @@ fn learn_zone(token: &Token, text: &str) -> Result<(Token, u64), Diag> {
     }
     let part = |text: &str| Token { value: text.as_bytes().into(), span: token.span, quoted: false };
     let Ok(bytes) = value::size(&part(size)) else { return reason(token, "invalid zone size") };
+    // nginx's least size of a zone, so that the same configurations are refused.
     if bytes < 8 * 4096 {
         return reason(token, "zone is too small");
     }
@@ -209,6 +218,7 @@ impl Sticky {
             (Kind::Learn(learn), Some(zone)) => {
                 zone.state::<Sessions>().find(&session, learn.timeout_ms, clock::mono_ms())
             }
+            // Identifiers of servers are text; anything else belongs to none.
             _ => std::str::from_utf8(&session).ok().map(Into::into),
         }
     }
@@ -222,6 +232,7 @@ impl Sticky {
         if let Some(OwnCookie(before)) = before {
             r.resp
                 .headers
+                // By its value: other cookies of the answer stay.
                 .retain(|(name, value)| !(name.eq_ignore_ascii_case(b"Set-Cookie") && **value == *before));
         }
         r.resp.add("Set-Cookie", Text::Owned(text));
@@ -230,6 +241,8 @@ impl Sticky {
     /// A back end has answered: what it calls the session is remembered, when its answer is over or at once.
     pub fn answered(&self, zone: Option<&Arc<Zone>>, r: &Request, lease: &Lease) {
         let (Kind::Learn(learn), Some(zone)) = (&self.kind, zone) else { return };
+        // A new session is remembered; one that the client has named is only kept alive, so that clients cannot
+        // fill the zone with inventions.
         let (session, create) = match first(&learn.create, r) {
             Some(session) => (session, true),
             None => match first(&self.lookup, r) {
@@ -245,6 +258,8 @@ impl Sticky {
             timeout_ms: learn.timeout_ms,
         };
         if !learn.after_header {
+            // Dropped with the lease, when the attempt is over: a back end that dies in its answer has not made
+            // a session. With `header` it is dropped, and thereby stored, right here.
             lease.carry(Box::new(learned));
         }
     }
@@ -278,6 +293,8 @@ impl Cookie {
     fn text(&self, r: &Request, sid: &str) -> Vec<u8> {
         let mut out = format!("{}={sid}", self.name).into_bytes();
         match self.expires_secs {
+            // A date beyond 2038 is not understood by old clients: `max` is the last one before it, as in
+            // nginx.
             Some(EXPIRES_SECS_MAX) => out.extend_from_slice(FOREVER.as_bytes()),
             Some(secs) => {
                 let at = clock::now().unix_secs.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX));
@@ -301,6 +318,8 @@ impl Cookie {
         let same_site = self.same_site.as_ref().map(|template| template.eval(r)).unwrap_or_default();
         if !same_site.is_empty() {
             out.extend_from_slice(b"; samesite=");
+            // A word that is none would make browsers ignore the attribute: the strictest is meant to be on the
+            // safe side.
             out.extend_from_slice(if is_same_site(&same_site) { &same_site } else { b"strict" });
         }
         if let Some(path) = &self.path {
@@ -314,6 +333,7 @@ impl Cookie {
 /// Which upstream uses a zone of sessions, so that none has two.
 fn sessions_zone(cx: &mut Cx<'_, '_>, name: &Token, bytes: u64, upstream: &str) -> Result<Arc<Zone>, Diag> {
     let text = name.str();
+    // Sessions of two upstreams in one zone would name servers that the other does not have.
     if let Some(other) = cx.global.named.get(&("sticky", text.to_string())) {
         let other = other.downcast_ref::<String>().map_or("", String::as_str);
         return Err(Diag::emerg(

@@ -1,4 +1,6 @@
 //! `ngx_http_userid_module`: cookies that tell clients apart.
+//!
+//! Rows and settings are here; the cookie itself, and the identifier in it, are in `cookie`.
 
 mod cookie;
 
@@ -127,6 +129,7 @@ static VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "uid_reset",
+        // Empty until `set` gives it a value: it is a place for the configuration to write to.
         get: VariableGet::Once(|_, _| true),
         doc: "If set to anything but 0, the client gets a new identifier; log also writes the old one to the error log.",
         ..Variable::SILENT
@@ -194,6 +197,7 @@ const MODES: [(&str, Mode); 4] = [("off", Mode::Off), ("log", Mode::Log), ("v1",
 
 fn userid(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mode = value::choice(d.arg(0), &MODES)?;
+    // By number: it is asked for with every request.
     let reset = cx.global.vars.refer("uid_reset", None);
     let conf = cx.conf::<Conf>();
     conf.mode = mode;
@@ -202,6 +206,7 @@ fn userid(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn userid_flags(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // A block that names flags begins with none: what was inherited does not mix with them.
     let mut flags = if cx.first { Flags::default() } else { cx.conf::<Conf>().flags };
     for token in &d.args {
         match token.bytes() {
@@ -242,6 +247,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         return;
     }
     let conf = cx.shared::<Conf>();
+    // Variables find the location's settings there, also with `userid log`, which sets nothing.
     plan.put(conf.clone());
     if conf.mode.sets() {
         plan.add_filter(Stage::Headers, Arc::new(cookie::SetCookie { conf }));

@@ -11,6 +11,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 fn open(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    // NOFOLLOW and a descriptor of the parent: a folder that is replaced by a link between two steps is an
+    // error, not a way out of the tree.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(folder, name, flags, Mode::empty())
 }
@@ -44,9 +46,11 @@ fn remove_at(folder: &OwnedFd, name: &OsStr, path: &Path, depth: usize) -> Resul
     let inner = open(folder, name).map_err(failed("open"))?;
     for name in names(&inner).map_err(failed("readdir"))? {
         let path = path.join(&name);
+        // Tried as a file first: most entries are, and it saves a stat(2) for each.
         match rustix::fs::unlinkat(&inner, &name, AtFlags::empty()) {
             // Another request has removed it meanwhile.
             Ok(()) | Err(Errno::NOENT) => {}
+            // Linux says EISDIR, POSIX and some file systems EPERM.
             Err(Errno::ISDIR | Errno::PERM) if is_folder_at(&inner, &name) => {
                 remove_at(&inner, &name, &path, depth + 1)?;
             }
@@ -90,7 +94,10 @@ impl Work {
         if depth > DAV_DEPTH_MAX {
             return Err(too_deep(path));
         }
+        // Each level holds two descriptors and a frame of the stack.
         let failed = |call: &'static str| move |error: Errno| Fault::of(error, 409, call, path);
+        // With the owner's rights alone while it is filled; the source's rights are set when all is in it, or a
+        // folder that may not be written could not be filled.
         rustix::fs::mkdirat(to_folder, to, Mode::RWXU).map_err(failed("mkdir"))?;
         let made = open(to_folder, to).map_err(failed("open"))?;
         let stat = rustix::fs::fstat(&made).map_err(failed("fstat"))?;
@@ -100,6 +107,7 @@ impl Work {
         for name in names {
             let path = path.join(OsStr::from_bytes(name.as_bytes()));
             let stat = match rustix::fs::statat(&inner, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                // Removed since the names were read: the copy is of what is there.
                 Err(Errno::NOENT) => continue,
                 stat => stat.map_err(|error| Fault::of(error, 409, "lstat", &path))?,
             };
@@ -113,6 +121,7 @@ impl Work {
                 _ => {}
             }
         }
+        // Last: writing into the folder would change its time again.
         let rights = Rights::of(source);
         rustix::fs::fchmod(&made, rights.mode).map_err(failed("chmod"))?;
         set_time(&made, &rights).map_err(failed("utimes"))

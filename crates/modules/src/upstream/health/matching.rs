@@ -153,6 +153,7 @@ impl Match {
 
     /// Whether an answer is as wanted, but for its variables; the error says what is not.
     pub fn check(&self, head: &BackendHead, body: &[u8]) -> Result<(), &'static str> {
+        // nginx's rule without a `match`.
         if self.tests.is_empty() && !self.requires() {
             return if (200..400).contains(&head.status) { Ok(()) } else { Err("status") };
         }
@@ -184,6 +185,7 @@ impl How {
             How::Absent => values.next().is_none(),
             How::Is(text) => values.any(|value| *value == **text),
             How::IsNot(text) => !values.any(|value| *value == **text),
+            // A search that gives up decides against the server in both directions.
             How::Like(pattern) => values.any(|value| pattern.is_match(value).unwrap_or(false)),
             How::Unlike(pattern) => !values.any(|value| pattern.is_match(value).unwrap_or(true)),
         }

@@ -47,6 +47,8 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(Diag::emerg(d.span, "\"persistent\" requires \"mandatory\""));
     }
     let check = Arc::new(check);
+    // Pushed before it knows whom to ask: services start when the configuration is in force, and by then
+    // `install` has said it.
     cx.global.services.push(check.clone());
     cx.conf::<Conf>().check = Some(check);
     Ok(())
@@ -60,6 +62,7 @@ fn parameter(cx: &Cx<'_, '_>, check: &mut Check, token: &Token) -> Result<(), Di
     };
     let count = |text: &str| text.parse::<u32>().ok().filter(|&count| count > 0).ok_or_else(invalid);
     match token.str().split_once('=') {
+        // Never 0: rounds without a pause would be a flood.
         Some(("interval", text)) => check.interval = time(text)?.max(Duration::from_millis(1)),
         Some(("jitter", text)) => check.jitter = time(text)?,
         Some(("fails", text)) => check.fails = count(text)?,
@@ -114,6 +117,7 @@ pub(super) fn install(cx: &Cx<'_, '_>, plan: &Plan) {
     if let (Some(registry), Some(passes)) = (registry, passes)
         && let Some(upstream) = registry.by_id(passes.group)
     {
+        // Before any request: with `mandatory` its servers get none until they were asked.
         upstream.will_be_checked();
         let _ = check.target.set((upstream, passes));
     }

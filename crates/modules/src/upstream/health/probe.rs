@@ -23,6 +23,7 @@ pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
     let failed = |error: brisk_net::connect::ConnectError| {
         format!("{}() failed ({})", error.call, brisk_conf::os_text(&error.error))
     };
+    // Without `*_bind` and other options of requests: they may depend on variables, and here is no request.
     let io = start(to, &Options::default()).map_err(failed)?;
     timeout(passes.connect_timeout, io.writable()).await.map_err(|_| "connect timed out".to_string())?;
     finish(&io).map_err(failed)?;
@@ -34,6 +35,7 @@ pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
             made.map_err(|_| "the TLS handshake timed out".to_string())?.map_err(|error| error.to_string())?
         }
     };
+    // A body that is not looked at is not read: a check of a large page costs its head.
     let until = if ask.check.wanted.looks_at_body() { Until::End } else { Until::Head };
     let asked = async {
         if let Some(wanted) = &ask.check.grpc {
@@ -47,6 +49,7 @@ pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
         };
         judge(ask, answer)
     };
+    // One limit for the whole exchange: a server that sends byte by byte is not well.
     timeout(passes.read_timeout, asked).await.map_err(|_| "the answer timed out".to_string())?
 }
 

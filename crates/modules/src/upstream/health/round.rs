@@ -23,6 +23,7 @@ use std::time::Duration;
 struct Record {
     fails: u32,
     passes: u32,
+    /// A slow server is not asked again before it has answered, however short the interval is.
     is_being_asked: bool,
     is_bad: bool,
 }
@@ -37,16 +38,19 @@ pub(super) fn start(check: &Arc<Check>, upstream: &Arc<Upstream>, passes: &Arc<P
     work.spawn(async move {
         loop {
             let peers = upstream.group().peers(clock::mono_ms());
+            // Servers come and go at run time; numbers are never given again.
             records.borrow_mut().retain(|id, _| peers.iter().any(|peer| peer.info.id == *id));
             for peer in peers {
                 admit(&check, &upstream, &records, &peer, is_first.get());
                 let is_down = peer.state == brisk_balance::PeerState::Down;
                 let mut all = records.borrow_mut();
                 let record = all.entry(peer.info.id).or_default();
+                // Administratively down: it is not ours to bring back.
                 if is_down || std::mem::replace(&mut record.is_being_asked, true) {
                     continue;
                 }
                 drop(all);
+                // A task for each: one that does not answer holds up none of the others.
                 let one = One {
                     check: check.clone(),
                     upstream: upstream.clone(),
@@ -57,6 +61,7 @@ pub(super) fn start(check: &Arc<Check>, upstream: &Arc<Upstream>, passes: &Arc<P
                 inner.spawn(async move { one.ask(peer).await });
             }
             is_first.set(false);
+            // Drawn anew each round, so that many balancers do not ask in step.
             sleep(check.interval + drawn(check.jitter)).await;
         }
     });
@@ -78,6 +83,7 @@ fn admit(check: &Check, upstream: &Upstream, records: &Records, peer: &PeerStatu
 
 fn drawn(most: Duration) -> Duration {
     let most_ms = most.as_millis() as u64;
+    // Random keys of the standard library: the jitter need not be unpredictable, only different.
     let drawn = RandomState::new().hash_one(0) % (most_ms + 1);
     Duration::from_millis(drawn)
 }
@@ -105,9 +111,11 @@ impl One {
     fn note(&self, peer: &PeerStatus, result: Result<(), String>) {
         let id = peer.info.id;
         let mut records = self.records.borrow_mut();
+        // Taken away while it was asked.
         let Some(record) = records.get_mut(&id) else { return };
         record.is_being_asked = false;
         let passed = result.is_ok();
+        // In a row: one good answer ends a row of bad ones.
         (record.passes, record.fails) = if passed { (record.passes + 1, 0) } else { (0, record.fails + 1) };
         let was_bad = record.is_bad;
         if passed && record.passes >= self.check.passes {
@@ -127,6 +135,7 @@ impl One {
         let is_bad = record.is_bad;
         drop(records);
         self.upstream.group().checked(id, passed, health, clock::mono_ms());
+        // Only changes are logged: a server that stays down would fill the log.
         if was_bad == is_bad {
             return;
         }
