@@ -42,6 +42,7 @@ impl Rate {
             self.pause = None;
             return Poll::Ready(usize::try_from(allowed - self.read).unwrap_or(usize::MAX));
         }
+        // Rounded up: woken a moment early, the task would only wait again.
         let wait_ms = (self.read - allowed) * 1000 / self.bytes_per_sec + 1;
         let pause = self.pause.get_or_insert_with(|| sleep_until(clock::mono_ms() + wait_ms));
         ready!(Pin::new(pause).poll(cx));
@@ -163,6 +164,7 @@ impl Incoming {
                 // Kept with the request's state, since the trailers are written by whoever serialises the response.
                 exchange.peer.state.trailers.replace(fields);
             }
+            // A codec gives one head; a second one would be its mistake, and is none of the body.
             Ok(Got::Interim(_) | Got::Head(_)) => {}
             Ok(Got::End) => {
                 if let Some(exchange) = self.from.take() {

@@ -134,6 +134,7 @@ where
     }
 
     fn must_enter(&self, into: Context) -> bool {
+        // Only blocks that would lose something are copied.
         self.pass.is_some() && into == Context::LOCATION
     }
 
@@ -271,11 +272,14 @@ impl Settings {
 
     /// Bytes of an answer that may wait in memory.
     pub fn memory_bytes_max(&self) -> usize {
+        // A bound that an address space can hold: the numbers are the configuration's and may be anything.
         (self.buffers.0.saturating_mul(self.buffers.1)).min(1 << 40) as usize
     }
 
     /// Bytes of an answer that may wait in a file; 0: no file.
     pub fn file_bytes_max(&self) -> u64 {
+        // nginx's defaults for this one and the next follow from other directives: they are made when they are
+        // asked for, so that rows may stand in any order.
         self.max_temp_file_size.unwrap_or(1 << 30)
     }
 
@@ -294,6 +298,7 @@ impl Settings {
     /// Whether a field of an answer stays here.
     pub fn hides(&self, name: &[u8]) -> bool {
         let is = |have: &[u8]| have.eq_ignore_ascii_case(name);
+        // `hide` wins over `pass`, as in nginx: naming a field in both hides it.
         if self.hide.iter().any(|have| is(have)) {
             return true;
         }
@@ -302,6 +307,8 @@ impl Settings {
 
     /// As [`Settings::hides`], where the name's id is known.
     pub fn hides_field(&self, id: HeaderId, name: &[u8]) -> bool {
+        // One bit per known field: answers have a dozen fields each, and the lists are compared once per
+        // location.
         let known = *self.hidden_ids.get_or_init(|| {
             let hidden = HeaderId::known().iter().filter(|id| self.hides(id.name().as_bytes()));
             hidden.fold(0, |all, id| all | id.bit())
@@ -317,11 +324,13 @@ impl Settings {
     /// `*_limit_rate` for a request; 0: no limit.
     pub fn rate(&self, r: &Request) -> u64 {
         let Some(template) = &self.limit_rate else { return 0 };
+        // The parser of sizes reads tokens; this one stands nowhere.
         let token = brisk_conf::Token {
             value: template.eval(r).into(),
             span: Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
             quoted: false,
         };
+        // A variable that is no size limits nothing, as in nginx.
         brisk_conf::value::size(&token).unwrap_or(0)
     }
 
@@ -335,6 +344,8 @@ impl Settings {
         let of = format!(
             "the maximum of the value of \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""
         );
+        // nginx's checks, in its words. Buffers are one sum here, but a configuration that nginx refuses must
+        // not be found out only when it goes back.
         let text = if count < 2 {
             format!("there must be at least 2 \"{prefix}_buffers\"")
         } else if busy < largest {

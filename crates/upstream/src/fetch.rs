@@ -138,6 +138,7 @@ impl<P: Protocol> UpstreamRequest<P> {
     ) -> Option<(Arc<dyn Backend>, Selection)> {
         // What the client or the configuration has done wrong no other peer would mend.
         let condition = retry::condition(failure).filter(|_| failure.retry() != Retry::Never)?;
+        // What the client would get if this were the last attempt, as nginx shows it.
         self.state.note(|attempt| attempt.status = failure::status(failure));
         let EndedPeer { mut selection, is_disabled } = peer.finish(Outcome::Failed)?;
         if is_disabled {
@@ -146,6 +147,8 @@ impl<P: Protocol> UpstreamRequest<P> {
         match peer.group.processes() {
             // Nothing has looked at the request: the process ended between two requests.
             Some(_) if failure.retry() == Retry::Safe => selection.add_try(),
+            // Of pools that this server runs itself: whether the request may have been the reason is theirs to
+            // say, and one retry is all there is.
             Some(pool) => {
                 let may = condition == next::ERROR && !self.was_retried.replace(true);
                 if may && pool.retries(r, peer.elapsed_ms()) {

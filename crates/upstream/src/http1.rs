@@ -59,6 +59,7 @@ impl Http1 {
 
     fn final_head(&mut self, input: &[u8]) -> Result<Event, Failure> {
         let parsed = self.client.take_head();
+        // Three digits are all that the parser asks for; below 100 there are no classes (RFC 9110 §15).
         if parsed.status < 100 {
             return Err(Failure::protocol("upstream sent invalid status"));
         }
@@ -91,6 +92,7 @@ impl Http1 {
 impl Codec for Http1 {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.client.begin(self.shape.kind);
+        // Not before a head has said so: an exchange that fails earlier leaves no connection.
         (self.persists, self.length, self.excess) = (false, None, false);
         // The buffer itself goes on its way, without a copy.
         if out.is_empty() {
@@ -111,6 +113,7 @@ impl Codec for Http1 {
         }
     }
 
+    /// A body with a length has its end in the head.
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.shape.chunked {
             out.extend_from_slice(LAST_CHUNK);
@@ -146,6 +149,7 @@ impl Codec for Http1 {
     }
 
     fn eof(&mut self) -> Result<Event, Failure> {
+        // `NeedMore` at the end of a connection is a response that was cut off.
         Ok(if self.client.closed() { Event::End } else { Event::NeedMore })
     }
 

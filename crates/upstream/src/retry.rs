@@ -38,6 +38,7 @@ pub(crate) fn is_allowed(settings: &Settings, case: &Case) -> bool {
     }
     let timeout_ms = settings.next_upstream_timeout.as_millis() as u64;
     case.tries > 0
+        // All of them: the condition, and `non_idempotent` where that is needed.
         && settings.next_upstream & wanted == wanted
         // A body that went straight from the client is gone with the connection that it was written to.
         && !case.is_body_spent

@@ -1,4 +1,7 @@
 //! Rows and setters of [`Settings`].
+//!
+//! One list under four prefixes: `settings_rows!` puts a module's own rows behind it, and setters are generic
+//! over the module's configuration.
 
 use crate::conf::{Bind, HasSettings, Names, Settings, Store, next};
 use crate::connect;
@@ -247,6 +250,7 @@ macro_rules! settings_rows {
     };
 }
 
+/// Setters that do nothing but write a field of the same name.
 macro_rules! setters {
     ($($name:ident: $type:ty,)*) => {
         $(
@@ -307,13 +311,16 @@ pub fn bind<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         Some(token) => return Err(invalid_parameter(token)),
     };
     if transparent {
+        // Workers keep CAP_NET_RAW when they give up root: without it IP_TRANSPARENT is refused.
         cx.uses_raw_sockets();
     }
     let token = d.arg(0);
+    // `off transparent` is an address named off, as in nginx, and refused as such.
     let bind = if token.bytes() == b"off" && d.args.len() == 1 {
         None
     } else {
         let address = cx.template(token)?;
+        // What variables come to is read per request; a mistake there is logged and the kernel chooses.
         if address.is_literal() && connect::local_address(token.bytes()).is_none() {
             return Err(Diag::emerg(token.span, format!("invalid address \"{}\"", token.text()))
                 .help("write an address with or without a port; names are not resolved here"));
@@ -350,6 +357,7 @@ pub fn send_lowat<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 /// `*_limit_rate`.
 pub fn limit_rate<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let template = cx.template(d.arg(0))?;
+    // 0 is no rate: the location then reads as one without the directive does.
     let is_off = template.is_literal() && value::size(d.arg(0))? == 0;
     let rate = (!is_off).then(|| Arc::new(template));
     cx.conf::<C>().settings().limit_rate = rate;
@@ -360,6 +368,7 @@ fn name_in<C: HasSettings>(cx: &mut Cx<'_, '_>, token: &Token, list: fn(&mut Set
     let first = cx.first;
     let list = Arc::make_mut(list(cx.conf::<C>().settings()));
     if first {
+        // A block that names fields has only these, as in nginx.
         list.clear();
     }
     list.push(token.bytes().to_ascii_lowercase().into());
@@ -399,6 +408,7 @@ pub fn ignore_headers<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Don
 
 /// `*_next_upstream`.
 pub fn next_upstream<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    // `off` wins over all other words, wherever it stands: a bit that no condition has.
     const OFF: u32 = 1 << 31;
     let words = [
         ("error", next::ERROR),
@@ -441,6 +451,7 @@ pub fn store_access<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done 
 /// The rights that `user:rw group:r all:r` stand for; without a word about the user it may read and write.
 pub fn access(d: &Directive) -> Result<u32, Diag> {
     let mut rights = 0;
+    // nginx's rule: the user keeps both rights unless a word is about the user.
     let mut user = 0o600;
     for token in &d.args {
         let bad = || invalid_value(d, token, "user:, group: or all: with r or rw");

@@ -142,6 +142,7 @@ impl Source {
         let room = room.min(BODY_PIECE_BYTES);
         let piece = match self {
             Source::None => return Poll::Ready(Ok(None)),
+            // Always ready: such a body never holds a request up.
             Source::Memory { .. } | Source::Own { .. } => return Poll::Ready(Ok(self.at_hand(room))),
             Source::File { content, read, reading, piece } => {
                 if piece.is_empty() {
@@ -205,6 +206,7 @@ fn read_file(
     });
     let read = ready!(job.as_mut().poll(cx));
     *reading = None;
+    // The length was promised in the head: a file that has become shorter must not look like the end of the body.
     let read =
         read.and_then(
             |bytes| {

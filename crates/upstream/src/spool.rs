@@ -74,6 +74,7 @@ impl Spool {
         }
     }
 
+    /// Whether bytes that come now must stay behind what is in the file, or on its way there.
     fn is_on_disk(&self) -> bool {
         self.read < self.written || matches!(self.disk, Disk::Writing(_) | Disk::Reading(_))
     }
@@ -101,6 +102,7 @@ impl Spool {
 
     /// Makes room by writing to the file; true if something has been begun. `opened` is told of a new file.
     pub fn spill(&mut self) -> bool {
+        // Only what lies behind the file's end can be added to it; the front leaves before that.
         let waiting = if self.is_on_disk() { self.tail.len() } else { self.front_bytes };
         let fits = self.written + waiting as u64 <= self.limits.file_bytes_max;
         // Not for a few bytes: each write is a job of the pool.
@@ -194,6 +196,7 @@ impl Spool {
 async fn write(file: Option<TempFile>, place: Arc<TempPath>, bytes: Vec<u8>) -> Written {
     let mut file = match file {
         Some(file) => file,
+        // Unlinked at once: nobody else is to read it, and a process that dies leaves nothing behind.
         None => match TempFile::create(&place, Fate::Unlinked).await {
             Ok(file) => file,
             Err(error) => return (None, Err(error)),

@@ -1,4 +1,7 @@
 //! What is known of a request's attempts at back ends: `$upstream_…`, and the back end in messages.
+//!
+//! Cells, not `&mut`: the body's stream fills them while the request is elsewhere, on the same thread. Times
+//! are milliseconds from the attempt's beginning.
 
 use crate::head::BackendHead;
 use brisk_balance::PeerInfo;
@@ -54,8 +57,10 @@ impl State {
         state.begins.set(true);
         state.scheme.set(scheme);
         state.uri.replace(uri);
+        // The answer of the location before, whose fields must not be taken for this one's.
         state.head.take();
         state.trailers.take();
+        // For messages of the server, which knows nothing of back ends but that they can be shown.
         r.progress.upstream = Some(state.clone());
         state
     }
@@ -155,6 +160,7 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attempts = self.attempts.borrow();
         let peer = attempts.last().map_or("", |attempt| &attempt.peer);
+        // As nginx writes it: a path and a URI could not be told apart.
         let colon = if peer.starts_with("unix:") { ":" } else { "" };
         write!(f, "{}{peer}{colon}{}", self.scheme.get(), String::from_utf8_lossy(&self.uri.borrow()))
     }

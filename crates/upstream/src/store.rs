@@ -39,6 +39,7 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
     if fetched.head.status != 200 || fetched.tunnel || r.is_head() {
         return fetched;
     }
+    // Found out now, while the request has its variables; the body outlives it.
     let path = match &settings.store {
         Store::Off => return fetched,
         Store::On => match path::map(r, 0) {
@@ -47,6 +48,7 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
         },
         Store::Path(template) => PathBuf::from(OsStr::from_bytes(&template.eval(r))),
     };
+    // An empty variable stores nothing for this request.
     if path.as_os_str().is_empty() {
         return fetched;
     }
@@ -58,6 +60,7 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
     let body = std::mem::take(&mut fetched.body);
     let storing = Storing {
         inner: InMemory::new(body),
+        // The file is made when the body is first pulled, on the pool: nothing here waits for a disk.
         work: Some(Work::Make(Box::pin(async move { TempFile::create(&temp, Fate::Removed).await }))),
         place: Some(place),
         witness: Some(Witness::of(r)),
@@ -94,6 +97,7 @@ struct Storing {
 impl Storing {
     fn fail(&mut self, text: &dyn std::fmt::Display) {
         self.work = None;
+        // Dropping the work removes the draft; the answer goes on without it.
         if let Some(witness) = &self.witness {
             witness.log(LogLevel::Crit, format_args!("{text} while reading upstream"));
         }
@@ -160,6 +164,7 @@ fn give_name(from: &Path, place: &Place) -> io::Result<()> {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(folder) = place.path.parent() {
+                // Only when the rename has failed for want of them: folders are mostly there.
                 std::fs::create_dir_all(folder).map_err(|error| named("mkdir", folder, &error))?;
             }
             match std::fs::rename(from, &place.path) {
@@ -174,6 +179,7 @@ fn give_name(from: &Path, place: &Place) -> io::Result<()> {
         Err(error) => return Err(named("rename", &place.path, &error)),
     }
     // Another disk: the copy gets its name in one step too.
+    // In the target's folder, so that the last step is a rename on one disk.
     let copy = draft_of(&place.path);
     let copied = std::fs::copy(from, &copy).map_err(|error| named("copy", &copy, &error));
     let placed = copied.and_then(|_| {

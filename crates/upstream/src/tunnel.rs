@@ -61,6 +61,7 @@ impl Tunnel {
         witness: Witness,
     ) -> Tunnel {
         let first = exchange.take_rest();
+        // The codec ends here: from now on bytes mean nothing to us.
         let Exchange { peer, link, .. } = *exchange;
         let mut idle = Deadline::default();
         idle.set(read_timeout);
@@ -171,6 +172,7 @@ impl Tunnel {
 
     fn end(&mut self) -> Poll<Option<Result<Chunk, Failure>>> {
         self.peer.finish(Outcome::Ok);
+        // However it ends, the peer has done what was asked of it.
         // Who has heard the back end's last word was not cut off.
         Poll::Ready((self.down_way == Way::Open).then(|| Err(Failure::reported())))
     }

@@ -1,4 +1,7 @@
 //! The `$upstream_…` variables.
+//!
+//! They change until the request is over, so none is kept for it: each is computed when it is asked for. Not
+//! declared as recorded: an answer that shows one is not prepared.
 
 use crate::state::{AttemptRecord, State};
 use brisk_http::range::write_number;
@@ -68,6 +71,7 @@ pub static VARIABLES: &[Variable] = &[
 ];
 
 fn each(r: &Request, out: &mut Vec<u8>, show: fn(&AttemptRecord, &mut Vec<u8>)) -> bool {
+    // A subrequest has a state of its own: its attempts are not its parent's.
     r.state.own.get::<State>().is_some_and(|state| state.join(out, show))
 }
 
@@ -83,6 +87,7 @@ fn time(ms: Option<u64>, out: &mut Vec<u8>) {
 /// As in nginx an answer that is passed on is not complete while the response's head is made, though all of it may be here.
 fn response_time(r: &Request, out: &mut Vec<u8>) -> bool {
     let Some(state) = r.state.own.get::<State>() else { return false };
+    // In logs the head has been sent, and the time is there.
     let is_open = r.route.depth == 0 && r.progress.sent.head_bytes == 0 && state.head().is_some();
     let last = state.len().saturating_sub(1);
     let at = Cell::new(0);
@@ -96,6 +101,7 @@ fn response_time(r: &Request, out: &mut Vec<u8>) -> bool {
 fn is_named(field: &[u8], name: &str) -> bool {
     field.len() == name.len()
         && field.iter().zip(name.bytes()).all(|(have, want)| {
+            // Names of variables have no dashes (nginx: `ngx_http_variable_unknown_header`).
             let have = if *have == b'-' { b'_' } else { have.to_ascii_lowercase() };
             have == want
         })

@@ -1,4 +1,7 @@
 //! Heads over HTTP/2 (RFC 9113 §8): a request's block, and what becomes of a response's fields.
+//!
+//! Both directions in one file: what is a pseudo header, and what belongs to a connection alone, is the same
+//! question in each.
 
 use crate::head::BackendHead;
 use brisk_h2::conn::{HeadKind, HeadSink};
@@ -17,6 +20,7 @@ impl RequestHead {
     pub fn new(method: &[u8], is_tls: bool, path: &[u8], authority: &[u8]) -> RequestHead {
         let mut block = Vec::with_capacity(256);
         match method {
+            // Entries of the static table (RFC 7541, appendix A), in one byte.
             b"GET" => block.push(0x80 | 2),
             b"POST" => block.push(0x80 | 3),
             _ => write_clean(b":method", method, &mut block),
@@ -24,6 +28,7 @@ impl RequestHead {
         block.push(0x80 | if is_tls { 7 } else { 6 });
         match path {
             b"/" => block.push(0x80 | 4),
+            // Without an index: the block hangs on no table, so it may be made before its connection is chosen.
             _ => write_clean(b":path", path, &mut block),
         }
         write_clean(b":authority", authority, &mut block);
@@ -32,6 +37,7 @@ impl RequestHead {
 
     /// Adds a field; those of a connection's business are left out (§8.2.2).
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        // `trailers` is the one value that HTTP/2 allows (§8.2.2).
         if name.eq_ignore_ascii_case(b"te") && !value.eq_ignore_ascii_case(b"trailers") {
             return;
         }
@@ -50,6 +56,8 @@ pub(super) struct Heads {
     kind: Option<HeadKind>,
     head: BackendHead,
     trailers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The first fault. Fields behind it are decoded all the same, since tables and windows must stay in step,
+    /// and dropped.
     wrong: Option<Box<str>>,
 }
 
@@ -83,6 +91,7 @@ impl Heads {
         if field.checks.has(Checks::PSEUDO) {
             return self.status(field);
         }
+        // §8.3: pseudo headers come before all others.
         if self.head.status == 0 {
             return self.refuse("upstream sent no :status header");
         }
@@ -112,6 +121,7 @@ impl Heads {
 }
 
 impl FieldSink for Heads {
+    /// Tags are for requests: a response's fields are found by name.
     fn tag(&mut self, _: &[u8]) -> u8 {
         0
     }
@@ -158,10 +168,12 @@ impl HeadSink for Heads {
         self.kind = Some(kind);
         match kind {
             HeadKind::Trailers => self.trailers.clear(),
+            // An interim head may have come before: the final one begins anew.
             _ => self.head = BackendHead::default(),
         }
     }
 
+    /// Asked by the engine when the block is complete: a final head may come behind an interim one only.
     fn is_interim(&self) -> bool {
         (100..200).contains(&self.head.status)
     }

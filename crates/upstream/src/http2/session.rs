@@ -1,4 +1,7 @@
 //! What an HTTP/2 connection to a back end keeps from one exchange to the next.
+//!
+//! One exchange at a time, as on connections of HTTP/1.1: pools, retries and limits are the same for both then.
+//! What HTTP/2 gives is a protocol that back ends speak, not more requests per connection.
 
 use super::head::Heads;
 use crate::limits::{HTTP2_FIELDS_MAX, HTTP2_OUT_BYTES_MAX};
@@ -70,6 +73,7 @@ impl Session {
             long_padding: true,
         };
         self.connection.set_head_limits(limits);
+        // Numbers of streams are used up, or the peer has said GOAWAY: another connection is needed.
         let Some(stream) = self.connection.open(()) else { return 0 };
         // It has just been opened.
         let _ = self.connection.send_head(stream, block, end, out);
@@ -85,6 +89,7 @@ impl Session {
         let chunk = self.connection.chunk(stream);
         // A stream that is gone takes nothing: the back end has said so, or will be asked for its answer in vain.
         self.connection.send_body(stream, piece, false, out).ok()?;
+        // Frames are as long as the peer allows but for the last: its place is needed to mark it as the end.
         let last = (piece.len() - 1) % chunk + 1;
         Some(out.len() - last - HEAD_BYTES)
     }
@@ -101,6 +106,8 @@ impl Session {
         heads: &mut Heads,
         out: &mut Vec<u8>,
     ) -> Result<(usize, Told<'a>), Failure> {
+        // Answers to PING and SETTINGS pile up if the peer does not read what it asks for (CVE-2019-9512,
+        // CVE-2019-9515).
         if out.len() > HTTP2_OUT_BYTES_MAX {
             return Err(Failure::protocol("upstream sent too many http2 frames"));
         }
@@ -117,6 +124,8 @@ impl Session {
         }
         // The frame's length was looked at if its head is there. What is not DATA is taken as a whole.
         match FrameHead::parse(input) {
+            // The reader's buffer may be smaller than a frame; DATA needs no place of its own, since each part
+            // of it is given on as it comes.
             Some(frame) if frame.kind != kind::DATA => {
                 self.part.extend_from_slice(input);
                 Ok((input.len(), Told::Nothing))
@@ -133,6 +142,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<(usize, Told<'a>), Failure> {
         let whole = FrameHead::parse(&self.part).map_or(0, |frame| HEAD_BYTES + frame.len as usize);
+        // Not a byte of the next frame: that one may be DATA, which is read where it lies.
         let count = whole.saturating_sub(self.part.len()).min(input.len());
         self.part.extend_from_slice(&input[..count]);
         if self.part.len() < whole {
@@ -140,6 +150,7 @@ impl Session {
         }
         let frame = std::mem::take(&mut self.part);
         let received = self.connection.receive(&frame, heads, out).map_err(|error| wrong(&error))?;
+        // The same words without the borrow of the frame, which ends here.
         let told = match told(received.event) {
             // It is no DATA frame.
             Told::Data { .. } | Told::Nothing => Told::Nothing,
