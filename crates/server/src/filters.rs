@@ -16,12 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Puts the core's filters into a plan.
 pub fn install(_: &crate::conf::cx::Cx<'_, '_>, plan: &mut Plan) {
+    // In every plan: which answers have validators is known when they come.
     plan.add_filter(Stage::NotModified, Arc::new(NotModified));
     plan.add_filter(Stage::Range, Arc::new(Ranges));
     #[cfg(debug_assertions)]
     crate::lies::install(plan);
 }
 
+/// Looked for first: a request without any of them is not evaluated, and nothing of it is recorded but their
+/// absence.
 const CONDITIONS: [HeaderId; 4] =
     [HeaderId::IfMatch, HeaderId::IfNoneMatch, HeaderId::IfModifiedSince, HeaderId::IfUnmodifiedSince];
 
@@ -83,6 +86,7 @@ impl Filter for Ranges {
         if !r.resp.allow_ranges || r.resp.status != 200 || r.version() < brisk_http::Version::Http10 {
             return;
         }
+        // Without a length there is no Content-Range (RFC 9110 §14.4), and no range can be judged.
         let Some(length) = r.resp.content_length else { return };
         let max = r.core().max_ranges.unwrap_or(usize::MAX);
         if max == 0 {
@@ -93,6 +97,7 @@ impl Filter for Ranges {
         let Some(value) = r.header(HeaderId::Range) else { return };
         if let Some(condition) = r.header(HeaderId::IfRange) {
             let validators = Validators { etag: r.resp.etag.as_deref(), last_modified: r.resp.last_modified };
+            // RFC 9110 §13.1.5: another representation than the client has a part of is sent as a whole.
             if !conditional::if_range_matches(condition, &validators) {
                 return;
             }
@@ -113,6 +118,7 @@ impl Filter for Ranges {
 fn unsatisfiable(r: &mut Request, length: u64) {
     let mut text = Vec::new();
     range::write_content_range_unsatisfied(length, &mut text);
+    // Fields that the configuration has added stay; the page of a 416 would drop them.
     let keep = std::mem::take(&mut r.resp.headers);
     if let crate::flow::Flow::Done = crate::special::status(r, 416) {
         r.resp.status = 416;
@@ -130,6 +136,7 @@ fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {
     r.resp.set("Content-Range", text);
     r.resp.content_length = Some(end - start);
     let body = std::mem::take(&mut r.resp.body);
+    // No frame: a single range is the body itself.
     r.resp.body = cut(body, &[(start, end)], |_| None);
 }
 
@@ -207,6 +214,7 @@ fn cut(body: Body, ranges: &[(u64, u64)], frame: impl Fn(Option<(u64, u64)>) -> 
 
 fn part(piece: &Piece, from: u64, to: u64) -> Piece {
     match piece {
+        // A copy: shared bytes have no ranges of their own.
         Piece::Bytes(text) => Piece::Bytes(text[from as usize..to as usize].to_vec().into()),
         Piece::File { file, range } => {
             Piece::File { file: file.clone(), range: range.start + from..range.start + to }
@@ -240,6 +248,7 @@ impl CutStream {
                 self.queue.push_back(part(piece, from - self.at, to - self.at));
             }
             if end > self.at + len {
+                // The range goes on in the next piece.
                 break;
             }
             self.current += 1;

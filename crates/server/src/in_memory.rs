@@ -1,4 +1,7 @@
 //! Bodies for filters that must see every byte: files are read, piece by piece, as they are pulled.
+//!
+//! At most one read is under way. What the pool reads while the body is dropped is dropped with the job; the
+//! file's descriptor is a copy.
 
 use crate::failure::broken;
 use crate::files::OpenFile;
@@ -44,6 +47,7 @@ impl InMemory {
             let fd = file.fd.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
             let want = COPY_CHUNK_BYTES.min(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
             let mut buf = vec![0; want];
+            // Without waiting where the kernel has it in memory: no thread is woken for it.
             match file::read_warm(fd, &mut buf, range.start) {
                 Ok(count) => {
                     buf.truncate(count);
@@ -52,6 +56,7 @@ impl InMemory {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
+            // The cache of files may drop its own while the pool reads.
             let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3)?;
             let job = blocking::run(move || {
                 let count = file::read_cold(&fd, &mut buf, range.start)?;
@@ -88,6 +93,7 @@ impl BodyStream for InMemory {
             }
             let Piece::File { file, range } = piece.clone() else { return Poll::Ready(None) };
             let bytes = match ready!(self.poll_file(cx, &file, range.clone())) {
+                // The file has become shorter since its length was announced.
                 Ok(bytes) if bytes.is_empty() => {
                     return Poll::Ready(Some(Err(broken(&io::ErrorKind::UnexpectedEof.into()))));
                 }
@@ -96,6 +102,7 @@ impl BodyStream for InMemory {
             };
             let start = range.start + bytes.len() as u64;
             self.pieces.pop_front();
+            // A short read is no end: the rest is the next piece.
             if start < range.end {
                 self.pieces.push_front(Piece::File { file, range: start..range.end });
             }

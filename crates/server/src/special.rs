@@ -27,11 +27,13 @@ pub fn server_token(tokens: &ServerTokens) -> &'static str {
 
 /// Ends a request with a status. Nothing of an earlier response survives but `Location`.
 pub fn status(r: &mut Request, status: u16) -> Flow {
+    // Nobody listens: nginx closes without an answer, and logs the status.
     if status == 444 || status == 499 || status == 408 {
         r.resp.status = status;
         r.reply.err_status = status;
         return Flow::Close;
     }
+    // An answer in itself, for which no page is looked for.
     if matches!(status, 201 | 204) {
         clear(r);
         r.resp.status = status;
@@ -40,6 +42,7 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
         return Flow::Done;
     }
     r.reply.err_status = status;
+    // Where the next request begins is not known, or was never sent.
     if http_status::closes_connection(status) {
         r.reply.persistence = Persistence::Close;
     }
@@ -67,6 +70,7 @@ fn clear(r: &mut Request) {
         .headers
         .drain(..)
         .filter(|(name, _)| {
+            // A 401 without its challenge is none (RFC 9110 §15.5.2); `Retry-After` belongs to 429 and 503.
             name.eq_ignore_ascii_case(b"WWW-Authenticate") || name.eq_ignore_ascii_case(b"Retry-After")
         })
         .collect();
@@ -119,6 +123,7 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     if core.error_pages.is_empty() {
         return None;
     }
+    // Whether this is the page of an earlier error: it has no page of its own, unless `recursive_error_pages`.
     let nested = r.reply.error_page;
     if !core.recursive_error_pages {
         r.reply.error_page = true;
@@ -128,6 +133,7 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     }
     let page = core.error_pages.iter().find(|page| page.codes.contains(&status))?;
     r.reply.error_page = true;
+    // `=` alone takes the status of whatever makes the page; `=200` gives it that one.
     if let Some(code) = page.overwrite {
         r.reply.err_status = code.unwrap_or(0);
     }
@@ -158,6 +164,7 @@ const HEAD: &str = "<meta name=\"viewport\" content=\"width=device-width, initia
 /// nginx's page, under our name.
 fn builtin(r: &mut Request, status: u16) {
     clear(r);
+    // nginx's own numbers (494 to 497) are 400 for clients; the page still says what it was.
     let wire = http_status::wire_status(status);
     r.resp.status = wire;
     r.reply.err_status = wire;
@@ -167,6 +174,7 @@ fn builtin(r: &mut Request, status: u16) {
     if matches!(wire, 301 | 302) && r.core().msie_refresh && refresh(r) {
         return;
     }
+    // A status that HTTP does not know has no page: an empty one.
     let Some(title) = http_status::error_title(status) else {
         r.resp.content_length = Some(0);
         return;

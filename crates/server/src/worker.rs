@@ -46,6 +46,7 @@ impl Worker {
         let watcher = Watcher::new().ok().map(Arc::new);
         let shared = Arc::new(Shared::new(count, watcher)?);
         log::set_debugs(snap.debugs);
+        // Before any thread runs: messages ask it without a lock.
         let logs = Arc::new(logs);
         let pin = Arc::new(pin);
         let barrier = Arc::new(Barrier::new(count));
@@ -55,8 +56,11 @@ impl Worker {
             let sockets = duplicate(sockets)?;
             let (ready, barrier) = (ready.clone(), barrier.clone());
             let body = move || {
+                // First: memory that the thread makes is then near its core.
                 pin(index);
                 let run = || -> io::Result<()> {
+                    // Its failure waits behind the barrier: a thread that returned before would leave the
+                    // others waiting for ever.
                     let home = Loop::install();
                     if let Ok(home) = &home {
                         let _ = shared.mailboxes[index].set(home.mailbox().clone());
@@ -128,11 +132,13 @@ impl Worker {
     ) -> io::Result<()> {
         self.generation = generation;
         log::set_debugs(snap.debugs);
+        // Before any thread has the new configuration: its first request must find the counters of the old one.
         crate::zone::inherit(&snap.zones, &self.snap.zones);
         let old = std::mem::replace(&mut self.snap, snap.clone());
         self.logs = Arc::new(logs);
         self.shared.budget.set_limit(memory::limit::of(snap.main.memory_limit));
         if let Some(watcher) = &self.shared.watcher {
+            // A mount over a watched path is told by no event: after a reload all files are looked at anew.
             watcher.distrust();
         }
         let mut copies = Vec::new();
@@ -175,6 +181,7 @@ impl Worker {
             });
         }
         drop(done);
+        // A thread that hangs must not hang the worker's control: the caller sees fewer results than threads.
         let take = |_| results.recv_timeout(Duration::from_secs(30)).ok();
         (0..expected).filter_map(take).collect()
     }

@@ -1,4 +1,8 @@
 //! Resolving blocks.
+//!
+//! Order within a block: simple directives as they stand, then the modules' checks of the whole, then inner
+//! blocks. An inner block therefore begins with all that its outer block says, wherever it stands in the text,
+//! and inheriting is copying.
 
 use super::compiling::Block;
 use super::confs::Confs;
@@ -33,6 +37,7 @@ pub fn build(
     let mut rows = Rows::new();
     let mut vars = Table::default();
     for (index, module) in modules.iter().enumerate() {
+        // By name, since text is found by name; a name may have rows in several contexts.
         module.rows.iter().for_each(|row| rows.entry(row.name).or_default().push((index, row)));
         vars.add_builtin(module.variables);
     }
@@ -70,6 +75,7 @@ pub fn build(
         late: None,
     };
     let mut confs = Confs::new(modules);
+    // Before the text: what the text says replaces it.
     defaults(&mut global, &mut confs);
     // What a default names stands in no file.
     global.log_places.fill(None);
@@ -96,9 +102,11 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
         .flat_map(|(index, module)| module.rows.iter().map(move |row| (index, row)))
         .collect();
     for (module, row) in rows {
+        // Defaults that are only told follow from other settings, where they are used.
         let RowDefault::Value(value) = row.default else { continue };
         let file = global.sources.add("default", format!("{} {value};", row.name).into_bytes());
         let parsed = brisk_conf::parse(global.sources, file, &brisk_conf::NoFiles, global.diags);
+        // Spans of it point nowhere any more; a default raises no error that could show one.
         global.sources.pop();
         let mut scope = Scope::default();
         let mut cx = Cx {
@@ -122,6 +130,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
     let mut blocks = Vec::new();
     let outer = std::mem::take(&mut cx.written);
     for (index, directive) in block.iter().enumerate() {
+        // Before the directive is judged: the suspicion (a missing semicolon, say) explains the error.
         let hint = hint(cx, directive);
         let (module, row) = match find(cx, directive) {
             Ok(found) => found,
@@ -132,6 +141,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
                 continue;
             }
         };
+        // `first` per block: by it setters know whether what they see was inherited.
         cx.first = seen.insert(row.name);
         if !cx.first && !row.many {
             cx.global.diags.push(
@@ -141,6 +151,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             continue;
         }
         cx.module = module;
+        // Also if the setter refuses it: checks ask what the user wrote.
         cx.written.push(Written { name: row.name, span: directive.span, is_off: is_off(directive) });
         let told = cx.global.diags.len();
         match row.set {
@@ -151,7 +162,10 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             }
             _ => {}
         }
+        // Blocks that are simple directives, too (`upstream`, `if`), do their first half here, in their place.
         let done = row.set.run(row, cx, directive);
+        // What is compiled after the start may not add sockets, logs and the like: told with the directive that
+        // did.
         let done = done.and_then(|()| late::check_growth(cx.global, directive));
         match done {
             Err(diag) => cx.global.diags.push(explained(diag.about(row.name), hint)),
@@ -160,12 +174,14 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
     }
     for (index, module) in cx.global.modules.iter().enumerate() {
         cx.module = index;
+        // In the order of the list of modules: one may rely on what those before it have found.
         if let Some(finish) = module.finish
             && let Err(diag) = finish(cx)
         {
             cx.global.diags.push(diag);
         }
     }
+    // Before inner blocks are entered: each has a list of its own.
     cx.written = outer;
     for (module, set, directive) in blocks {
         cx.module = module;
@@ -178,6 +194,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
 /// Adds the warning about a directive that was taken. What else looked odd about it (from `told` on) has the same cause.
 fn suspect(diags: &mut Vec<Diag>, told: usize, hint: Option<Hint>) {
     let Some(diag) = hint.and_then(Hint::warning) else { return };
+    // Errors stay; only warnings of the same cause are one too many.
     let others = diags.split_off(told);
     diags.push(diag);
     diags.extend(others.into_iter().filter(Diag::is_error));
@@ -221,6 +238,7 @@ fn find(cx: &Cx<'_, '_>, directive: &Directive) -> Result<(usize, &'static crate
     let Some(rows) = cx.global.rows.get(directive.name()) else {
         return Err(row::unknown(directive, cx.global.rows.keys().copied()));
     };
+    // If none fits, the first row makes the error: its contexts are those that are told.
     let (module, found) = rows.iter().find(|(_, row)| row.contexts.has(cx.block)).unwrap_or(&rows[0]);
     row::check(found, directive, cx.block)?;
     late::check_rule(cx.global, found, directive)?;
@@ -278,6 +296,7 @@ fn location<'a>(
         directives(cx, directive.block.as_deref().unwrap_or_default());
         finished(cx, id, name)
     });
+    // What is compiled late counts its locations from a number that no other configuration uses.
     outer.global.locations[(id.0 - outer.global.first_location.0) as usize] = Some(location);
 }
 
@@ -291,10 +310,13 @@ pub(super) fn finished(cx: &mut Cx<'_, '_>, id: LocationId, name: &[u8]) -> Loca
         }
     }
     let core: Arc<crate::core::http_conf::CoreConf> = cx.shared();
+    // The core's part: what of its own settings an answer of this location depends on.
     plan.seal(core.declares());
+    // Blocks of `if` and `limit_except` are locations that no URI leads to.
     let anonymous = !Context::SERVER.or(Context::LOCATION).has(cx.block);
     let global = &mut *cx.global;
     let wants_slash = |id: LocationId| global.location(id).is_some_and(|l| l.plan.auto_redirect);
+    // When all inner locations are known: whether `/a` redirects to `/a/` depends on their plans.
     let (tree, named) = std::mem::take(cx.scope).finish(wants_slash);
     if plan.is_extended_later {
         global.blocks.insert(id, Block::new(cx.confs.clone(), global.names.last().cloned()));
@@ -349,6 +371,7 @@ fn report(diags: &mut Vec<Diag>, undefined: Vec<(String, Option<Span>)>, known: 
 }
 
 fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
+    // At the very end: a variable may be defined below its use.
     report_undefined(&mut global);
     let (mut sockets, listens) = crate::core::listen::resolve(&mut global);
     for part in std::mem::take(&mut global.parts) {
@@ -358,6 +381,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     }
     brisk_conf::settle(global.diags);
     if global.diags.iter().any(Diag::is_error) {
+        // After everything was looked at, so that one attempt tells of all mistakes.
         return None;
     }
     let uses_default = |location: &Option<Location>| {
@@ -373,8 +397,10 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     let wants_debug = |location: &Option<Location>| {
         location.as_ref().is_some_and(|location| location.core.logs(brisk_host::log::LogLevel::Debug))
     };
+    // Without any of it requests do not ask per message whether debugging is on.
     let debugs = !main.debug_clients.is_empty() || global.locations.iter().any(wants_debug);
     let read_later: Vec<Template> = std::mem::take(&mut global.read_later).into_iter().collect();
+    // Made by the master, too: by it, it judges which files a worker may ask it for.
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
     let core: Arc<crate::core::http_conf::CoreConf> = confs.shared();
     let ground = late::Ground::of(&mut global);
@@ -401,6 +427,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         .into_iter()
         .map(|location| Arc::new(location.expect("every reserved location is built")))
         .collect();
+    // The strictest of all servers: a prepared answer is given before the server is known.
     let fields_max = global.servers.iter().map(|server| locations[server.root.0 as usize].core.max_headers);
     global.unusual.fields_max = fields_max.min().unwrap_or(0);
     Some(Snapshot {

@@ -1,4 +1,7 @@
 //! `listen`: addresses, socket options, and which server answers where.
+//!
+//! Addresses are collected while servers are read and become sockets when all are known: options may stand in
+//! any of the `listen`s of an address, and a wildcard covers addresses that are named elsewhere.
 
 use crate::conf::cx::{Cx, Global, invalid_parameter};
 use crate::conf::ids::ServerId;
@@ -32,6 +35,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         parameter(cx, &mut spec, token)?;
     }
     for address in addresses {
+        // The present server's stand last.
         if cx.global.listens.iter().rev().take_while(|l| l.server == server).any(|l| l.address == address) {
             return Err(Diag::emerg(d.span, format!("a duplicate listen {}", shown(&address)))
                 .help("this server already listens there"));
@@ -43,6 +47,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// What a server without `listen` gets: port 80, or 8000 without root's rights.
 pub fn default(cx: &mut Cx<'_, '_>, server: ServerId, span: Span) {
+    // As nginx: ports below 1024 need root's rights.
     let port = if rustix::process::geteuid().is_root() { 80 } else { 8000 };
     cx.global.listens.push(ListenSpec {
         server,
@@ -82,8 +87,11 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
         }
         _ if socket_parameter(&spec.address, &mut spec.options, token)? => {
             spec.explicit = true;
+            // Options of a socket need one of its own: a wildcard's socket cannot have them for one address
+            // alone.
             spec.bind = true;
         }
+        // A common mistake: two ports in one `listen`.
         port if port.parse::<u16>().is_ok() => return Err(second_port(token)),
         _ => return Err(invalid_parameter(token)),
     }
@@ -164,6 +172,7 @@ pub fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
             .help("write PORT, ADDRESS:PORT, [IPV6]:PORT or unix:/PATH"))
     };
     if let Some(path) = text.strip_prefix("unix:") {
+        // sockaddr_un holds 108 bytes with the NUL.
         if path.is_empty() || path.len() > 107 {
             return fail(if path.is_empty() { "no path" } else { "too long path" });
         }
@@ -195,6 +204,7 @@ pub fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
                 Ok(ip) => vec![ip.into()],
                 Err(_) => return fail("invalid host"),
             },
+            // Looked up once: a socket cannot follow a name.
             Err(_) => match cx.global.loader.addresses(host) {
                 Ok(found) => found,
                 Err(_) => return fail("host not found"),
@@ -205,6 +215,7 @@ pub fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
     for ip in ips {
         out.extend(ports.clone().map(|port| Address::Ip((ip, port).into())));
     }
+    // A name may have the same address twice.
     out.dedup();
     Ok(out)
 }
@@ -240,6 +251,7 @@ pub fn resolve(global: &mut Global<'_>) -> (Vec<Socket>, Vec<Listen>) {
     for address in &addresses {
         let group = &groups[address];
         if covered(address, group, &groups) {
+            // One socket fewer: the kernel tells at accept which address the client meant.
             continue;
         }
         let (socket, mut listen) = listen_of(global, address, &group.specs);
@@ -261,6 +273,7 @@ pub fn resolve(global: &mut Global<'_>) -> (Vec<Socket>, Vec<Listen>) {
 fn covers(wide: &Address, narrow: &Address) -> bool {
     match (wide, narrow) {
         (Address::Ip(wide), Address::Ip(narrow)) => {
+            // A wildcard of IPv6 does not cover IPv4: it is IPV6_V6ONLY unless told otherwise.
             wide.ip().is_unspecified() && wide.port() == narrow.port() && wide.is_ipv4() == narrow.is_ipv4()
         }
         _ => false,
@@ -318,6 +331,7 @@ fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerI
     let rejects = |server| rules(server).is_some_and(|rules| rules.reject);
     let lacks = |index: &&usize| {
         let server = global.listens[**index].server;
+        // Its certificate was refused already; one error is enough.
         if global.failed_tls.contains(&server) {
             return false;
         }

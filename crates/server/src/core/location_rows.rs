@@ -16,6 +16,7 @@ use std::sync::Arc;
 /// Runs at the end of every block: without an `error_log` at the main level, errors go where `-e` says.
 pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block == Context::MAIN && cx.conf::<CoreConf>().error_log.is_empty() {
+        // A daemon has no terminal to write to; `-t` and a server in the foreground have.
         let target = match cx.global.env.error_log.as_str() {
             "" if cx.conf_of::<MainConf>().daemon && !cx.global.env.test => {
                 LogTarget::File(format!("{}error.log", cx.places().logs))
@@ -33,6 +34,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 /// The setter of `http`.
 pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     cx.conf_of_mut::<MainConf>().has_http = true;
+    // `http` has no configuration of its own but that of `main`, which it goes on with: `Cx::block_here`.
     let outer = std::mem::replace(&mut cx.block, Context::HTTP);
     cx.block_here(d);
     cx.block = outer;
@@ -41,6 +43,7 @@ pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// The setter of `server`.
 pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // The server itself is a location: what is served where none matches.
     let root = cx.global.reserve_location();
     let id = ServerId(cx.global.servers.len() as u32);
     cx.global.servers.push(Server {
@@ -51,6 +54,7 @@ pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     });
     cx.global.names.push(Vec::new());
     let before = cx.global.listens.len();
+    // The server is in the list before its block is read: directives in it ask for "the present server".
     cx.child(root, d, Context::SERVER, b"", |_| {});
     if cx.global.listens.len() == before {
         super::listen::default(cx, id, d.span);
@@ -66,6 +70,7 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let Some(server) = cx.global.servers.last_mut() else { return Ok(()) };
         let names = cx.global.names.last_mut().expect("one list per server");
         if names.is_empty() {
+            // The first name is `$server_name` and stands in redirects.
             server.name = match token.bytes() {
                 [b'~', ..] => token.bytes().into(),
                 [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
@@ -116,6 +121,7 @@ fn name(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
         [b'*', b'.', rest @ ..] if stars == 1 && !rest.is_empty() => vec![Name::Head(rest.into())],
         [rest @ .., b'.', b'*'] if stars == 1 && !rest.is_empty() => vec![Name::Tail(rest.into())],
         b"*" => return Err(bad()),
+        // A name with a dot at its end is the same name (RFC 3986 §3.2.2); requests are compared without it.
         text if stars == 0 => vec![Name::Exact(text.strip_suffix(b".").unwrap_or(text).into())],
         _ => return Err(bad()),
     })
@@ -144,6 +150,8 @@ pub fn location(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             .help("the modifiers are =, ^~, ~ and ~*"));
         }
     };
+    // A location inside another is looked for only where the outer one matched: what cannot match there is a
+    // mistake.
     check_nesting(cx, &pattern, text, token)?;
     let is_regex = matches!(pattern, Pattern::Regex(_));
     let id = cx.global.reserve_location();
@@ -154,6 +162,7 @@ pub fn location(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         core.location_text = location_text;
         core.location_is_regex = is_regex;
     });
+    // After its block: the tree is built of locations that are complete.
     cx.scope.add(pattern, id, token)
 }
 
@@ -222,6 +231,7 @@ pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         if !METHODS.contains(&upper.as_str()) {
             return Err(Diag::emerg(token.span, format!("invalid method \"{}\"", token.text())));
         }
+        // RFC 9110 §9.3.2: HEAD is a GET without its body, so it may not be less.
         if upper == "GET" {
             methods.push(b"HEAD"[..].into());
         }
@@ -323,6 +333,7 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let page = ErrorPage { codes: list.into(), overwrite, target };
     let first = cx.first;
     let conf = cx.conf::<CoreConf>();
+    // The first `error_page` of a block ends what was inherited, for all codes, as in nginx.
     let mut pages = if first { Vec::new() } else { conf.error_pages.to_vec() };
     pages.push(page);
     conf.error_pages = pages.into();
@@ -360,6 +371,7 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
         text => LogTarget::File(cx.full_path(text)),
     };
+    // The log is declared once per target, whatever its levels: two lines naming one file share a descriptor.
     let log = error_log_parameters(cx.global.log(target, Some(d.span)), &d.args[1..])?;
     let first = cx.first;
     let conf = cx.conf::<CoreConf>();
@@ -409,6 +421,7 @@ fn error_log_parameters(log: LogId, tokens: &[Token]) -> Result<LogTo, Diag> {
     }
     let level = level.unwrap_or(LogLevel::Error);
     let limit = (rate > 0).then(|| Limit::new(rate.into(), level));
+    // None is the usual case and costs a message one comparison.
     let gate = (limit.is_some() || !filters.is_empty()).then(|| Arc::new(Gate { filters, limit }));
     Ok(LogTo { log, level, format, gate })
 }

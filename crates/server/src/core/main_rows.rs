@@ -1,4 +1,7 @@
 //! Directives of `main` and `events`.
+//!
+//! `applies` says what a change needs: a reload, a new worker, or a start. The master compares configurations
+//! by it, so it must be true.
 
 use crate::conf::cx::{Cx, invalid_value};
 use crate::directive::directive;
@@ -15,6 +18,8 @@ const EVENTS: Context = Context::EVENTS;
 pub static ROWS: &[Row] = &[
     directive("include")
         .doc("Inserts a file, or all files that match a pattern, in its place. A relative path starts at the folder of the main file.")
+        // The parser has put the files in place already; the row is for documents, completion and the list of
+        // known names.
         .in_(Context(u32::MAX))
         .takes("FILE | PATTERN")
         .many()

@@ -38,6 +38,7 @@ fn cost(bytes: u64, is_idle: bool, bytes_per_sec: u64) -> u64 {
 /// The connections to close so that `excess` bytes become free. `share`: what the rest may hold in any case.
 fn choose(mut all: Vec<Held>, excess: u64, share: u64) -> Vec<Held> {
     let total: u64 = all.iter().map(|held| held.bytes).sum();
+    // A tenth is theirs whatever else holds memory: a server that a leak elsewhere fills still answers.
     let mut left = excess.min(total.saturating_sub(share));
     all.sort_unstable_by_key(|held| Reverse(held.cost));
     all.into_iter()
@@ -61,6 +62,7 @@ impl Thread {
     /// Looks at the memory, if it is time, and has done what follows.
     pub(crate) fn look_at_memory(self: &Rc<Self>) {
         let (budget, now_ms) = (&self.shared.budget, clock::mono_ms());
+        // One comparison in each turn of the loop; a look asks the kernel.
         if !budget.is_due(now_ms) {
             return;
         }
@@ -72,6 +74,7 @@ impl Thread {
             }
             return;
         }
+        // Of all threads that notice it, one begins; and not again before what was closed has been freed.
         if budget.may_survey(now_ms, MEMORY_SURVEY_MS) {
             self.survey(look);
         }
@@ -86,6 +89,7 @@ impl Thread {
 
     fn survey(&self, look: Look) {
         let mailboxes = || self.shared.mailboxes.iter().filter_map(|mailbox| mailbox.get());
+        // Counted before the first is asked: it may answer at once.
         let missing = AtomicUsize::new(mailboxes().count());
         let survey = Arc::new(Survey { look, missing, found: Mutex::default() });
         for mailbox in mailboxes() {
@@ -114,6 +118,7 @@ impl Thread {
         };
         let own: Vec<Held> = self.slots.borrow().iter().enumerate().filter_map(held).collect();
         survey.found.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
+        // The last one sees what all others have told (release and acquire on the same number).
         if survey.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             let found = std::mem::take(&mut *survey.found.lock().unwrap_or_else(PoisonError::into_inner));
             self.conclude(&survey.look, found);
@@ -152,6 +157,7 @@ impl Thread {
 
     fn close_dear(self: &Rc<Self>, chosen: &[Held]) {
         for held in chosen {
+            // Closed by itself since it was told of.
             let Some((index, conn)) = self.connection(held.key) else { continue };
             let text = format_args!("connection is closed for want of memory: it holds {} bytes", held.bytes);
             crate::log::connection(&self.live(), &conn, LogLevel::Info, text);

@@ -1,4 +1,7 @@
 //! What belongs to no module: the process, its threads and connections, files, logs.
+//!
+//! All of it is computed when it is asked for. Names follow Prometheus' conventions (base units, `_total`), and are not
+//! changed once they are there.
 
 use super::Scrape;
 use crate::counters::{Count, Counters};
@@ -79,6 +82,7 @@ fn connections(to: &mut Scrape) {
 
 fn threads(to: &mut Scrape) {
     let shared = to.shared();
+    // Read once, so that the sum and the largest are of the same moment.
     let loads: Vec<_> = shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).collect();
     for (index, (load, counters)) in loads.iter().zip(&shared.counters).enumerate() {
         let labels = [("thread", &*index.to_string())];
@@ -89,6 +93,7 @@ fn threads(to: &mut Scrape) {
     let skew = |values: &mut dyn Iterator<Item = f64>| {
         let (mut max, mut sum) = (0f64, 0f64);
         values.for_each(|value| (max, sum) = (max.max(value), sum + value));
+        // Without any connection the shares are as even as can be.
         if sum > 0.0 { max * shared.counters.len() as f64 / sum } else { 1.0 }
     };
     let help = "How uneven the threads' shares are: the largest divided by the mean; 1 is even.";
@@ -134,6 +139,7 @@ fn tls(to: &mut Scrape) {
 }
 
 fn logs(to: &mut Scrape) {
+    // A copy of the list: the scrape is written to while it is walked.
     for log in to.logs.clone().iter() {
         let help = "Log lines that could not be written: a full disk, a reader that is too slow.";
         let target = log.target.to_string();

@@ -27,6 +27,7 @@ pub type PlacesOfThread = Mutex<HashMap<Key, Arc<Place>>>;
 /// What one thread has counted in one location.
 #[derive(Default)]
 pub struct Place {
+    /// Made with the first request of the class: most locations answer with one or two.
     pub(super) classes: [OnceLock<Box<Class>>; 5],
 }
 
@@ -66,6 +67,7 @@ impl Places {
     /// it is the first one there.
     #[inline]
     pub(super) fn record(&self, at: usize, ended: Ended, find: impl FnOnce() -> Arc<Place>) -> u64 {
+        // The clock of the loop stands still within a turn: answers from memory would all take 0.
         let took_us = clock::precise_us().saturating_sub(ended.started_us);
         let mut places = self.0.borrow_mut();
         match places.get(at) {
@@ -84,6 +86,7 @@ impl Places {
 
 impl Place {
     fn record(&self, ended: Ended, took_us: u64) {
+        // Statuses outside, such as 009 for HTTP/0.9, count to the nearest class.
         let class = usize::from(ended.status / 100).clamp(1, CLASSES.len()) - 1;
         let class = self.classes[class].get_or_init(Box::default);
         let bucket =

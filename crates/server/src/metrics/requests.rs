@@ -33,6 +33,7 @@ pub(crate) fn record_ended<'a>(
     ended: impl FnOnce() -> Ended,
     name: impl FnOnce() -> Name<'a>,
 ) {
+    // Nothing is read of the request where nobody asks: the closures are not called.
     if let Some(places) = &live.places {
         let ended = ended();
         let took_us = places.record(live.snap.place_of(ended.location), ended, || find(thread, live, ended));
@@ -116,11 +117,14 @@ pub fn sums(shared: &Shared) -> Sums {
 
 pub(super) fn metrics(to: &mut Scrape) {
     let shared = to.shared();
+    // In order of names, so that two scrapes can be compared.
     let mut sums: BTreeMap<(Key, usize), Sum> = BTreeMap::new();
     for places in &shared.places {
+        // The lock is for the list alone; what is counted in a place is counted without one.
         let places = places.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, place) in places.iter() {
             for (at, class) in place.classes.iter().enumerate() {
+                // A class that has not come yet is left out: no empty series.
                 let Some(class) = class.get() else { continue };
                 let sum = sums.entry((key.clone(), at)).or_default();
                 sum.buckets.iter_mut().zip(&class.buckets).for_each(|(sum, count)| *sum += count.get());

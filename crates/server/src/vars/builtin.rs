@@ -1,4 +1,10 @@
 //! The variables of the core.
+//!
+//! `recorded` is a promise: the getter reads the request through accessors that note what was read, and nothing
+//! else. Without it an answer that shows the variable is not prepared for other requests. What differs between
+//! two requests of the same bytes (times, counters, connections, random numbers) is never recorded.
+//! A getter gives false where nginx says "not found": an empty value and none are told apart by logs and by
+//! `if_not_empty`.
 
 use super::transport;
 use crate::body::Content;
@@ -38,6 +44,7 @@ pub static VARIABLES: &[Variable] = &[
         name: "args",
         get: VariableGet::Fixed(args),
         set: Some(|r, value| {
+            // The line that was sent is no longer what is asked for: what is passed on is put together anew.
             r.route.args = value.to_vec();
             r.route.unparsed_uri_valid = false;
         }),
@@ -324,6 +331,7 @@ pub fn find_cookie<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn cookie(r: &Request, name: &str, out: &mut Out) -> bool {
+    // HTTP/2 splits cookies into fields (RFC 9113 §8.2.3): all of them are looked through.
     let mut fields = r.headers(HeaderId::Cookie);
     fields.find_map(|value| find_cookie(value, name.as_bytes())).is_some_and(|value| put(out, value))
 }
@@ -332,6 +340,7 @@ fn cookie(r: &Request, name: &str, out: &mut Out) -> bool {
 fn is_named(header: &[u8], name: &[u8]) -> bool {
     header.len() == name.len()
         && header.iter().zip(name).all(|(&a, &b)| {
+            // Variables are written in lower case, and have no dashes.
             let a = if a == b'-' { b'_' } else { a.to_ascii_lowercase() };
             a == b
         })
@@ -353,6 +362,7 @@ fn http(r: &Request, name: &str, out: &mut Out) -> bool {
 
 fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
     let resp = &r.resp;
+    // Fields that the response keeps in a form of its own: they are written only when the head is.
     match name {
         "content_type" => resp.write_content_type(out),
         "content_length" => resp.content_length.is_some_and(|n| number(out, n)),
@@ -414,6 +424,7 @@ fn request_time(r: &Request, out: &mut Out) -> bool {
 }
 
 fn host(r: &Request, out: &mut Out) -> bool {
+    // nginx's order: the request line, the Host field, the server that was found.
     put(out, if r.head.host.is_empty() { &r.snap().server(r.route.server).name } else { &r.head.host })
 }
 
@@ -427,6 +438,7 @@ fn request_port(r: &Request, out: &mut Out) -> bool {
 
 fn set_limit_rate(r: &mut Request, value: &[u8]) {
     let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
+    // The suffixes of sizes in configurations; a variable has no row that would check it.
     let scale = match &value[digits..] {
         b"" => Some(1),
         b"k" | b"K" => Some(1 << 10),
@@ -450,6 +462,8 @@ fn realpath_root(r: &Request, out: &mut Out) -> bool {
     use std::os::unix::ffi::OsStrExt as _;
     let mut root = Vec::new();
     path::document_root(r, &mut root);
+    // A system call on the event loop, as in nginx: the folders on the way are nearly always in the kernel's
+    // memory.
     match std::fs::canonicalize(std::ffi::OsStr::from_bytes(&root)) {
         Ok(real) => put(out, real.as_os_str().as_bytes()),
         Err(error) => {
@@ -467,6 +481,7 @@ fn request_filename(r: &Request, out: &mut Out) -> bool {
 /// The name and password of `Authorization: Basic …`.
 pub fn basic_credentials(r: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
     let value = r.header(HeaderId::Authorization)?;
+    // RFC 7617: the scheme's name in any case, then the credentials in base64.
     let coded =
         value.get(..6).filter(|s| s.eq_ignore_ascii_case(b"basic ")).map(|_| value[6..].trim_ascii())?;
     let plain = base64::decode(coded)?;
@@ -479,6 +494,7 @@ fn remote_user(r: &Request, out: &mut Out) -> bool {
 }
 
 fn request_id(r: &Request, out: &mut Out) -> bool {
+    // One for a request and its subrequests, so that logs of back ends can be put together.
     let text = r.state.shared.id.get_or_init(|| {
         let mut bytes = [0u8; 16];
         // The kernel's generator only fails before it is seeded, at boot.
@@ -491,10 +507,12 @@ fn request_id(r: &Request, out: &mut Out) -> bool {
 }
 
 fn response_status(r: &Request, out: &mut Out) -> bool {
+    // The status that was first decided: an error page has one of its own.
     let code = match (r.resp.status, r.reply.err_status) {
         (_, code) if code != 0 => code,
         (code, _) => code,
     };
+    // nginx's way to show HTTP/0.9, whose answers have no status: 009.
     let code = if code == 0 && r.head.parsed.version == brisk_http::Version::Http09 { 9 } else { code };
     let text = format!("{code:03}");
     put(out, text.as_bytes())

@@ -1,4 +1,7 @@
 //! Variables of the connection: addresses, what a PROXY header has told, what the kernel measures.
+//!
+//! Addresses are the client's as modules have found it out (`realip`); what a PROXY header says is given as it
+//! was said, whether it is believed or not.
 
 use super::builtin::{number, put};
 use crate::request::Request;
@@ -13,6 +16,7 @@ pub(super) fn binary_remote_addr(r: &Request, out: &mut Out) -> bool {
     match r.client_addr().ip() {
         Some(IpAddr::V4(ip)) => put(out, &ip.octets()),
         Some(IpAddr::V6(ip)) => put(out, &ip.octets()),
+        // All clients of a unix socket are one: a limit by this key counts them together.
         None => put(out, b"unix:"),
     }
 }
@@ -78,5 +82,6 @@ pub(super) fn http3(r: &Request, out: &mut Out) -> bool {
 }
 
 pub(super) fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {
+    // One system call per variable: the numbers change from call to call, and few use more than one.
     r.conn().io.tcp_info().is_ok_and(|info| number(out, u64::from(pick(&info))))
 }

@@ -1,4 +1,7 @@
 //! Directives that nginx needs and that have no meaning here.
+//!
+//! Each says why, in the words that the notice at the start shows. A directive that changes what clients see
+//! does not belong here: it is supported, or an error.
 
 use crate::directive::directive;
 use crate::module::Row;

@@ -25,6 +25,8 @@ pub const ROWS: &[Row] = &[
         .example("keepalive_timeout 65s;")
         .set(|cx, d| {
             let timeout = value::msec(d.arg(0))?;
+            // What clients are told may be less than what the server waits: a client that keeps to it never
+            // meets a close.
             let header = d.args.get(1).map(value::seconds).transpose()?;
             let conf = cx.conf::<CoreConf>();
             conf.keepalive_timeout = timeout;
@@ -125,6 +127,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn keepalive_disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // As bits, so that `none` and repeated words are read as with other directives of this kind.
     const MSIE6: u32 = 1;
     const SAFARI: u32 = 2;
     const NONE: u32 = 4;

@@ -110,12 +110,14 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn file_cache<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut FileCacheConf {
+    // Shared with the outer block until one of its four directives is written.
     Arc::make_mut(&mut cx.conf::<CoreConf>().file_cache)
 }
 
 fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let from = match d.args.get(1) {
         Some(token) => {
+            // The part of a path that the server's owner vouches for: links in it are followed.
             let text = token.bytes().strip_prefix(b"from=").ok_or_else(|| invalid_parameter(token))?.to_vec();
             Some(brisk_host::vars::Template::parse_bytes(&mut cx.global.vars, &text, token)?)
         }
@@ -132,6 +134,7 @@ fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn open_file_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // Each directive stands for itself: nothing of an inherited one is kept.
     let (mut max, mut inactive) = (None, Duration::from_mins(1));
     for token in &d.args {
         if token.str() == "off" {
