@@ -2,6 +2,7 @@
 //! `Define` with `${NAME}`. They are carried out when a file is read, from its beginning to its end.
 
 use crate::directives;
+use crate::limits::FILES_DEPTH_MAX;
 use crate::pattern::{Pattern as _, Patterns};
 use crate::syntax::{Mistake, Node};
 use std::cmp::Ordering;
@@ -20,6 +21,25 @@ pub trait Server {
 
     /// A variable of its environment.
     fn env(&self, name: &str) -> Option<Vec<u8>>;
+
+    /// Whether these are the server's own files, where `Include` and `<Macro>` may stand.
+    fn is_own_file(&self) -> bool {
+        false
+    }
+
+    /// Carries out a directive of the server's own files that decides what is read: the lines in its place, or `None` if it stays.
+    ///
+    /// # Errors
+    /// What it names cannot be read.
+    fn expanded(&self, _: &Node) -> Result<Option<Vec<Node>>, Mistake> {
+        Ok(None)
+    }
+}
+
+/// `<Macro>`: its parameters and its lines, which are resolved where it is used.
+struct Macro {
+    parameters: Vec<Vec<u8>>,
+    lines: Vec<Node>,
 }
 
 /// What `Define` and `-D` have set. The value is empty without one.
@@ -35,7 +55,7 @@ pub fn resolve<S: Server, P: Patterns>(
     patterns: &P,
     defines: &mut Defines,
 ) -> Result<Vec<Node>, Mistake> {
-    let mut resolver = Resolver { server, patterns, defines };
+    let mut resolver = Resolver { server, patterns, defines, macros: HashMap::new(), depth: 0 };
     let mut out = Vec::new();
     resolver.all(nodes, &mut out)?;
     Ok(out)
@@ -45,6 +65,9 @@ struct Resolver<'a, S, P> {
     server: &'a S,
     patterns: &'a P,
     defines: &'a mut Defines,
+    macros: HashMap<String, Macro>,
+    /// How many files and macros are inside of each other.
+    depth: usize,
 }
 
 impl<S: Server, P: Patterns> Resolver<'_, S, P> {
@@ -63,9 +86,23 @@ impl<S: Server, P: Patterns> Resolver<'_, S, P> {
             if node.is("Define") || node.is("UnDefine") {
                 return self.define(&node).map_err(mistake);
             }
+            if self.server.is_own_file() {
+                let used = if node.is("Use") { Some(self.used(&node).map_err(mistake)?) } else { None };
+                let expanded = if used.is_some() { used } else { self.server.expanded(&node)? };
+                if let Some(nodes) = expanded {
+                    return self.nested(line, nodes, out);
+                }
+            }
             out.push(node);
             return Ok(());
         };
+        if node.is("Macro") && self.server.is_own_file() {
+            let mut words = node.words();
+            let name = words.next().ok_or_else(|| mistake("<Macro> needs a name".into()))?;
+            let lines = Macro { parameters: words.collect(), lines: children };
+            self.macros.insert(String::from_utf8_lossy(&name).to_ascii_lowercase(), lines);
+            return Ok(());
+        }
         match self.counts(&node).map_err(mistake)? {
             Some(true) => self.all(children, out),
             // What is in it was never read: a `Define` in it has no effect.
@@ -77,6 +114,36 @@ impl<S: Server, P: Patterns> Resolver<'_, S, P> {
                 Ok(())
             }
         }
+    }
+
+    /// Resolves lines of another file, or of a macro.
+    fn nested(&mut self, line: u32, nodes: Vec<Node>, out: &mut Vec<Node>) -> Result<(), Mistake> {
+        if self.depth == FILES_DEPTH_MAX {
+            let text = format!("more than {FILES_DEPTH_MAX} files or macros inside of each other");
+            return Err(Mistake { line, text });
+        }
+        self.depth += 1;
+        let done = self.all(nodes, out);
+        self.depth -= 1;
+        done
+    }
+
+    /// The lines of a macro with its arguments in the place of its parameters.
+    fn used(&self, node: &Node) -> Result<Vec<Node>, String> {
+        let mut words = node.words();
+        let name = words.next().ok_or("Use takes the name of a macro and its arguments")?;
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let known = self.macros.get(&name.to_ascii_lowercase());
+        let known = known.ok_or_else(|| format!("Use: there is no macro \"{name}\" above"))?;
+        let given: Vec<Vec<u8>> = words.collect();
+        let (wanted, have) = (known.parameters.len(), given.len());
+        if wanted != have {
+            return Err(format!("Use: macro \"{name}\" has {wanted} parameters, not {have}"));
+        }
+        let mut pairs: Vec<_> = known.parameters.iter().zip(&given).collect();
+        // Of two parameters of which one begins as the other, the longer one counts.
+        pairs.sort_by_key(|(parameter, _)| std::cmp::Reverse(parameter.len()));
+        Ok(known.lines.iter().map(|line| substituted(line, &pairs)).collect())
     }
 
     fn define(&mut self, node: &Node) -> Result<(), String> {
@@ -176,8 +243,36 @@ impl<S: Server, P: Patterns> Resolver<'_, S, P> {
     }
 }
 
+/// A line of a macro with arguments in the place of parameters.
+fn substituted(node: &Node, pairs: &[(&Vec<u8>, &Vec<u8>)]) -> Node {
+    let replace = |text: &[u8]| {
+        let mut out = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(&byte) = rest.first() {
+            match pairs.iter().find(|(parameter, _)| !parameter.is_empty() && rest.starts_with(parameter)) {
+                Some((parameter, argument)) => {
+                    out.extend_from_slice(argument);
+                    rest = &rest[parameter.len()..];
+                }
+                None => {
+                    out.push(byte);
+                    rest = &rest[1..];
+                }
+            }
+        }
+        out
+    };
+    let children = node.children.as_ref();
+    Node {
+        name: String::from_utf8_lossy(&replace(node.name.as_bytes())).into_owned(),
+        args: replace(&node.args),
+        line: node.line,
+        children: children.map(|lines| lines.iter().map(|line| substituted(line, pairs)).collect()),
+    }
+}
+
 /// `rewrite`, of `mod_rewrite.c` and `rewrite_module`.
-fn module_name(text: &str) -> &str {
+pub fn module_name(text: &str) -> &str {
     let name = text.strip_suffix("_module").unwrap_or(text);
     let name = name.strip_suffix(".c").unwrap_or(name);
     name.strip_prefix("mod_").unwrap_or(name)
@@ -226,6 +321,49 @@ mod tests {
         let nodes = resolve(nodes, &Small, &Rust, &mut defines).map_err(|mistake| mistake.to_string())?;
         let shown = |node: &Node| format!("{} {}", node.name, String::from_utf8_lossy(&node.args));
         Ok(nodes.iter().map(shown).collect::<Vec<_>>().join("; "))
+    }
+
+    #[test]
+    fn macros_and_files_stand_where_they_are_used() {
+        struct Own;
+        impl Server for Own {
+            fn has_module(&self, _: &str) -> bool {
+                false
+            }
+            fn has_file(&self, _: &[u8]) -> bool {
+                false
+            }
+            fn env(&self, _: &str) -> Option<Vec<u8>> {
+                None
+            }
+            fn is_own_file(&self) -> bool {
+                true
+            }
+            fn expanded(&self, node: &Node) -> Result<Option<Vec<Node>>, Mistake> {
+                let is_include = node.is("Include");
+                is_include.then(|| syntax::read(b"Inner\n<IfDefine A>\nYes\n</IfDefine>", 8192)).transpose()
+            }
+        }
+        let shown = |text: &str| {
+            let nodes = syntax::read(text.as_bytes(), 8192).unwrap();
+            let nodes = resolve(nodes, &Own, &Rust, &mut Defines::new());
+            let line = |node: &Node| {
+                let inner: Vec<_> = node.children.iter().flatten().map(|node| node.name.clone()).collect();
+                format!("{} {} {}", node.name, String::from_utf8_lossy(&node.args), inner.join(","))
+            };
+            nodes.map(|nodes| nodes.iter().map(line).collect::<Vec<_>>().join("; ")).map_err(|m| m.text)
+        };
+        assert_eq!(shown("Define A\nInclude x\nB"), Ok("Inner  ; Yes  ; B  ".into()));
+        let text = "<Macro Host $name $n>\n<VirtualHost $name>\nServerName $name.$n\n</VirtualHost>\n</Macro>\nUse host a b";
+        assert_eq!(shown(text), Ok("VirtualHost a ServerName".into()));
+        for (text, wanted) in [
+            ("Use x", "Use: there is no macro"),
+            ("<Macro a $x>\n</Macro>\nUse a", "Use: macro \"a\" has 1 parameters, not 0"),
+            ("<Macro a>\nUse a\n</Macro>\nUse a", "more than"),
+        ] {
+            let error = shown(text).expect_err(text);
+            assert!(error.starts_with(wanted), "{text}: {error}");
+        }
     }
 
     #[test]

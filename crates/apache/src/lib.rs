@@ -8,6 +8,7 @@
 //! - [`expr`]: expressions (`<If>`, `Require expr`, `Header … expr=`), as Apache's documentation calls `ap_expr`.
 //! - [`headers`], [`expires`], [`redirect`], [`setenv`], [`options`]: single directives and their relatives.
 //! - [`rewrite`]: `RewriteRule` and `RewriteCond`, per server and per directory.
+//! - [`site`]: the server's own files, and what virtual hosts are in Brisk's language.
 //!
 //! The program that uses this crate knows the request, the file system and regular expressions; it implements [`Facts`] and
 //! [`Patterns`]. This crate knows neither Brisk's configuration nor its requests.
@@ -35,6 +36,7 @@ mod pattern;
 pub mod redirect;
 pub mod rewrite;
 pub mod setenv;
+pub mod site;
 pub mod syntax;
 mod work;
 

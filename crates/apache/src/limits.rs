@@ -9,6 +9,11 @@ pub const OVERRIDE_LINE_BYTES_MAX: usize = 8192;
 /// Sections inside of each other.
 pub const SECTIONS_DEPTH_MAX: usize = 64;
 
+// conditional.rs
+
+/// Files that include each other, and macros that use each other, inside of each other.
+pub const FILES_DEPTH_MAX: usize = 64;
+
 // expr/parser.rs
 
 /// Bytes of one string or pattern in an expression (Apache: `MAX_STRING_LEN`).

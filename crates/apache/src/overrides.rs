@@ -4,14 +4,16 @@
 //! effective settings are its own [`Settings::below`] those of the directory above. A file with a single line that is not
 //! understood has no settings at all: it is an error, which a server answers with 500.
 
+mod allow;
 mod compile;
 mod sections;
 mod settings;
 pub mod support;
 mod types;
 
+pub use allow::Allow;
 pub use compile::Compiler;
-pub use sections::{Scope, ScopedSettings};
+pub use sections::{Rank, Scope, ScopedSettings};
 pub use settings::{
     Auth, Document, Ending, Etag, Mime, PathInfo, PhpSetting, RewriteOptions, Rewriting, Said, Settings,
 };

@@ -284,8 +284,8 @@ pub const GROUPS: &[Group] = &[
         "<LuaQuickHandler",
     ]),
     group("lua", SERVER.or(ON_READ), Count(3, 3), &["LuaAuthzProvider"]),
-    group("macro", ALL.or(ON_READ), Count(1, 1), &["UNDEF_MACRO"]),
-    group("macro", ALL.or(ON_READ), Raw, &["BEGIN_MACRO", "USE_MACRO"]),
+    group("macro", SERVER.or(DIRECTORY.or(ON_READ)), Count(1, 1), &["UndefMacro"]),
+    group("macro", SERVER.or(DIRECTORY.or(ON_READ)), Raw, &["<Macro", "Use"]),
     group("md", SERVER, Any, &[
         "MDCAChallenges", "MDCertificateAuthority", "MDMember", "MDMembers", "MDomain", "MDPrivateKeys",
     ]),
@@ -320,6 +320,11 @@ pub const GROUPS: &[Group] = &[
         "AsyncRequestWorkerFactor", "MaxClients", "MaxRequestWorkers", "MaxSpareThreads", "MinSpareThreads",
         "ServerLimit", "StartServers", "ThreadLimit", "ThreadsPerChild", "MaxSpareServers", "MinSpareServers",
     ]),
+    group("mpm", SERVER, Count(1, 1), &[
+        "GracefulShutdownTimeout", "ListenBacklog", "ListenCoresBucketsRatio", "ReceiveBufferSize",
+        "SendBufferSize",
+    ]),
+    group("mpm", SERVER, Count(1, 3), &["Listen"]),
     group("negotiation", FILE_INFO, Each, &["ForceLanguagePriority", "LanguagePriority"]),
     group("negotiation", SERVER, Flag, &["CacheNegotiatedDocs"]),
     group("privileges", SERVER, Count(1, 1), &["VHostCGIMode", "VHostGroup", "VHostUser"]),

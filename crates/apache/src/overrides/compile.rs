@@ -272,7 +272,7 @@ impl<S: Patterns> Compiler<'_, S> {
             },
             "fileetag" => etag(node).map(|etag| settings.etag = Some(etag)),
             "forcetype" => set(&mut settings.force_type, Some(unless("none"))),
-            "sethandler" => set(&mut settings.handler, Some(unless("none").to_ascii_lowercase())),
+            "sethandler" => set(&mut settings.handler, Some(unless("none"))),
             "adddefaultcharset" => {
                 let word = first(node);
                 let charset = match word.to_ascii_lowercase().as_slice() {
@@ -329,7 +329,11 @@ impl<S: Patterns> Compiler<'_, S> {
             return self.lines(children, &methods, draft);
         }
         let scope = self.scope(&name, node).map_err(mistake)?;
-        let settings = self.compile(children)?;
+        let standing = match self.standing {
+            Standing::Server => Standing::Section,
+            standing => standing,
+        };
+        let settings = Compiler { standing, ..*self }.compile(children)?;
         draft.settings.sections.push(Arc::new(ScopedSettings { scope, settings }));
         Ok(())
     }
@@ -354,6 +358,7 @@ impl<S: Patterns> Compiler<'_, S> {
             "elseif" => condition().map(Scope::ElseIf),
             "else" if node.args.is_empty() => Ok(Scope::Else),
             "else" => Err("takes no arguments".into()),
+            "directory" | "directorymatch" | "location" | "locationmatch" => self.server_scope(name, node),
             "files" | "filesmatch" => {
                 let first = words.next().ok_or("requires additional arguments")?;
                 match words.next() {
@@ -363,6 +368,30 @@ impl<S: Patterns> Compiler<'_, S> {
                     None => Ok(Scope::Name(first)),
                 }
             }
+            _ => Err(SECTION_NOT_SUPPORTED.into()),
+        }
+    }
+}
+
+impl<S: Patterns> Compiler<'_, S> {
+    /// Sections of the server's own files. Those about one folder are not for the compiler: they count like files in folders.
+    fn server_scope(&self, name: &str, node: &Node) -> Result<Scope<S::Pattern>, String> {
+        let mut words = node.words();
+        let first = words.next().ok_or("requires additional arguments")?;
+        let is_tilde = first == b"~";
+        let text = if is_tilde { words.next().ok_or("requires additional arguments")? } else { first };
+        if words.next().is_some() {
+            return Err("Multiple arguments not (yet) supported.".into());
+        }
+        if is_tilde || name.ends_with("match") {
+            let pattern = self.patterns.compile(&text, false);
+            let pattern = pattern.map_err(|why| format!("Regex could not be compiled: {why}"))?;
+            let is_folder = name.starts_with("directory");
+            return Ok(if is_folder { Scope::FolderPattern(pattern) } else { Scope::PathPattern(pattern) });
+        }
+        match name {
+            "location" if text.starts_with(b"/") => Ok(Scope::Path(text)),
+            "location" => Err("Brisk supports paths only: they begin with a slash".into()),
             _ => Err(SECTION_NOT_SUPPORTED.into()),
         }
     }
@@ -503,6 +532,15 @@ pub(super) fn without_effect(name: &str, node: &Node) -> Done {
         | "filterprotocol" => return Some(Ok(())),
         _ if name.starts_with("addicon") || name.starts_with("addalt") => return Some(Ok(())),
         "checkspelling" | "xbithack" if !is_on(node) && first(node).eq_ignore_ascii_case(b"off") => {
+            return Some(Ok(()));
+        }
+        // Variables for applications, which the server's own lines name.
+        "ssloptions"
+            if node.words().all(|word| {
+                let name = word.strip_prefix(b"+").unwrap_or(&word);
+                name.eq_ignore_ascii_case(b"StdEnvVars") || word.starts_with(b"-")
+            }) =>
+        {
             return Some(Ok(()));
         }
         "authbasicauthoritative" if is_on(node) => return Some(Ok(())),

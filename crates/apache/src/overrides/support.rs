@@ -36,15 +36,7 @@ pub fn support<S: Patterns>(row: &Row, patterns: &S) -> Support {
     if !row.places.meets(Places::ALL) {
         return Support::NotThere;
     }
-    let args: &[u8] = match row.args {
-        Args::None => b"",
-        Args::Flag => b"On",
-        Args::Count(3, _) => b"x x x",
-        Args::EachOfTwo | Args::Count(2, _) => b"x x",
-        Args::Each | Args::Any | Args::Raw | Args::Count(..) => b"x",
-    };
-    let node =
-        Node { name: name.to_string(), args: args.to_vec(), line: 1, children: is_section.then(Vec::new) };
+    let node = sample(row, name, is_section);
     let standing = Standing::Override { classes: Places::ALL, list: &[] };
     let compiler = Compiler { patterns, standing, options: Options::ALL };
     let is_refused = match compiler.compile(std::slice::from_ref(&node)) {
@@ -58,6 +50,18 @@ pub fn support<S: Patterns>(row: &Row, patterns: &S) -> Support {
         Some(_) if !is_section => Support::NoEffect,
         _ => Support::Works,
     }
+}
+
+/// A line of a directive with as many arguments as it needs.
+pub(crate) fn sample(row: &Row, name: &str, is_section: bool) -> Node {
+    let args: &[u8] = match row.args {
+        Args::None => b"",
+        Args::Flag => b"On",
+        Args::Count(3, _) => b"x x x",
+        Args::EachOfTwo | Args::Count(2, _) => b"x x",
+        Args::Each | Args::Any | Args::Raw | Args::Count(..) => b"x",
+    };
+    Node { name: name.to_string(), args: args.to_vec(), line: 1, children: is_section.then(Vec::new) }
 }
 
 /// What becomes of all of them, by their names.

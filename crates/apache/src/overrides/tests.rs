@@ -88,7 +88,7 @@ fn a_file_as_blogs_have_it() {
     assert_eq!(settings.rewriting.base.as_deref(), Some(&b"/blog/"[..]));
     assert_eq!(settings.expires.lifetime(b"image/png").map(|lifetime| lifetime.seconds), Some(365 * 86_400));
     assert_eq!(settings.sections.len(), 3);
-    assert!(settings.sections[0].scope.is_by_name());
+    assert!(settings.sections[0].scope.rank() == Rank::Name);
     assert_eq!(
         settings.options.of(Options::INDEXES.or(Options::FOLLOW_SYM_LINKS)),
         Options::FOLLOW_SYM_LINKS

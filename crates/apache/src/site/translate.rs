@@ -1,0 +1,363 @@
+//! From Apache's lines to Brisk's directives: the main server becomes what holds in `http`, each virtual host a `server`.
+
+use super::build::{block, of_node, statement};
+use super::files::{Arguments, Files};
+use super::listen::{self, Listen, Wanted};
+use super::{handlers, host, logs, mapping, network, tls};
+use crate::directives::{self, Places, Row, Standing};
+use crate::overrides::support::{self, Support};
+use crate::syntax::{Mistake, Node};
+use brisk_conf::{Directive, FileId, NoFiles, SourceMap, Span};
+use std::collections::BTreeMap;
+
+/// What came of the files.
+pub struct Translated {
+    /// Directives of Brisk's main level.
+    pub tree: Vec<Directive>,
+    /// What does nothing, or something else than in Apache, with its line.
+    pub notices: Vec<(u32, String)>,
+    /// The virtual hosts, for `-S`.
+    pub hosts: Vec<Picture>,
+}
+
+/// A virtual host as `-S` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// What it listens on: `*:80`.
+    pub address: String,
+    /// `ServerName`.
+    pub name: String,
+    /// `ServerAlias`.
+    pub aliases: Vec<String>,
+    /// The line of its `<VirtualHost>`.
+    pub line: u32,
+}
+
+/// What a reader of directives says: `None`, the directive is another's.
+pub(super) type Done = Option<Result<(), String>>;
+
+/// The main server, or a virtual host, as far as it is read.
+#[derive(Default)]
+pub(super) struct Draft {
+    /// The line of its `<VirtualHost>`; 0 for the main server.
+    pub line: u32,
+    /// Directives of which the last one counts.
+    pub single: BTreeMap<&'static str, Directive>,
+    pub access_logs: Vec<Directive>,
+    pub error_log: Option<(u32, String)>,
+    pub log_level: Option<&'static str>,
+    pub name: Option<String>,
+    pub aliases: Vec<String>,
+    pub mappings: Vec<mapping::Mapping>,
+    /// What back ends get as `Host` (`ProxyPreserveHost`).
+    pub proxy_host: Option<&'static str>,
+    pub tls: tls::Draft,
+    /// Types that `AddOutputFilterByType` has compressed.
+    pub compressed: Vec<Vec<u8>>,
+    /// What is about requests.
+    pub site: Vec<Node>,
+}
+
+/// What all hosts know.
+pub(super) struct Translator<'f, 'a> {
+    pub files: &'f Files<'a>,
+    pub mistakes: Vec<Mistake>,
+    pub notices: Vec<(u32, String)>,
+    /// Of the main level: `user`, `pid`.
+    pub main: BTreeMap<&'static str, Directive>,
+    pub user: Option<(u32, String)>,
+    pub group: Option<String>,
+    pub formats: logs::Formats,
+    pub listens: Vec<Listen>,
+    pub types: Option<Directive>,
+}
+
+impl Translator<'_, '_> {
+    pub fn span(&self, line: u32) -> Span {
+        self.files.span(line).unwrap_or(Span { file: FileId(0), start: 0, end: 0 })
+    }
+
+    pub fn notice(&mut self, line: u32, text: impl Into<String>) {
+        self.notices.push((line, text.into()));
+    }
+
+    /// A directive where a line stands.
+    pub fn make<A: AsRef<[u8]>>(&self, node: &Node, name: &str, args: &[A]) -> Directive {
+        statement(self.span(node.line), name, args)
+    }
+
+    fn read(&mut self, nodes: Vec<Node>, draft: &mut Draft) {
+        for node in nodes {
+            if let Err(text) = self.line(&node, draft) {
+                self.mistakes.push(Mistake { line: node.line, text: format!("{}: {text}", node.name) });
+            }
+        }
+    }
+
+    fn line(&mut self, node: &Node, draft: &mut Draft) -> Result<(), String> {
+        let name = node.name.to_ascii_lowercase();
+        // PHP's own, which no module of Apache's has.
+        if node.children.is_none() && matches!(name.as_str(), "php_value" | "php_flag") {
+            draft.site.push(node.clone());
+            return Ok(());
+        }
+        let row = directives::check(node, Standing::Server)
+            .map_err(|refusal| refusal.text(&node.name).trim_start_matches(&node.name).trim().to_string())?;
+        type Reader = fn(&mut Translator<'_, '_>, &str, &Node, &mut Draft) -> Done;
+        const READERS: [Reader; 5] = [host::line, network::line, logs::line, tls::line, mapping::line];
+        if let Some(done) = READERS.iter().find_map(|read| read(self, &name, node, draft)) {
+            return done;
+        }
+        let is_about_requests = row.places.meets(Places::ALL.or(Places::DIRECTORY))
+            || matches!(name.as_str(), "directory" | "directorymatch" | "location" | "locationmatch");
+        if !is_about_requests {
+            return Err("Brisk does not support this directive (yet)".into());
+        }
+        draft.site.push(node.clone());
+        Ok(())
+    }
+
+    fn http(&mut self, main: &Draft, mut servers: Vec<Directive>) -> Directive {
+        let at = self.span(main.line.max(1));
+        let mut inner: Vec<Directive> = self.formats.directives(&|line| self.span(line));
+        inner.push(statement(at, "default_type", [""]));
+        inner.push(statement(at, "autoindex", ["on"]));
+        inner.extend(self.types.take());
+        inner.extend(self.settings(main, &[]));
+        inner.append(&mut servers);
+        block(at, "http", [""; 0], inner)
+    }
+
+    /// What holds for a host, as directives of `http` or `server`. `above` are lines about requests that stand before its own.
+    fn settings(&self, draft: &Draft, above: &[Node]) -> Vec<Directive> {
+        let mut out: Vec<Directive> = draft.single.values().cloned().collect();
+        out.extend(logs::error_log(self, draft));
+        out.extend(draft.access_logs.iter().cloned());
+        out.extend(draft.tls.directives(&|line| self.span(line)));
+        if !draft.compressed.is_empty() {
+            let at = self.span(draft.line.max(1));
+            out.push(statement(at, "gzip", ["on"]));
+            out.push(statement(at, "gzip_vary", ["on"]));
+            let types: Vec<_> = draft.compressed.iter().filter(|media| *media != b"text/html").collect();
+            if !types.is_empty() {
+                out.push(statement(at, "gzip_types", types));
+            }
+        }
+        let span = |line| self.span(line);
+        // A host has rewriting rules of its own, or none.
+        let is_handed_down = |node: &&Node| !node.name.to_ascii_lowercase().starts_with("rewrite");
+        let nodes = || above.iter().filter(is_handed_down).chain(&draft.site);
+        let mut lines: Vec<Directive> = nodes().map(|node| of_node(node, &span)).collect();
+        lines.extend(handlers::lines(nodes(), &span));
+        out.push(block(self.span(draft.line.max(1)), "apache_site", [""; 0], lines));
+        out
+    }
+
+    /// What a host takes over from lines outside of all hosts, where there is no `http` of its own for them.
+    fn of_main(&self, draft: &Draft, main: &Draft) -> Vec<Directive> {
+        let at = self.span(draft.line.max(1));
+        let mut out = vec![statement(at, "default_type", [""]), statement(at, "autoindex", ["on"])];
+        let is_own = |name: &str| draft.single.contains_key(name);
+        out.extend(
+            main.single.iter().filter(|(name, _)| !is_own(name)).map(|(_, directive)| directive.clone()),
+        );
+        if draft.access_logs.is_empty() {
+            out.extend(main.access_logs.iter().cloned());
+        }
+        if draft.error_log.is_none() && main.error_log.is_some() {
+            out.extend(logs::error_log(self, main));
+        }
+        if !draft.tls.is_on() {
+            out.extend(main.tls.directives(&|line| self.span(line)));
+        }
+        out
+    }
+
+    /// A virtual host, or the main server where it serves.
+    fn server(&mut self, draft: &Draft, main: &Draft, wanted: &[Wanted], is_main: bool) -> Directive {
+        let at = self.span(draft.line.max(1));
+        let is_tls = draft.tls.is_on();
+        let mut inner: Vec<Directive> = Vec::new();
+        for wanted in wanted {
+            let mut args = vec![wanted.text.as_str()];
+            if is_tls {
+                args.push("ssl");
+            }
+            inner.push(statement(self.span(wanted.line), "listen", args));
+        }
+        let names: Vec<String> =
+            draft.name.iter().chain(&draft.aliases).map(|name| host::pattern(name)).collect();
+        if !names.is_empty() {
+            inner.push(statement(at, "server_name", names));
+        }
+        if !is_main {
+            let is_included = self.files.arguments().is_included;
+            if is_included {
+                inner.extend(self.of_main(draft, main));
+            }
+            inner.extend(self.settings(draft, if is_included { &main.site } else { &[] }));
+        }
+        let mappings: Vec<_> =
+            draft.mappings.iter().chain(main.mappings.iter().filter(|_| !is_main)).collect();
+        let host = draft.proxy_host.or(main.proxy_host);
+        let shadowed = mapping::locations(self, &mappings, at, host, &mut inner);
+        for line in shadowed {
+            self.notice(line, "never used: a line above it is for the same paths");
+        }
+        handlers::locations(&[&main.site, &draft.site], at, &mut inner);
+        block(at, "server", [""; 0], inner)
+    }
+}
+
+impl<'f, 'a> Translator<'f, 'a> {
+    fn new(files: &'f Files<'a>) -> Translator<'f, 'a> {
+        Translator {
+            files,
+            mistakes: Vec::new(),
+            notices: files.take_notices(),
+            main: BTreeMap::new(),
+            user: None,
+            group: None,
+            formats: logs::Formats::default(),
+            listens: Vec::new(),
+            types: None,
+        }
+    }
+}
+
+/// What becomes of a directive in the server's own files, outside of sections; `None`: it is about requests, as in `.htaccess`.
+pub fn support(row: &Row) -> Option<Support> {
+    const ON_READ: &[&str] = &[
+        "Define",
+        "UnDefine",
+        "Include",
+        "IncludeOptional",
+        "LoadModule",
+        "ServerRoot",
+        "<VirtualHost",
+        "<Macro",
+        "Use",
+    ];
+    const SECTIONS: &[&str] = &[
+        "<Directory",
+        "<DirectoryMatch",
+        "<Location",
+        "<LocationMatch",
+        "AllowOverride",
+        "AllowOverrideList",
+    ];
+    if ON_READ.iter().chain(SECTIONS).any(|name| *name == row.name) {
+        return Some(Support::Works);
+    }
+    let (mut sources, arguments) = (SourceMap::default(), Arguments::default());
+    let files = Files::new(&NoFiles, &mut sources, &arguments);
+    let mut this = Translator::new(&files);
+    let mut draft = Draft::default();
+    let (name, is_section) = row.name.strip_prefix('<').map_or((row.name, false), |name| (name, true));
+    let node = support::sample(row, name, is_section);
+    match this.line(&node, &mut draft) {
+        Ok(()) if !draft.site.is_empty() => None,
+        Ok(()) if host::is_without_effect(name) || !this.notices.is_empty() => Some(Support::NoEffect),
+        Err(text) if text.contains("Brisk") => Some(Support::Refused),
+        // What is wrong is the sample.
+        Ok(()) | Err(_) => Some(Support::Works),
+    }
+}
+
+/// Translates lines whose conditions are resolved.
+///
+/// # Errors
+/// All lines that are not understood, or that Brisk cannot carry out.
+pub fn translate(files: &Files<'_>, nodes: Vec<Node>) -> Result<Translated, Vec<Mistake>> {
+    let mut this = Translator::new(files);
+    let (own, hosts): (Vec<Node>, Vec<Node>) =
+        nodes.into_iter().partition(|node| !(node.is("VirtualHost") && node.children.is_some()));
+    let mut main = Draft::default();
+    this.read(own, &mut main);
+    network::types(&mut this);
+    if !main.single.contains_key("root") {
+        main.single.insert("root", statement(this.span(1), "root", [files.path("htdocs")]));
+    }
+    if main.access_logs.is_empty() {
+        // Apache logs no requests unless it is told to.
+        main.access_logs.push(statement(this.span(1), "access_log", ["off"]));
+    }
+    let mut drafts: Vec<(Node, Draft)> = Vec::new();
+    for mut node in hosts {
+        let mut draft = Draft { line: node.line, ..Draft::default() };
+        this.read(node.children.take().unwrap_or_default(), &mut draft);
+        drafts.push((node, draft));
+    }
+    let (tree, pictures) = assemble(&mut this, &main, &drafts);
+    if !this.mistakes.is_empty() {
+        this.mistakes.sort_by_key(|mistake| mistake.line);
+        return Err(this.mistakes);
+    }
+    Ok(Translated { tree, notices: this.notices, hosts: pictures })
+}
+
+/// Servers alone, for a configuration that has an `http` already.
+fn included(this: &mut Translator<'_, '_>, main: &Draft, servers: Vec<Directive>) -> Vec<Directive> {
+    if let (true, Some(node)) = (servers.is_empty(), main.site.first()) {
+        let text = "there is no <VirtualHost> with a port in these files".into();
+        this.mistakes.push(Mistake { line: node.line, text });
+    }
+    if let Some((line, _)) = this.user {
+        let text = "User: the configuration around these files says it".into();
+        this.mistakes.push(Mistake { line, text });
+    }
+    let mut tree = this.formats.directives(&|line| this.span(line));
+    tree.extend(servers);
+    tree
+}
+
+fn assemble(
+    this: &mut Translator<'_, '_>,
+    main: &Draft,
+    drafts: &[(Node, Draft)],
+) -> (Vec<Directive>, Vec<Picture>) {
+    let is_included = this.files.arguments().is_included;
+    if this.listens.is_empty() && !is_included {
+        this.mistakes
+            .push(Mistake { line: 0, text: "no listening sockets available: write Listen 80".into() });
+    }
+    let mut servers = Vec::new();
+    let mut pictures = Vec::new();
+    let plan = listen::plan(this, drafts.iter().map(|(node, _)| node));
+    for ((node, draft), wanted) in drafts.iter().zip(&plan.hosts) {
+        if wanted.is_empty() {
+            this.notice(node.line, "never used: no Listen is for the addresses of this <VirtualHost>");
+            continue;
+        }
+        servers.push(this.server(draft, main, wanted, false));
+        pictures.extend(wanted.iter().map(|wanted| picture(&wanted.shown, draft)));
+    }
+    if is_included {
+        return (included(this, main, servers), pictures);
+    }
+    if !plan.main.is_empty() {
+        servers.push(this.server(main, main, &plan.main, true));
+        pictures.extend(plan.main.iter().map(|wanted| picture(&wanted.shown, main)));
+    }
+    pictures.dedup();
+    let mut tree: Vec<Directive> = std::mem::take(&mut this.main).into_values().collect();
+    if let Some((line, user)) = this.user.clone() {
+        let names: Vec<String> = std::iter::once(user).chain(this.group.clone()).collect();
+        tree.push(statement(this.span(line), "user", names));
+    }
+    tree.extend(logs::error_log(this, main));
+    let at = this.span(1);
+    tree.push(block(at, "events", [""; 0], vec![statement(at, "worker_connections", ["10240"])]));
+    let http = this.http(main, servers);
+    tree.push(http);
+    (tree, pictures)
+}
+
+fn picture(address: &str, draft: &Draft) -> Picture {
+    Picture {
+        address: address.to_string(),
+        name: draft.name.clone().unwrap_or_default(),
+        aliases: draft.aliases.clone(),
+        line: draft.line,
+    }
+}
