@@ -36,7 +36,7 @@ mod geoip2;
 mod grpc;
 mod headers;
 mod hide_files;
-mod htaccess;
+pub mod htaccess;
 mod image;
 mod index;
 mod limit_conn;

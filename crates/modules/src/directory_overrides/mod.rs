@@ -29,7 +29,25 @@ pub static MODULE: Module = Module {
 pub static AGAIN: Module =
     Module { name: "directory_overrides_again", install: Some(again), ..Module::EMPTY };
 
-static ROWS: &[Row] = &[directive("directory_overrides")
+static ROWS: &[Row] = &[
+    directive("apache_site")
+    .doc("What Apache's own files say of requests, in Apache's language: <Directory>, <Location>, Require, Header and others, each with the rest of its line as one parameter. It stands in the place of directory_overrides: AllowOverride says where .htaccess files are read. brisk httpd makes it of httpd.conf; brisk convert apache prints it.")
+    .in_(Context::HTTP.or(Context::SERVER))
+    .arity(Arity::NONE.block())
+    .risk(Risk::Security)
+    .example("apache_site { Directory /srv/site { AllowOverride All; Require \"all granted\"; } }")
+    .set(site),
+    directive("include_apache")
+        .doc("Serves the virtual hosts of Apache's files beside those of this language. A pattern may have wildcards; root= is Apache's ServerRoot, for relative paths and for envvars (without it the folder above sites-enabled, else the files' own), define= what <IfDefine> asks for. All modules that Brisk stands for count as loaded, and each host listens on the ports that its <VirtualHost> names.")
+        .in_(Context::HTTP)
+        .arity(Arity::SOME)
+        .takes("FILES [root=DIR] [define=NAME ...]")
+        .many()
+        .definition()
+        .risk(Risk::Security)
+        .example("include_apache sites/*.conf define=LIVE;")
+        .set_and_block(|_, _| Ok(()), include),
+    directive("directory_overrides")
     .doc("Files in the folders that are served change the settings of their folders and those below. They take effect when they are saved, and cost prepared answers nothing. A file with a mistake answers 500 for its folder, one that cannot be read 403. on: .htaccess files in Apache's language; the classes are those of AllowOverride (AuthConfig, FileInfo, Indexes, Limit, Options; without one: all), php= names the location that runs PHP for files that the location has no PHP for. FILE: files of this name hold directives of this language as if they stood in the location: headers (add_header, add_trailer, expires, default_type), index (index, autoindex and its format), access (allow, deny, satisfy, auth_basic), errors (error_page), rewrite (rewrite but with the flag break, return, if, set).")
     .in_(Context::HSL)
     .arity(Arity::SOME)
@@ -68,6 +86,23 @@ impl ModuleConf for Conf {
         self.language = None;
         true
     }
+}
+
+fn include(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let block = htaccess::include::servers(cx, d)?;
+    cx.block_here(&block);
+    Ok(())
+}
+
+fn site(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    cx.is_unusual("Authorization");
+    let outer = match &cx.conf_of::<Conf>().language {
+        Some(Language::Apache(htaccess)) => htaccess.site.clone(),
+        _ => None,
+    };
+    let site = htaccess::Site::parse(d, outer.as_deref())?;
+    cx.conf::<Conf>().language = Some(Language::Apache(Htaccess::of_site(site)));
+    Ok(())
 }
 
 fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

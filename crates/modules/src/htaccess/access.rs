@@ -2,16 +2,19 @@
 
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen, settled};
+use super::lead::nowhere;
 use super::local::{FILE, Local};
 use super::login;
 use super::pattern::Compiled;
 use super::place::Place;
 use super::plan::{DirPlan, Effective, Outcome};
-use super::trail::Trail;
+use super::site::Site;
+use super::trail::{Judged, Trail};
 use crate::directory_overrides::files::{Trouble, again, open, refuse, settle, shown};
 use crate::limits::{OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_QUIET_MS_MIN};
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::options::Options;
+use brisk_apache::overrides::Allow;
 use brisk_apache::{EnvChange, Facts as _, Stop};
 use brisk_net::blocking::QueueFull;
 use brisk_net::file::Symlinks;
@@ -65,19 +68,29 @@ impl Handler for Again {
 
 impl Access {
     fn judge(&self, r: &mut Request) -> Result<(), Trouble> {
-        if !self.0.runs_scripts && r.snap().location(r.route.loc).plan.content.is_some() {
-            // What a back end answers is no file of a folder.
-            return Ok(());
+        let site = self.0.ground.site.as_deref();
+        if self.0.asks_back_end(r) {
+            return Ok(self.judge_for_back_end(r)?);
         }
         let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
-        let place = Rc::new(Place::find(r, &mapped)?);
+        let place = Rc::new(Place::find(r, &mapped, site.is_some())?);
         let symlinks = path::symlinks(r, &mapped);
         let (mut texts, mut infos, mut identities) = (Vec::new(), Vec::new(), Vec::new());
+        texts.extend(site.map(Site::first));
+        let mut reads_files = site.is_none();
         for &end in &place.folders {
             let mut file = place.folder(end);
+            if let Some(site) = site {
+                reads_files = sections(r, site, &file, reads_files, &mut texts)?;
+            }
+            if !reads_files {
+                identities.push(Judged::NotAsked);
+                continue;
+            }
             file.extend_from_slice(FILE);
             let opened = open(r, symlinks, &file)?;
-            identities.push(opened.as_ref().map(|opened| (opened.info.device, opened.info.inode)));
+            let identity = opened.as_ref().map(|opened| (opened.info.device, opened.info.inode));
+            identities.push(identity.map_or(Judged::Absent, Judged::Found));
             if let Some(opened) = opened {
                 let Ok(name) = std::str::from_utf8(&file) else {
                     // Two folders could have one name.
@@ -121,6 +134,15 @@ impl Access {
         Ok(())
     }
 
+    /// What a back end answers is no file of a folder, but locations and conditions of Apache's own files are for it, too.
+    fn judge_for_back_end(&self, r: &mut Request) -> Result<(), Flow> {
+        let Some(site) = self.0.ground.site.as_deref() else { return Ok(()) };
+        let plan = self.plan(r, vec![site.first()])?;
+        let present = enter(r, Rc::new(nowhere(r)), &plan)?;
+        present.clone().keep(r);
+        admit(r, &present)
+    }
+
     /// The plan that files come to.
     fn plan(&self, r: &Request, texts: Vec<Text>) -> Result<Arc<DirPlan>, Flow> {
         let location = r.snap().at_start(r.route.loc);
@@ -137,7 +159,7 @@ impl Access {
     /// Compiles files on the pool and goes on.
     async fn make(self, r: &mut Request, texts: Vec<Text>) -> Flow {
         let location = r.snap().at_start(r.route.loc);
-        let (store, ground) = (self.0.htaccess.store.clone(), self.0.ground);
+        let (store, ground) = (self.0.htaccess.store.clone(), self.0.ground.clone());
         let job = self.0.htaccess.store.line.ask(move || store.make(location, texts, ground));
         let Ok(job) = job.map_err(|QueueFull| ()) else {
             rlog!(r, Error, "the queue of the thread pool is full");
@@ -149,6 +171,24 @@ impl Access {
         }
         if outcome.is_none() { Flow::Status(500) } else { self.handle(r) }
     }
+}
+
+/// Adds the sections of a folder. Gives whether its files are read.
+fn sections(
+    r: &Request,
+    site: &Site,
+    folder: &[u8],
+    mut reads_files: bool,
+    texts: &mut Vec<Text>,
+) -> Result<bool, Flow> {
+    for section in site.sections(folder) {
+        let Ok(name) = std::str::from_utf8(folder) else {
+            return Err(refuse(r, folder, "is a folder whose name is no UTF-8", 500));
+        };
+        texts.push(section.text(name));
+        reads_files = section.allow.as_ref().map_or(reads_files, Allow::reads_files);
+    }
+    Ok(reads_files)
 }
 
 /// Refuses the files themselves, and those with passwords: their names begin so.

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::plan::Effective;
-use brisk_apache::rewrite::Cookie;
+use brisk_apache::rewrite::{Cookie, Effects};
 use brisk_apache::{EnvChange, Work};
 use brisk_server::request::Request;
 use std::cell::RefCell;
@@ -55,6 +55,12 @@ pub struct Carried {
     pub user: Option<Vec<u8>>,
     /// A password that was found to be right: file, user and password.
     pub checked: Option<(Vec<u8>, Vec<u8>, Vec<u8>)>,
+    /// The URI's path before rules of the server have put another file in its place; sections and conditions are about it.
+    pub asked: Option<Vec<u8>>,
+    /// The type that rules have named (flag T), until the next internal redirect.
+    pub content_type: Option<Vec<u8>>,
+    /// The handler that rules have named (flag H), until then.
+    pub handler: Option<Vec<u8>>,
     /// What rules have cost until there is a response.
     pub work: Work,
 }
@@ -75,11 +81,25 @@ impl Carried {
         }
     }
 
+    /// Keeps what rules do besides, for the steps that follow.
+    pub fn keep(&mut self, effects: Effects) {
+        self.change(effects.env);
+        for cookie in effects.cookies {
+            self.cookies.retain(|known| known.name != cookie.name);
+            self.cookies.push(cookie);
+        }
+        self.vary.extend(effects.vary);
+        self.rewriting_is_over |= effects.is_last_pass;
+        self.content_type = effects.content_type.or(self.content_type.take());
+        self.handler = effects.handler.or(self.handler.take());
+    }
+
     /// As an internal redirect leaves it: all variables are called `REDIRECT_…`, and those that tell of it are added.
     pub fn redirected(&mut self, uri: &[u8], query: &[u8], status: u16) {
         let mut env: Vec<(Vec<u8>, Vec<u8>)> = std::mem::take(&mut self.env);
         env.iter_mut().for_each(|(name, _)| _ = name.splice(..0, *b"REDIRECT_"));
         self.env = env;
+        (self.content_type, self.handler) = (None, None);
         let set = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), Some(value.to_vec()));
         let query = (b"REDIRECT_QUERY_STRING".to_vec(), (!query.is_empty()).then(|| query.to_vec()));
         self.change([set("REDIRECT_STATUS", status.to_string().as_bytes()), set("REDIRECT_URL", uri), query]);

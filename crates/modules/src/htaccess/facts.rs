@@ -275,7 +275,9 @@ impl Facts for Seen<'_> {
             Variable::HttpAccept => self.field("Accept"),
             Variable::RequestMethod => r.method_name().into(),
             Variable::RequestScheme => r.scheme().as_bytes().into(),
-            Variable::RequestUri | Variable::DocumentUri => r.route.uri.as_slice().into(),
+            Variable::RequestUri | Variable::DocumentUri => {
+                self.carried.asked.as_deref().unwrap_or(&r.route.uri).into()
+            }
             Variable::RequestFilename | Variable::ScriptFilename => self.place.file.as_slice().into(),
             Variable::PathInfo => self.place.path_info.as_slice().into(),
             Variable::QueryString => r.route.args.as_slice().into(),

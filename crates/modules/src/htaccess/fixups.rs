@@ -4,6 +4,8 @@ use super::carried::{Carried, Present};
 use super::facts::{Seen, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
+use super::pattern::Compiled;
+use super::place::Place;
 use super::trail::{self, Trail};
 use crate::autoindex::LeftOut;
 use crate::directory_overrides::files::{refuse, shown};
@@ -11,7 +13,7 @@ use crate::index::Replaced;
 use brisk_apache::headers::{self, Table};
 use brisk_apache::options::Options;
 use brisk_apache::overrides::PathInfo;
-use brisk_apache::redirect::Answer;
+use brisk_apache::redirect::{Answer, Redirect};
 use brisk_apache::rewrite::{Action, Directory, Effects, Target, per_directory};
 use brisk_http::uri::resolved;
 use brisk_net::file::{Kind, Symlinks};
@@ -91,16 +93,7 @@ impl Fixups {
         let (action, effects) = rewrite(r, present, r.route.depth > 0)?;
         // Variables of rules are there for what follows.
         let carried = Carried::of(r);
-        {
-            let mut carried = carried.borrow_mut();
-            carried.change(effects.env);
-            for cookie in effects.cookies {
-                carried.cookies.retain(|known| known.name != cookie.name);
-                carried.cookies.push(cookie);
-            }
-            carried.vary.extend(effects.vary);
-            carried.rewriting_is_over |= effects.is_last_pass;
-        }
+        carried.borrow_mut().keep(effects);
         match action {
             Action::Status(status) => return Err(Flow::Status(status)),
             Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
@@ -113,7 +106,7 @@ impl Fixups {
             }
             _ => {}
         }
-        redirect(r, present)?;
+        redirect(r, &present.effective.settings.redirects, &present.place)?;
         carried.borrow_mut().change(present.effective.settings.env.iter().cloned());
         match action {
             Action::Internal { uri, query } => return Err(internal(r, &uri, query)),
@@ -131,9 +124,15 @@ impl Fixups {
             return Err(Flow::Status(404));
         }
         environment(r, present)?;
+        if self.0.asks_back_end(r) {
+            return Ok(());
+        }
         stand_in(r, present)?;
-        let rules =
-            Rules { content_type: effects.content_type.as_deref(), handler: effects.handler.as_deref() };
+        let (content_type, handler) = {
+            let carried = carried.borrow();
+            (carried.content_type.clone(), carried.handler.clone())
+        };
+        let rules = Rules { content_type: content_type.as_deref(), handler: handler.as_deref() };
         match handlers::choose(r, &self.0, present, rules) {
             Flow::Next => Ok(()),
             flow => Err(flow),
@@ -174,15 +173,13 @@ fn rewrite(r: &mut Request, present: &Present, is_subrequest: bool) -> Result<(A
 }
 
 /// `Redirect` and its relatives.
-fn redirect(r: &mut Request, present: &Present) -> Result<(), Flow> {
-    let redirects = &present.effective.settings.redirects;
+pub fn redirect(r: &mut Request, redirects: &[Arc<Redirect<Compiled>>], place: &Place) -> Result<(), Flow> {
     if redirects.is_empty() {
         return Ok(());
     }
     let carried = Carried::of(r);
     let answer = settled(r, |r, looked| {
         let carried = carried.borrow();
-        let place = &present.place;
         let seen = Seen { r, place, carried: &carried, changes: &[], looked, group_file: None };
         for line in redirects {
             if let Some(answer) = line.answer(&r.route.uri, &seen)? {
@@ -204,7 +201,8 @@ fn redirect(r: &mut Request, present: &Present) -> Result<(), Flow> {
     }
 }
 
-fn lead_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
+/// Redirects the client.
+pub fn lead_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
     r.resp.location = Some(location.into());
     Flow::Status(status)
 }

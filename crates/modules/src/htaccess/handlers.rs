@@ -107,6 +107,9 @@ pub fn choose(r: &mut Request, local: &Local, present: &Present, rules: Rules<'_
     }
     let settings = &present.effective.settings;
     let said = said(r, settings, place.name(), rules);
+    if let Some(location) = local.ground.site.as_ref().and_then(|site| site.handler(&said.name)) {
+        return if local.runs_scripts { Flow::Next } else { Flow::Named(location.clone()) };
+    }
     match (said.handler, local.runs_scripts) {
         (Some(Named::Unknown), _) => {
             let name = String::from_utf8_lossy(&said.name);

@@ -1,7 +1,9 @@
 //! What the steps of a location know of its `directory_overrides`.
 
 use super::plan::{Ground, Store};
+use super::site::Site;
 use brisk_apache::directives::Places;
+use brisk_server::request::Request;
 use std::sync::Arc;
 
 /// The files' name.
@@ -14,8 +16,17 @@ pub struct Htaccess {
     pub classes: Places,
     /// The named location that runs PHP.
     pub php: Option<Arc<[u8]>>,
+    /// What Apache's own files say.
+    pub site: Option<Arc<Site>>,
     /// What files have become so far.
     pub store: Arc<Store>,
+}
+
+impl Local {
+    /// Whether the location's content is a back end's, so that a request is for no file.
+    pub fn asks_back_end(&self, r: &Request) -> bool {
+        !self.runs_scripts && r.snap().location(r.route.loc).plan.content.is_some()
+    }
 }
 
 /// What all steps of one location know.

@@ -18,21 +18,26 @@ mod facts;
 mod fixups;
 mod handlers;
 mod head;
+pub mod include;
+mod lead;
 mod local;
 mod login;
+pub mod own_files;
 mod pattern;
 mod place;
 mod plan;
+mod site;
 mod trail;
 
 use brisk_apache::directives::Places;
 use brisk_apache::options::Options;
-use brisk_conf::{Diag, Directive};
+use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::Cx;
 use brisk_server::plan::{Plan, Stage};
 pub use local::Htaccess;
 use local::Local;
 use plan::Ground;
+pub use site::Site;
 use std::sync::Arc;
 
 impl Htaccess {
@@ -56,7 +61,13 @@ impl Htaccess {
             })?;
             classes = Some(classes.unwrap_or(Places::NONE).or(class));
         }
-        Ok(Htaccess { classes: classes.unwrap_or(Places::ALL), php, store: Arc::default() })
+        Ok(Htaccess { classes: classes.unwrap_or(Places::ALL), php, store: Arc::default(), site: None })
+    }
+
+    /// For a site of Apache's own files, which say themselves where others are read.
+    pub fn of_site(site: Site) -> Htaccess {
+        let site = Some(Arc::new(site));
+        Htaccess { classes: Places::NONE, php: None, store: Arc::default(), site }
     }
 }
 
@@ -77,7 +88,7 @@ fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
     if crate::autoindex::is_on(cx) {
         options = options.or(Options::INDEXES);
     }
-    let ground = Ground { classes: htaccess.classes, options };
+    let ground = Ground { classes: htaccess.classes, options, site: htaccess.site.clone() };
     let runs_scripts = crate::gateway::fastcgi::passes(cx);
     Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts })
 }
@@ -85,6 +96,9 @@ fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
 /// Adds the steps to a location's plan.
 pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     let local = local(cx, htaccess);
+    if let Some(site) = htaccess.site.as_ref().filter(|site| cx.block == Context::SERVER && site.leads()) {
+        plan.rewrite = Some(Arc::new(lead::Lead(site.clone())));
+    }
     plan.preaccess.push(Arc::new(access::Access(local.clone())));
     plan.precontent.push(Arc::new(fixups::Fixups(local.clone())));
     plan.add_content(25, Arc::new(fixups::Folder(local)));

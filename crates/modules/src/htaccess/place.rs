@@ -41,10 +41,11 @@ impl Place {
         memchr::memrchr(b'/', &self.file).map_or(&self.file[..], |at| &self.file[at + 1..])
     }
 
-    /// Finds the place that a path leads to.
-    pub fn find(r: &mut Request, mapped: &Mapped) -> Result<Place, Flow> {
+    /// Finds the place that a path leads to. `is_whole`: its folders count from the file system's root on.
+    pub fn find(r: &mut Request, mapped: &Mapped, is_whole: bool) -> Result<Place, Flow> {
         let root_len = root_len(r, mapped);
-        let all = folders(r, &mapped.bytes, root_len).ok_or(Flow::Status(404))?;
+        let from = if is_whole { 0 } else { root_len };
+        let all = folders(r, &mapped.bytes, from).ok_or(Flow::Status(404))?;
         let mut place = Place {
             file: mapped.bytes.clone(),
             kind: kind(r, &mapped.bytes)?,

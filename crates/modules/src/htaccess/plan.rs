@@ -1,12 +1,13 @@
 //! What the `.htaccess` files that lead to a folder come to: one plan for all requests below the last of them.
 
 use super::pattern::{Compiled, Pcre};
+use super::site::{Layer, Site};
 use crate::limits::HTACCESS_VARIANTS_MAX;
 use brisk_apache::conditional::{self, Defines};
 use brisk_apache::directives::{Places, Standing};
 use brisk_apache::limits::OVERRIDE_LINE_BYTES_MAX;
 use brisk_apache::options::Options;
-use brisk_apache::overrides::{Compiler, Said};
+use brisk_apache::overrides::{Allow, Compiler, Rank, Said, ScopedSettings};
 use brisk_apache::syntax::{self, Mistake, Node};
 use brisk_apache::{Facts, Stop};
 use brisk_server::conf::{LocationId, Text};
@@ -29,11 +30,12 @@ pub struct Effective {
 
 impl Effective {
     /// Before any file.
-    fn base(options: Options) -> Effective {
+    pub fn base(options: Options) -> Effective {
         Effective { settings: Settings::default(), options, rewrite_folder: Box::default() }
     }
 
-    fn with(&self, own: &Settings, folder: Option<&[u8]>) -> Effective {
+    /// With more settings, those of a folder or a section.
+    pub fn with(&self, own: &Settings, folder: Option<&[u8]>) -> Effective {
         let options = own.options.of(self.options);
         let rewrite_folder = match folder {
             Some(folder) if !own.rewriting.is_silent() => folder.into(),
@@ -51,6 +53,8 @@ impl Effective {
 /// See the module's head.
 pub struct DirPlan {
     base: Arc<Effective>,
+    /// Sections that may hold, each with the place of the one that it stands in.
+    candidates: Vec<(Option<u16>, Arc<Section>)>,
     /// What holds where sections do, by their places in the list.
     variants: Mutex<HashMap<Vec<u16>, Arc<Effective>>>,
     /// From here on in paths, symbolic links are judged: the end of the first folder whose options forbid them.
@@ -58,25 +62,45 @@ pub struct DirPlan {
 }
 
 /// What files may say, and what they are added to.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Ground {
     /// `AllowOverride`.
     pub classes: Places,
     /// Those of the location.
     pub options: Options,
+    /// What Apache's own files say, in their place.
+    pub site: Option<Arc<Site>>,
 }
 
+type Section = ScopedSettings<Compiled>;
+
 /// The options that a file may set: owners of links are judged, and views that are wanted are refused by name.
-const ALLOWED: Options = Options::ALL.or(Options::MULTI_VIEWS).or(Options::SYM_LINKS_IF_OWNER_MATCH);
+pub const ALLOWED: Options = Options::ALL.or(Options::MULTI_VIEWS).or(Options::SYM_LINKS_IF_OWNER_MATCH);
 
 impl DirPlan {
     /// Compiles the files of folders that lead to each other; the error is a line for the log.
-    fn compile(texts: &[Text], ground: Ground) -> Result<DirPlan, String> {
+    fn compile(texts: &[Text], ground: &Ground) -> Result<DirPlan, String> {
         let mut base = Effective::base(ground.options);
         let mut links_from = None;
+        let mut allow = Allow { classes: ground.classes, list: Vec::new(), options: ALLOWED };
         for text in texts {
-            let own = compile(&text.text, ground.classes)
-                .map_err(|mistake| format!("{} in {}:{}", mistake.text, text.name, mistake.line))?;
+            let layer = ground.site.as_ref().map_or(Layer::File, |site| site.layer(text));
+            let own = match layer {
+                Layer::Base => {
+                    base = ground.site.as_ref().map_or(base, |site| site.base());
+                    if !base.options.has(Options::FOLLOW_SYM_LINKS) {
+                        links_from = Some(1);
+                    }
+                    continue;
+                }
+                Layer::Section(section) => {
+                    allow = section.allow.clone().unwrap_or(allow);
+                    section.settings.clone()
+                }
+                Layer::File => compile(&text.text, &allow)
+                    .map(Arc::new)
+                    .map_err(|mistake| format!("{} in {}:{}", mistake.text, text.name, mistake.line))?,
+            };
             let name = text.name.as_bytes();
             let folder = &name[..memchr::memrchr(b'/', name).map_or(0, |at| at + 1)];
             base = base.with(&own, Some(folder));
@@ -84,7 +108,9 @@ impl DirPlan {
                 links_from = Some(folder.len());
             }
         }
-        Ok(DirPlan { base: Arc::new(base), variants: Mutex::default(), links_from })
+        let mut candidates = Vec::new();
+        collect(&base.settings.sections, None, &mut candidates);
+        Ok(DirPlan { base: Arc::new(base), candidates, variants: Mutex::default(), links_from })
     }
 
     /// The options of the last folder.
@@ -97,15 +123,19 @@ impl DirPlan {
     /// # Errors
     /// A fact is to come, or a section's condition cannot be told.
     pub fn of(&self, name: &[u8], facts: &dyn Facts) -> Result<Arc<Effective>, Stop> {
-        let sections = &self.base.settings.sections;
+        let sections = &self.candidates;
         if sections.is_empty() {
             return Ok(self.base.clone());
         }
-        let mut chosen = Vec::new();
+        let mut chosen: Vec<u16> = Vec::new();
         let mut has_held = false;
-        for by_name in [true, false] {
-            for (at, section) in (0u16..).zip(sections) {
-                if section.scope.is_by_name() == by_name && section.scope.holds(name, facts, &mut has_held)? {
+        for rank in Rank::ALL {
+            for (at, (outer, section)) in (0u16..).zip(sections) {
+                let is_open = outer.is_none_or(|outer| chosen.contains(&outer));
+                if is_open
+                    && section.scope.rank() == rank
+                    && section.scope.holds(name, facts, &mut has_held)?
+                {
                     chosen.push(at);
                 }
             }
@@ -119,7 +149,7 @@ impl DirPlan {
         }
         let mut made: Option<Effective> = None;
         for &at in &chosen {
-            let section = &sections[usize::from(at)].settings;
+            let section = &sections[usize::from(at)].1.settings;
             made = Some(made.as_ref().unwrap_or(&self.base).with(section, None));
         }
         let made = made.map_or_else(|| self.base.clone(), Arc::new);
@@ -128,6 +158,15 @@ impl DirPlan {
         }
         variants.insert(chosen, made.clone());
         Ok(made)
+    }
+}
+
+/// All sections, those that stand in others behind these.
+fn collect(sections: &[Arc<Section>], outer: Option<u16>, out: &mut Vec<(Option<u16>, Arc<Section>)>) {
+    for section in sections {
+        let at = u16::try_from(out.len()).ok();
+        out.push((outer, section.clone()));
+        collect(&section.settings.sections, at, out);
     }
 }
 
@@ -177,13 +216,13 @@ impl conditional::Server for Brisk {
 }
 
 /// The settings of one file.
-fn compile(text: &[u8], classes: Places) -> Result<Settings, Mistake> {
+fn compile(text: &[u8], allow: &Allow) -> Result<Settings, Mistake> {
     let nodes = syntax::read(text, OVERRIDE_LINE_BYTES_MAX)?;
     nodes.iter().try_for_each(check_conditions)?;
     let nodes = conditional::resolve(nodes, &Brisk, &Pcre, &mut Defines::new())?;
     nodes.iter().try_for_each(|node| check(node, false))?;
-    let standing = Standing::Override { classes, list: &[] };
-    let settings = Compiler { patterns: &Pcre, standing, options: ALLOWED }.compile(&nodes)?;
+    let standing = Standing::Override { classes: allow.classes, list: &allow.list };
+    let settings = Compiler { patterns: &Pcre, standing, options: allow.options }.compile(&nodes)?;
     check_settings(&settings).map_err(|text| Mistake { line: 1, text })?;
     for section in &settings.sections {
         check_settings(&section.settings).map_err(|text| Mistake { line: 1, text })?;
@@ -217,7 +256,7 @@ fn check(node: &Node, is_in_section: bool) -> Result<(), Mistake> {
 }
 
 /// Refuses by name what the server cannot do (yet).
-fn check_settings(settings: &Settings) -> Result<(), String> {
+pub fn check_settings(settings: &Settings) -> Result<(), String> {
     if settings.rewriting.rules.asks_back_ends() {
         return Err("RewriteRule: the flag P asks a back end, which files of folders may not".into());
     }
@@ -276,7 +315,7 @@ impl Store {
         if let Some(outcome) = self.find(location, &texts) {
             return (outcome, None);
         }
-        let (outcome, error) = match DirPlan::compile(&texts, ground) {
+        let (outcome, error) = match DirPlan::compile(&texts, &ground) {
             Ok(plan) => (Some(Arc::new(plan)), None),
             Err(error) => (None, Some(error)),
         };

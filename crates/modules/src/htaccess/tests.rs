@@ -1,6 +1,6 @@
 //! The directive, and what a location's plan has of it.
 
-use crate::check::{http, messages_in_location};
+use crate::check::{http, messages, messages_in_location};
 
 #[test]
 fn what_is_wrong_is_said() {
@@ -20,4 +20,46 @@ fn plans_have_its_steps_where_it_is_on() {
         .map(|l| (l.plan.preaccess.len(), l.plan.precontent.len(), l.plan.pages.is_some()))
         .collect();
     assert_eq!(counts, [(1, 3, true), (1, 3, true), (0, 0, false)]);
+}
+
+#[test]
+fn apaches_own_lines_are_refused_by_name() {
+    messages(
+        "apache_site { Require \"all granted\"; Directory \"/srv\" { AllowOverride All; Options \"-Indexes\"; } }",
+        &[],
+    );
+    for (line, wanted) in [
+        (
+            "Nonsense x",
+            "Invalid command 'Nonsense', perhaps misspelled or defined by a module not included in the server configuration",
+        ),
+        ("Directory srv { }", "<Directory> takes one absolute path, or ~ and a regular expression"),
+        ("Directory /srv { AllowOverride Some; }", "AllowOverride: Illegal override option Some"),
+        (
+            "Location /x { RewriteEngine On; }",
+            "RewriteEngine: Brisk does not support it in <Location>; put it into <Directory> or outside",
+        ),
+        (
+            "RewriteEngine On; RewriteRule \"^/a http://b/ [P]\"",
+            "RewriteRule: the flag P asks a back end, which files of folders may not",
+        ),
+        (
+            "RewriteOptions InheritDown",
+            "RewriteOptions: Brisk does not hand rules down to <VirtualHost> (yet): write them into it",
+        ),
+        ("Options +MultiViews", "Options: Brisk has no MultiViews: names of files are as they are"),
+    ] {
+        let line = if line.ends_with('}') { line.to_string() } else { format!("{line};") };
+        let got = http(&format!("apache_site {{ {line} }}")).err();
+        assert_eq!(got.as_deref(), Some(wanted), "{line}");
+    }
+}
+
+#[test]
+fn hosts_begin_with_the_lines_for_all() {
+    let text = "apache_site { Redirect \"/a /b\"; } server { apache_site { RewriteEngine On; RewriteRule \"^/x$ /y\"; } location / { } } server { listen 81; location / { } }";
+    let snap = http(text).unwrap();
+    // Both lead before a location is looked for: by rules, or by what all hosts have.
+    let leads: Vec<_> = snap.locations.iter().map(|l| l.plan.rewrite.is_some()).collect();
+    assert_eq!(leads, [true, false, true, false]);
 }

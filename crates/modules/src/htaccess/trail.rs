@@ -23,6 +23,17 @@ use std::rc::Rc;
 /// A file's file system and its number there.
 pub type Identity = (u64, u64);
 
+/// What was found of a folder's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// It was not looked for: files of the folder say nothing (`AllowOverride None`).
+    NotAsked,
+    /// There is none.
+    Absent,
+    /// It is this one.
+    Found(Identity),
+}
+
 /// What was looked at to judge a URI.
 #[derive(Clone)]
 pub struct Trail {
@@ -32,8 +43,8 @@ pub struct Trail {
     pub is_judged: std::cell::Cell<bool>,
     /// Where it led.
     pub place: Rc<Place>,
-    /// The file of each of the place's folders, in their order; `None`: it has none.
-    pub files: Rc<[Option<Identity>]>,
+    /// The file of each of the place's folders, in their order.
+    pub files: Rc<[Judged]>,
     /// The URI came of `try_files`, after the steps before content.
     pub is_second: bool,
 }
@@ -68,8 +79,11 @@ impl Trail {
             let parent = folder.as_ref().map_or(CWD, AsFd::as_fd);
             match open_folder(parent, &path[from..]) {
                 Ok(next) => {
-                    if identity(next.as_fd(), FILE) != Ok(*judged) {
-                        return false;
+                    if *judged != Judged::NotAsked {
+                        let now = identity(next.as_fd(), FILE);
+                        if now.map(|found| found.map_or(Judged::Absent, Judged::Found)) != Ok(*judged) {
+                            return false;
+                        }
                     }
                     (folder, from) = (Some(next), end);
                 }

@@ -90,7 +90,7 @@ pub fn tsv() -> String {
     out
 }
 
-/// What becomes of the directives of Apache 2.4 in `.htaccess`.
+/// What becomes of the directives of Apache 2.4: in `.htaccess`, and of those that may not stand there in the server's own files.
 pub fn apache() -> Vec<Entry> {
     use brisk_apache::overrides::support::Support;
     let entry = |(row, support): (brisk_apache::directives::Row, Support)| {
@@ -98,7 +98,13 @@ pub fn apache() -> Vec<Entry> {
             Support::Works => ("works", ""),
             Support::NoEffect => ("accepted without effect", ""),
             Support::Refused => ("refused", "its folder answers 500, with the line in the error log"),
-            Support::NotThere => ("not in .htaccess", "Brisk does not read Apache's other files"),
+            Support::NotThere => match brisk_apache::site::support(&row) {
+                Some(Support::Works) => ("works", "in the server's own files"),
+                Some(Support::NoEffect) => ("accepted without effect", "in the server's own files"),
+                Some(Support::Refused | Support::NotThere) | None => {
+                    ("refused", "in the server's own files: brisk httpd names the line and does not start")
+                }
+            },
         };
         let name = if row.name.starts_with('<') { format!("{}>", row.name) } else { row.name.to_string() };
         Entry { name, module: row.module, contexts: "", state, detail: detail.into() }

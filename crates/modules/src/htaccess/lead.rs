@@ -1,0 +1,100 @@
+//! What Apache's own files do before a location is looked for: `RewriteRule` and `Redirect` of the server.
+
+use super::carried::Carried;
+use super::facts::{Seen, settled};
+use super::fixups::{lead_away, redirect};
+use super::place::Place;
+use super::site::Site;
+use brisk_apache::rewrite::{Action, Effects, Meaning, Target, per_server};
+use brisk_http::uri::resolved;
+use brisk_server::flow::Flow;
+use brisk_server::plan::{Declared, Handler};
+use brisk_server::request::Request;
+use brisk_server::rlog;
+use std::sync::Arc;
+
+/// The first step in a host.
+pub struct Lead(pub Arc<Site>);
+
+impl Handler for Lead {
+    fn declares(&self) -> Declared {
+        Declared::RECORDED
+    }
+
+    fn handle(&self, r: &mut Request) -> Flow {
+        match self.lead(r) {
+            Ok(()) => Flow::Next,
+            Err(flow) => flow,
+        }
+    }
+}
+
+impl Lead {
+    fn lead(&self, r: &mut Request) -> Result<(), Flow> {
+        Carried::of(r).borrow_mut().asked = None;
+        let (action, effects) = self.rewritten(r)?;
+        Carried::of(r).borrow_mut().keep(effects);
+        match action {
+            Action::Status(status) => return Err(Flow::Status(status)),
+            Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
+            Action::Continue { query } => set_query(r, query),
+            Action::Path { path, query, meaning } => {
+                if meaning == Meaning::File {
+                    rlog!(
+                        r,
+                        Error,
+                        "RewriteRule leads to a file outside of DocumentRoot, which Brisk does not support"
+                    );
+                    return Err(Flow::Status(500));
+                }
+                let path = resolved(&path).map_err(|error| {
+                    rlog!(r, Error, "RewriteRule leads to no path of this server ({error})");
+                    Flow::Status(400)
+                })?;
+                let asked = std::mem::replace(&mut r.route.uri, path);
+                if meaning == Meaning::DocumentRoot {
+                    Carried::of(r).borrow_mut().asked = Some(asked);
+                }
+                r.route.unparsed_uri_valid = false;
+                set_query(r, query);
+            }
+            Action::Proxy { .. } | Action::Internal { .. } => return Err(Flow::Status(500)),
+        }
+        redirect(r, self.0.redirects(), &nowhere(r))
+    }
+
+    fn rewritten(&self, r: &mut Request) -> Result<(Action, Effects), Flow> {
+        let query = (!r.route.args.is_empty()).then(|| r.route.args.clone());
+        let carried = Carried::of(r);
+        let Some(rewriting) = self.0.rewriting().filter(|_| !carried.borrow().rewriting_is_over) else {
+            return Ok((Action::Continue { query }, Effects::default()));
+        };
+        let place = nowhere(r);
+        settled(r, |r, looked| {
+            let carried = carried.borrow();
+            let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
+            let target = Target {
+                path: r.route.uri.clone(),
+                query: query.clone(),
+                path_info: Vec::new(),
+                is_subrequest: r.route.depth > 0,
+                is_proxied: false,
+            };
+            per_server(&rewriting.rules, target, &seen)
+        })
+    }
+}
+
+fn set_query(r: &mut Request, query: Option<Vec<u8>>) {
+    let query = query.unwrap_or_default();
+    if query != r.route.args {
+        r.route.args = query;
+        r.route.unparsed_uri_valid = false;
+    }
+}
+
+/// A place before the URI was mapped: its file is the URI's path.
+pub fn nowhere(r: &Request) -> Place {
+    let file = r.route.uri.clone();
+    Place { file, kind: None, path_info: Vec::new(), folders: Vec::new(), root_len: 0 }
+}

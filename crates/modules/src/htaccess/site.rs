@@ -1,0 +1,241 @@
+//! `apache_site`: what Apache's own files say of requests, for all hosts and for one. It is merged with `.htaccess` files into the same
+//! plans.
+//!
+//! A `<Directory>` counts like a file in its folder, and before it. Sections that a request's name, path or condition decides about are
+//! candidates of the plan, as those in files are.
+
+use super::pattern::{Compiled, Pcre};
+use super::plan::{ALLOWED, Effective, Settings, check_settings};
+use brisk_apache::directives::Standing;
+use brisk_apache::overrides::{Allow, Compiler, Rewriting};
+use brisk_apache::redirect::Redirect;
+use brisk_apache::site::node_of;
+use brisk_apache::syntax::{Mistake, Node};
+use brisk_apache::{glob, options::Options};
+use brisk_conf::{Diag, Directive, Span};
+use brisk_server::conf::Text;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What holds in one host: the lines for all, then its own.
+#[derive(Clone)]
+pub struct Site {
+    lines: Vec<Arc<Lines>>,
+    /// `Redirect` outside of sections, the host's own first: before access is judged.
+    redirects: Vec<Arc<Redirect<Compiled>>>,
+}
+
+/// The lines of one block.
+struct Lines {
+    /// What holds everywhere.
+    own: Settings,
+    /// mod_rewrite of the server.
+    rewriting: Rewriting<Compiled>,
+    redirects: Vec<Arc<Redirect<Compiled>>>,
+    folders: Vec<Folder>,
+    /// Named locations of handlers, by the handlers' names in small letters.
+    handlers: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// A `<Directory>`.
+pub struct Folder {
+    /// Its path with a slash at its end, perhaps with wildcards.
+    path: Vec<u8>,
+    /// What it says.
+    pub settings: Arc<Settings>,
+    /// What files may say from here on.
+    pub allow: Option<Allow>,
+    /// What tells it from others.
+    mark: Arc<[u8]>,
+}
+
+/// What one text of a plan is.
+pub enum Layer<'s> {
+    /// The lines that hold everywhere.
+    Base,
+    /// A `<Directory>`.
+    Section(&'s Folder),
+    /// A file's text.
+    File,
+}
+
+const BASE: &[u8] = b"base";
+
+impl Site {
+    /// With the lines of a block, in a host whose lines are `outer`.
+    pub fn parse(d: &Directive, outer: Option<&Site>) -> Result<Site, Diag> {
+        let mut spans: Vec<Span> = Vec::new();
+        let nodes: Vec<Node> = d.block.iter().flatten().map(|inner| node_of(inner, &mut spans)).collect();
+        let outer = outer.map(|site| site.lines.clone()).unwrap_or_default();
+        let lines = Lines::read(nodes, outer.len()).map_err(|mistake| {
+            let at = (mistake.line as usize).checked_sub(1).and_then(|at| spans.get(at)).copied();
+            Diag::emerg(at.unwrap_or(d.span), mistake.text)
+        })?;
+        let lines: Vec<Arc<Lines>> = outer.into_iter().chain([Arc::new(lines)]).collect();
+        let redirects = lines.iter().rev().flat_map(|lines| lines.redirects.iter().cloned()).collect();
+        Ok(Site { lines, redirects })
+    }
+
+    /// What holds before any folder.
+    pub fn base(&self) -> Effective {
+        let first = Effective::base(Options::FOLLOW_SYM_LINKS);
+        let mut base = self.lines.iter().fold(first, |above, lines| above.with(&lines.own, None));
+        base.settings.directory_index.get_or_insert_with(|| vec![b"index.html".to_vec()]);
+        base
+    }
+
+    /// The text that stands for [`Site::base`].
+    pub fn first(&self) -> Text {
+        Text { name: "/".into(), text: BASE.into() }
+    }
+
+    /// The sections of a folder, whose path ends with a slash.
+    pub fn sections<'s>(&'s self, folder: &'s [u8]) -> impl Iterator<Item = &'s Folder> {
+        self.lines.iter().flat_map(|lines| &lines.folders).filter(|section| section.is_of(folder))
+    }
+
+    /// What a text is.
+    pub fn layer(&self, text: &Text) -> Layer<'_> {
+        if !text.name.ends_with('/') {
+            return Layer::File;
+        }
+        let section =
+            self.lines.iter().flat_map(|lines| &lines.folders).find(|folder| folder.mark == text.text);
+        section.map_or(Layer::Base, Layer::Section)
+    }
+
+    /// The named location of a handler.
+    pub fn handler(&self, name: &[u8]) -> Option<&Vec<u8>> {
+        let name = name.to_ascii_lowercase();
+        self.lines.iter().rev().find_map(|lines| lines.handlers.get(&name))
+    }
+
+    /// The rules of the server that hold for a host: its own, unless it has none and inherits.
+    pub fn rewriting(&self) -> Option<&Rewriting<Compiled>> {
+        let own = self.lines.last().map(|lines| &lines.rewriting)?;
+        let is_on = own.is_on == Some(true) && !own.rules.is_empty();
+        is_on.then_some(own)
+    }
+
+    /// `Redirect` outside of sections.
+    pub fn redirects(&self) -> &[Arc<Redirect<Compiled>>] {
+        &self.redirects
+    }
+
+    /// Whether something is to be done before a location is looked for.
+    pub fn leads(&self) -> bool {
+        self.rewriting().is_some() || !self.redirects.is_empty()
+    }
+}
+
+impl Folder {
+    fn is_of(&self, folder: &[u8]) -> bool {
+        if glob::is_pattern(&self.path) {
+            return glob::matches(&self.path, folder, glob::Options { is_path: true, ignores_case: false });
+        }
+        self.path == folder
+    }
+
+    /// The text that stands for it in a folder.
+    pub fn text(&self, folder: &str) -> Text {
+        Text { name: folder.into(), text: self.mark.clone() }
+    }
+}
+
+impl Lines {
+    fn read(nodes: Vec<Node>, level: usize) -> Result<Lines, Mistake> {
+        nodes.iter().try_for_each(|node| check(node, None))?;
+        let compiler = Compiler { patterns: &Pcre, standing: Standing::Server, options: ALLOWED };
+        let (mut rest, mut folders, mut handlers) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for node in nodes {
+            let is_pattern = node.words().next().is_some_and(|word| word == b"~");
+            if node.is("Directory") && node.children.is_some() && !is_pattern {
+                let mark = format!("{level} {}", folders.len());
+                folders.push(Folder::read(node, mark.as_bytes().into())?);
+            } else if node.is(brisk_apache::site::HANDLER) {
+                let at = memchr::memchr(b' ', &node.args).unwrap_or(node.args.len());
+                let (location, name) = node.args.split_at(at);
+                handlers.insert(name.trim_ascii().to_ascii_lowercase(), location.to_vec());
+            } else {
+                rest.push(node);
+            }
+        }
+        let mut own = compiler.compile(&rest)?;
+        check_all(&own, rest.first().map_or(1, |node| node.line))?;
+        let rewriting = std::mem::take(&mut own.rewriting);
+        if let Some(options) = rewriting.options {
+            let is_upwards = options.inherits || options.inherits_before;
+            if (level > 0 && is_upwards) || options.inherits_down || options.inherits_down_before {
+                let line = rest.iter().find(|node| node.is("RewriteOptions")).map_or(1, |node| node.line);
+                let text = "RewriteOptions: Brisk does not hand rules down to <VirtualHost> (yet): write them into it";
+                return Err(Mistake { line, text: text.into() });
+            }
+        }
+        let redirects = std::mem::take(&mut own.redirects);
+        // The shorter path counts first.
+        folders.sort_by_key(|folder| memchr::memchr_iter(b'/', &folder.path).count());
+        Ok(Lines { own, rewriting, redirects, folders, handlers })
+    }
+}
+
+impl Folder {
+    fn read(node: Node, mark: Arc<[u8]>) -> Result<Folder, Mistake> {
+        let line = node.line;
+        let mistake = |line: u32, text: String| Mistake { line, text };
+        let mut words = node.words();
+        let path = words.next().unwrap_or_default();
+        if !path.starts_with(b"/") || words.next().is_some() {
+            let text = "<Directory> takes one absolute path, or ~ and a regular expression";
+            return Err(mistake(line, text.into()));
+        }
+        let mut whole = Vec::new();
+        for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".") {
+            whole.push(b'/');
+            whole.extend_from_slice(part);
+        }
+        whole.push(b'/');
+        let mut allow: Option<Allow> = None;
+        let mut rest = Vec::new();
+        for inner in node.children.into_iter().flatten() {
+            let mut changed = allow.clone().unwrap_or_else(Allow::none);
+            match changed.line(&inner) {
+                Some(Ok(())) => allow = Some(changed),
+                Some(Err(text)) => return Err(mistake(inner.line, format!("{}: {text}", inner.name))),
+                None => rest.push(inner),
+            }
+        }
+        let compiler = Compiler { patterns: &Pcre, standing: Standing::Section, options: ALLOWED };
+        let settings = compiler.compile(&rest)?;
+        check_all(&settings, line)?;
+        Ok(Folder { path: whole, settings: Arc::new(settings), allow, mark })
+    }
+}
+
+/// Refuses what cannot be done in sections, by name. `inside` is the section that a line stands in.
+fn check(node: &Node, inside: Option<&str>) -> Result<(), Mistake> {
+    let is_scope =
+        ["DirectoryMatch", "Files", "FilesMatch", "Location", "LocationMatch", "If", "ElseIf", "Else"]
+            .iter()
+            .any(|name| node.is(name));
+    match (&node.children, inside) {
+        (None, Some(section)) if node.name.to_ascii_lowercase().starts_with("rewrite") => Err(Mistake {
+            line: node.line,
+            text: format!(
+                "{}: Brisk does not support it in <{section}>; put it into <Directory> or outside",
+                node.name
+            ),
+        }),
+        (Some(children), _) => {
+            let is_tilde = node.is("Directory") && node.words().next().is_some_and(|word| word == b"~");
+            let inside = if is_scope || is_tilde { Some(node.name.as_str()) } else { inside };
+            children.iter().try_for_each(|child| check(child, inside))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what the server cannot do, in sections too.
+fn check_all(settings: &Settings, line: u32) -> Result<(), Mistake> {
+    check_settings(settings).map_err(|text| Mistake { line, text })?;
+    settings.sections.iter().try_for_each(|section| check_all(&section.settings, line))
+}
