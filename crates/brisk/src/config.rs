@@ -7,6 +7,7 @@ use brisk_conf::source::SourceFile;
 use brisk_conf::{Diag, Directive, Level, Loader, SourceMap};
 use brisk_load::output;
 use brisk_modules::MODULES;
+use brisk_modules::htaccess::own_files::{self, Arguments};
 use brisk_net::sys;
 use brisk_server::conf::{Environment, LogTarget, Places, Snapshot};
 use brisk_server::core::LogLevel;
@@ -37,6 +38,8 @@ pub struct Paths {
     pub globals: String,
     /// The configuration itself, where there is no file (`brisk serve`).
     pub inline: Option<Inline>,
+    /// The file is Apache's (`brisk httpd`): how it is read.
+    pub apache: Option<Arc<Arguments>>,
     /// The server runs in the background: its error stream is its own, and leads into its log.
     pub detached: bool,
 }
@@ -76,7 +79,7 @@ impl Paths {
             hostname: sys::hostname().to_ascii_lowercase(),
             test: options.test,
         };
-        Paths { env, conf, globals: options.globals.clone(), inline: None, detached: false }
+        Paths { env, conf, globals: options.globals.clone(), inline: None, apache: None, detached: false }
     }
 
     pub fn error_target(&self) -> LogTarget {
@@ -172,6 +175,11 @@ pub fn parse(paths: &Paths, loader: &dyn Loader) -> (Vec<Directive>, Vec<Diag>, 
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
     let mut tree = Vec::new();
+    if let Some(arguments) = &paths.apache {
+        tree.extend(globals(paths, &mut sources, loader, &mut diags));
+        tree.extend(own_files::read(Some(&paths.conf), loader, &mut sources, arguments, &mut diags).tree);
+        return (tree, diags, sources);
+    }
     let text: std::io::Result<Arc<[u8]>> = match &paths.inline {
         Some(inline) => Ok(inline.text.as_bytes().into()),
         None => loader.read(&paths.conf),
@@ -180,12 +188,7 @@ pub fn parse(paths: &Paths, loader: &dyn Loader) -> (Vec<Directive>, Vec<Diag>, 
         Ok(text) => {
             let file = sources.add(paths.conf.clone(), text);
             let parsed = brisk_conf::parse(&mut sources, file, loader, &mut diags);
-            if !paths.globals.is_empty() {
-                let globals = paths.globals.trim_end();
-                let end = if globals.ends_with([';', '}']) { "" } else { ";" };
-                let file = sources.add("command line", format!("{globals}{end}").into_bytes());
-                tree.extend(brisk_conf::parse(&mut sources, file, loader, &mut diags));
-            }
+            tree.extend(globals(paths, &mut sources, loader, &mut diags));
             tree.extend(parsed);
         }
         Err(error) => {
@@ -197,6 +200,22 @@ pub fn parse(paths: &Paths, loader: &dyn Loader) -> (Vec<Directive>, Vec<Diag>, 
         }
     }
     (tree, diags, sources)
+}
+
+/// The directives of `-g`.
+fn globals(
+    paths: &Paths,
+    sources: &mut SourceMap,
+    loader: &dyn Loader,
+    diags: &mut Vec<Diag>,
+) -> Vec<Directive> {
+    let globals = paths.globals.trim_end();
+    if globals.is_empty() {
+        return Vec::new();
+    }
+    let end = if globals.ends_with([';', '}']) { "" } else { ";" };
+    let file = sources.add("command line", format!("{globals}{end}").into_bytes());
+    brisk_conf::parse(sources, file, loader, diags)
 }
 
 fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {

@@ -6,7 +6,7 @@ mod help;
 mod man;
 mod nginx;
 
-use crate::{cache, directives, doctor, log, php, serve, upstream};
+use crate::{cache, convert, directives, doctor, httpd, log, php, serve, upstream};
 use brisk_cli::Entry;
 use brisk_drive::{get, page, probe, scenario};
 use brisk_load::cli::{COMPARE, DIFF, bench};
@@ -17,6 +17,8 @@ pub const BRISK: Entry =
 
 const COMMANDS: &[Entry] = &[
     serve::SERVE,
+    httpd::HTTPD,
+    convert::CONVERT,
     BENCH,
     doctor::DOCTOR,
     get::GET,
@@ -78,7 +80,8 @@ mod tests {
     }
 
     fn is_old(command: &Command) -> bool {
-        brisk_drive::old::ALL.iter().any(|entry| entry.name == command.get_name())
+        let name = command.get_name();
+        name == httpd::HTTPD.name || brisk_drive::old::ALL.iter().any(|entry| entry.name == name)
     }
 
     #[test]
