@@ -1,6 +1,6 @@
 //! Names, the root, and what is accepted without an effect.
 
-use super::translate::{Done, Draft, Translator};
+use super::draft::{Done, Draft, Translator};
 use crate::syntax::Node;
 
 /// A word of a line as text.

@@ -1,17 +1,8 @@
 //! Which virtual host listens where, as Apache chooses: by address first, then by name.
 
-use super::translate::Translator;
+use super::draft::{Listen, Translator};
 use crate::syntax::{Mistake, Node};
 use std::net::IpAddr;
-
-/// A `Listen`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listen {
-    /// `None`: all addresses.
-    pub address: Option<IpAddr>,
-    pub port: u16,
-    pub line: u32,
-}
 
 /// A `listen` of Brisk's.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,22 +1,10 @@
 //! `ErrorLog`, `LogLevel`, `LogFormat`, `CustomLog`.
 
 use super::build::statement;
+use super::draft::{Done, Draft, Formats, Translator};
 use super::host::{literal, path, word};
-use super::translate::{Done, Draft, Translator};
 use crate::syntax::Node;
 use brisk_conf::{Directive, Span};
-use std::collections::BTreeMap;
-
-/// Formats by their text, with the names that Brisk knows them by.
-#[derive(Default)]
-pub(super) struct Formats {
-    /// Nicknames of `LogFormat`.
-    nicknames: BTreeMap<String, Vec<u8>>,
-    /// `LogFormat` without a nickname, for `TransferLog`.
-    transfer: Option<Vec<u8>>,
-    /// In Brisk's language, with the line that first used each.
-    used: Vec<(String, u32)>,
-}
 
 /// Apache's Common Log Format.
 const CLF: &[u8] = b"%h %l %u %t \"%r\" %>s %b";

@@ -1,36 +1,10 @@
 //! Where paths of URIs lead: `Alias`, `AliasMatch`, `ProxyPass`. Each becomes a location that does nothing but map.
 
 use super::build::{block, statement};
+use super::draft::{Done, Draft, From, Mapping, Target, Translator};
 use super::host::{literal, path, word};
-use super::translate::{Done, Draft, Translator};
 use crate::syntax::Node;
 use brisk_conf::{Directive, Span};
-
-/// What a path leads to.
-#[derive(Clone, Debug)]
-pub(super) enum Target {
-    /// A file or a folder.
-    File(String),
-    /// A back end, with `timeout=` in seconds.
-    Proxy { url: String, timeout_secs: Option<u64> },
-    /// `ProxyPass /path !`: no back end, whatever lines about shorter paths say.
-    Own,
-}
-
-/// One line.
-#[derive(Clone, Debug)]
-pub(super) struct Mapping {
-    pub line: u32,
-    /// A path's beginning, or a regular expression.
-    pub from: From,
-    pub target: Target,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum From {
-    Prefix(String),
-    Pattern(String),
-}
 
 pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft: &mut Draft) -> Done {
     Some(match name {

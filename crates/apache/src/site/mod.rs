@@ -8,6 +8,7 @@
 //! Lines are numbered through all files, so that a line's number tells its file too.
 
 mod build;
+mod draft;
 mod envvars;
 mod files;
 mod handlers;

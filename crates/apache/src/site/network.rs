@@ -1,9 +1,8 @@
 //! Connections: times, sizes of heads, protocols; and the media types of `TypesConfig`.
 
 use super::build::{block, statement};
+use super::draft::{Done, Draft, Listen, Translator};
 use super::host::word;
-use super::listen::Listen;
-use super::translate::{Done, Draft, Translator};
 use crate::syntax::Node;
 use std::collections::BTreeMap;
 

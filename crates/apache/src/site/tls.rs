@@ -1,21 +1,10 @@
 //! `SSLEngine` and its relatives.
 
 use super::build::statement;
+use super::draft::{Done, Draft as Host, Tls, Translator};
 use super::host::{path, word};
-use super::translate::{Done, Draft as Host, Translator};
 use crate::syntax::Node;
 use brisk_conf::{Directive, Span};
-use std::collections::BTreeMap;
-
-/// What lines say of TLS.
-#[derive(Default)]
-pub(super) struct Draft {
-    engine: bool,
-    /// Of Brisk's directives the one that counts.
-    single: BTreeMap<&'static str, (u32, Vec<String>)>,
-    certificates: Vec<(u32, String)>,
-    keys: Vec<(u32, String)>,
-}
 
 /// Directives that change nothing here.
 pub(super) const WITHOUT_EFFECT: &[&str] = &[
@@ -32,7 +21,7 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
     "sslstrictsnivhostcheck",
 ];
 
-impl Draft {
+impl Tls {
     /// Whether the host speaks TLS.
     pub fn is_on(&self) -> bool {
         self.engine

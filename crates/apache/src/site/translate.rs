@@ -1,14 +1,14 @@
 //! From Apache's lines to Brisk's directives: the main server becomes what holds in `http`, each virtual host a `server`.
 
 use super::build::{block, of_node, statement};
+use super::draft::{Done, Draft, Translator};
 use super::files::{Arguments, Files};
-use super::listen::{self, Listen, Wanted};
+use super::listen::{self, Wanted};
 use super::{handlers, host, logs, mapping, network, tls};
 use crate::directives::{self, Places, Row, Standing};
 use crate::overrides::support::{self, Support};
 use crate::syntax::{Mistake, Node};
-use brisk_conf::{Directive, FileId, NoFiles, SourceMap, Span};
-use std::collections::BTreeMap;
+use brisk_conf::{Directive, NoFiles, SourceMap};
 
 /// What came of the files.
 pub struct Translated {
@@ -33,59 +33,7 @@ pub struct Picture {
     pub line: u32,
 }
 
-/// What a reader of directives says: `None`, the directive is another's.
-pub(super) type Done = Option<Result<(), String>>;
-
-/// The main server, or a virtual host, as far as it is read.
-#[derive(Default)]
-pub(super) struct Draft {
-    /// The line of its `<VirtualHost>`; 0 for the main server.
-    pub line: u32,
-    /// Directives of which the last one counts.
-    pub single: BTreeMap<&'static str, Directive>,
-    pub access_logs: Vec<Directive>,
-    pub error_log: Option<(u32, String)>,
-    pub log_level: Option<&'static str>,
-    pub name: Option<String>,
-    pub aliases: Vec<String>,
-    pub mappings: Vec<mapping::Mapping>,
-    /// What back ends get as `Host` (`ProxyPreserveHost`).
-    pub proxy_host: Option<&'static str>,
-    pub tls: tls::Draft,
-    /// Types that `AddOutputFilterByType` has compressed.
-    pub compressed: Vec<Vec<u8>>,
-    /// What is about requests.
-    pub site: Vec<Node>,
-}
-
-/// What all hosts know.
-pub(super) struct Translator<'f, 'a> {
-    pub files: &'f Files<'a>,
-    pub mistakes: Vec<Mistake>,
-    pub notices: Vec<(u32, String)>,
-    /// Of the main level: `user`, `pid`.
-    pub main: BTreeMap<&'static str, Directive>,
-    pub user: Option<(u32, String)>,
-    pub group: Option<String>,
-    pub formats: logs::Formats,
-    pub listens: Vec<Listen>,
-    pub types: Option<Directive>,
-}
-
 impl Translator<'_, '_> {
-    pub fn span(&self, line: u32) -> Span {
-        self.files.span(line).unwrap_or(Span { file: FileId(0), start: 0, end: 0 })
-    }
-
-    pub fn notice(&mut self, line: u32, text: impl Into<String>) {
-        self.notices.push((line, text.into()));
-    }
-
-    /// A directive where a line stands.
-    pub fn make<A: AsRef<[u8]>>(&self, node: &Node, name: &str, args: &[A]) -> Directive {
-        statement(self.span(node.line), name, args)
-    }
-
     fn read(&mut self, nodes: Vec<Node>, draft: &mut Draft) {
         for node in nodes {
             if let Err(text) = self.line(&node, draft) {
@@ -206,22 +154,6 @@ impl Translator<'_, '_> {
         }
         handlers::locations(&[&main.site, &draft.site], at, &mut inner);
         block(at, "server", [""; 0], inner)
-    }
-}
-
-impl<'f, 'a> Translator<'f, 'a> {
-    fn new(files: &'f Files<'a>) -> Translator<'f, 'a> {
-        Translator {
-            files,
-            mistakes: Vec::new(),
-            notices: files.take_notices(),
-            main: BTreeMap::new(),
-            user: None,
-            group: None,
-            formats: logs::Formats::default(),
-            listens: Vec::new(),
-            types: None,
-        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen, settled};
-use super::lead::nowhere;
 use super::local::{FILE, Local};
 use super::login;
 use super::pattern::Compiled;
@@ -138,7 +137,7 @@ impl Access {
     fn judge_for_back_end(&self, r: &mut Request) -> Result<(), Flow> {
         let Some(site) = self.0.ground.site.as_deref() else { return Ok(()) };
         let plan = self.plan(r, vec![site.first()])?;
-        let present = enter(r, Rc::new(nowhere(r)), &plan)?;
+        let present = enter(r, Rc::new(Place::nowhere(r)), &plan)?;
         present.clone().keep(r);
         admit(r, &present)
     }

@@ -4,8 +4,7 @@ use super::carried::{Carried, Present};
 use super::facts::{Seen, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
-use super::pattern::Compiled;
-use super::place::Place;
+use super::redirects::{lead_away, redirect};
 use super::trail::{self, Trail};
 use crate::autoindex::LeftOut;
 use crate::directory_overrides::files::{refuse, shown};
@@ -13,7 +12,6 @@ use crate::index::Replaced;
 use brisk_apache::headers::{self, Table};
 use brisk_apache::options::Options;
 use brisk_apache::overrides::PathInfo;
-use brisk_apache::redirect::{Answer, Redirect};
 use brisk_apache::rewrite::{Action, Directory, Effects, Target, per_directory};
 use brisk_http::uri::resolved;
 use brisk_net::file::{Kind, Symlinks};
@@ -170,41 +168,6 @@ fn rewrite(r: &mut Request, present: &Present, is_subrequest: bool) -> Result<(A
         };
         per_directory(&rewriting.rules, &directory, target, &seen)
     })
-}
-
-/// `Redirect` and its relatives.
-pub fn redirect(r: &mut Request, redirects: &[Arc<Redirect<Compiled>>], place: &Place) -> Result<(), Flow> {
-    if redirects.is_empty() {
-        return Ok(());
-    }
-    let carried = Carried::of(r);
-    let answer = settled(r, |r, looked| {
-        let carried = carried.borrow();
-        let seen = Seen { r, place, carried: &carried, changes: &[], looked, group_file: None };
-        for line in redirects {
-            if let Some(answer) = line.answer(&r.route.uri, &seen)? {
-                return Ok(Some(answer));
-            }
-        }
-        Ok(None)
-    })?;
-    match answer {
-        None => Ok(()),
-        Some(Answer::Status(status)) => Err(Flow::Status(status)),
-        Some(Answer::Redirect { status, mut location }) => {
-            if !r.route.args.is_empty() && !location.contains(&b'?') {
-                location.push(b'?');
-                location.extend_from_slice(&r.route.args);
-            }
-            Err(lead_away(r, status, location))
-        }
-    }
-}
-
-/// Redirects the client.
-pub fn lead_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
-    r.resp.location = Some(location.into());
-    Flow::Status(status)
 }
 
 /// Begins the request anew with another URI.

@@ -2,8 +2,8 @@
 
 use super::carried::Carried;
 use super::facts::{Seen, settled};
-use super::fixups::{lead_away, redirect};
 use super::place::Place;
+use super::redirects::{lead_away, redirect};
 use super::site::Site;
 use brisk_apache::rewrite::{Action, Effects, Meaning, Target, per_server};
 use brisk_http::uri::resolved;
@@ -60,7 +60,7 @@ impl Lead {
             }
             Action::Proxy { .. } | Action::Internal { .. } => return Err(Flow::Status(500)),
         }
-        redirect(r, self.0.redirects(), &nowhere(r))
+        redirect(r, self.0.redirects(), &Place::nowhere(r))
     }
 
     fn rewritten(&self, r: &mut Request) -> Result<(Action, Effects), Flow> {
@@ -69,7 +69,7 @@ impl Lead {
         let Some(rewriting) = self.0.rewriting().filter(|_| !carried.borrow().rewriting_is_over) else {
             return Ok((Action::Continue { query }, Effects::default()));
         };
-        let place = nowhere(r);
+        let place = Place::nowhere(r);
         settled(r, |r, looked| {
             let carried = carried.borrow();
             let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
@@ -91,10 +91,4 @@ fn set_query(r: &mut Request, query: Option<Vec<u8>>) {
         r.route.args = query;
         r.route.unparsed_uri_valid = false;
     }
-}
-
-/// A place before the URI was mapped: its file is the URI's path.
-pub fn nowhere(r: &Request) -> Place {
-    let file = r.route.uri.clone();
-    Place { file, kind: None, path_info: Vec::new(), folders: Vec::new(), root_len: 0 }
 }

@@ -26,6 +26,7 @@ pub mod own_files;
 mod pattern;
 mod place;
 mod plan;
+mod redirects;
 mod site;
 mod trail;
 

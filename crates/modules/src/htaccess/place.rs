@@ -41,6 +41,12 @@ impl Place {
         memchr::memrchr(b'/', &self.file).map_or(&self.file[..], |at| &self.file[at + 1..])
     }
 
+    /// A place before the URI was mapped: its file is the URI's path.
+    pub fn nowhere(r: &Request) -> Place {
+        let file = r.route.uri.clone();
+        Place { file, kind: None, path_info: Vec::new(), folders: Vec::new(), root_len: 0 }
+    }
+
     /// Finds the place that a path leads to. `is_whole`: its folders count from the file system's root on.
     pub fn find(r: &mut Request, mapped: &Mapped, is_whole: bool) -> Result<Place, Flow> {
         let root_len = root_len(r, mapped);
