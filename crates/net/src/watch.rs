@@ -26,7 +26,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Registrations between two sweeps for flags that are not held any more.
@@ -45,6 +45,16 @@ const COHERENT: [u64; 10] = [
     0x7371_7368, // squashfs
     0xe0f5_e1e2, // erofs
 ];
+
+/// How many flags of this process were lowered so far.
+static LOWERED: AtomicU64 = AtomicU64::new(0);
+
+/// A number that grows with each flag that is lowered: as long as it is the same, flags that were up are up. Valid as of the last
+/// [`Watcher::sync`]; to be read before the flags are.
+#[inline]
+pub fn lowered() -> u64 {
+    LOWERED.load(Ordering::Acquire)
+}
 
 /// Up while what it stands for is unchanged.
 #[derive(Debug)]
@@ -65,7 +75,19 @@ impl Flag {
     /// Something may have changed.
     pub fn lower(&self) {
         self.0.store(false, Ordering::Release);
+        LOWERED.fetch_add(1, Ordering::Release);
     }
+}
+
+/// What is known of who writes to a file in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// Nothing: its folder was not watched then, or nothing was written.
+    Unknown,
+    /// Something was written to it, and who did has not closed it yet.
+    Open,
+    /// Who wrote to it last has closed it.
+    Closed,
 }
 
 /// This path cannot be watched; the error says why (`None`: its file system does not report changes).
@@ -104,6 +126,10 @@ struct State {
     /// else holds are of no use.
     names: HashMap<i32, HashMap<OsString, Vec<Weak<Flag>>>>,
     registrations: usize,
+    /// Names whose writers are followed, in whatever watched directory.
+    followed: HashSet<OsString>,
+    /// What is known of them, by watch descriptor and name; [`Writing::Unknown`] is left out.
+    writing: HashMap<(i32, OsString), Writing>,
 }
 
 /// The process's one inotify instance, shared by its threads.
@@ -192,6 +218,28 @@ impl Watcher {
         Ok(Watch { directory: directory.flag, entry })
     }
 
+    /// As [`Watcher::watch`], for a text that decides who may come in: [`Watcher::writing`] tells whether it is whole.
+    pub fn watch_writers(&self, path: &Path) -> Result<Watch, Unwatchable> {
+        if let Some(name) = path.file_name() {
+            let mut state = self.lock();
+            if !state.followed.contains(name) {
+                state.followed.insert(name.to_owned());
+            }
+        }
+        self.watch(path)
+    }
+
+    /// What is known of who writes to a file that [`Watcher::watch_writers`] was asked for. What was written before the last
+    /// [`Watcher::sync`] counts.
+    pub fn writing(&self, path: &Path) -> Writing {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Writing::Unknown };
+        let state = self.lock();
+        let Some(directory) = state.directories.get(parent).filter(|known| known.flag.is_up()) else {
+            return Writing::Unknown;
+        };
+        state.writing.get(&(directory.wd, name.to_owned())).copied().unwrap_or(Writing::Unknown)
+    }
+
     /// Registers `flag` under every component of `path`, starting in `from`; returns the last directory's watch and
     /// its real path. With `whole` the path names a directory, which is watched itself too.
     fn walk(
@@ -241,6 +289,7 @@ impl Watcher {
             | WatchFlags::MOVED_TO
             | WatchFlags::ATTRIB
             | WatchFlags::MODIFY
+            | WatchFlags::CLOSE_WRITE
             | WatchFlags::MASK_ADD
             | WatchFlags::ONLYDIR;
         self.add_mask(directory, mask)
@@ -275,6 +324,7 @@ impl Watcher {
         let used: HashSet<i32> = state.directories.values().map(|d| d.wd).collect();
         for wd in empty.into_iter().filter(|wd| !used.contains(wd)) {
             state.names.remove(&wd);
+            state.writing.retain(|(known, _), _| *known != wd);
             let _ = inotify::remove_watch(&self.fd, wd);
         }
     }
@@ -322,6 +372,22 @@ impl State {
             flags.iter().for_each(lower);
         }
         self.names.values_mut().for_each(HashMap::clear);
+        self.writing.clear();
+    }
+
+    /// Notes what an event tells of a file's writers. What comes by another name is as whole as it was there.
+    fn follow(&mut self, wd: i32, events: ReadFlags, name: &OsStr) {
+        if !self.followed.contains(name) {
+            return;
+        }
+        let key = (wd, name.to_owned());
+        if events.contains(ReadFlags::MODIFY) {
+            self.writing.insert(key, Writing::Open);
+        } else if events.contains(ReadFlags::CLOSE_WRITE) {
+            self.writing.insert(key, Writing::Closed);
+        } else if !events.contains(ReadFlags::ATTRIB) {
+            self.writing.remove(&key);
+        }
     }
 
     fn apply(&mut self, wd: i32, events: ReadFlags, name: Option<&OsStr>) {
@@ -331,6 +397,7 @@ impl State {
         }
         if events.contains(ReadFlags::IGNORED) {
             // The watch is gone and its number may come back for another directory.
+            self.writing.retain(|(known, _), _| *known != wd);
             self.names
                 .remove(&wd)
                 .into_iter()
@@ -340,6 +407,13 @@ impl State {
             for directory in self.directories.values().filter(|d| d.wd == wd) {
                 directory.flag.lower();
             }
+            return;
+        }
+        if let Some(name) = name {
+            self.follow(wd, events, name);
+        }
+        // It changes nothing: what was written was told of before.
+        if events == ReadFlags::CLOSE_WRITE {
             return;
         }
         let Some(names) = self.names.get_mut(&wd) else { return };
@@ -466,6 +540,43 @@ mod tests {
             fs::remove_file(folder.0.join("other/later")).unwrap();
             fs::remove_file(&file).unwrap();
         }
+    }
+
+    #[test]
+    fn a_writer_is_followed_until_it_closes_the_file() {
+        use std::io::Write as _;
+        let folder = Folder::new("writers");
+        let file = folder.0.join("file");
+        fs::write(&file, "1").unwrap();
+        let watcher = Watcher::new().unwrap();
+        let writing = || {
+            watcher.sync();
+            watcher.writing(&file)
+        };
+        let before = lowered();
+        let watch = watcher.watch_writers(&file).unwrap();
+        assert_eq!((writing(), lowered() - before), (Writing::Unknown, 0));
+        let mut writer = fs::File::create(&file).unwrap();
+        assert_eq!(writing(), Writing::Open);
+        assert!(!watch.is_up() && lowered() > before);
+        let watch = watcher.watch_writers(&file).unwrap();
+        writer.write_all(b"2").unwrap();
+        assert_eq!(writing(), Writing::Open);
+        assert!(!watch.is_up());
+        let watch = watcher.watch_writers(&file).unwrap();
+        drop(writer);
+        // It was told of the text before.
+        assert_eq!(writing(), Writing::Closed);
+        assert!(watch.is_up());
+        fs::write(folder.0.join("new"), "3").unwrap();
+        fs::rename(folder.0.join("new"), &file).unwrap();
+        assert_eq!(writing(), Writing::Unknown);
+        let _ = watcher.watch_writers(&file).unwrap();
+        fs::write(&file, "4").unwrap();
+        assert_eq!(writing(), Writing::Closed);
+        watcher.distrust();
+        let _ = watcher.watch_writers(&file).unwrap();
+        assert_eq!(writing(), Writing::Unknown);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use crate::conf::ids::{ListenId, LocationId, ServerId};
 use crate::conf::snapshot::Snapshot;
 use crate::core::http_conf::CoreConf;
-use crate::files::Dep;
+use crate::files::{Dep, Files};
 use crate::limits::{
     PREPARED_ANSWER_BYTES_MAX, PREPARED_BYTES_MAX, PREPARED_ENCODINGS_MAX, PREPARED_ENTRIES_MAX,
 };
@@ -25,9 +25,10 @@ use crate::request::state::Values;
 use crate::table::Thread;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method};
-use brisk_net::{clock, fault};
+use brisk_net::{clock, fault, watch};
 use hashbrown::HashMap;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::hash::BuildHasher as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ pub struct Answer {
     pub host: Box<[u8]>,
     pub port: Option<u16>,
     pub deps: Box<[Dep]>,
+    /// When all of them were found to hold: the number of [flags lowered](watch::lowered) until then, and the second since 1970.
+    pub held: Cell<(u64, i64)>,
     /// The last second in which it may be given.
     pub until: i64,
     pub has_log: bool,
@@ -128,6 +131,7 @@ impl Answer {
             host: r.head.host[..].into(),
             port: r.head.port,
             deps: r.evidence.deps[..].into(),
+            held: Cell::default(),
             until: r.evidence.same_until.get(),
             has_log,
             own: if has_log { r.state.own.clone() } else { Values::default() },
@@ -173,6 +177,22 @@ impl Answer {
                 || Name { host: &self.host, target: Cow::Borrowed(&self.asked), client: r.client_addr() };
             record_ended(thread, live, ended, name);
         }
+    }
+
+    /// Whether the files that it depends on are unchanged, to be asked after [`Files::sync`](crate::files::Files::sync). Each is asked
+    /// for only if a flag was lowered since they were found to hold, whosever it is, or the second is another: an answer may depend on a
+    /// dozen files.
+    #[inline]
+    fn is_confirmed(&self, files: &Files, now: i64) -> bool {
+        let asked = (watch::lowered(), now);
+        if self.held.get() == asked {
+            return true;
+        }
+        let holds = self.deps.iter().all(|dep| files.holds(dep));
+        if holds {
+            self.held.set(asked);
+        }
+        holds
     }
 
     /// Whether nothing is known against it.
@@ -244,13 +264,14 @@ impl Prepared {
         let target = r.head.parsed.target.of(&r.head.buf);
         let files = &r.thread.files;
         // Events are drained once for all requests that were read before.
+        let now = clock::now().unix_secs;
         let confirm = |answer: &Answer| {
             files.sync();
-            answer.deps.iter().all(|dep| files.holds(dep))
+            answer.is_confirmed(files, now)
         };
         // Computed only for answers that are kept by class.
         let class = || r.encoding_class();
-        self.get(listen, host, target, class, confirm, clock::now().unix_secs)
+        self.get(listen, host, target, class, confirm, now)
     }
 
     /// Keeps the answer of a request for the next one of the same target.
