@@ -191,10 +191,10 @@ fn watch(
     let (mut deep_at, mut is_short) = (Duration::ZERO, false);
     loop {
         let is_last = stop.load(Ordering::Relaxed);
-        let at = origin.elapsed();
-        let deeply = is_last || at >= deep_at;
+        let now = origin.elapsed();
+        let deeply = is_last || now >= deep_at;
         if deeply {
-            deep_at = at + DEEP_EVERY;
+            deep_at = now + DEEP_EVERY;
         }
         let whole = deeply || is_short;
         let tables = Tables::read(tiers.iter().flat_map(|tier| &tier.listeners), whole);
@@ -209,6 +209,8 @@ fn watch(
             let pids = tier.who.as_ref().map_or_else(Vec::new, Who::processes);
             tier.account.look(&pids, deeply)
         };
+        // The time of the CPU figures: on a busy machine the tables above may have taken as long as a short run.
+        let at = origin.elapsed();
         let tiers = tiers.iter_mut().map(look).collect();
         let (machine, disks) = (proc::machine(), proc::disks());
         let sample = Sample { at, tiers, inside, connections, disks, machine };
