@@ -36,7 +36,11 @@ application in other languages: the same page, byte for byte, is made by Node an
 """
 # As many as PHP has processes where it has most.
 CONNECTIONS = 12
-DRIVER = [("mariadb-java-client", "Java's driver of MariaDB"), ("jna", "Java's way to Unix sockets"), ("jna-platform", "the same")]
+DRIVER = [
+    ("mariadb-java-client", "Java's driver of MariaDB"),
+    ("jna", "Java's way to Unix sockets"),
+    ("jna-platform", "the same"),
+]
 
 
 class Bank:
@@ -203,9 +207,16 @@ def settings(bank):
         Setting("apache 5", "Apache, 5 PHP processes", on_apache(bank, 5), "falls beyond 75 users"),
         Setting("nginx 5", "nginx, 5 PHP processes", on(bank, "nginx", 5), "660"),
         Setting("brisk 5", "Brisk, 5 PHP processes", on(bank, "Brisk", 5)),
-        Setting("nginx 12", "nginx, 12 PHP processes", on(bank, "nginx", 12), "825, derived: 660 + 25 % (database elsewhere)"),
+        Setting(
+            "nginx 12", "nginx, 12 PHP processes", on(bank, "nginx", 12), "825, derived: 660 + 25 % (database elsewhere)"
+        ),
         Setting("brisk 12", "Brisk, 12 PHP processes", on(bank, "Brisk", 12)),
-        Setting("node", "Node, 2 processes, behind nginx", in_language(bank, "Node", node, 2000), "“quite a bit better” (with MongoDB)"),
+        Setting(
+            "node",
+            "Node, 2 processes, behind nginx",
+            in_language(bank, "Node", node, 2000),
+            "“quite a bit better” (with MongoDB)",
+        ),
         Setting("java", "Java, 12 threads, behind nginx", in_language(bank, "Java", java, 6000)),
         Setting("apache balancer", "Apache before two application servers", balanced(bank, "Apache")),
         Setting("nginx balancer", "nginx before two application servers", balanced(bank, "nginx"), "1500"),

@@ -112,9 +112,7 @@ def advices():
                 static,
                 f"{name} cache",
             ),
-            Advice(
-                f"keep the pages ({name})", "the same", "10 s → 0.17 s" if told else "–", static, f"{name} cache", "p50"
-            ),
+            Advice(f"keep the pages ({name})", "the same", "10 s → 0.17 s" if told else "–", static, f"{name} cache", "p50"),
         ]
     rows.append(Advice("Brisk in place of nginx", "the same file", "–", "nginx static", "Brisk static"))
     rows.append(Advice("Brisk in place of nginx, pages kept", "the same file", "–", "nginx cache", "Brisk cache", "cpu"))
@@ -230,10 +228,16 @@ def written(results, swarmed, curves, rest, loads):
     page.table(*measured(results, ["server", "PHP", "database"]))
     cpu_chart(page, results, ["server", "PHP", "database"])
     page.heading("While nobody asks")
-    page.text("PHP-FPM's processes before the first page, and their memory (PSS, with the master). `static` pays for what it gains.")
+    page.text(
+        "PHP-FPM's processes before the first page, and their memory (PSS, with the master). `static` pays for what it gains."
+    )
     page.table(["pool", "processes", "memory"], rest)
     page.heading("Over the number of users")
-    told = [("the article: dynamic", [[100, 5]]), ("the article: static, + 20 %", [[100, 6]]), ("the article: pages kept", [[100, 100]])]
+    told = [
+        ("the article: dynamic", [[100, 5]]),
+        ("the article: static, + 20 %", [[100, 6]]),
+        ("the article: pages kept", [[100, 100]]),
+    ]
     sweep_charts(page, curves, told, y_scale="log")
     page.text(
         "`brisk bench --users … --think 300ms..1s`, the warm-up cut off: once all six processes are there, the pools are alike. "

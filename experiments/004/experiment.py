@@ -120,9 +120,7 @@ def compressed(stage, plan):
             said = "“so small they are irrelevant”" if name == "nginx" else "–"
             what, setting = f"{GZIP[key][0]} ({name})", f"`{GZIP[key][1]}`"
             advices.append(Advice(what, setting, said, f"{name} plain", f"{name} {key}", "at 10 Mbit/s"))
-    advices.append(
-        Advice("Brisk in place of nginx, compressing", "the same file", "–", "nginx gzip", "Brisk gzip", "cpu")
-    )
+    advices.append(Advice("Brisk in place of nginx, compressing", "the same file", "–", "nginx gzip", "Brisk gzip", "cpu"))
     load.say("gzip")
     options = ["-c", "20", "-w", "200ms", "-d", plan["run"]]
     results = load.rounds(stage, rows, advices, options, stage.until(plan["until"]["gzip"]), plan["rounds"])
@@ -146,7 +144,14 @@ def weighed(results):
             even = f"below {number(saved / more)} Mbit/s"
         together = results.typical(setting.key, "at 10 Mbit/s")
         rows.append([setting.label, number(size), number(size * 8 / 10e3), number(cpu), number(together), even])
-    head = ["setting", "bytes per response", "ms on a line of 10 Mbit/s", "server: CPU µs", "together ms", "is worth its CPU"]
+    head = [
+        "setting",
+        "bytes per response",
+        "ms on a line of 10 Mbit/s",
+        "server: CPU µs",
+        "together ms",
+        "is worth its CPU",
+    ]
     return head, rows
 
 
@@ -300,7 +305,14 @@ def written(head, judgements, tables, packing, sizes, pages, curves, commands):
                 "parts": [["the line, 10 Mbit/s", line], ["the server's CPU", packing.typical(setting.key, "cpu") / 1e3]],
             }
         )
-    page.chart("gzip", "stacked", "A style sheet of 54 KB on a line of 10 Mbit/s", y="ms", tiers=["the line, 10 Mbit/s", "the server's CPU"], bars=bars)
+    page.chart(
+        "gzip",
+        "stacked",
+        "A style sheet of 54 KB on a line of 10 Mbit/s",
+        y="ms",
+        tiers=["the line, 10 Mbit/s", "the server's CPU"],
+        bars=bars,
+    )
     page.table(*measured(packing, ["server"]))
     page.heading("WordPress, 10 users")
     page.text(

@@ -34,7 +34,9 @@ def draw(chart):
 def document(height, title, parts):
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
     body = "\n".join(parts)
-    return f"{head}\n<title>{escape(title)}</title>\n<style>{STYLE}\n</style>\n{text(16, 24, title, 'title')}\n{body}\n</svg>\n"
+    return (
+        f"{head}\n<title>{escape(title)}</title>\n<style>{STYLE}\n</style>\n{text(16, 24, title, 'title')}\n{body}\n</svg>\n"
+    )
 
 
 def text(x, y, words, kind="", anchor="start"):
@@ -84,7 +86,12 @@ class Axis:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         factors = (1, 2, 5) if last - first <= 2 else (1,)
         self.low, self.high = 10.0**first, 10.0**last
-        return [10.0**power * factor for power in range(first, last + 1) for factor in factors if 10.0**power * factor <= self.high]
+        return [
+            10.0**power * factor
+            for power in range(first, last + 1)
+            for factor in factors
+            if 10.0**power * factor <= self.high
+        ]
 
 
 def classes(series):

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from .stage import Refused
 
-
 LOOK_SECONDS_MAX = 60
 # Of all settings, before single pairs are measured further.
 ROUNDS_OF_ALL = 4

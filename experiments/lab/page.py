@@ -74,7 +74,7 @@ class Page:
 def figures_of(verdict):
     """A verdict for JSON, which has no word for what is no number."""
     figures = {key: value if value == value else None for key, value in vars(verdict).items()}
-    return {key: round(value, 4) if isinstance(value, float) else value for key, value in figures.items()}
+    return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in figures.items()}
 
 
 class Run:

@@ -86,9 +86,9 @@ def student(level, freedom):
         y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
         y = math.expm1(a * y * y)
     else:
-        y = ((1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3) + 0.5 / (freedom + 4)) * y - 1) * (
-            (freedom + 1) / (freedom + 2)
-        ) + 1 / y
+        y = (
+            (1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3) + 0.5 / (freedom + 4)) * y - 1
+        ) * ((freedom + 1) / (freedom + 2)) + 1 / y
     return math.sqrt(freedom * y)
 
 
