@@ -20,7 +20,7 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build php run test tests lint bench experiments conformance corpus docs man soak fuzz fuzz-guided install \
+.PHONY: help build php run test tests lint bench experiments cookbook conformance corpus docs man soak fuzz fuzz-guided install \
     uninstall deb image
 
 help: ## this list
@@ -61,6 +61,10 @@ experiments: $(addprefix experiment-,000 001 002 003 004) ## all of the articles
 experiment-%: build ## one of the articles' experiments, 000 to 004: real software, driven and judged (QUICK=1: a short look)
 	scripts/setup.sh experiments
 	python3 experiments/run.py $* --brisk $(BRISK) $(if $(QUICK),--quick)
+
+cookbook: build ## the figures of docs/cookbook, RECIPE="gzip jit" of them (half an hour for all)
+	scripts/setup.sh experiments
+	python3 experiments/cook.py $(RECIPE) --brisk $(BRISK)
 
 conformance: build ## nginx's own tests against Brisk, with what lies in BRISK_SUITES
 	scripts/setup.sh conformance

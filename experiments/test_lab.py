@@ -11,6 +11,8 @@ from pathlib import Path
 from unittest import mock
 
 import charts as redrawn
+import cook
+from cookbook import recipes
 from lab import advice, charts, load, page, servers, stage, stats
 
 PAGES = Path(__file__).resolve().parent.parent / "docs/experiments"
@@ -72,7 +74,14 @@ class Stats(unittest.TestCase):
             self.assertEqual(str(stats.Verdict("gain", ratio, low, high)), f"**gain** {text}")
 
     def test_quantiles_are_students(self):
-        table = [(0.05, 1, 12.706), (0.05, 2, 4.303), (0.01, 2, 9.925), (0.05, 5, 2.571), (0.01, 10, 3.169), (0.01, 60, 2.660)]
+        table = [
+            (0.05, 1, 12.706),
+            (0.05, 2, 4.303),
+            (0.01, 2, 9.925),
+            (0.05, 5, 2.571),
+            (0.01, 10, 3.169),
+            (0.01, 60, 2.660),
+        ]
         for level, freedom, wanted in table:
             self.assertAlmostEqual(stats.student(level, freedom), wanted, delta=0.0015)
 
@@ -176,7 +185,10 @@ class Charts(unittest.TestCase):
         "x": "users",
         "y": "requests/s",
         "series": [
-            {"label": "nginx, a pool of PHP processes with a very long name <indeed>", "points": [[1, 10], [10, 90], [200, 120.5]]},
+            {
+                "label": "nginx, a pool of PHP processes with a very long name <indeed>",
+                "points": [[1, 10], [10, 90], [200, 120.5]],
+            },
             {"label": "nginx, another", "points": [[1, 11], [10, 80]]},
             {"label": "the article", "points": [[200, 66]], "told": True},
         ],
@@ -217,6 +229,48 @@ class Charts(unittest.TestCase):
                 self.assertIn(f"({path.name})", text)
             linked = text.count(".svg)")
             self.assertEqual(linked, len(json.loads(figures.read_text())["charts"]))
+
+
+class Cookbook(unittest.TestCase):
+    def setUp(self):
+        self.pages = {path.stem: path.read_text() for path in cook.PAGES.glob("*.md") if path.stem != "README"}
+        self.figures = json.loads(cook.DATA.read_text())
+
+    def test_each_recipe_has_its_page_and_figures(self):
+        names = [recipe.name for recipe in recipes.RECIPES]
+        self.assertEqual(sorted(names), sorted(self.pages))
+        self.assertEqual(sorted(names), sorted(self.figures))
+        index = (cook.PAGES / "README.md").read_text()
+        for name, text in self.pages.items():
+            self.assertEqual(index.count(f"]({name}.md)"), 1, name)
+            self.assertIn(f"[{text.splitlines()[0].removeprefix('# ')}]({name}.md)", index)
+
+    def test_pages_show_the_figures_that_were_measured(self):
+        for name, text in self.pages.items():
+            self.assertEqual(cook.filled(text, self.figures[name]), text, f"{name}: run experiments/cook.py --pages")
+
+    def test_pages_show_the_settings_that_were_measured(self):
+        for recipe in recipes.RECIPES:
+            for side in recipe.sides:
+                self.assertIn(side.line, self.pages[recipe.name], recipe.name)
+
+    def test_all_commands_were_tried(self):
+        for name, text in self.pages.items():
+            tried = [one["command"] for one in self.figures[name]["tried"]]
+            self.assertEqual(cook.commands_of(text), tried, f"{name}: run experiments/cook.py {name}")
+            self.assertTrue(tried, name)
+
+    def test_figures_are_those_of_the_recipes(self):
+        for recipe in recipes.RECIPES:
+            entry = self.figures[recipe.name]
+            self.assertEqual(entry["figures"], recipe.show)
+            self.assertEqual([side["server"] for side in entry["sides"]], [side.name() for side in recipe.sides])
+
+    def test_commands_are_shortened(self):
+        words = cook.shortened("bench compare --pairs 20 -d 2s A B".split())
+        self.assertEqual(words, "bench compare --pairs 6 -d 200ms -w 50ms A B".split())
+        self.assertEqual(cook.shortened("bench -c 20 -d 10s U".split()), "bench -d 300ms -c 20 U".split())
+        self.assertEqual(cook.shortened("bench page -k U".split()), "bench page -k U".split())
 
 
 class Stage(unittest.TestCase):

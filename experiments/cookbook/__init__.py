@@ -1,0 +1,1 @@
+"""The cookbook: advice by advice, measured; see cook.py."""
