@@ -53,14 +53,16 @@ static void become_user(void)
 {
     bool is_root = geteuid() == 0;
     const struct passwd *user = NULL;
-    if (settings.user) {
+    if (!is_root && (settings.user || settings.group))
+        say(LEVEL_NOTICE, "pool %s: \"user\" and \"group\" have no effect: the server is not started as root", settings.pool);
+    if (settings.user && is_root) {
         char *end;
         unsigned long number = strtoul(settings.user, &end, 10);
         user = *settings.user && !*end ? getpwuid((uid_t)number) : getpwnam(settings.user);
         if (!user)
             fail("pool %s: there is no user \"%s\"", settings.pool, settings.user);
     }
-    gid_t group = settings.group ? group_id(settings.group) : user ? user->pw_gid : getegid();
+    gid_t group = settings.group && is_root ? group_id(settings.group) : user ? user->pw_gid : getegid();
     char *name = user ? strdup(user->pw_name) : NULL, *home = user ? strdup(user->pw_dir) : NULL;
     uid_t id = user ? user->pw_uid : geteuid();
     if (is_root && id == 0)

@@ -26,6 +26,9 @@ struct way {
     bool is_apache;     /* SCRIPT_FILENAME was a URL of mod_proxy_fcgi */
 };
 
+/* The FPM of PHP 8.2 takes the name that mod_proxy_fcgi sends as it is; later ones decode it (fastcgi.script_path_encoded). */
+#define DECODES_NAMES (PHP_VERSION_ID >= 80300)
+
 static bool has_parent_folder(const char *path)
 {
     for (const char *at = path; (at = strstr(at, "..")); at++)
@@ -73,7 +76,7 @@ static void split_path_info(struct way *way, size_t cut)
         if (!had && way->name) {
             char *decoded = estrdup(path);
             size_t decoded_length = strlen(decoded);
-            if (cgi.script_path_encoded && strchr(decoded, '%'))
+            if ((!DECODES_NAMES || cgi.script_path_encoded) && strchr(decoded, '%'))
                 decoded_length = php_raw_url_decode(decoded, decoded_length);
             size_t end = 0;
             if (name_length > cut && strcmp(way->name + name_length - cut, path) == 0)
@@ -85,7 +88,7 @@ static void split_path_info(struct way *way, size_t cut)
                 way->name[end] = 0;
                 SG(request_info).request_uri = param_put("SCRIPT_NAME", way->name);
             }
-            if (cgi.script_path_encoded && strchr(path, '%'))
+            if (DECODES_NAMES && cgi.script_path_encoded && strchr(path, '%'))
                 strcpy(path, decoded);
             efree(decoded);
         }
@@ -223,7 +226,7 @@ void request_prepare(void)
     if (!way.script)
         return;
     way.is_apache = strip_apache(param_get("SCRIPT_FILENAME"));
-    if (way.is_apache && !cgi.script_path_encoded)
+    if (DECODES_NAMES && way.is_apache && !cgi.script_path_encoded)
         php_raw_url_decode(way.script, strlen(way.script));
     if (cgi.fix_pathinfo) {
         find_way(&way);

@@ -92,7 +92,6 @@ static size_t pool_items(struct item *items)
     ITEM("max active processes", "max_active_processes", "counter", "The largest number of active processes since the pool has started.", .number = board->max_active);
     ITEM("max children reached", "max_children_reached", "counter", "How often the limit of processes has been reached.", .number = board->max_children_reached);
     ITEM("slow requests", "slow_requests", "counter", "The number of requests that were slower than request_slowlog_timeout.", .number = board->slow_requests);
-    ITEM("max children", "max_children", "gauge", "The most processes that the pool may have.", .number = (uint64_t)settings.max_children);
     return end;
 }
 
@@ -229,7 +228,9 @@ char *status_page(const char *query, const char **type)
         "text/plain", "text/html", "text/xml", "application/json", "application/openmetrics-text; version=1.0.0; charset=utf-8",
     };
     static const char *const BEFORE[] = {
-        "", "<!DOCTYPE html>\n<html><head><title>PHP pool status</title></head><body>\n<table>\n", "<?xml version=\"1.0\" ?>\n<status>\n",
+        "", "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML 1.0 Strict//EN\" \"http://www.w3.org/TR/xhtml1/DTD/xhtml1-strict.dtd\">\n"
+        "<html xmlns=\"http://www.w3.org/1999/xhtml\" xml:lang=\"en\" lang=\"en\">\n"
+        "<head><title>PHP-FPM Status Page</title></head>\n<body>\n<table>\n", "<?xml version=\"1.0\" ?>\n<status>\n",
         "{", "# HELP phpfpm_up Whether the pool could be reached.\n# TYPE phpfpm_up gauge\nphpfpm_up 1\n",
     };
     static const char *const AFTER[] = {"", "</body></html>\n", "</status>\n", "}", "# EOF\n"};
@@ -255,8 +256,8 @@ char *status_json(void)
     struct text text = {0};
     put(&text, "{");
     put_items(&text, JSON, items, pool_items(items));
-    put(&text, ",\"php\":\"" PHP_VERSION "\",\"master\":%d,\"wanted\":%u,\"restarts\":%llu,\"crashes\":%llu,\"timeouts\":%llu,\"gone clients\":%llu",
-        (int)getpid(), board->wanted, (unsigned long long)board->restarts, (unsigned long long)board->crashes,
+    put(&text, ",\"max children\":%d,\"php\":\"" PHP_VERSION "\",\"master\":%d,\"wanted\":%u,\"restarts\":%llu,\"crashes\":%llu,\"timeouts\":%llu,\"gone clients\":%llu",
+        settings.max_children, (int)getpid(), board->wanted, (unsigned long long)board->restarts, (unsigned long long)board->crashes,
         (unsigned long long)board->timeouts, (unsigned long long)board->gone_clients);
     put(&text, ",\"why\":\"");
     put_escaped(&text, JSON, board->why);
@@ -302,12 +303,17 @@ char *load_text(void)
     return text.bytes;
 }
 
-static void add_items(zval *array, const struct item *items, size_t count)
+/* `slot`: the process that they are of; null: they are of the pool. */
+static void add_items(zval *array, const struct item *items, size_t count, const struct slot *slot)
 {
     for (size_t at = 0; at < count; at++) {
         struct text name = {0};
+        /* The function has another name for it than the page, and the query apart. */
+        bool is_length = strcmp(items[at].name, "content length") == 0;
+        if (is_length && slot)
+            add_assoc_string(array, "query-string", slot->query);
         put(&name, "%s", "");
-        for (const char *from = items[at].name; *from; from++)
+        for (const char *from = is_length ? "request length" : items[at].name; *from; from++)
             put(&name, "%c", *from == ' ' ? '-' : *from >= 'A' && *from <= 'Z' ? *from + 32 : *from);
         if (items[at].text)
             add_assoc_string(array, name.bytes, (char *)items[at].text);
@@ -323,7 +329,7 @@ void status_array(zval *array)
 {
     struct item items[ITEMS_MAX];
     array_init(array);
-    add_items(array, items, pool_items(items));
+    add_items(array, items, pool_items(items), NULL);
     zval processes;
     array_init(&processes);
     for (int at = 0; at < settings.max_children; at++) {
@@ -331,7 +337,7 @@ void status_array(zval *array)
             continue;
         zval process;
         array_init(&process);
-        add_items(&process, items, process_items(items, &board->slots[at]));
+        add_items(&process, items, process_items(items, &board->slots[at]), &board->slots[at]);
         add_next_index_zval(&processes, &process);
     }
     add_assoc_zval(array, "procs", &processes);

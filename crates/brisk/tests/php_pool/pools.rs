@@ -39,7 +39,7 @@ fn a_status_page_and_logs_as_fpm_has_them() {
         "{}",
         page.text()
     );
-    assert!(page.text().contains("max children:         1\n"), "{}", page.text());
+    assert!(page.text().contains("max children reached: 0\n"), "{}", page.text());
     let json: serde_json::Value = serde_json::from_str(&site.get("/fpm-status?json&full").text()).unwrap();
     assert_eq!(
         (json["total processes"].as_u64(), json["processes"][0]["state"].as_str()),
