@@ -4,6 +4,7 @@
   conformance.py nginx-tests RESULTS.tsv LOGS BASELINE.tsv    what run.sh of the runner wrote, mainline's own results
   conformance.py cache-tests RESULTS.tsv                      what cache-tests.mjs wrote
   conformance.py php RESULTS.tsv                              what php_tests.py wrote
+  conformance.py php-fpm RESULTS.tsv                          what "php_tests.py fpm" wrote
   conformance.py limbo RESULTS.tsv                            what the program limbo of the test kit wrote
   conformance.py corpus BRISK FOLDER                          tests FOLDER/*/nginx.conf with nginx and Brisk
 
@@ -135,6 +136,55 @@ php-cgi has ({share:.1f} %), {passed} pass.
         text += f"| {row['test']} | {row['reference']} | {row['pool']} | {PHP_TESTS.get(row['test'], '')} |\n"
     replace_section("php", text)
     return [f"php: {share:.1f} % have the same result, at least {PHP_TESTS_MIN} %"] if share < PHP_TESTS_MIN else []
+
+
+# Of PHP-FPM's own tests: why those whose names have these parts do not pass in a pool, the first that fits.
+PHP_FPM_TESTS = [
+    ("allowed-clients", "`listen.allowed_clients`: a pool's socket is the server's alone"),
+    ("status-listen", "`pm.status_listen`: `brisk php status` answers while all workers are busy"),
+    ("status-ping", "`pm.status_listen`: `brisk php status` answers while all workers are busy"),
+    ("status-basic", "the help texts of OpenMetrics are others"),
+    ("high-nprocs", "12,800 workers: a pool has 4,096 at most"),
+    ("config-array", "what FPM says of its configuration; `brisk -t` has words of its own"),
+    ("conf", "what FPM says of its configuration; `brisk -t` has words of its own"),
+    ("log-", "FPM's log: scripts' messages are in the server's error log, by the request's connection or as they are written"),
+    ("main-", "options of the program php-fpm"),
+    ("bug78323", "options of the program php-fpm"),
+    ("prefix", "logs have full paths, and the server's error log is not the pool's"),
+    ("apparmor", "`apparmor_hat` is refused"),
+    ("reload", "what FPM writes when it is reloaded"),
+    ("signal", "what FPM writes when it is reloaded"),
+    ("inherit", "what FPM writes when it is reloaded"),
+    ("gh8885", "what FPM writes when it is reloaded"),
+    ("daemonized", "the server daemonizes, not the pool"),
+    ("proc-", "a notice in FPM's words"),
+    ("pm-max-spawn", "a message in FPM's words"),
+    ("bug", "FPM's log: a message in its words"),
+    ("socket-", "the address is the test program's, and passes bytes on; the pool listens on a socket of its own"),
+    ("", "a message in FPM's words"),
+]
+
+
+def php_fpm(results):
+    rows = [row for row in table(results) if row["reference"] == "PASSED"]
+    other = [row for row in rows if row["pool"] != "PASSED"]
+    share = 100 * (len(rows) - len(other)) / max(1, len(rows))
+    environment = [row for row in rows if "/fcgi-env-" in row["test"]]
+    good = sum(row["pool"] == "PASSED" for row in environment)
+    text = f"""## PHP-FPM's own tests
+
+Of `sapi/fpm/tests` those that Debian's php-fpm passes, with a pool in its place ([php_fpm.py](../scripts/php_fpm.py)): {len(rows) - len(other)} of {len(rows)}
+pass ({share:.1f} %), among them {good} of {len(environment)} of what requests tell scripts (`fcgi-env-*`). Tests that wait for messages of FPM's own are not run
+and count as not passed; reasons are those of a kind of test.
+
+| test | |
+|---|---|
+"""
+    for row in other:
+        name = os.path.basename(row["test"])
+        text += f"| {name} | {next(why for part, why in PHP_FPM_TESTS if part in name)} |\n"
+    replace_section("php-fpm", text)
+    return [f"php-fpm: {row['test']} does not pass" for row in environment if row["pool"] != "PASSED"]
 
 
 # How the cases of x509-limbo are put to Brisk.
@@ -303,6 +353,8 @@ def main():
         unexplained = nginx_tests(*arguments)
     elif what == "cache-tests" and len(arguments) == 1:
         unexplained = cache_tests(*arguments)
+    elif what == "php-fpm" and len(arguments) == 1:
+        unexplained = php_fpm(*arguments)
     elif what == "php" and len(arguments) == 1:
         unexplained = php(*arguments)
     elif what == "limbo" and len(arguments) == 1:

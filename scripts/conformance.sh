@@ -65,6 +65,8 @@ if [ -e "$php/run-tests.php" ]; then
     "$here/php.sh" "$work"
     python3 "$here/php_tests.py" run "$work/brisk" "$php" "$work/php.tsv"
     python3 "$here/conformance.py" php "$work/php.tsv"
+    python3 "$here/php_tests.py" fpm "$work/brisk" "$php" "$work/php-fpm.tsv"
+    python3 "$here/conformance.py" php-fpm "$work/php-fpm.tsv"
 fi
 
 limbo=${BRISK_LIMBO:-${BRISK_SUITES:-}/x509-limbo/limbo.json}

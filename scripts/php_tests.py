@@ -2,6 +2,7 @@
 """PHP's own tests against a running pool.
 
   php_tests.py run BRISK PHP-SOURCE RESULTS.tsv    runs the tests that need php-cgi twice, by php-cgi and by a pool, and compares
+  php_tests.py fpm BRISK PHP-SOURCE RESULTS.tsv    the same with those of PHP-FPM: by Debian's php-fpm, and by php_fpm.py
   php_tests.py bridge SOCKET ARGUMENT...           what run-tests.php takes for php-cgi: its environment becomes one FastCGI request
 
 PHP-SOURCE is the unpacked source of the version that is installed (Debian: apt-get source php8.2). It is not written to. The tests run as
@@ -21,6 +22,10 @@ import time
 AREAS = ["tests/basic", "ext/session/tests", "ext/standard/tests/general_functions", "sapi/cgi/tests"]
 SECTIONS = re.compile(r"^--(GET|POST|COOKIE|POST_RAW|PUT|GZIP_POST|DEFLATE_POST|EXPECTHEADERS|CGI)--", re.M)
 NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+
+
+# FPM's tests that look for FPM's own messages, and wait half a minute for each: they are not run by a pool, and count as not passed.
+OF_FPM_ALONE = re.compile(r"log-|reload|signal|inherit|gh8885|bug72185|bug77106|status-listen|status-ping")
 
 
 # The bridge.
@@ -139,7 +144,7 @@ def results(target, work, name, names, env):
     """Runs tests; gives what became of each."""
     report = os.path.join(work, f"{name}.results")
     command = NOBODY + ["php", os.path.join(target, "run-tests.php"), "-q", "-n", "-d", "session.gc_probability=0", "--set-timeout", "30", "-W", report] + names
-    environment = dict(os.environ, NO_INTERACTION="1", TEST_PHP_EXECUTABLE=shutil.which("php"), TMPDIR=work, **env)
+    environment = {**os.environ, "NO_INTERACTION": "1", "TEST_PHP_EXECUTABLE": shutil.which("php"), "TMPDIR": work, **env}
     subprocess.run(command, env=environment, cwd=target, stdout=open(os.path.join(work, f"{name}.log"), "w"), stderr=subprocess.STDOUT)
     found = {}
     with open(report, encoding="latin-1") as file:
@@ -175,6 +180,36 @@ http {{
         time.sleep(0.05)
     server.terminate()
     sys.exit("the server did not start: " + open(os.path.join(work, "error.log")).read())
+
+
+def prefix(work, name, fpm):
+    """A folder as an installed PHP has it: bin/php beside sbin/php-fpm is what FPM's tests look for."""
+    folder = os.path.join(work, name)
+    os.makedirs(os.path.join(folder, "bin"))
+    os.makedirs(os.path.join(folder, "sbin"))
+    os.symlink(os.path.realpath(shutil.which("php")), os.path.join(folder, "bin/php"))
+    wrapper(os.path.join(folder, "sbin"), "php-fpm", fpm)
+    return {"TEST_PHP_EXECUTABLE": os.path.join(folder, "bin/php")}
+
+
+def run_fpm(brisk, source, out):
+    work = tempfile.mkdtemp(prefix="php-fpm-tests-")
+    os.chmod(work, 0o755)
+    target = os.path.join(work, "source")
+    os.makedirs(os.path.join(target, "sapi/fpm"))
+    shutil.copytree(os.path.join(source, "sapi/fpm/tests"), os.path.join(target, "sapi/fpm/tests"))
+    shutil.copy(os.path.join(source, "run-tests.php"), target)
+    shutil.copy(os.path.join(os.path.dirname(os.path.realpath(__file__)), "php_fpm.py"), work)
+    subprocess.run(["chown", "-R", "nobody:nogroup", work], check=True)
+    folder = os.path.join(target, "sapi/fpm/tests")
+    names = sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".phpt"))
+    system = next(path for path in sorted(os.listdir("/usr/sbin")) if re.fullmatch(r"php-fpm[\d.]+", path))
+    # Without a php.ini, as in PHP's own folder.
+    theirs = prefix(work, "theirs", f"/usr/sbin/{system} -n")
+    ours = prefix(work, "ours", f"env BRISK={os.path.realpath(brisk)} /usr/bin/python3 {work}/php_fpm.py")
+    reference = results(target, work, "php-fpm", names, theirs)
+    compare(reference, results(target, work, "pool", [name for name in names if not OF_FPM_ALONE.search(os.path.basename(name))], ours), out)
+    print(f"logs: {work}")
 
 
 def wrapper(work, name, command):
@@ -222,6 +257,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["bridge", path, *words]:
             bridge(path, words)
+        case ["fpm", brisk, source, out]:
+            run_fpm(brisk, source, out)
         case ["run", brisk, source, out]:
             run(brisk, source, out)
         case _:

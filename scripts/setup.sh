@@ -30,7 +30,7 @@ conformance)
     tools="$build perl:perl prove:perl python3:python3 unshare:util-linux ip:iproute2 memcached:memcached openssl:openssl
         uwsgi:uwsgi ffmpeg:ffmpeg"
     packages='libc6-dev uwsgi-plugin-python3 libio-socket-ssl-perl libcryptx-perl libnet-ssleay-perl libcache-memcached-perl libfcgi-perl
-        libscgi-perl php-cli php-cgi php-dev libphp-embed libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
+        libscgi-perl php-cli php-cgi php-fpm php-dev libphp-embed libgd-perl libprotocol-websocket-perl libcache-memcached-fast-perl'
     ;;
 php) tools="$build" packages='libc6-dev php-dev libphp-embed' ;;
 image) tools="umoci:umoci" packages= ;;
