@@ -4,8 +4,8 @@ use super::{Ask, Search, Stop, Told, log_ratio};
 use crate::limits::{CONFIRM_PAIRS, VARIANCE_RATIO_MAX};
 use brisk_statistics::sample::{Interval, mean, median, median_interval};
 
-/// What the first and the second look may err, both sides together.
-const ERRORS: [f64; 2] = [0.03, 0.02];
+/// What each look may err, both sides together.
+const ERRORS: [f64; 3] = [0.03, 0.01, 0.01];
 
 /// What a confirmation came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,8 @@ pub struct Confirmation {
 }
 
 impl Search<'_> {
-    /// Confirms the best configuration. Where 20 pairs do not say, or the winner seems to vary, 20 more are asked for.
+    /// Confirms the best configuration. Where 20 pairs do not say, 20 more are asked for; and 20 more again
+    /// where only its variance speaks against the winner, since variances of few pairs differ by accident.
     pub(super) fn confirm(&mut self, original: &[usize]) -> Result<Confirmation, Stop> {
         let ask = Ask { a: original.to_vec(), b: self.best.clone(), is_short: false, restarts: true };
         let (mut pairs, mut logs, mut broken) = (Vec::new(), Vec::new(), 0);
@@ -58,7 +59,11 @@ impl Search<'_> {
                 }
             }
             let judged = judge(&logs, &pairs, broken, error);
-            let is_clear = matches!(judged.outcome, Outcome::Kept | Outcome::Worse);
+            let is_clear = match judged.outcome {
+                Outcome::Kept | Outcome::Worse => true,
+                Outcome::Undecided => look > 0,
+                Outcome::Unstable => false,
+            };
             found = Some(judged);
             if is_clear {
                 break;

@@ -180,15 +180,15 @@ fn planted(noise: f64, together: f64) -> (usize, f64) {
     (good, slices)
 }
 
-/// With 5 % noise 18 of 20 come to nine tenths of the best gain. With 15 % fewer do: single pairs scatter by 21 %, and what is left to
-/// gain between neighbouring levels is less than 40 slices per knob can tell.
+/// What is asked for is nine tenths of the best gain in 18 of 20. With 5 % noise all come to it. With 15 %, where pairs scatter by 21 %, 18 do,
+/// and 17 where two knobs want each other.
 #[test]
 fn planted_optima_are_found() {
-    for (noise, least) in [(0.05, 18), (0.15, 12)] {
+    for (noise, least) in [(0.05, 18), (0.15, 17)] {
         for together in [0.0, 0.3] {
             let (good, slices) = planted(noise, together);
             assert!(good >= least, "noise {noise}, together {together}: {good} of 20");
-            assert!(slices <= 45.0, "noise {noise}, together {together}: {slices} slices per effective knob");
+            assert!(slices <= 40.0, "noise {noise}, together {together}: {slices} slices per effective knob");
         }
     }
 }
