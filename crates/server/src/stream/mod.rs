@@ -1,4 +1,4 @@
-//! Requests on connections that carry several at a time: HTTP/2 today.
+//! Requests on connections that carry several at a time: HTTP/2 and HTTP/3.
 //!
 //! A protocol implements [`Session`] for its connections. What a request's task does with its stream is here and the same for
 //! all protocols: an [`Exchange`] has the body that has come and the piece that is to leave, [`serve`] answers the request,
