@@ -55,6 +55,11 @@ fn failures(page: &Page) -> Option<Advice> {
     say("failures", format!("{} of {} requests failed: {}", failed.len(), page.entries.len(), names(&failed)))
 }
 
+/// "1 script", "2 scripts".
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn first_byte(page: &Page) -> Option<Advice> {
     let document = page.document()?;
     let phases = &document.result.as_ref().ok()?.phases;
@@ -79,7 +84,11 @@ fn redirects(page: &Page) -> Option<Advice> {
     let time: Duration = hops.iter().map(|entry| entry.took()).sum();
     say(
         "redirects",
-        format!("{} redirects cost {:.0} ms: refer to where they lead", hops.len(), time.as_secs_f64() * 1e3),
+        format!(
+            "{} took {:.0} ms: refer to where they lead",
+            counted(hops.len(), "redirect"),
+            time.as_secs_f64() * 1e3
+        ),
     )
 }
 
@@ -92,12 +101,14 @@ fn blocking(page: &Page) -> Option<Advice> {
     }
     let document = page.document().map_or(Duration::ZERO, |entry| entry.done);
     let after = page.can_paint().saturating_sub(document).as_secs_f64() * 1e3;
+    let digits = usize::from(after < 10.0);
     say(
         "render-blocking",
         format!(
-            "nothing is painted until {after:.0} ms after the document, for {} scripts in the head without async or defer ({}) and {styles} style sheets",
-            scripts.len(),
-            names(&scripts)
+            "nothing is painted until {after:.digits$} ms after the document, for {} in the head without async or defer ({}) and {}",
+            counted(scripts.len(), "script"),
+            names(&scripts),
+            counted(styles, "style sheet")
         ),
     )
 }

@@ -45,7 +45,7 @@ const STYLE: &str = "\
 :root{--b:#fff;--t:#16191d;--g:#d4d8dd;--s0:#0b57a4;--s1:#b3460e;--s2:#1b7a3d;--s3:#7a2d8f;--s4:#a11932;--s5:#55606b}\
 @media(prefers-color-scheme:dark){:root{--b:#14171a;--t:#e6e8ea;--g:#3a4047;--s0:#6db3f2;--s1:#f2a06d;--s2:#72d193;--s3:#cf9be0;--s4:#f28b9d;--s5:#aab4be}}\
 body{margin:0 auto;padding:12px;max-width:1120px;background:var(--b);color:var(--t);font:16px/1.45 system-ui,sans-serif}\
-h1{font-size:1.4em;margin:.3em 0}h2{font-size:1.15em;margin:1.4em 0 .4em;border-bottom:1px solid var(--g)}\
+h1{font-size:1.4em;margin:.3em 0;overflow-wrap:anywhere}h2{font-size:1.15em;margin:1.4em 0 .4em;border-bottom:1px solid var(--g)}\
 p{margin:.4em 0;overflow-wrap:anywhere}nav{display:flex;flex-wrap:wrap;gap:4px 14px}nav a,td a{color:var(--s0)}.c{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}\
 .w{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--g)}\
 th{white-space:normal;vertical-align:bottom}td:first-child,th:first-child{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:5em}\

@@ -44,7 +44,11 @@ pub enum Found {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let late = if self.is_late { " (the generator was late)" } else { "" };
-        let said = if self.broken.is_empty() { "holds".to_owned() } else { self.broken.join(", ") };
+        let said = if self.broken.is_empty() {
+            "holds".to_owned()
+        } else {
+            format!("broken: {}", self.broken.join(", "))
+        };
         write!(f, "{said}{late}")
     }
 }
