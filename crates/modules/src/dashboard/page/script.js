@@ -3,6 +3,8 @@
 
 const SECONDS_MAX = 600, MINUTES_MAX = 1440;
 const SVG = "http://www.w3.org/2000/svg";
+// Without the name and password that the page's own address may hold: no request can be made to such an address.
+const PAGE = location.origin + location.pathname;
 const CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const state = { seconds: [], minutes: [], data: null, counters: new Map(), day: false, paused: false, failed: 0 };
@@ -354,7 +356,7 @@ function actions(upstream, server) {
 }
 
 async function change(upstream, server, what) {
-  const url = `?upstream=${encodeURIComponent(upstream)}&server=${server.id}`;
+  const url = `${PAGE}?upstream=${encodeURIComponent(upstream)}&server=${server.id}`;
   try {
     const response = await fetch(url, { method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
     if (!response.ok) problem(`${server.server} was not changed: the server answered ${response.status}.`);
@@ -409,7 +411,7 @@ function showCaches() {
 function showLimits() {
   const rows = ["brisk_limit_req_requests_total", "brisk_limit_conn_requests_total", "brisk_overload_refused_total"].flatMap((name) =>
     // Overload is counted where nothing limits it, too.
-    family(name).filter(({ labels, value }) => value > 0 || labels.zone).map(({ labels, value }) => {
+    family(name).filter(({ labels, value }) => value > 0 || (labels.zone && !labels.outcome.endsWith("dry_run"))).map(({ labels, value }) => {
       const key = name.replace(/^brisk_|_requests_total$|_refused_total$/g, "") + " " + Object.values(labels).join(" ");
       return { key, cells: [key, number(value), number(rate(key, value))] };
     }));
@@ -467,7 +469,7 @@ function show() {
 
 async function look() {
   const last = state.seconds[state.seconds.length - 1];
-  const response = await fetch(last ? `?data&since=${last.unix_secs}` : "?data", { cache: "no-store" });
+  const response = await fetch(last ? `${PAGE}?data&since=${last.unix_secs}` : `${PAGE}?data`, { cache: "no-store" });
   if (!response.ok) throw new Error(`the server answered ${response.status}`);
   take(await response.json());
   show();
