@@ -263,7 +263,9 @@ const tables = new Map();
 function table(key, title, columns, rows, empty) {
   let parts = tables.get(key);
   if (!parts) {
-    parts = { box: make("section", { class: "card" }), rows: new Map(), body: make("tbody"), note: make("p", { class: "note" }) };
+    // Of the width of two: there are many columns, and buttons at their end.
+    const wide = key.startsWith("upstream ") || key === "php";
+    parts = { box: make("section", { class: wide ? "card wide" : "card" }), rows: new Map(), body: make("tbody"), note: make("p", { class: "note" }) };
     const head = make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)));
     const grid = make("table", { "aria-label": title }, make("thead", {}, head), parts.body);
     parts.scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, grid);
