@@ -262,7 +262,15 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
                 "pcre2_compile() failed: missing closing parenthesis in \"(\"",
             ),
             ("server { listen 8001 spdy; }", "invalid parameter \"spdy\""),
-            ("server { listen 8001 quic; }", "the \"quic\" parameter is not supported yet"),
+            (
+                "server { listen 8001 quic; }",
+                "no \"ssl_certificate\" is defined for the \"listen ... quic\" directive",
+            ),
+            ("server { listen 8001 quic ssl; }", "\"ssl\" parameter is incompatible with \"quic\""),
+            ("server { listen 8001 quic proxy_protocol; }", "\"proxy_protocol\" parameter is incompatible"),
+            ("server { listen 8001 quic http2; }", "\"http2\" parameter is incompatible with \"quic\""),
+            ("server { listen 8001 quic deferred; }", "a parameter of TCP is incompatible"),
+            ("server { listen unix:/tmp/x quic; }", "incompatible with a unix socket"),
             (
                 "reset_timedout_connection x;",
                 r#"invalid value "x" in "reset_timedout_connection" directive, it must be "on" or "off""#,
@@ -335,11 +343,3 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
 ];
-
-/// Help says what this build speaks.
-#[test]
-fn help_under_quic_is_true() {
-    let (_, diags) = crate::check::build_with(crate::MODULES, "server { listen 8001 quic; }");
-    let help = diags.into_iter().find_map(|diag| diag.help).expect("help");
-    assert!(help.contains("HTTP/1.1 and HTTP/2 are spoken"), "{help}");
-}

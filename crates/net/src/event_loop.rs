@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 const MAILBOX_SLOT: u64 = u64::MAX;
 
@@ -72,6 +73,10 @@ pub struct Loop {
     mailbox: Arc<Mailbox>,
     stopping: Cell<bool>,
     lag: Lag,
+    /// See [`Loop::wake_within`].
+    wake_us: Cell<Option<u64>>,
+    /// The kernel waits to the microsecond.
+    is_precise: Cell<bool>,
 }
 
 impl Loop {
@@ -95,6 +100,8 @@ impl Loop {
             mailbox,
             stopping: Cell::new(false),
             lag: Lag::default(),
+            wake_us: Cell::new(None),
+            is_precise: Cell::new(true),
         });
         CURRENT.set(Some(new.clone()));
         clock::refresh();
@@ -175,6 +182,12 @@ impl Loop {
         self.timers.add_hot(deadline_ms, key);
     }
 
+    /// Has the loop wake after this time at the latest, to the microsecond where the kernel can; the driver then finds out why by
+    /// itself. Replaces what was asked for before.
+    pub fn wake_within(&self, wait: Option<Duration>) {
+        self.wake_us.set(wait.map(|wait| clock::precise_us() + wait.as_micros() as u64));
+    }
+
     /// Ends [`Loop::run`] after the current turn.
     pub fn stop(&self) {
         self.stopping.set(true);
@@ -231,12 +244,36 @@ impl Loop {
         } else {
             self.timers.next_ms().map(|at| at.saturating_sub(clock::refresh().mono_ms))
         };
+        events.clear();
+        let wake = self.wake_us.get().map(|at| at.saturating_sub(clock::precise_us()));
+        let timeout = match (timeout, wake) {
+            (Some(ms), Some(us)) if us >= ms.saturating_mul(1000) => Some(ms),
+            (timeout, None) => timeout,
+            (_, Some(us)) => match self.sleep_us(events, us) {
+                Some(done) => return done,
+                None => Some(us.div_ceil(1000)),
+            },
+        };
         let timeout = timeout
             .map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
-        events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sleeps to the microsecond; `None` if this kernel cannot.
+    fn sleep_us(&self, events: &mut Vec<epoll::Event>, us: u64) -> Option<io::Result<()>> {
+        if !self.is_precise.get() {
+            return None;
+        }
+        match crate::sys::epoll_wait_us(self.epoll.as_fd(), events, us) {
+            Ok(true) | Err(rustix::io::Errno::INTR) => Some(Ok(())),
+            Ok(false) => {
+                self.is_precise.set(false);
+                None
+            }
+            Err(error) => Some(Err(error.into())),
         }
     }
 

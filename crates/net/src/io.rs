@@ -56,6 +56,11 @@ impl Io {
         Ok(io)
     }
 
+    /// The same socket once more, for one of many connections that it carries (QUIC).
+    pub fn share(&self) -> Io {
+        Io { source: self.source.clone() }
+    }
+
     fn unregistered(fd: OwnedFd, shared: bool) -> Io {
         let source = Rc::new(Source {
             fd,

@@ -23,18 +23,41 @@ pub struct Stream {
     tls: OnceCell<Box<Tls>>,
     received: Cell<u64>,
     sent: Cell<u64>,
+    /// The address that a connection over datagrams was made to.
+    local: Option<SocketAddr>,
 }
 
 impl From<Io> for Stream {
     fn from(io: Io) -> Stream {
-        Stream { io, tls: OnceCell::new(), received: Cell::new(0), sent: Cell::new(0) }
+        Stream { io, tls: OnceCell::new(), received: Cell::new(0), sent: Cell::new(0), local: None }
     }
 }
 
 impl Stream {
+    /// A connection over the datagrams of a socket that others use, too. Nothing is read or written by it: who speaks the protocol
+    /// does that. `local`: the address that the client has sent to.
+    pub fn of_datagrams(io: &Io, local: Option<SocketAddr>) -> Stream {
+        let mut stream = Stream::from(io.share());
+        stream.local = local;
+        stream
+    }
+
+    /// Counts bytes of a connection over datagrams, as they are by now.
+    pub fn set_moved(&self, received: u64, sent: u64) {
+        self.received.set(received);
+        self.sent.set(sent);
+    }
+
+    /// The handshake of a connection over datagrams is complete: what comes from now on is no replay.
+    pub fn complete_handshake(&self) {
+        if let Some(tls) = self.tls() {
+            tls.complete();
+        }
+    }
+
     /// Our side's address, if it is an IP address.
     pub fn local_ip(&self) -> Option<SocketAddr> {
-        crate::listen::local_ip(self.io.fd())
+        self.local.or_else(|| crate::listen::local_ip(self.io.fd()))
     }
 
     /// How connecting has ended, once it is writable; other errors are found by reading and writing.

@@ -15,6 +15,38 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// Waits for events for so many microseconds at most; what came is appended to `events`, as far as there is room. False if this
+/// kernel cannot (before 5.11, or a filter refuses): then nothing has been waited for.
+pub fn epoll_wait_us(
+    set: BorrowedFd<'_>,
+    events: &mut Vec<rustix::event::epoll::Event>,
+    timeout_us: u64,
+) -> rustix::io::Result<bool> {
+    let timeout = libc::timespec {
+        tv_sec: (timeout_us / 1_000_000) as _,
+        tv_nsec: (timeout_us % 1_000_000 * 1000) as _,
+    };
+    let room = events.spare_capacity_mut();
+    let (at, len) = (room.as_mut_ptr(), room.len() as libc::c_int);
+    // SAFETY: the kernel writes at most `len` events into the room, which rustix declares as the kernel does, and reads the
+    // timeout; it is given no signal mask. As many as it says are initialised then.
+    let count = unsafe {
+        let mask = std::ptr::null::<libc::sigset_t>();
+        libc::syscall(libc::SYS_epoll_pwait2, set.as_raw_fd(), at, len, &raw const timeout, mask, 8usize)
+    };
+    match usize::try_from(count) {
+        Ok(count) => {
+            // SAFETY: see above.
+            unsafe { events.set_len(events.len() + count) };
+            Ok(true)
+        }
+        Err(_) => match Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO) {
+            Errno::NOSYS | Errno::PERM => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
 /// Sets an integer option of the TCP level.
 pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, option, value)

@@ -223,6 +223,11 @@ impl Tls {
         look(&self.session.borrow())
     }
 
+    /// See [`Stream::complete_handshake`](crate::Stream::complete_handshake).
+    pub(crate) fn complete(&self) {
+        self.session.borrow_mut().complete_quic();
+    }
+
     /// Whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.session.borrow().is_established()

@@ -382,6 +382,11 @@ impl Endpoint {
         self.timers.next()
     }
 
+    /// Whether [`Endpoint::poll_event`] has something to tell.
+    pub fn has_events(&self) -> bool {
+        !self.eventful.is_empty() || !self.last.is_empty()
+    }
+
     /// Does what is due.
     pub fn handle_timeouts(&mut self, now: Instant) {
         while let Some(key) = self.timers.take_due(now) {

@@ -41,6 +41,7 @@ pub mod plan;
 mod prepared;
 mod proxy_protocol;
 pub mod purity;
+mod quic;
 mod reader;
 mod reads;
 pub mod request;

@@ -144,3 +144,5 @@ pub const H3_WHOLE_BYTES_MAX: usize = 64 << 10;
 pub const H3_STEP_BYTES: usize = 16 << 10;
 /// Bytes that a connection gives to QUIC in one turn.
 pub const H3_TURN_BYTES_MAX: usize = 256 << 10;
+/// Looks at one socket for datagrams before other sockets and requests have their turn: 16 messages each.
+pub const DATAGRAM_READS_PER_TURN_MAX: usize = 4;

@@ -25,6 +25,8 @@ pub trait Served: Sized + 'static {
     type Ground: Send + Sync;
     /// What was compiled since.
     type Late;
+    /// What a thread has of QUIC.
+    type Quic: Default;
 }
 
 /// HTTP, the one protocol of this crate.

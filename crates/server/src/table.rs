@@ -82,6 +82,7 @@ pub struct Thread<S: Served = Http> {
     /// HTTP/3: what was read of a stream.
     pub(crate) block_in: RefCell<Vec<u8>>,
     pub(crate) dirty: RefCell<Vec<u32>>,
+    pub(crate) quic: S::Quic,
     pub(crate) date: Cell<(i64, [u8; 29])>,
     /// Subrequests that nobody waits for.
     pub(crate) aside: Cell<u32>,

@@ -17,6 +17,7 @@ pub use crate::live::Live;
 use crate::module::Module;
 use crate::plan::{Plan, Trailers};
 use crate::prepared::Prepared;
+use crate::quic::{Quic, turn};
 use crate::request::Request;
 use crate::serving::{Http, Served};
 use crate::shared::Seat;
@@ -51,6 +52,7 @@ impl Served for Http {
     type Trailers = dyn Trailers;
     type Ground = Ground;
     type Late = Arc<Store>;
+    type Quic = Quic;
 }
 
 impl Live {
@@ -91,6 +93,7 @@ impl Thread {
             scratch: RefCell::default(),
             block_in: RefCell::default(),
             dirty: RefCell::default(),
+            quic: Quic::default(),
             date: Cell::new((0, [0; 29])),
             aside: Cell::new(0),
         });
@@ -439,10 +442,11 @@ impl Protocol for Serves {
     }
 
     fn datagrams(&self, listener: &Rc<Listener>) -> bool {
-        unreachable!("HTTP listens for no datagrams on {}", listener.address);
+        turn::receive(&self.0, listener)
     }
 
     fn switched(&self, gone: &[Rc<Listener>]) {
+        turn::switched(&self.0, gone);
         // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
         self.0.sessions(|_| true, |session, conn| session.drain(conn));
         for listener in gone {
@@ -453,6 +457,7 @@ impl Protocol for Serves {
     }
 
     fn drain(&self) {
+        turn::drain(&self.0);
         self.0.drain_idle();
     }
 
@@ -514,8 +519,10 @@ impl Driver for ThreadDriver {
     }
 
     fn before_sleep(&self) {
+        turn::events(&self.0);
         // First: flushing may end requests, whose log lines are written next.
         flush_touched(&self.0);
+        turn::transmit(&self.0);
         self.0.logs.flush_due();
         self.0.look_at_memory();
     }

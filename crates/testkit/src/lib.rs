@@ -18,6 +18,8 @@ pub mod mariadb;
 pub mod php;
 pub mod ports;
 pub mod process;
+pub mod quic;
+pub mod relay;
 pub mod response;
 pub mod scenario;
 pub mod server;

@@ -373,7 +373,9 @@ fn report(diags: &mut Vec<Diag>, undefined: Vec<(String, Option<Span>)>, known: 
 fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     // At the very end: a variable may be defined below its use.
     report_undefined(&mut global);
-    let (mut sockets, listens) = crate::core::listen::resolve(&mut global);
+    let main: Arc<brisk_host::main_conf::MainConf> = confs.shared();
+    let threads = brisk_host::threads::count(&main);
+    let (mut sockets, listens) = crate::core::listen::resolve(&mut global, threads);
     for part in std::mem::take(&mut global.parts) {
         let finished = part.finish(global.diags);
         add_sockets(&mut sockets, finished.sockets, global.diags);
@@ -393,7 +395,6 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         global.folders.push(folder.clone());
         global.temp_folders.push(folder);
     }
-    let main: Arc<brisk_host::main_conf::MainConf> = confs.shared();
     let wants_debug = |location: &Option<Location>| {
         location.as_ref().is_some_and(|location| location.core.logs(brisk_host::log::LogLevel::Debug))
     };

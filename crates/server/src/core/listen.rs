@@ -11,6 +11,7 @@ use crate::server_name::NameTable;
 use brisk_conf::{Diag, Directive, Span, Token, value};
 use brisk_host::snapshot::Socket;
 use brisk_net::listen::{Address, KeepAlive, Options};
+use brisk_quic::limits::THREADS_MAX;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -34,7 +35,12 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in &d.args[1..] {
         parameter(cx, &mut spec, token)?;
     }
+    check_quic(&spec, d)?;
     for address in addresses {
+        let address = match address {
+            Address::Ip(ip) if spec.prefix.quic => Address::Quic(ip, 0),
+            address => address,
+        };
         // The present server's stand last.
         if cx.global.listens.iter().rev().take_while(|l| l.server == server).any(|l| l.address == address) {
             return Err(Diag::emerg(d.span, format!("a duplicate listen {}", shown(&address)))
@@ -43,6 +49,42 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         cx.global.listens.push(ListenSpec { address, options: spec.options.clone(), ..spec });
     }
     Ok(())
+}
+
+/// `quic` with what it cannot be together with, in nginx's words.
+fn check_quic(spec: &ListenSpec, d: &Directive) -> Result<(), Diag> {
+    let Prefix { quic, tls, http2, proxy_protocol } = spec.prefix;
+    let refused = |what: &str, help: &str| Err(Diag::emerg(d.span, what).help(help));
+    match (&spec.address, quic) {
+        (_, false) => Ok(()),
+        (Address::Unix(_), true) => refused(
+            "\"quic\" parameter is incompatible with a unix socket",
+            "QUIC needs an address and a port",
+        ),
+        _ if proxy_protocol => refused(
+            "\"proxy_protocol\" parameter is incompatible with \"quic\"",
+            "there is no such header in datagrams: remove it",
+        ),
+        _ if tls => refused(
+            "\"ssl\" parameter is incompatible with \"quic\"",
+            "QUIC has TLS in itself: write two listens, one with \"ssl\" and one with \"quic\"",
+        ),
+        _ if http2 => refused(
+            "\"http2\" parameter is incompatible with \"quic\"",
+            "write two listens: HTTP/2 is spoken over TCP",
+        ),
+        _ if spec.options.deferred
+            || spec.options.fastopen.is_some()
+            || spec.options.keepalive.is_some()
+            || spec.options.multipath =>
+        {
+            refused(
+                "a parameter of TCP is incompatible with \"quic\"",
+                "deferred, fastopen, so_keepalive and multipath are TCP's",
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a server without `listen` gets: port 80, or 8000 without root's rights.
@@ -76,6 +118,7 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             cx.warn(Diag::warn(token.span, text));
             spec.prefix.http2 = true;
         }
+        "quic" if crate::quic::IS_SPOKEN => spec.prefix.quic = true,
         "quic" => {
             return Err(Diag::emerg(token.span, "the \"quic\" parameter is not supported yet")
                 .help("HTTP/1.1 and HTTP/2 are spoken, HTTP/3 is not: remove this \"listen\""));
@@ -238,13 +281,17 @@ struct Group {
 }
 
 /// Turns all `listen`s into sockets: one per address, except that a wildcard covers the addresses of its port.
-pub fn resolve(global: &mut Global<'_>) -> (Vec<Socket>, Vec<Listen>) {
+/// QUIC has a socket for each of so many `threads`.
+pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Listen>) {
     let mut groups: BTreeMap<Address, Group> = BTreeMap::new();
     for (index, spec) in global.listens.iter().enumerate() {
         let group =
             groups.entry(spec.address.clone()).or_insert_with(|| Group { specs: Vec::new(), bind: false });
         group.specs.push(index);
         group.bind |= spec.bind;
+    }
+    if global.listens.iter().any(|listen| listen.prefix.quic) {
+        crate::quic::prepare();
     }
     let (mut sockets, mut out) = (Vec::new(), Vec::new());
     let addresses: Vec<Address> = groups.keys().cloned().collect();
@@ -263,7 +310,15 @@ pub fn resolve(global: &mut Global<'_>) -> (Vec<Socket>, Vec<Listen>) {
                 listen.by_local.push(LocalListen { address, prefix, names, default_server });
             }
         }
-        sockets.push(socket);
+        match socket.address {
+            Address::Quic(ip, _) => {
+                let places = 0..=(threads.clamp(1, THREADS_MAX) - 1) as u8;
+                sockets.extend(
+                    places.map(|place| Socket { address: Address::Quic(ip, place), ..socket.clone() }),
+                );
+            }
+            _ => sockets.push(socket),
+        }
         out.push(listen);
     }
     (sockets, out)
@@ -272,7 +327,7 @@ pub fn resolve(global: &mut Global<'_>) -> (Vec<Socket>, Vec<Listen>) {
 /// True if `wide` is the wildcard of `narrow`'s port and family.
 fn covers(wide: &Address, narrow: &Address) -> bool {
     match (wide, narrow) {
-        (Address::Ip(wide), Address::Ip(narrow)) => {
+        (Address::Ip(wide), Address::Ip(narrow)) | (Address::Quic(wide, _), Address::Quic(narrow, _)) => {
             // A wildcard of IPv6 does not cover IPv4: it is IPV6_V6ONLY unless told otherwise.
             wide.ip().is_unspecified() && wide.port() == narrow.port() && wide.is_ipv4() == narrow.is_ipv4()
         }
@@ -342,7 +397,8 @@ fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerI
         }
     };
     if let Some(&index) = specs.iter().find(lacks) {
-        let text = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+        let what = if global.listens[index].prefix.quic { "quic" } else { "ssl" };
+        let text = format!("no \"ssl_certificate\" is defined for the \"listen ... {what}\" directive");
         let diag = Diag::emerg(global.listens[index].span, text)
             .help("add ssl_certificate and ssl_certificate_key to the server");
         global.diags.push(diag);
@@ -388,7 +444,7 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> (So
         }
     }
     let default_server = default_server.unwrap_or(global.listens[specs[0]].server);
-    if protocols.all.is_some_and(|prefix| prefix.tls) {
+    if protocols.all.is_some_and(|prefix| prefix.tls || prefix.quic) {
         check_certificates(global, specs, default_server);
     }
     let socket = Socket {

@@ -5,7 +5,7 @@ use crate::zone::Zone;
 use brisk_host::log::LogTarget;
 use brisk_host::thread::Thread;
 use brisk_host::vars::Template;
-use brisk_tls::{Certificates, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys};
+use brisk_tls::{Certificates, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys, Transport};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -52,8 +52,32 @@ pub struct Context {
     pub sessions: Sessions,
     /// `ssl_key_log`.
     pub key_log: Option<LogTarget>,
-    /// With and without HTTP/2 in its ALPN list.
-    built: [OnceLock<Result<ServerContext, String>>; 2],
+    /// By [`Carries::index`].
+    built: [OnceLock<Result<ServerContext, String>>; 3],
+}
+
+/// What a session is carried by, and spoken on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// TCP.
+    Tcp {
+        /// HTTP/2 is offered.
+        http2: bool,
+    },
+    /// QUIC.
+    Quic,
+}
+
+impl Carries {
+    /// TCP, before it is known what is spoken.
+    pub(super) const TCP: Carries = Carries::Tcp { http2: false };
+
+    fn index(self) -> usize {
+        match self {
+            Carries::Tcp { http2 } => usize::from(http2),
+            Carries::Quic => 2,
+        }
+    }
 }
 
 /// The state of a zone of sessions.
@@ -66,11 +90,11 @@ impl Context {
     }
 
     /// What sessions are made with; put together at the first handshake.
-    pub(super) fn get(&self, http2: bool) -> Result<&ServerContext, &str> {
-        self.built[usize::from(http2)].get_or_init(|| self.build(http2)).as_ref().map_err(String::as_str)
+    pub(super) fn get(&self, carrier: Carries) -> Result<&ServerContext, &str> {
+        self.built[carrier.index()].get_or_init(|| self.build(carrier)).as_ref().map_err(String::as_str)
     }
 
-    fn build(&self, http2: bool) -> Result<ServerContext, String> {
+    fn build(&self, carrier: Carries) -> Result<ServerContext, String> {
         let mut options = self.options.clone();
         options.resumption.cache = match &self.sessions {
             Sessions::None => None,
@@ -79,7 +103,10 @@ impl Context {
             Sessions::Early => Some(early_sessions()),
         };
         options.key_log = self.key_log.clone().map(key_logger);
-        options.alpn = alpn(http2).iter().map(|name| name.to_vec()).collect();
+        options.alpn = alpn(carrier).iter().map(|name| name.to_vec()).collect();
+        if carrier == Carries::Quic {
+            options.transport = Transport::Quic;
+        }
         let certificates: Arc<dyn Certificates> = match &self.certs {
             Certs::Fixed(sources) => sources.clone(),
             Certs::Named { .. } => Arc::new(brisk_tls::Fixed(Arc::new([]))),
@@ -96,10 +123,13 @@ impl Context {
     }
 }
 
-/// nginx's list; a client that offers none of these is refused.
-pub(super) fn alpn(http2: bool) -> &'static [&'static [u8]] {
+/// nginx's lists; a client that offers none of these is refused.
+pub(super) fn alpn(carrier: Carries) -> &'static [&'static [u8]] {
     const NAMES: &[&[u8]] = &[b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
-    &NAMES[usize::from(!http2)..]
+    match carrier {
+        Carries::Tcp { http2 } => &NAMES[usize::from(!http2)..],
+        Carries::Quic => &[b"h3", b"hq-interop"],
+    }
 }
 
 /// Writes to the log as the thread has it open at that time.

@@ -1,7 +1,7 @@
 //! The beginning of a TLS connection: from its first byte to a session.
 
 use super::allowed::Allowed;
-use super::context::{Certs, Context, alpn};
+use super::context::{Carries, Certs, Context, alpn};
 use super::facts::Facts;
 use super::rules::Rules;
 use super::source::Pair;
@@ -23,12 +23,63 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-/// RFC 8446 §6: a fatal alert in a record that is not protected.
-const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// The lists of the ClientHello are kept only if one of these is asked for.
 const HELLO_VARIABLES: [&str; 3] = ["ssl_ciphers", "ssl_curves", "ssl_sigalgs"];
-const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
-const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
+/// RFC 8446 §6.2.
+const UNRECOGNIZED_NAME: u8 = 112;
+const INTERNAL_ERROR: u8 = 80;
+const DECODE_ERROR: u8 = 50;
+
+/// A handshake that comes to nothing: the alert that the client is told, and why.
+struct Refusal {
+    alert: u8,
+    why: String,
+    level: LogLevel,
+}
+
+impl Refusal {
+    fn new(alert: u8, why: impl Into<String>) -> Refusal {
+        Refusal { alert, why: why.into(), level: LogLevel::Info }
+    }
+
+    /// It is the server's fault. The alert is all that the client is told: paths of files are for the log.
+    fn ours(why: String) -> Refusal {
+        Refusal { alert: INTERNAL_ERROR, why, level: LogLevel::Error }
+    }
+
+    fn log(&self, live: &Live, conn: &Connection) {
+        match self.level {
+            LogLevel::Error => log(live, conn, self.level, format_args!("{}", self.why)),
+            _ => {
+                let text = format_args!("SSL_do_handshake() failed (SSL: error:{})", self.why);
+                log(live, conn, self.level, text);
+            }
+        }
+    }
+}
+
+impl From<NoHello> for Refusal {
+    fn from(wrong: NoHello) -> Refusal {
+        Refusal::new(wrong.alert, wrong.reason)
+    }
+}
+
+/// What a handshake goes on with.
+struct Answer {
+    context: Arc<Context>,
+    offer: Offer,
+    certificates: Wanted,
+}
+
+/// Where its certificates come from.
+enum Wanted {
+    /// The context has them.
+    Own,
+    /// They were read before.
+    Read(Arc<[Certified]>),
+    /// They must be read.
+    Load(Vec<Pair>),
+}
 
 /// A new connection: what does its socket want first? Gives the time for a handshake, if there is to be one.
 pub(crate) fn adopted(live: &Live, conn: &Connection) -> Option<Duration> {
@@ -84,7 +135,7 @@ pub struct Load {
 /// What a session is made for.
 #[derive(Clone, Copy)]
 struct Offer {
-    http2: bool,
+    carrier: Carries,
     /// What the client brings along.
     offered: Offered,
 }
@@ -110,23 +161,102 @@ pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>)
         Ok(Parsed::Complete(hello)) => *hello,
         // Records that are many and small.
         Ok(Parsed::Partial) => {
-            refuse(live, conn, &DECODE_ERROR, "excessive message size");
-            return Begun::Refused;
+            return refused(live, conn, &Refusal::new(DECODE_ERROR, "excessive message size"));
         }
-        Err(wrong) => return refused(live, conn, wrong),
+        Err(wrong) => return refused(live, conn, &wrong.into()),
     };
     // Whatever comes of it, the ClientHello is read: the connection's next bytes are the session's.
     conn.stage.replace(Stage::Request);
     // `server_name` and paths of certificates may have variables, which need a request to be computed for.
     let mut r = thread.take_request();
-    let begun = choose(live, conn, hello, &mut r);
+    let answer = choose(live, conn, hello, &mut r, Carries::TCP);
     thread.put_request(r);
-    begun
+    match answer {
+        Ok(Answer { context, offer, certificates }) => {
+            // The session takes the bytes over: it has to see its ClientHello itself.
+            let received = conn.input.take();
+            match certificates {
+                Wanted::Own => start(live, conn, &context, offer, received, None),
+                Wanted::Read(certified) => start(live, conn, &context, offer, received, Some(certified)),
+                Wanted::Load(pairs) => Begun::Load(Box::new(Load { pairs, received, context, offer })),
+            }
+        }
+        Err(refusal) => refused(live, conn, &refusal),
+    }
+}
+
+/// What becomes of a handshake over QUIC.
+pub(crate) enum QuicAnswer {
+    /// It goes on.
+    Begin(ServerContext),
+    /// As soon as these certificates have been read.
+    Load(QuicLoad),
+    /// It is refused.
+    Refuse(NoHello),
+}
+
+/// Certificates that a handshake over QUIC waits for.
+pub(crate) struct QuicLoad {
+    pairs: Vec<Pair>,
+    context: Arc<Context>,
+    offer: Offer,
+}
+
+/// Decides about a ClientHello that has come over QUIC (RFC 9001).
+pub(crate) fn answer_quic(
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    hello: Hello,
+    r: &mut Request,
+) -> QuicAnswer {
+    let answer = match choose(live, conn, hello, r, Carries::Quic) {
+        Ok(answer) => answer,
+        Err(refusal) => return QuicAnswer::Refuse(told(live, conn, &refusal)),
+    };
+    let Answer { context, offer, certificates } = answer;
+    let certified = match certificates {
+        Wanted::Own => None,
+        Wanted::Read(certified) => Some(certified),
+        Wanted::Load(pairs) => return QuicAnswer::Load(QuicLoad { pairs, context, offer }),
+    };
+    match base(&context, offer, certified) {
+        Ok(context) => QuicAnswer::Begin(context),
+        Err(why) => QuicAnswer::Refuse(told(live, conn, &Refusal::new(INTERNAL_ERROR, why))),
+    }
+}
+
+/// Reads certificates from the disk for a handshake over QUIC.
+pub(crate) async fn finish_quic(
+    live: &Live,
+    conn: &Connection,
+    load: QuicLoad,
+) -> Result<ServerContext, NoHello> {
+    let QuicLoad { pairs, context, offer } = load;
+    let made = match read(&context, pairs).await {
+        Ok(certified) => {
+            base(&context, offer, Some(certified)).map_err(|why| Refusal::new(INTERNAL_ERROR, why))
+        }
+        Err(why) => Err(Refusal::ours(why)),
+    };
+    made.map_err(|refusal| told(live, conn, &refusal))
+}
+
+/// Logs a refusal. The client is told the alert and a reason that says nothing of the server.
+fn told(live: &Live, conn: &Connection, refusal: &Refusal) -> NoHello {
+    refusal.log(live, conn);
+    NoHello { alert: refusal.alert, reason: "handshake refused" }
 }
 
 /// The server by the client's name, its context, its certificates.
-fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Request) -> Begun {
-    let Some(id) = conn.listener.id.get() else { return Begun::Refused };
+fn choose(
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    mut hello: Hello,
+    r: &mut Request,
+    carrier: Carries,
+) -> Result<Answer, Refusal> {
+    let refuse = |alert, why: &str| Err(Refusal::new(alert, why));
+    let Some(id) = conn.listener.id.get() else { return refuse(INTERNAL_ERROR, "the socket is gone") };
     let listen = live.snap.listen(id);
     let (names, default, prefix) = match listen.local(|| conn.local()) {
         Some(local) => (&local.names, local.default_server, local.prefix),
@@ -138,22 +268,24 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
     // A name that is no host is ignored, as if there were none.
     let host = name.as_deref().and_then(|name| validate_host(name.as_bytes()).ok());
     let Ok(found) = host.as_ref().map_or(Ok(None), |host| names.find(r, &host.name)) else {
-        refuse(live, conn, &INTERNAL_ERROR, "server name is undecided");
-        return Begun::Refused;
+        return refuse(INTERNAL_ERROR, "server name is undecided");
     };
     let server = found.unwrap_or(default);
     (r.route.server, r.route.loc) = (server, live.snap.server(server).root);
     let Some((rules, context)) = context(live, server, default) else {
-        refuse(live, conn, &INTERNAL_ERROR, "no suitable certificate");
-        return Begun::Refused;
+        return refuse(INTERNAL_ERROR, "no suitable certificate");
     };
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
     // Kept only if a variable shows it: a ClientHello is large, and connections are many.
     let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
-    let offer = Offer { http2, offered: hello.offered };
+    let carrier = match carrier {
+        Carries::Tcp { .. } => Carries::Tcp { http2 },
+        Carries::Quic => Carries::Quic,
+    };
+    let offer = Offer { carrier, offered: hello.offered };
     let checked =
-        context.as_ref().map_or(Ok(()), |context| hello.check(context.options.versions, alpn(http2)));
+        context.as_ref().map_or(Ok(()), |context| hello.check(context.options.versions, alpn(carrier)));
     let hello = keeps.then(|| Box::new(hello));
     let is_rejected = live.snap.server(server).tls.as_ref().is_some_and(|rules| rules.reject);
     let _ = conn.secure.set(Box::new(Facts {
@@ -168,49 +300,28 @@ fn choose(live: &Rc<Live>, conn: &Rc<Connection>, mut hello: Hello, r: &mut Requ
         verdict: OnceCell::new(),
     }));
     let Some(context) = context.filter(|_| !is_rejected) else {
-        refuse(live, conn, &UNRECOGNIZED_NAME, "callback failed");
-        return Begun::Refused;
+        return refuse(UNRECOGNIZED_NAME, "callback failed");
     };
-    if let Err(wrong) = checked {
-        return refused(live, conn, wrong);
-    }
-    certify(live, conn, context, offer, r)
+    checked?;
+    let certificates = certify(live, &context, r)?;
+    Ok(Answer { context, offer, certificates })
 }
 
-/// Begins the handshake with the certificates of the server that was chosen, or says which are to be loaded first.
-fn certify(
-    live: &Rc<Live>,
-    conn: &Rc<Connection>,
-    context: Arc<Context>,
-    offer: Offer,
-    r: &mut Request,
-) -> Begun {
+/// The certificates of the server that was chosen.
+fn certify(live: &Rc<Live>, context: &Context, r: &mut Request) -> Result<Wanted, Refusal> {
     let server = r.route.server;
-    // The session takes the bytes over: it has to see its ClientHello itself.
-    let received = conn.input.take();
     match &context.certs {
         Certs::Fixed(sources) => {
             if sources.is_stapled {
                 let core = &live.snap.location(live.snap.server(server).root).core;
                 super::ocsp::refresh(&sources.list, core, live);
             }
-            start(live, conn, &context, offer, received, None)
+            Ok(Wanted::Own)
         }
         Certs::Named { pairs, prefix, cache, .. } => {
-            let pairs = match evaluate(pairs, prefix, r, &live.snap.allowed) {
-                Ok(pairs) => pairs,
-                Err(why) => {
-                    log(live, conn, LogLevel::Error, format_args!("{why}"));
-                    // The alert is all that the client is told: paths of files are for the log.
-                    let _ = conn.io.try_write(&INTERNAL_ERROR);
-                    return Begun::Refused;
-                }
-            };
+            let pairs = evaluate(pairs, prefix, r, &live.snap.allowed).map_err(Refusal::ours)?;
             let cached = pairs.iter().map(|pair| cache.as_ref()?.get(pair)).collect::<Option<Arc<[_]>>>();
-            match cached {
-                Some(certified) => start(live, conn, &context, offer, received, Some(certified)),
-                None => Begun::Load(Box::new(Load { pairs, received, context, offer })),
-            }
+            Ok(cached.map_or(Wanted::Load(pairs), Wanted::Read))
         }
     }
 }
@@ -232,54 +343,59 @@ fn start(
     received: Vec<u8>,
     certified: Option<Arc<[Certified]>>,
 ) -> Begun {
-    let made = context.get(offer.http2).map_err(str::to_string).and_then(|base| {
-        let session =
-            |context: &ServerContext| context.session(offer.offered).map_err(|error| error.to_string());
-        match certified {
-            None => session(base),
-            Some(certified) => session(&base.with_certificates(Arc::new(brisk_tls::Fixed(certified)))),
-        }
-    });
+    let made = base(context, offer, certified)
+        .and_then(|base| base.session(offer.offered).map_err(|error| error.to_string()));
     match made {
         Ok(session) => {
             conn.io.start_tls(session, received);
             Begun::Session
         }
-        Err(why) => {
-            refuse(live, conn, &INTERNAL_ERROR, &why);
-            Begun::Refused
-        }
+        Err(why) => refused(live, conn, &Refusal::new(INTERNAL_ERROR, why)),
     }
+}
+
+/// What sessions are made with, with these certificates if there are any.
+fn base(
+    context: &Context,
+    offer: Offer,
+    certified: Option<Arc<[Certified]>>,
+) -> Result<ServerContext, String> {
+    let base = context.get(offer.carrier)?;
+    Ok(match certified {
+        None => base.clone(),
+        Some(certified) => base.with_certificates(Arc::new(brisk_tls::Fixed(certified))),
+    })
 }
 
 /// Reads certificates from the disk, then begins the session; false if there is none.
 pub(crate) async fn finish(live: &Live, conn: &Connection, load: Load) -> bool {
     let Load { pairs, received, context, offer } = load;
-    let Certs::Named { passwords, cache, .. } = &context.certs else { return false };
-    let mut certified = Vec::new();
-    for pair in pairs {
-        match pair.load(passwords, cache.as_deref()).await {
-            Ok(one) => certified.push(one),
-            Err(why) => {
-                log(live, conn, LogLevel::Error, format_args!("{why}"));
-                let _ = conn.io.try_write(&INTERNAL_ERROR);
-                return false;
-            }
+    match read(&context, pairs).await {
+        Ok(certified) => {
+            matches!(start(live, conn, &context, offer, received, Some(certified)), Begun::Session)
+        }
+        Err(why) => {
+            refused(live, conn, &Refusal::ours(why));
+            false
         }
     }
-    matches!(start(live, conn, &context, offer, received, Some(certified.into())), Begun::Session)
 }
 
-/// The ClientHello is wrong.
-fn refused(live: &Live, conn: &Connection, wrong: NoHello) -> Begun {
-    refuse(live, conn, &wrong.record(), wrong.reason);
+/// Reads certificates. The error is for the log.
+async fn read(context: &Context, pairs: Vec<Pair>) -> Result<Arc<[Certified]>, String> {
+    let Certs::Named { passwords, cache, .. } = &context.certs else { return Err("no certificates".into()) };
+    let mut certified = Vec::new();
+    for pair in pairs {
+        certified.push(pair.load(passwords, cache.as_deref()).await?);
+    }
+    Ok(certified.into())
+}
+
+/// The alert is written as a record of its own, since there is no session yet that could (RFC 8446 §6).
+fn refused(live: &Live, conn: &Connection, refusal: &Refusal) -> Begun {
+    let _ = conn.io.try_write(&[21, 3, 3, 0, 2, 2, refusal.alert]);
+    refusal.log(live, conn);
     Begun::Refused
-}
-
-/// The alert is written as a record of its own, since there is no session yet that could.
-fn refuse(live: &Live, conn: &Connection, alert: &[u8], why: &str) {
-    let _ = conn.io.try_write(alert);
-    log(live, conn, LogLevel::Info, format_args!("SSL_do_handshake() failed (SSL: error:{why})"));
 }
 
 /// The client has gone in the middle of the handshake.

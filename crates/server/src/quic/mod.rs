@@ -1,0 +1,42 @@
+//! QUIC's connections of a thread (RFC 9000), and what is spoken on them.
+//!
+//! The thread's [`Endpoint`](brisk_quic::Endpoint) gets what its sockets receive; what it has to say is given to the [`App`] of each
+//! connection ([`turn`]). Virtual hosts are chosen after the ClientHello as over TCP ([`choose`]).
+
+pub(crate) mod choose;
+#[cfg(debug_assertions)]
+mod echo;
+pub(crate) mod secret;
+pub(crate) mod state;
+pub(crate) mod turn;
+
+pub(crate) use state::App;
+pub use state::Quic;
+
+use crate::connection::Connection;
+use crate::table::Thread;
+use brisk_quic::Key;
+use std::rc::Rc;
+
+/// Whether there is anything that [`begin`] can begin: what is no more than a connection is refused when it is configured.
+pub(crate) const IS_SPOKEN: bool = cfg!(debug_assertions);
+
+/// To be called where a configuration wants QUIC, before workers are forked.
+pub(crate) fn prepare() {
+    secret::drawn();
+}
+
+/// Who speaks the protocol that a handshake has agreed on; `None`: nobody does.
+#[cfg_attr(not(debug_assertions), allow(unused_variables))]
+pub(crate) fn begin(
+    thread: &Rc<Thread>,
+    key: Key,
+    conn: &Rc<Connection>,
+    alpn: &[u8],
+) -> Option<Rc<dyn App>> {
+    match alpn {
+        #[cfg(debug_assertions)]
+        b"hq-interop" => Some(echo::Echo::new(thread.clone(), key, conn.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! What a thread has of QUIC.
+
+use crate::connection::Connection;
+use brisk_host::thread::Listener;
+use brisk_net::Io;
+use brisk_net::udp::{Outbox, Receiver};
+use brisk_quic::{Endpoint, Event, Key};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What is spoken on one connection: HTTP/3.
+pub(crate) trait App {
+    /// What the server knows of the client.
+    fn connection(&self) -> &Rc<Connection>;
+
+    /// Something has happened to the connection. The endpoint may be used, but not while another use of it is under way.
+    fn event(self: Rc<Self>, event: Event);
+}
+
+/// A socket of the thread.
+pub(crate) struct Socket {
+    /// Its number for the endpoint.
+    pub number: u32,
+    pub listener: Rc<Listener>,
+    /// Kept beside the listener's: connections send by it after nothing more is received.
+    pub io: Io,
+    pub outbox: RefCell<Outbox>,
+    /// Datagrams that the kernel has dropped because none took them.
+    pub dropped: Cell<u32>,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Quic {
+    /// Made with the first socket.
+    pub(crate) endpoint: RefCell<Option<Endpoint>>,
+    pub(crate) sockets: RefCell<Vec<Rc<Socket>>>,
+    pub(crate) receiver: RefCell<Receiver>,
+    pub(crate) apps: RefCell<HashMap<Key, Rc<dyn App>>>,
+    /// Connections whose handshake is under way, by the number that the endpoint keeps for them.
+    pub(crate) openings: RefCell<HashMap<u64, Opening>>,
+    pub(crate) next_socket: Cell<u32>,
+}
+
+/// A connection before it can be used.
+pub(crate) struct Opening {
+    pub conn: Rc<Connection>,
+    /// What must be read before its handshake goes on.
+    pub load: Option<crate::tls::opening::QuicLoad>,
+}
+
+impl Quic {
+    /// Works on a connection; `None` if it is over.
+    pub(crate) fn with<T>(&self, key: Key, work: impl FnOnce(&mut brisk_quic::Connection) -> T) -> Option<T> {
+        let mut endpoint = self.endpoint.borrow_mut();
+        endpoint.as_mut()?.connection(key).map(work)
+    }
+
+    /// A socket by its number.
+    pub(crate) fn socket(&self, number: u32) -> Option<Rc<Socket>> {
+        self.sockets.borrow().iter().find(|socket| socket.number == number).cloned()
+    }
+}
