@@ -127,6 +127,10 @@ fn lines_with_sections() {
         None,
         "[www]\npm = dynamic\npm.max_children = 12\n\n; next\n[api]\npm = static\npm.max_children = 9",
     );
+}
+
+#[test]
+fn option_files_and_the_kernel_s() {
     let options = [
         file("my.cnf", "[client]\nport=1\n[mysqld]\nskip_name_resolve\ninnodb-buffer-pool-size = 8M # few\n"),
         file("conf.d/a.cnf", "[mysqldump]\nquick"),

@@ -8,7 +8,7 @@ mod levels;
 mod rows;
 
 pub use levels::{Levels, Unreadable};
-pub use rows::ROWS;
+pub use rows::rows;
 
 use crate::audit::Tier;
 use crate::edit::{Language, Wanted};
@@ -154,7 +154,7 @@ pub const WITHOUT_KNOBS: &[(&str, &str)] = &[
 
 /// The row of this name.
 pub fn find(name: &str) -> Option<&'static Knob> {
-    ROWS.iter().find(|knob| knob.name == name)
+    rows().find(|knob| knob.name == name)
 }
 
 /// Rows worth trying, those that the limit asks for first, then those of the audit; each group in the rows' order.
@@ -163,7 +163,7 @@ pub fn eligible(cause: &str, findings: &[&str], is_brisk: bool) -> Vec<&'static 
         let is_foreign = is_brisk && knob.tier == Tier::Server && !knob.is_for_brisk;
         !is_foreign && knob.is_eligible(cause, findings)
     };
-    let mut found: Vec<&Knob> = ROWS.iter().filter(fits).collect();
+    let mut found: Vec<&Knob> = rows().filter(fits).collect();
     found.sort_by_key(|knob| !knob.causes.contains(&cause));
     found
 }
