@@ -36,7 +36,7 @@ fn shown(tree: &[Directive], depth: usize, out: &mut String) {
         out.push_str(&"  ".repeat(depth));
         out.push_str(directive.name());
         for arg in &directive.args {
-            out.push_str(&format!(" {}", arg.text()));
+            out.extend([" ", &*arg.text()]);
         }
         out.push('\n');
         if let Some(inner) = &directive.block {
