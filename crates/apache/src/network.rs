@@ -15,7 +15,10 @@ pub fn parse(text: &str) -> Option<Cidr> {
             // Ones behind a zero are no mask.
             (bits.leading_ones() + bits.trailing_zeros() >= 32).then_some(bits.leading_ones())?
         }
-        Err(_) if mask.bytes().all(|byte| byte.is_ascii_digit()) => mask.parse().ok()?,
+        // APR takes no number of zero bits (`apr_ipsubnet_create`); "all" says it.
+        Err(_) if mask.bytes().all(|byte| byte.is_ascii_digit()) => {
+            mask.parse().ok().filter(|bits| *bits > 0)?
+        }
         Err(_) => return None,
     };
     let address: IpAddr = match address.parse() {
@@ -73,7 +76,7 @@ mod tests {
             ("192.0.2.7", "192.0.2.7", "192.0.2.8"),
             ("192.0.2.7", "::ffff:192.0.2.7", "::192.0.2.7"),
             ("2001:db8::/32", "2001:db8:1::", "2001:db9::"),
-            ("0.0.0.0/0", "1.2.3.4", "::1"),
+            ("0.0.0.0/0.0.0.0", "1.2.3.4", "::1"),
         ] {
             let cidr = parse(network).unwrap_or_else(|| panic!("{network}"));
             assert!(contains(cidr, inside.parse().unwrap()), "{network} {inside}");
@@ -82,6 +85,8 @@ mod tests {
         for none in [
             "",
             "10.1.2.3.4",
+            "0.0.0.0/0",
+            "::/0",
             "10.0.0.0/33",
             "10.0.0.0/255.0.255.0",
             "a.b",

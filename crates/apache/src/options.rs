@@ -89,40 +89,51 @@ impl Change {
     /// What is wrong with the words, in Apache's.
     pub fn line(self, words: impl Iterator<Item = Vec<u8>>, allowed: Options) -> Result<Change, String> {
         let words: Vec<String> = words.map(|word| String::from_utf8_lossy(&word).into_owned()).collect();
-        let is_signed = |word: &String| word.starts_with(['+', '-']);
-        let signed = words.iter().filter(|word| is_signed(word)).count();
-        if signed != 0 && signed != words.len() {
-            return Err("Either all Options must start with + or -, or no Option may.".into());
-        }
-        let mut change = if signed == 0 { Change::Set(Options::NONE) } else { self };
+        let mut change = self;
+        let (mut has_sign, mut begins_whole) = (false, false);
         for (index, word) in words.iter().enumerate() {
-            let name = word.trim_start_matches(['+', '-']);
+            let is_signed = word.starts_with(['+', '-']);
+            // `All` and `None` alone may have signs behind them: `All -Indexes`.
+            if index > 0 && is_signed != has_sign && !(is_signed && begins_whole) {
+                return Err("Either all Options must start with + or -, or no Option may.".into());
+            }
+            has_sign = is_signed;
+            if index == 0 && !is_signed {
+                change = Change::Set(Options::NONE);
+            }
+            let name = word.strip_prefix(['+', '-']).unwrap_or(word);
             let whole = [("None", Options::NONE), ("All", Options::ALL)];
             let whole =
                 whole.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, options)| *options);
-            if whole.is_some() && signed > 0 {
-                return Err(format!("You may not use 'Options +{name}' or 'Options -{name}'."));
-            }
             if whole.is_some() && index > 0 {
                 return Err(format!("'Options {name}' must be the first Option given."));
             }
+            if whole.is_some() && is_signed {
+                return Err(format!("You may not use 'Options +{name}' or 'Options -{name}'."));
+            }
+            begins_whole |= whole.is_some();
             let option =
                 whole.or_else(|| Options::named(name)).ok_or_else(|| format!("Illegal option {name}"))?;
             if !allowed.has(option) {
                 return Err(format!("Option {name} not allowed here"));
             }
-            change = match (change, word.as_bytes()[0]) {
-                (Change::Set(set), b'-') => Change::Set(set.without(option)),
-                (Change::Set(set), _) => Change::Set(set.or(option)),
-                (Change::Merge { add, remove }, b'-') => {
-                    Change::Merge { add: add.without(option), remove: remove.or(option) }
-                }
-                (Change::Merge { add, remove }, _) => {
-                    Change::Merge { add: add.or(option), remove: remove.without(option) }
-                }
-            };
+            change = change.with(word.as_bytes().first(), option);
         }
         Ok(change)
+    }
+
+    /// Adds or takes away an option, by the sign of its word.
+    fn with(self, sign: Option<&u8>, option: Options) -> Change {
+        match (self, sign) {
+            (Change::Set(set), Some(b'-')) => Change::Set(set.without(option)),
+            (Change::Set(set), _) => Change::Set(set.or(option)),
+            (Change::Merge { add, remove }, Some(b'-')) => {
+                Change::Merge { add: add.without(option), remove: remove.or(option) }
+            }
+            (Change::Merge { add, remove }, _) => {
+                Change::Merge { add: add.or(option), remove: remove.without(option) }
+            }
+        }
     }
 
     /// The options of the directory.
@@ -160,14 +171,25 @@ mod tests {
             (&["+MultiViews", "-MultiViews"], indexes.or(links)),
             (&["None"], Options::NONE),
             (&["All"], Options::ALL),
+            (&["All -Indexes"], Options::ALL.without(indexes)),
+            (&["all -indexes +MultiViews"], Options::ALL.without(indexes).or(Options::MULTI_VIEWS)),
+            (&["None +Indexes"], indexes),
+            (&["+SymLinksIfOwnerMatch"], indexes.or(links).or(Options::SYM_LINKS_IF_OWNER_MATCH)),
             (&["Includes"], Options::INCLUDES.or(Options::INCLUDES_EXEC)),
         ] {
             assert_eq!(options(lines), Ok(wanted), "{lines:?}");
         }
         for (line, wanted) in [
             ("Indexes -MultiViews", "Either all Options must start with + or -, or no Option may."),
+            (
+                "All Indexes -MultiViews +ExecCGI MultiViews",
+                "Either all Options must start with + or -, or no Option may.",
+            ),
+            ("+Indexes MultiViews", "Either all Options must start with + or -, or no Option may."),
+            ("--Indexes", "Illegal option -Indexes"),
             ("Nonsense", "Illegal option Nonsense"),
             ("Indexes None", "'Options None' must be the first Option given."),
+            ("+Indexes +All", "'Options All' must be the first Option given."),
             ("+All", "You may not use 'Options +All' or 'Options -All'."),
         ] {
             assert_eq!(options(&[line]), Err(wanted.to_string()), "{line}");

@@ -6,6 +6,7 @@
 
 mod allow;
 mod compile;
+mod php;
 mod sections;
 mod settings;
 pub mod support;

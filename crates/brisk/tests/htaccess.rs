@@ -217,6 +217,25 @@ fn what_is_not_understood_closes_its_folder() {
     assert_eq!(server.client().get("/dir/a.txt").status, 500);
 }
 
+#[test]
+fn a_file_of_half_a_megabyte_is_read() {
+    let server = site().start();
+    let comments = |bytes: usize| "# a line of a comment that says nothing at all\n".repeat(bytes / 47);
+    put(&server, "html/dir/.htaccess", &format!("{}Require all denied\n", comments(500 * 1024)));
+    for _ in 0..3 {
+        assert_eq!(server.client().get("/dir/a.txt").status, 403);
+    }
+    put(&server, "html/dir/.htaccess", &comments(500 * 1024));
+    for _ in 0..3 {
+        assert_eq!(server.client().get("/dir/a.txt").status, 200);
+    }
+    put(&server, "html/dir/.htaccess", &comments(530 * 1024));
+    for _ in 0..3 {
+        assert_eq!(server.client().get("/dir/a.txt").status, 500);
+    }
+    assert!(server.error_log().contains("is longer than 524288 bytes"), "{}", server.error_log());
+}
+
 const ANSWERS: &str = r"
 == fields
 >> GET /dir/a.txt HTTP/1.1
@@ -448,8 +467,16 @@ fn a_file_that_cannot_be_read_refuses() {
 /// An application that answers with the parameters that a site can change.
 fn telling() -> Application {
     Application::start(Speaks::FastCgi, 4, |exchange| {
-        let names =
-            ["SCRIPT_FILENAME", "PHP_VALUE", "PHP_ADMIN_VALUE", "HTTP_COOKIE", "HTTP_X_ADDED", "APP", "OWN"];
+        let names = [
+            "SCRIPT_FILENAME",
+            "PHP_VALUE",
+            "PHP_ADMIN_VALUE",
+            "HTTP_COOKIE",
+            "HTTP_X_ADDED",
+            "HTTP_AUTHORIZATION",
+            "APP",
+            "OWN",
+        ];
         let mut text = "Content-Type: text/plain\r\n\r\n".to_string();
         for name in names {
             for (_, value) in exchange.asked.params.iter().filter(|(known, _)| known == name) {
@@ -479,6 +506,10 @@ AddHandler application/x-httpd-php .html\nRequestHeader unset Cookie\nRequestHea
         .file("html/b.html", "<?php secret")
         .file("html/off/a.php", "<?php secret")
         .file("html/off/.htaccess", "php_flag engine off\n")
+        .file("html/auth/.htaccess", "CGIPassAuth Off\n")
+        .file("html/auth/a.php", "<?php")
+        .file("html/auth/on/.htaccess", "CGIPassAuth On\n")
+        .file("html/auth/on/a.php", "<?php")
         .file("html/gone/a.php", "<?php secret")
         .file("html/gone/.htaccess", "RemoveHandler .php\n<Files x>\nSetHandler none\n</Files>\n")
         .file("html/bad/a.php", "<?php secret")
@@ -495,6 +526,12 @@ AddHandler application/x-httpd-php .html\nRequestHeader unset Cookie\nRequestHea
         assert!(has("PHP_VALUE=memory_limit=64M,display_errors=0;"), "{text}");
         assert!(has("HTTP_X_ADDED=yes;") && has("APP=one;") && !text.contains("HTTP_COOKIE"), "{text}");
         assert!(rest.split_inclusive(';').all(has) && !text.contains("evil"), "{text}");
+    }
+    for (target, is_passed) in [("/a.php", true), ("/auth/a.php", false), ("/auth/on/a.php", true)] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\n\r\n");
+        let response = server.request(request);
+        let text = response.text();
+        assert_eq!(text.contains("HTTP_AUTHORIZATION=Basic YTpi;"), is_passed, "{target}: {text}");
     }
     for (target, status) in [("/off/a.php", 403), ("/gone/a.php", 403), ("/bad/a.php", 500)] {
         let response = server.get(target);

@@ -156,20 +156,75 @@ fn a_closed_folder_that_is_moved_is_never_open() {
     check(&server, "/other/a.txt", 200);
 }
 
+/// A slow upload writes in parts: as long as it has the file open, what held before holds, too.
+#[test]
+fn a_file_that_is_being_written_opens_nothing() {
+    use std::io::Write as _;
+    let server = site()
+        .file("html/closed/.htaccess", "Require all denied\nHeader set A old\n")
+        .file("html/other/.htaccess", "Header set A old\n")
+        .file("html/other/a.txt", "text")
+        .start();
+    check(&server, "/closed/a.txt", 403);
+    check(&server, "/other/a.txt", 200);
+    let create = |name: &str| fs::File::create(server.dir().join(name)).expect("our own file");
+    let mut closed = create("html/closed/.htaccess");
+    let mut other = create("html/other/.htaccess");
+    let pause = || {
+        let from = std::time::Instant::now();
+        // Longer than an empty file is waited for.
+        wait::holds("the writers pause", || from.elapsed().as_millis() > 1200);
+    };
+    pause();
+    check(&server, "/closed/a.txt", 403);
+    assert_eq!(server.get("/other/a.txt").header("A"), Some("old"), "what held before answers");
+    closed.write_all(b"# nothing yet\n").expect("our own file");
+    other.write_all(b"Header set A new\nRequire all denied\n").expect("our own file");
+    pause();
+    check(&server, "/closed/a.txt", 403);
+    check(&server, "/other/a.txt", 403);
+    other.write_all(b"Nonsense\n").expect("our own file");
+    check(&server, "/other/a.txt", 500);
+    closed.write_all(b"Header set A new\n").expect("our own file");
+    drop(closed);
+    let said = "secret";
+    wait::holds("a file counts when its writer closes it", || {
+        let answer = server.get("/closed/a.txt");
+        answer.status == 200 && answer.text() == said && answer.header("A") == Some("new")
+    });
+    check(&server, "/other/a.txt", 500);
+    drop(other);
+    check(&server, "/other/a.txt", 500);
+}
+
+/// A file that was emptied and closed is empty.
+#[test]
+fn an_emptied_file_counts_at_once_when_it_is_closed() {
+    let server =
+        site().file("html/other/a.txt", "open").file("html/other/.htaccess", "Require all denied\n").start();
+    check(&server, "/other/a.txt", 403);
+    drop(fs::File::create(server.dir().join("html/other/.htaccess")).expect("our own file"));
+    let asked = std::time::Instant::now();
+    assert_eq!(server.get("/other/a.txt").status, 200);
+    assert!(asked.elapsed().as_millis() < 900, "{:?}", asked.elapsed());
+}
+
 /// An upload truncates a file, and writes it when its text has come.
 #[test]
 fn a_truncated_file_does_not_open_its_folder() {
+    use std::io::Write as _;
     let server = site().file("html/closed/.htaccess", "Require all denied\n").start();
     check(&server, "/closed/a.txt", 403);
     let file = server.dir().join("html/closed/.htaccess");
-    fs::File::create(&file).expect("our own file");
+    let mut upload = fs::File::create(&file).expect("our own file");
     let asked = std::time::Instant::now();
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| server.client().get("/closed/a.txt").status);
         // Longer than a file with text is left alone.
         wait::holds("the file has been empty for a while", || asked.elapsed().as_millis() > 300);
         assert!(!asking.is_finished(), "the request waits for the text");
-        fs::write(&file, "# again\nRequire all denied\n").expect("our own file");
+        upload.write_all(b"# again\nRequire all denied\n").expect("our own file");
+        drop(upload);
         assert_eq!(asking.join().expect("the client does not panic"), 403);
     });
 }

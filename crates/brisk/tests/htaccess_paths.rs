@@ -73,6 +73,60 @@ RewriteRule ^within$ /rules/deep/../in.txt [L]
     assert_eq!(server.get("/page/good/none").text(), "within");
 }
 
+/// An `internal` location is the configuration's own, which need not trust the writers of files.
+#[test]
+fn rules_lead_to_no_internal_location() {
+    const HTTP: &str = r"
+        types { text/html html; text/plain txt; }
+        server {
+            listen 127.0.0.1:{{PORT}};
+            root {{DIR}}/html;
+            index start.html;
+            directory_overrides on;
+            location / { }
+            location /inner/ { internal; }
+            location = /by-configuration { error_page 418 /inner/x.txt; return 418; }
+            location = /by-rewrite { rewrite ^ /inner/x.txt; }
+            location = /by-try { try_files /none /inner/x.txt; }
+        }
+    ";
+    let rules = "RewriteEngine on
+RewriteRule ^to-inner$ /inner/x.txt [L]
+RewriteCond %{QUERY_STRING} ^p=(.*)
+RewriteRule ^by-query$ %1? [L]
+RewriteRule ^by-end$ /inner/x.txt [END]
+";
+    let server = Builder::new(BIN)
+        .http(HTTP)
+        .file("html/inner/x.txt", "inner")
+        .file("html/rules/.htaccess", rules)
+        .file("html/page/.htaccess", "ErrorDocument 404 /inner/x.txt")
+        .file("html/fallback/.htaccess", "FallbackResource /inner/x.txt")
+        .file("html/index/.htaccess", "DirectoryIndex /inner/x.txt")
+        .file("html/led/.htaccess", "RewriteEngine on\nRewriteRule ^start\\.html$ /inner/x.txt")
+        .file("html/led/start.html", "start")
+        .start();
+    for target in [
+        "/inner/x.txt",
+        "/rules/to-inner",
+        "/rules/by-query?p=/inner/x.txt",
+        "/rules/by-query?p=/inner/./x.txt",
+        "/rules/by-end",
+        "/page/none",
+        "/fallback/none",
+        "/index/",
+        "/led/",
+        "/led/start.html",
+    ] {
+        let answer = server.client().get(target);
+        assert_eq!(answer.status, 404, "{target}");
+        assert!(!answer.text().contains("inner"), "{target}: {}", answer.text());
+    }
+    for target in ["/by-configuration", "/by-rewrite", "/by-try"] {
+        assert_eq!(server.client().get(target).text(), "inner", "{target}");
+    }
+}
+
 #[test]
 fn a_newline_goes_round_no_rule() {
     let server = Builder::new(BIN)

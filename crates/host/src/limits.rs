@@ -51,6 +51,12 @@ pub const PCRE_HEAP_KIB_MAX: u32 = 16 * 1024;
 pub const PCRE_KEPT_SUBJECT_BYTES_MAX: usize = 1024;
 /// Compiled size of a pattern on the linear-time engine; PCRE runs what would be larger.
 pub const LINEAR_REGEX_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What a thread keeps to run one pattern on the linear-time engine, for each direction.
+pub const LINEAR_CACHE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The same for patterns of people who share the server (`.htaccess`): a file may have thousands.
+pub const LINEAR_STRANGERS_CACHE_BYTES_MAX: usize = 64 * 1024;
+/// Compiled size of a pattern on PCRE2, whose links have two bytes.
+pub const PCRE_BYTES_MAX: usize = 64 * 1024;
 /// From this many regular expression locations in a block on, one pass over the URI tells whether any can match.
 pub const REGEX_SET_MIN: usize = 8;
 /// Compiled size of such a set; larger ones are not built.

@@ -190,6 +190,11 @@ impl Adhoc {
             .map_err(|(message, _)| format!("pcre2_compile() failed: {message} in \"{pattern}\""))
     }
 
+    /// Bytes of memory that it takes, without what threads keep to run it.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
     /// The names of the groups, the whole match first.
     pub fn names(&self) -> &[Option<String>] {
         self.0.names()

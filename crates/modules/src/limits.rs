@@ -102,14 +102,17 @@ pub const PENDING_FILES_MAX: usize = 256;
 
 // directory_overrides/files.rs
 
-/// Bytes of one file with directives for its folder; no more than of a file that is kept in memory.
-pub const OVERRIDES_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of one file with directives for its folder; no more than of a text that is read as a whole.
+pub const OVERRIDES_BYTES_MAX: usize = 512 * 1024;
 /// Folders from a root to a file of it.
 pub const OVERRIDES_DEPTH_MAX: usize = 64;
 /// A file that was written less than so many milliseconds ago may not be whole.
 pub const OVERRIDES_QUIET_MS_MIN: i64 = 50;
 /// The same of an `.htaccess` without a byte: editors and uploads truncate a file, and write it when its text has come.
 pub const OVERRIDES_EMPTY_QUIET_MS_MIN: i64 = 1000;
+/// Who writes to a file and keeps it open is believed to have ended so many seconds after the last write: what is written by truncate(2) is
+/// not open at all.
+pub const OVERRIDES_OPEN_SECS_MAX: i64 = 60;
 /// How often a request waits for it to be left alone for that long.
 pub const OVERRIDES_WAITS_MAX: u8 = 10;
 
@@ -117,6 +120,14 @@ pub const OVERRIDES_WAITS_MAX: u8 = 10;
 
 /// Different combinations of sections whose settings are kept for one folder.
 pub const HTACCESS_VARIANTS_MAX: usize = 64;
+/// Bytes that they may take together, each about as many as the files that lead to the folder. One is always kept.
+pub const HTACCESS_VARIANT_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of compiled patterns that the files that lead to a folder may come to: some 10,000 usual rules.
+pub const HTACCESS_PATTERN_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of all files that one `directory_overrides` has read, and of what was compiled of them.
+pub const HTACCESS_STORE_BYTES_MAX: usize = 96 * 1024 * 1024;
+/// What settings take of memory beside their patterns, for each byte of text.
+pub const HTACCESS_SETTINGS_BYTES_PER_BYTE: usize = 4;
 
 // htaccess/facts.rs
 

@@ -8,11 +8,13 @@
 //! what is not in the kernel's caches is [`Cold`].
 
 use crate::counters::Counters;
-use crate::limits::{FILE_DESCRIPTORS_MAX, FILE_ENTRIES_MAX, FILE_MEMORY_BYTES_MAX, SMALL_FILE_BYTES_MAX};
+use crate::limits::{
+    FILE_DESCRIPTORS_MAX, FILE_ENTRIES_MAX, FILE_MEMORY_BYTES_MAX, SMALL_FILE_BYTES_MAX, TEXT_FILE_BYTES_MAX,
+};
 use crate::shared::Shared;
 use brisk_conf::os_text;
 use brisk_net::file::{self, Info, Kind, Symlinks};
-use brisk_net::watch::Watch;
+use brisk_net::watch::{Watch, Watcher, Writing};
 use brisk_net::{blocking, clock};
 use hashbrown::{HashMap, HashSet};
 use std::cell::{Cell, RefCell};
@@ -83,6 +85,8 @@ impl Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Look {
     Open,
+    /// As `Open`, of a file that is read as a whole to act on its text.
+    Text,
     Stat,
 }
 
@@ -195,6 +199,19 @@ impl Files {
         self.look(Look::Open, path, symlinks, deps)
     }
 
+    /// As [`Files::open`], with the whole text of files up to [`TEXT_FILE_BYTES_MAX`]. Who writes to it is
+    /// [followed](Files::writing).
+    pub fn read(&self, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
+        self.look(Look::Text, path, symlinks, deps)
+    }
+
+    /// What is known of who writes at this moment to a file that was [read](Files::read) twice at least.
+    pub fn writing(&self, path: &Path) -> Writing {
+        let Some(watcher) = &self.shared.watcher else { return Writing::Unknown };
+        watcher.sync();
+        watcher.writing(path)
+    }
+
     /// What is at a path, without needing the right to read it.
     pub fn stat(&self, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
         self.look(Look::Stat, path, symlinks, deps)
@@ -231,7 +248,11 @@ impl Files {
             return Ok(found);
         }
         // Too many watches, or a file system that reports nothing: every request looks.
-        let Some(Ok(watch)) = self.shared.watcher.as_ref().map(|w| w.watch(path)) else {
+        let watch = |w: &Arc<Watcher>| match look {
+            Look::Text => w.watch_writers(path),
+            Look::Open | Look::Stat => w.watch(path),
+        };
+        let Some(Ok(watch)) = self.shared.watcher.as_ref().map(watch) else {
             deps.pure = false;
             return Ok(found);
         };
@@ -364,7 +385,7 @@ fn compare(known: &Known, watch: &Watch, now: i64) -> bool {
 
 fn look_warm(look: Look, path: &Path, symlinks: Symlinks) -> Result<Found, MustWait> {
     let opened = match (look, symlinks) {
-        (Look::Open, Symlinks::Follow) => file::open_warm(path),
+        (Look::Open | Look::Text, Symlinks::Follow) => file::open_warm(path),
         (Look::Stat, Symlinks::Follow) => file::locate_warm(path),
         // Going through the path step by step could wait at each: only if the whole is known to be in memory.
         _ => match file::locate_warm(path) {
@@ -388,7 +409,8 @@ fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, MustWait> {
     if look == Look::Stat || info.kind != Kind::File {
         return Ok(Found::Other(info));
     }
-    if info.size > SMALL_FILE_BYTES_MAX {
+    let kept_bytes_max = if look == Look::Text { TEXT_FILE_BYTES_MAX } else { SMALL_FILE_BYTES_MAX };
+    if info.size > kept_bytes_max {
         return Ok(Found::File(Rc::new(OpenFile { info, fd: Some(fd), content: None })));
     }
     let mut content = vec![0; info.size as usize];

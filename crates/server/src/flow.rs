@@ -38,6 +38,13 @@ pub enum Flow {
         /// What follows the `?`; `None` keeps the present arguments.
         args: Option<Vec<u8>>,
     },
+    /// The same for whom may ask for no more than clients may, such as the rules of `.htaccess`: an `internal` location is 404.
+    RedirectAsClient {
+        /// The path, decoded.
+        uri: Vec<u8>,
+        /// What follows the `?`; `None` keeps the present arguments.
+        args: Option<Vec<u8>>,
+    },
     /// Go on in a named location.
     Named(Vec<u8>),
     /// Go on in a location that was compiled late into the present one ([`late`](crate::late)).

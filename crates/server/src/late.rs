@@ -136,7 +136,7 @@ impl Store {
                 Outcome::Closed
             }
         };
-        for dropped in kept.put(wanted.into, wanted.name, wanted.texts, outcome.clone()) {
+        for dropped in kept.put(wanted.into, wanted.name, wanted.texts, outcome.clone(), 0) {
             dropped.retire();
         }
         outcome

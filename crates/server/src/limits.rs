@@ -17,6 +17,8 @@ pub const POOLED_REQUESTS_MAX: usize = 128;
 pub const PIPELINE_MAX: usize = 64;
 /// A file up to this size is kept in memory while it is cached.
 pub const SMALL_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// A text that the server acts on, such as a `.htaccess`, is read as a whole up to this size.
+pub const TEXT_FILE_BYTES_MAX: u64 = 512 * 1024;
 /// All file contents that one thread keeps.
 pub const FILE_MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Files (or facts about files) that one thread keeps.

@@ -161,6 +161,13 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
                 return refuse(r, 500);
             }
         }
+        Flow::RedirectAsClient { uri, args } => {
+            if !redirect(r, uri, args) {
+                return refuse(r, 500);
+            }
+            // Even where the request was led by the configuration before: `index` does so for each folder.
+            r.route.internal = false;
+        }
         Flow::Named(name) => {
             if !named(r, &name) {
                 return refuse(r, 500);

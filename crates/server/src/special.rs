@@ -93,7 +93,8 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
             let mark = memchr::memchr(b'?', &target).unwrap_or(target.len());
             let (uri, args) = (target[..mark].to_vec(), target.get(mark + 1..).unwrap_or_default().to_vec());
             r.reply.error_page = true;
-            return Some(to_page(r, uri, args));
+            prepare_page(r);
+            return Some(Flow::RedirectAsClient { uri, args: Some(args) });
         }
         Page::Url(url) => redirect_to_page(r, 302, url),
     }
@@ -102,11 +103,15 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
 
 /// Asks for a page of this server with GET.
 fn to_page(r: &mut Request, uri: Vec<u8>, args: Vec<u8>) -> Flow {
+    prepare_page(r);
+    Flow::Redirect { uri, args: Some(args) }
+}
+
+fn prepare_page(r: &mut Request) {
     clear(r);
     if r.route.method != Method::Head {
         r.route.method = Method::Get;
     }
-    Flow::Redirect { uri, args: Some(args) }
 }
 
 fn redirect_to_page(r: &mut Request, code: u16, url: Vec<u8>) {

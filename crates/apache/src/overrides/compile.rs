@@ -1,7 +1,8 @@
 //! From lines to settings. A line that is not understood ends it: nothing of the file is used then.
 
+use super::php::php;
 use super::sections::{Scope, ScopedSettings};
-use super::settings::{Document, Ending, Etag, PathInfo, PhpSetting, RewriteOptions, Said, Settings};
+use super::settings::{Document, Ending, Etag, PathInfo, RewriteOptions, Said, Settings};
 use crate::access::{self, Merging, Methods, Section};
 use crate::directives::{self, Standing};
 use crate::expires::Lifetime;
@@ -67,7 +68,7 @@ impl<S: Patterns> Compiler<'_, S> {
     fn lines(&self, nodes: &[Node], methods: &Methods, draft: &mut Draft<S::Pattern>) -> Result<(), Mistake> {
         for node in nodes {
             let mistake = |text: String| Mistake { line: node.line, text: format!("{}: {text}", node.name) };
-            if let Some(done) = php(node, draft) {
+            if let Some(done) = php(node, &mut draft.settings.php) {
                 done.map_err(mistake)?;
                 continue;
             }
@@ -270,6 +271,7 @@ impl<S: Patterns> Compiler<'_, S> {
                     Err(format!("'{}' is no path: it begins with a slash", String::from_utf8_lossy(&path)))
                 }
             },
+            "cgipassauth" => set(&mut settings.passes_authorization, Some(is_on(node))),
             "fileetag" => etag(node).map(|etag| settings.etag = Some(etag)),
             "forcetype" => set(&mut settings.force_type, Some(unless("none"))),
             "sethandler" => set(&mut settings.handler, Some(unless("none"))),
@@ -550,64 +552,4 @@ pub(super) fn without_effect(name: &str, node: &Node) -> Done {
     };
     let text = String::from_utf8_lossy(&filters);
     Some(if is_compression(&filters) { Ok(()) } else { Err(format!("Brisk has no filter '{text}'")) })
-}
-
-/// What FPM would take for a request although it is for php.ini alone: it loads code, and says what scripts may do. It reads values as
-/// php.ini's, where `${…}` is a variable of the process, `;` begins a comment and quotation marks end texts.
-fn refused_of_php(name: &[u8], value: &[u8]) -> Option<String> {
-    const SYSTEM: [&str; 16] = [
-        "extension",
-        "zend_extension",
-        "extension_dir",
-        "disable_functions",
-        "disable_classes",
-        "open_basedir",
-        "enable_dl",
-        "allow_url_fopen",
-        "allow_url_include",
-        "sendmail_path",
-        "doc_root",
-        "user_dir",
-        "ffi.enable",
-        "ffi.preload",
-        "opcache.preload",
-        "opcache.file_cache",
-    ];
-    if SYSTEM.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) {
-        return Some("only php.ini or the pool may say this setting".into());
-    }
-    let is_special =
-        value.iter().any(|byte| b";\"'`".contains(byte)) || memchr::memmem::find(value, b"${").is_some();
-    is_special.then(|| "the value must be without quotation marks, semicolons and ${".into())
-}
-
-/// `php_value` and `php_flag`, which are PHP's own. Settings of the administrator are none of a site's.
-fn php<P>(node: &Node, draft: &mut Draft<P>) -> Done {
-    let mut words = node.words();
-    let (name, value) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let is_flag = match node.name.to_ascii_lowercase().as_str() {
-        "php_value" => false,
-        "php_flag" => true,
-        "php_admin_value" | "php_admin_flag" => return Some(Err("not allowed here".into())),
-        _ => return None,
-    };
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    if name.is_empty() || !name.iter().all(is_name) {
-        return Some(Err(format!("'{}' is no name of a setting", String::from_utf8_lossy(&name))));
-    }
-    // They become lines of a FastCGI parameter: an end of line would begin another setting.
-    if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) || words.next().is_some() {
-        return Some(Err("takes a name and a value".into()));
-    }
-    if let Some(why) = refused_of_php(&name, &value) {
-        return Some(Err(why));
-    }
-    let value = match (is_flag, value.to_ascii_lowercase().as_slice()) {
-        (true, b"on" | b"yes" | b"true" | b"1") => b"1".to_vec(),
-        (true, _) => b"0".to_vec(),
-        (false, b"none") => Vec::new(),
-        (false, _) => value,
-    };
-    draft.settings.php.push(PhpSetting { name, value });
-    Some(Ok(()))
 }

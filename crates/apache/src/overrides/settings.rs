@@ -55,6 +55,8 @@ pub struct Settings<P> {
     pub force_type: Option<Vec<u8>>,
     /// `SetHandler`; an empty one: `None`.
     pub handler: Option<Vec<u8>>,
+    /// `CGIPassAuth`: whether applications get the field `Authorization`.
+    pub passes_authorization: Option<bool>,
     /// `FileETag`.
     pub etag: Option<Etag>,
     /// `LimitRequestBody`, in bytes; 0: no limit.
@@ -91,6 +93,7 @@ impl<P> Default for Settings<P> {
             default_charset: Said::Nothing,
             force_type: None,
             handler: None,
+            passes_authorization: None,
             etag: None,
             request_body_bytes_max: None,
             path_info: None,
@@ -276,6 +279,7 @@ impl<P: Pattern> Settings<P> {
             },
             force_type: self.force_type.clone().or_else(|| above.force_type.clone()),
             handler: self.handler.clone().or_else(|| above.handler.clone()),
+            passes_authorization: self.passes_authorization.or(above.passes_authorization),
             etag: self.etag.or(above.etag),
             request_body_bytes_max: self.request_body_bytes_max.or(above.request_body_bytes_max),
             path_info: self.path_info.or(above.path_info),

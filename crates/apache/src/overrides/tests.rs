@@ -114,7 +114,7 @@ fn a_line_that_is_not_understood_leaves_nothing() {
         ("Require all granted\nRequre all denied", 2, "Invalid command 'Requre'"),
         ("RewriteMap a txt:/b", 1, "RewriteMap not allowed here"),
         ("php_admin_value open_basedir none", 1, "php_admin_value: not allowed here"),
-        ("php_value a \"b\nc\"", 2, "Invalid command 'c\"'"),
+        ("php_value error_log \"b\nc\"", 2, "Invalid command 'c\"'"),
         ("php_value \"a b\" c", 1, "php_value: 'a b' is no name of a setting"),
         ("<Files a>\nRequire nobody\n</Files>", 2, "Require: Unknown Authz provider: nobody"),
         ("<RequireAny>\nHeader set A b\n</RequireAny>", 2, "Header not allowed in <RequireAny> context"),
@@ -135,12 +135,13 @@ fn a_line_that_is_not_understood_leaves_nothing() {
         ("ErrorDocument 999 x", 1, "ErrorDocument: Unsupported HTTP response code 999"),
         ("<If \"(\">\n</If>", 1, "<If>: Cannot parse condition clause: syntax error"),
         ("<Directory />\n</Directory>", 1, "Directory not allowed here"),
-        ("Options All Indexes -None", 1, "Options: Either all Options must"),
+        ("Options All Indexes -None", 1, "Options: 'Options None' must be the first"),
+        ("Options Indexes -All", 1, "Options: Either all Options must"),
         (&"SetEnv a b\n".repeat(1025), 1025, "SetEnv: a file may set and unset 1024 variables at most"),
         ("php_value Extension a.so", 1, "php_value: only php.ini or the pool may say this setting"),
         ("php_value disable_functions none", 1, "php_value: only php.ini or the pool"),
-        ("php_value a ${HOME}", 1, "php_value: the value must be without quotation marks"),
-        ("php_value a b;c", 1, "php_value: the value must be without quotation marks"),
+        ("php_value error_log ${HOME}", 1, "php_value: the value must be without quotation marks"),
+        ("php_value error_log b;c", 1, "php_value: the value must be without quotation marks"),
     ] {
         let mistake = compile(text).err().unwrap_or_else(|| panic!("{text} was accepted"));
         assert_eq!(mistake.line, line, "{text}: {mistake}");

@@ -294,4 +294,18 @@ pub const SITES: &[Site] = &[
             "Options +FollowSymLinks\nRewriteEngine On\nRewriteBase /\nRewriteCond %{REQUEST_FILENAME}.php -f\nRewriteRule ^([^.]+)$ $1.php [NC,L]\nRewriteRule ^item/([0-9]+)/?$ index.php?id=$1 [NC,L,QSA]\nRewriteRule ^2024/(.+)$ index.php?path=$1 [B,QSA,L]\nRewriteCond %{TIME_YEAR} >=2000\nRewriteRule ^none$ - [G]\nRewriteRule ^robots\\.txt$ - [R=404,L]\nRewriteRule ^(.*)\\.TXT$ $1.txt [R=307,L]\nRewriteRule ^a\\ b/(.*)$ /readme.html?q=$1 [L,UnsafeAllow3F]\nRewriteRule ^caf.*$ /caf%C3%A9-new [R,NE,L]\n",
         )],
     ),
+    Site {
+        targets: &["/vendor/", "/cache/none", "/wp-includes/js/", "/wp-includes/"],
+        ..site(
+            "options",
+            &[
+                (".htaccess", "Options All -Indexes\nCGIPassAuth On\n"),
+                ("empty/.htaccess", "Options None +Indexes +FollowSymLinks\n"),
+                ("folder/.htaccess", "Options +SymLinksIfOwnerMatch\n"),
+                ("vendor/.htaccess", "Options +Indexes FollowSymLinks\n"),
+                ("cache/.htaccess", "Options FollowSymLinks All\n"),
+                ("wp-includes/.htaccess", "Options all +indexes -ExecCGI\n"),
+            ],
+        )
+    },
 ];

@@ -3,10 +3,13 @@
 use super::captures::Span;
 use super::translate::{Dialect, end_only, translate};
 use crate::limits::{
-    LINEAR_REGEX_BYTES_MAX, PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT,
+    LINEAR_CACHE_BYTES_MAX, LINEAR_REGEX_BYTES_MAX, LINEAR_STRANGERS_CACHE_BYTES_MAX, PCRE_BYTES_MAX,
+    PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT,
 };
 use crate::log::level::LogLevel;
 use crate::vars::Context;
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
 use std::fmt;
 
 /// PCRE2's error for a full stack of its compiled code.
@@ -69,7 +72,7 @@ enum Engine {
 
 /// For patterns that [`translate`] accepts.
 pub struct Linear {
-    regex: regex::bytes::Regex,
+    regex: Regex,
     /// In the linear engine's syntax.
     pub translated: Box<str>,
     /// What subjects are matched with that end with a newline; `None`: the same.
@@ -90,13 +93,9 @@ impl Program {
         let mut pcre = Pcre::compile(pattern, caseless, dialect, Jit::Off)?;
         let names = pcre.0.capture_names().to_vec();
         let linear = translate(pattern, caseless, dialect).and_then(|translated| {
-            let regex = regex::bytes::RegexBuilder::new(&translated.pattern)
-                .unicode(false)
-                .size_limit(LINEAR_REGEX_BYTES_MAX)
-                .build();
+            let regex = linear(&translated.pattern, dialect)?;
             // The number of groups is the same by construction.
-            let regex = regex.ok().filter(|regex| regex.captures_len() == names.len())?;
-            Some((regex, translated))
+            (regex.captures_len() == names.len()).then_some((regex, translated))
         });
         let engine = match linear {
             Some((regex, translated)) => Engine::Linear(Linear {
@@ -112,6 +111,23 @@ impl Program {
             }
         };
         Ok(Program { pattern: pattern.into(), caseless, dialect, names, engine })
+    }
+
+    /// Bytes of memory that it takes, without what threads keep to run it: as the linear engine counts them, and at most so many on PCRE2.
+    pub fn bytes(&self) -> usize {
+        let pcre = || {
+            // A class of bytes has 32; what is repeated so many times is copied so often.
+            let is_repeated = self.pattern.contains('{');
+            if is_repeated { PCRE_BYTES_MAX } else { PCRE_BYTES_MAX.min(256 + 40 * self.pattern.len()) }
+        };
+        let engine = match &self.engine {
+            Engine::Linear(linear) => {
+                let before_newline = linear.before_newline.as_ref().map_or(0, |_| pcre());
+                linear.regex.memory_usage() + linear.translated.len() + before_newline
+            }
+            Engine::Pcre(_) => pcre(),
+        };
+        size_of::<Program>() + self.pattern.len() + engine
     }
 
     /// As it is written.
@@ -164,9 +180,10 @@ impl Program {
         let groups = self.names.len().max(1);
         match self.engine(subject) {
             Run::Linear(regex) => {
-                let mut locations = regex.capture_locations();
-                let found = regex.captures_read(&mut locations, subject);
-                Ok(found.map(|_| (0..groups).map(|i| locations.get(i).unwrap_or(NO_PART)).collect()))
+                let mut captures = regex.create_captures();
+                regex.captures(subject, &mut captures);
+                let span = |group| captures.get_group(group).map_or(NO_PART, |span| (span.start, span.end));
+                Ok(captures.is_match().then(|| (0..groups).map(span).collect()))
             }
             Run::Pcre(pcre) => self.backtrack(pcre, |pcre| pcre.spans(subject, groups)),
         }
@@ -191,8 +208,22 @@ impl Program {
 
 /// One of the two engines.
 enum Run<'p> {
-    Linear(&'p regex::bytes::Regex),
+    Linear(&'p Regex),
     Pcre(&'p Pcre),
+}
+
+/// For the linear engine, which may refuse what is too large.
+fn linear(translated: &str, dialect: Dialect) -> Option<Regex> {
+    let cache_bytes_max = match dialect {
+        Dialect::Nginx => LINEAR_CACHE_BYTES_MAX,
+        Dialect::Apache => LINEAR_STRANGERS_CACHE_BYTES_MAX,
+    };
+    let config = Regex::config()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(LINEAR_REGEX_BYTES_MAX))
+        .hybrid_cache_capacity(cache_bytes_max);
+    let syntax = syntax::Config::new().unicode(false).utf8(false);
+    Regex::builder().configure(config).syntax(syntax).build(translated).ok()
 }
 
 impl Linear {

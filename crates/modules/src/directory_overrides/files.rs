@@ -55,7 +55,7 @@ pub struct Opened {
 /// against it.
 pub fn open(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<Opened>, Flow> {
     let path = Path::new(OsStr::from_bytes(file));
-    let found = match r.open_file(path, symlinks)? {
+    let found = match r.read_text(path, symlinks)? {
         Found::File(found) => found,
         Found::Other(_) => return Err(refuse(r, file, "is no file", 500)),
         // ENOENT, ENOTDIR, ENAMETOOLONG: there is none, nor a file of the folder.

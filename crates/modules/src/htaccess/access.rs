@@ -6,22 +6,24 @@ use super::local::{FILE, Local};
 use super::login;
 use super::pattern::Compiled;
 use super::place::Place;
-use super::plan::{DirPlan, Effective, Outcome};
+use super::plan::{DirPlan, Effective, Held, Outcome};
 use super::site::Site;
 use super::trail::{Judged, Trail};
 use crate::directory_overrides::files::{Trouble, again, open, refuse, settle, shown};
-use crate::limits::{OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_QUIET_MS_MIN};
+use crate::limits::{OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_OPEN_SECS_MAX, OVERRIDES_QUIET_MS_MIN};
 use brisk_apache::decision::{Decision, after_login, before_login};
-use brisk_apache::options::Options;
 use brisk_apache::overrides::Allow;
 use brisk_apache::{EnvChange, Facts as _, Stop};
 use brisk_net::blocking::QueueFull;
-use brisk_net::file::Symlinks;
+use brisk_net::clock;
+use brisk_net::file::{Info, Symlinks};
+use brisk_net::watch::Writing;
 use brisk_server::conf::Text;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
 use brisk_server::path;
 use brisk_server::plan::{Declared, Handler};
+use brisk_server::purity::Dependencies;
 use brisk_server::request::Request;
 use brisk_server::rlog;
 use std::ffi::OsStr;
@@ -69,7 +71,7 @@ impl Access {
     fn judge(&self, r: &mut Request) -> Result<(), Trouble> {
         let site = self.0.ground.site.as_deref();
         if self.0.asks_back_end(r) {
-            return Ok(self.judge_for_back_end(r)?);
+            return self.judge_for_back_end(r);
         }
         let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
         let place = Rc::new(Place::find(r, &mapped, site.is_some())?);
@@ -106,6 +108,7 @@ impl Access {
             files: identities.into(),
             is_second,
             is_judged: false.into(),
+            links: Vec::new(),
         };
         trail.keep(r);
         if texts.is_empty() {
@@ -114,61 +117,94 @@ impl Access {
             Trail::has_judged(r);
             return Ok(());
         }
-        // What was compiled before was whole then.
-        if self.0.htaccess.store.find(r.snap().at_start(r.route.loc), &texts).is_none() {
-            for (file, info) in &infos {
-                let quiet_ms =
-                    if info.size == 0 { OVERRIDES_EMPTY_QUIET_MS_MIN } else { OVERRIDES_QUIET_MS_MIN };
-                settle(r, symlinks, file, info, quiet_ms)?;
-            }
+        let (plan, before) = self.plans(r, symlinks, texts, &infos)?;
+        let Some(before) = before else { return self.admitted(r, place, &plan) };
+        // Half of a text may say anything: it can close, and nothing else.
+        let carried = Carried::of(r);
+        let env = carried.borrow().env.clone();
+        let passed = pass(r, place.clone(), &plan);
+        {
+            let mut carried = carried.borrow_mut();
+            (carried.env, carried.user) = (env, None);
         }
-        let plan = self.plan(r, texts)?;
-        follow(r, &place, &plan)?;
-        let present = enter(r, place, &plan)?;
-        // A refusal has the pages and fields that the files say.
-        present.clone().keep(r);
-        hide(r, &present.place)?;
-        admit(r, &present)?;
+        passed?;
+        r.depends_on(Dependencies::STATE);
+        self.admitted(r, place, &before)
+    }
+
+    fn admitted(&self, r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<(), Trouble> {
+        pass(r, place, plan)?;
         Trail::has_judged(r);
         Ok(())
     }
 
     /// What a back end answers is no file of a folder, but locations and conditions of Apache's own files are for it, too.
-    fn judge_for_back_end(&self, r: &mut Request) -> Result<(), Flow> {
+    fn judge_for_back_end(&self, r: &mut Request) -> Result<(), Trouble> {
         let Some(site) = self.0.ground.site.as_deref() else { return Ok(()) };
-        let plan = self.plan(r, vec![site.first()])?;
+        let (plan, _) = self.plans(r, Symlinks::Follow, vec![site.first()], &[])?;
         let present = enter(r, Rc::new(Place::nowhere(r)), &plan)?;
         present.clone().keep(r);
-        admit(r, &present)
+        Ok(admit(r, &present)?)
     }
 
-    /// The plan that files come to.
-    fn plan(&self, r: &Request, texts: Vec<Text>) -> Result<Arc<DirPlan>, Flow> {
+    /// The plan that files come to; a second one that holds, too, while a file is being written.
+    fn plans(
+        &self,
+        r: &mut Request,
+        symlinks: Symlinks,
+        texts: Vec<Text>,
+        infos: &[(Vec<u8>, Info)],
+    ) -> Result<(Arc<DirPlan>, Option<Arc<DirPlan>>), Trouble> {
         let location = r.snap().at_start(r.route.loc);
-        match self.0.htaccess.store.find(location, &texts) {
-            Some(Some(plan)) => Ok(plan),
-            Some(None) => Err(Flow::Status(500)),
-            None => {
-                let this = self.clone();
-                Err(Flow::Wait(Box::new(move |r| Box::pin(async move { this.make(r, texts).await }))))
+        let store = &self.0.htaccess.store;
+        let part = match store.find(location, &texts) {
+            Some(Held::Whole(outcome)) => return Ok((opened(r, outcome)?, None)),
+            Some(Held::Part { now, before }) => Some((now, before)),
+            None => None,
+        };
+        // What is not known to be whole yet.
+        let mut being_written = None;
+        for (file, info) in infos {
+            let writing = r.thread.files.writing(Path::new(OsStr::from_bytes(file)));
+            let is_blank = info.size == 0 && writing != Writing::Closed;
+            let quiet_ms = if is_blank { OVERRIDES_EMPTY_QUIET_MS_MIN } else { OVERRIDES_QUIET_MS_MIN };
+            settle(r, symlinks, file, info, quiet_ms)?;
+            let age_secs = clock::now().unix_secs - info.mtime;
+            if writing == Writing::Open && age_secs < OVERRIDES_OPEN_SECS_MAX {
+                being_written = Some(file);
             }
+        }
+        match (part, being_written) {
+            (None, being_written) => {
+                let (this, is_part) = (self.clone(), being_written.is_some());
+                Err(Flow::Wait(Box::new(move |r| {
+                    Box::pin(async move { this.make(r, texts, is_part).await })
+                }))
+                .into())
+            }
+            (Some((now, _)), None) => {
+                store.complete(location, texts, now.clone());
+                Ok((opened(r, now)?, None))
+            }
+            (Some((_, None)), Some(file)) => {
+                let why = "is being written, and what was there before is not known";
+                Err(refuse(r, file, why, 500).into())
+            }
+            (Some((now, Some(before))), Some(_)) => Ok((opened(r, now)?, Some(opened(r, before)?))),
         }
     }
 
     /// Compiles files on the pool and goes on.
-    async fn make(self, r: &mut Request, texts: Vec<Text>) -> Flow {
+    async fn make(self, r: &mut Request, texts: Vec<Text>, is_part: bool) -> Flow {
         let location = r.snap().at_start(r.route.loc);
         let (store, ground) = (self.0.htaccess.store.clone(), self.0.ground.clone());
-        let job = self.0.htaccess.store.line.ask(move || store.make(location, texts, ground));
+        let job = self.0.htaccess.store.line.ask(move || store.make(location, texts, ground, is_part));
         let Ok(job) = job.map_err(|QueueFull| ()) else {
             rlog!(r, Error, "the queue of the thread pool is full");
             return Flow::Status(503);
         };
-        let (outcome, error): (Outcome, _) = job.await;
-        if let Some(error) = error {
-            rlog!(r, Error, "{error}");
-        }
-        if outcome.is_none() { Flow::Status(500) } else { self.handle(r) }
+        job.await;
+        self.handle(r)
     }
 }
 
@@ -190,6 +226,24 @@ fn sections(
     Ok(reads_files)
 }
 
+/// The plan, if the files came to one.
+fn opened(r: &Request, outcome: Outcome) -> Result<Arc<DirPlan>, Flow> {
+    outcome.map_err(|why| {
+        rlog!(r, Error, "{why}");
+        Flow::Status(500)
+    })
+}
+
+/// Judges a request by a plan.
+fn pass(r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<(), Flow> {
+    follow(r, &place, plan)?;
+    let present = enter(r, place, plan)?;
+    // A refusal has the pages and fields that the files say.
+    present.clone().keep(r);
+    hide(r, &present.place)?;
+    admit(r, &present)
+}
+
 /// Refuses the files themselves, and those with passwords: their names begin so.
 fn hide(r: &Request, place: &Place) -> Result<(), Flow> {
     if place.name().get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b".ht")) {
@@ -200,23 +254,25 @@ fn hide(r: &Request, place: &Place) -> Result<(), Flow> {
 
 /// Refuses a path with a symbolic link where `Options` forbid it.
 fn follow(r: &mut Request, place: &Place, plan: &DirPlan) -> Result<(), Flow> {
-    let Some(from) = plan.links_from else { return Ok(()) };
-    // A folder's own options count for what is in it.
-    let from = from.min(place.file.len());
-    let symlinks =
-        if plan.is_owner_asked() { Symlinks::SameOwner { from } } else { Symlinks::Refuse { from } };
-    match r.stat_file(Path::new(OsStr::from_bytes(&place.file)), symlinks)? {
-        Found::File(_) | Found::Other(_) => Ok(()),
-        // ENOENT
-        Found::Missing(error) if error.raw_os_error() == Some(2) => {
-            // A link to nothing is there, too: what is missing must be missing when links are followed.
-            if place.kind.is_none() { Ok(()) } else { Err(Flow::Status(404)) }
-        }
-        // ELOOP and EMLINK are links at the end, ENOTDIR is one on the way: it is opened as a folder.
-        Found::Missing(_) => {
-            Err(refuse(r, &place.file, "is reached by a symbolic link, which Options forbid", 403))
+    for (symlinks, end) in plan.judged_links(&place.file) {
+        let is_whole = end == place.file.len();
+        match r.stat_file(Path::new(OsStr::from_bytes(&place.file[..end])), symlinks)? {
+            Found::File(_) | Found::Other(_) => {}
+            // ENOENT: a link to nothing is there, too: what is missing must be missing when links are followed.
+            Found::Missing(error) if error.raw_os_error() == Some(2) => {
+                if !is_whole || place.kind.is_some() {
+                    return Err(Flow::Status(404));
+                }
+            }
+            // ELOOP and EMLINK are links at the end, ENOTDIR is one on the way: it is opened as a folder.
+            Found::Missing(_) => {
+                let why = "is reached by a symbolic link, which Options forbid";
+                return Err(refuse(r, &place.file, why, 403));
+            }
         }
     }
+    Trail::links(r, plan.judged_links(&place.file));
+    Ok(())
 }
 
 fn with_fields(line: &SetEnvIf, seen: &Seen<'_>) -> Result<Vec<EnvChange>, Stop> {
@@ -303,12 +359,5 @@ fn limit_body(r: &Request, effective: &Effective) -> Result<(), Flow> {
         Some(_) => Err(Flow::Status(413)),
         None if r.has_header(brisk_http::HeaderId::TransferEncoding) => Err(Flow::Status(411)),
         None => Ok(()),
-    }
-}
-
-impl DirPlan {
-    /// Whether links are judged by their owners where they are.
-    fn is_owner_asked(&self) -> bool {
-        self.base_options().has(Options::SYM_LINKS_IF_OWNER_MATCH)
     }
 }

@@ -20,6 +20,7 @@ use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What was looked up outside of the request.
@@ -36,22 +37,29 @@ enum Wanted {
     Text(Vec<u8>),
 }
 
+/// What was looked up for a request until it is led elsewhere. A look that waits for the disk has the handler begin anew: what was found
+/// before is not asked for again.
+#[derive(Default)]
+struct Shared(Rc<RefCell<Looked>>);
+
 /// Evaluates until all facts are there.
 pub fn settled<T>(
     r: &mut Request,
     evaluate: impl Fn(&Request, &Looked) -> Result<T, Stop>,
 ) -> Result<T, Flow> {
-    let mut looked = Looked::default();
+    let looked = r.state.visit.get::<Shared>().map_or_else(Rc::default, |shared| shared.0.clone());
     for _ in 0..HTACCESS_LOOKS_MAX {
-        match evaluate(r, &looked) {
+        let evaluated = evaluate(r, &looked.borrow());
+        match evaluated {
             Ok(value) => return Ok(value),
             Err(Stop::Failed(why)) => {
                 rlog!(r, Error, "{why}, as .htaccess asks for it");
                 return Err(Flow::Status(500));
             }
             Err(Stop::Wait) => {
-                let Some(wanted) = looked.wanted.take() else { break };
-                looked.look(r, wanted)?;
+                let Some(wanted) = looked.borrow().wanted.take() else { break };
+                r.state.visit.get_mut::<Shared>().0 = looked.clone();
+                looked.borrow_mut().look(r, wanted)?;
             }
         }
     }
@@ -72,7 +80,7 @@ impl Looked {
                 self.infos.insert((path, is_link), info);
             }
             Wanted::Text(path) => {
-                let found = r.open_file(Path::new(OsStr::from_bytes(&path)), Symlinks::Follow)?;
+                let found = r.read_text(Path::new(OsStr::from_bytes(&path)), Symlinks::Follow)?;
                 let text = match found {
                     Found::File(file) => file.content.clone(),
                     _ => None,

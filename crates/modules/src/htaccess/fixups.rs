@@ -178,10 +178,11 @@ fn internal(r: &mut Request, uri: &[u8], query: Option<Vec<u8>>) -> Flow {
 }
 
 /// Goes on with a URI of this server that a file has named. What clients send may be a part of it, so it is resolved as the target of a
-/// request is, and leads nowhere above the root.
+/// request is, and leads nowhere above the root, nor to `internal` locations: those are for the configuration, whose writer need not
+/// trust the writers of files.
 fn lead_to(r: &Request, uri: &[u8], args: Option<Vec<u8>>) -> Flow {
     match resolved(uri) {
-        Ok(uri) => Flow::Redirect { uri, args },
+        Ok(uri) => Flow::RedirectAsClient { uri, args },
         Err(error) => {
             rlog!(
                 r,
@@ -198,7 +199,7 @@ fn lead_to(r: &Request, uri: &[u8], args: Option<Vec<u8>>) -> Flow {
 fn environment(r: &mut Request, present: &Present) -> Result<(), Flow> {
     let settings = &present.effective.settings;
     let carried = Carried::of(r);
-    let fields = if settings.headers.iter().any(|line| line.table == Table::Request) {
+    let mut fields = if settings.headers.iter().any(|line| line.table == Table::Request) {
         settled(r, |r, looked| {
             let carried = carried.borrow();
             let place = &present.place;
@@ -214,6 +215,10 @@ fn environment(r: &mut Request, present: &Present) -> Result<(), Flow> {
     } else {
         Vec::new()
     };
+    if settings.passes_authorization == Some(false) {
+        fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"Authorization"));
+        fields.push((b"Authorization".to_vec(), None));
+    }
     let php = |setting: &brisk_apache::overrides::PhpSetting| {
         [setting.name.as_slice(), b"=", &setting.value].concat()
     };

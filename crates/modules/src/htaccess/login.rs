@@ -26,7 +26,7 @@ pub fn user(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
         return Ok(login.1);
     }
     let path = Path::new(OsStr::from_bytes(file));
-    let text = match r.open_file(path, Symlinks::Follow)? {
+    let text = match r.read_text(path, Symlinks::Follow)? {
         Found::File(file) if file.content.is_some() => file.content.clone().unwrap_or_default(),
         Found::File(_) => return Err(unusable(r, path, "it is too large to be kept in memory")),
         Found::Other(_) => return Err(unusable(r, path, "it is no file")),

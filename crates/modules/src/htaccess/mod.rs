@@ -81,7 +81,7 @@ pub fn install_again(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
 
 /// What becomes of each directive of Apache's in `.htaccess`.
 pub fn coverage() -> Vec<(brisk_apache::directives::Row, brisk_apache::overrides::support::Support)> {
-    brisk_apache::overrides::support::all(&pattern::Pcre)
+    brisk_apache::overrides::support::all(&pattern::Pcre::default())
 }
 
 fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {

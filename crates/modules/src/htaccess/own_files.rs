@@ -43,7 +43,7 @@ pub fn read(
         None => Diag::global(text.to_string()),
     };
     let refused = |mistake: &Mistake| diag(mistake.line, &mistake.text, Diag::emerg);
-    let nodes = match files.read(path, &Pcre) {
+    let nodes = match files.read(path, &Pcre::default()) {
         Ok(nodes) => nodes,
         Err(mistake) => {
             diags.push(refused(&mistake));

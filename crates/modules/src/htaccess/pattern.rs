@@ -1,15 +1,32 @@
 //! Regular expressions for `.htaccess` files: the server's own engine, with its limits.
 
+use crate::limits::HTACCESS_PATTERN_BYTES_MAX;
 use brisk_apache::{Pattern, Patterns, Stop};
 use brisk_server::regex::{Adhoc, Dialect};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Groups that Apache's language remembers: `$0` to `$9`.
 const GROUPS: usize = 10;
 
-/// Compiles patterns.
-#[derive(Clone, Copy)]
-pub struct Pcre;
+/// Compiles patterns, as many as there is room for.
+pub struct Pcre {
+    bytes_max: usize,
+    bytes: Cell<usize>,
+}
+
+impl Default for Pcre {
+    fn default() -> Pcre {
+        Pcre { bytes_max: HTACCESS_PATTERN_BYTES_MAX, bytes: Cell::new(0) }
+    }
+}
+
+impl Pcre {
+    /// Bytes of all patterns that were compiled.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+}
 
 /// A compiled pattern.
 pub struct Compiled(Adhoc);
@@ -25,7 +42,15 @@ impl Patterns for Pcre {
 
     fn compile(&self, pattern: &[u8], ignores_case: bool) -> Result<Compiled, String> {
         let text = std::str::from_utf8(pattern).map_err(|_| "it is no UTF-8".to_string())?;
-        Adhoc::with_case(text, ignores_case, Dialect::Apache).map(Compiled)
+        let compiled = Adhoc::with_case(text, ignores_case, Dialect::Apache)?;
+        self.bytes.set(self.bytes.get().saturating_add(compiled.bytes()));
+        if self.bytes.get() > self.bytes_max {
+            return Err(format!(
+                "the patterns of the files that lead to this folder take more than {} MB",
+                self.bytes_max >> 20
+            ));
+        }
+        Ok(Compiled(compiled))
     }
 }
 
@@ -44,5 +69,24 @@ impl Pattern for Compiled {
             *to = (start <= end).then_some(start..end);
         }
         Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_counted_and_bounded() {
+        let usual = Pcre::default();
+        usual.compile(b"^index\\.php$", false).unwrap();
+        assert!((500..8_000).contains(&usual.bytes()), "{}", usual.bytes());
+        for pattern in ["\\w{100}\\d{100}", "(?:[a-z]{1,50}){1,50}", "(a)\\1{200}(?=b)"] {
+            let few = Pcre { bytes_max: 4 << 20, bytes: Cell::new(0) };
+            let fits = (0..1000).take_while(|_| few.compile(pattern.as_bytes(), false).is_ok()).count();
+            assert!(fits < 300, "{pattern}: {fits}");
+            let said = few.compile(b"a", false).err().unwrap_or_default();
+            assert!(said.contains("take more than 4 MB"), "{said}");
+        }
     }
 }

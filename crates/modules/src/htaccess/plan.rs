@@ -2,7 +2,10 @@
 
 use super::pattern::{Compiled, Pcre};
 use super::site::{Layer, Site};
-use crate::limits::HTACCESS_VARIANTS_MAX;
+use crate::limits::{
+    HTACCESS_SETTINGS_BYTES_PER_BYTE, HTACCESS_STORE_BYTES_MAX, HTACCESS_VARIANT_BYTES_MAX,
+    HTACCESS_VARIANTS_MAX,
+};
 use brisk_apache::conditional::{self, Defines};
 use brisk_apache::directives::{Places, Standing};
 use brisk_apache::limits::OVERRIDE_LINE_BYTES_MAX;
@@ -10,6 +13,7 @@ use brisk_apache::options::Options;
 use brisk_apache::overrides::{Allow, Compiler, Rank, Said, ScopedSettings};
 use brisk_apache::syntax::{self, Mistake, Node};
 use brisk_apache::{Facts, Stop};
+use brisk_net::file::Symlinks;
 use brisk_server::conf::{LocationId, Text};
 use brisk_server::late::Kept;
 use std::collections::HashMap;
@@ -54,11 +58,38 @@ impl Effective {
 pub struct DirPlan {
     base: Arc<Effective>,
     /// Sections that may hold, each with the place of the one that it stands in.
-    candidates: Vec<(Option<u16>, Arc<Section>)>,
+    candidates: Vec<(Option<u32>, Arc<Section>)>,
     /// What holds where sections do, by their places in the list.
-    variants: Mutex<HashMap<Vec<u16>, Arc<Effective>>>,
-    /// From here on in paths, symbolic links are judged: the end of the first folder whose options forbid them.
-    pub links_from: Option<usize>,
+    variants: Mutex<HashMap<Vec<u32>, Arc<Effective>>>,
+    /// How many of them are kept.
+    variants_max: usize,
+    /// What it takes of memory beside the texts, with its variants.
+    bytes: usize,
+    /// Where in paths symbolic links are judged otherwise than before: ends of folders, each for what is in it.
+    pub links: Vec<(usize, Links)>,
+}
+
+/// What `Options` say of symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// They are followed.
+    Followed,
+    /// They are followed to what has the same owner.
+    OfOwner,
+    /// They are refused.
+    Refused,
+}
+
+impl Links {
+    fn of(options: Options) -> Links {
+        if options.has(Options::FOLLOW_SYM_LINKS) {
+            Links::Followed
+        } else if options.has(Options::SYM_LINKS_IF_OWNER_MATCH) {
+            Links::OfOwner
+        } else {
+            Links::Refused
+        }
+    }
 }
 
 /// What files may say, and what they are added to.
@@ -81,15 +112,18 @@ impl DirPlan {
     /// Compiles the files of folders that lead to each other; the error is a line for the log.
     fn compile(texts: &[Text], ground: &Ground) -> Result<DirPlan, String> {
         let mut base = Effective::base(ground.options);
-        let mut links_from = None;
+        let mut links = Vec::new();
+        let mut now = Links::of(ground.options);
+        let patterns = Pcre::default();
         let mut allow = Allow { classes: ground.classes, list: Vec::new(), options: ALLOWED };
         for text in texts {
             let layer = ground.site.as_ref().map_or(Layer::File, |site| site.layer(text));
             let own = match layer {
                 Layer::Base => {
                     base = ground.site.as_ref().map_or(base, |site| site.base());
-                    if !base.options.has(Options::FOLLOW_SYM_LINKS) {
-                        links_from = Some(1);
+                    now = Links::of(base.options);
+                    if now != Links::Followed {
+                        links.push((1, now));
                     }
                     continue;
                 }
@@ -97,25 +131,51 @@ impl DirPlan {
                     allow = section.allow.clone().unwrap_or(allow);
                     section.settings.clone()
                 }
-                Layer::File => compile(&text.text, &allow)
+                Layer::File => compile(&text.text, &allow, &patterns)
                     .map(Arc::new)
                     .map_err(|mistake| format!("{} in {}:{}", mistake.text, text.name, mistake.line))?,
             };
             let name = text.name.as_bytes();
             let folder = &name[..memchr::memrchr(b'/', name).map_or(0, |at| at + 1)];
             base = base.with(&own, Some(folder));
-            if !base.options.has(Options::FOLLOW_SYM_LINKS) && links_from.is_none() {
-                links_from = Some(folder.len());
+            let then = Links::of(base.options);
+            if std::mem::replace(&mut now, then) != then {
+                links.push((folder.len(), then));
             }
         }
+        let text_bytes: usize = texts.iter().map(|text| text.text.len()).sum();
+        let settings_bytes = HTACCESS_SETTINGS_BYTES_PER_BYTE * text_bytes;
+        let variants_max =
+            (HTACCESS_VARIANT_BYTES_MAX / settings_bytes.max(1)).clamp(1, HTACCESS_VARIANTS_MAX);
         let mut candidates = Vec::new();
         collect(&base.settings.sections, None, &mut candidates);
-        Ok(DirPlan { base: Arc::new(base), candidates, variants: Mutex::default(), links_from })
+        let copies = if candidates.is_empty() { 1 } else { 1 + variants_max };
+        Ok(DirPlan {
+            base: Arc::new(base),
+            candidates,
+            variants: Mutex::default(),
+            variants_max,
+            bytes: patterns.bytes() + settings_bytes * copies,
+            links,
+        })
     }
 
-    /// The options of the last folder.
-    pub fn base_options(&self) -> Options {
-        self.base.options
+    /// The parts of a path in which links are judged: how, and where each part ends.
+    pub fn judged_links(&self, path: &[u8]) -> Vec<(Symlinks, usize)> {
+        let mut parts = Vec::new();
+        for (at, &(from, links)) in self.links.iter().enumerate() {
+            // A folder's own options count for what is in it.
+            let from = from.min(path.len());
+            let end = self.links.get(at + 1).map_or(path.len(), |next| (next.0 - 1).min(path.len()));
+            match links {
+                // A section and a file of one folder.
+                _ if end <= from => {}
+                Links::Followed => {}
+                Links::OfOwner => parts.push((Symlinks::SameOwner { from }, end)),
+                Links::Refused => parts.push((Symlinks::Refuse { from }, end)),
+            }
+        }
+        parts
     }
 
     /// What holds for a request for a file of this name.
@@ -127,10 +187,10 @@ impl DirPlan {
         if sections.is_empty() {
             return Ok(self.base.clone());
         }
-        let mut chosen: Vec<u16> = Vec::new();
+        let mut chosen: Vec<u32> = Vec::new();
         let mut has_held = false;
         for rank in Rank::ALL {
-            for (at, (outer, section)) in (0u16..).zip(sections) {
+            for (at, (outer, section)) in (0u32..).zip(sections) {
                 let is_open = outer.is_none_or(|outer| chosen.contains(&outer));
                 if is_open
                     && section.scope.rank() == rank
@@ -149,11 +209,11 @@ impl DirPlan {
         }
         let mut made: Option<Effective> = None;
         for &at in &chosen {
-            let section = &sections[usize::from(at)].1.settings;
+            let section = &sections[at as usize].1.settings;
             made = Some(made.as_ref().unwrap_or(&self.base).with(section, None));
         }
         let made = made.map_or_else(|| self.base.clone(), Arc::new);
-        if variants.len() >= HTACCESS_VARIANTS_MAX {
+        if variants.len() >= self.variants_max {
             variants.clear();
         }
         variants.insert(chosen, made.clone());
@@ -162,9 +222,9 @@ impl DirPlan {
 }
 
 /// All sections, those that stand in others behind these.
-fn collect(sections: &[Arc<Section>], outer: Option<u16>, out: &mut Vec<(Option<u16>, Arc<Section>)>) {
+fn collect(sections: &[Arc<Section>], outer: Option<u32>, out: &mut Vec<(Option<u32>, Arc<Section>)>) {
     for section in sections {
-        let at = u16::try_from(out.len()).ok();
+        let at = u32::try_from(out.len()).ok();
         out.push((outer, section.clone()));
         collect(&section.settings.sections, at, out);
     }
@@ -216,13 +276,13 @@ impl conditional::Server for Brisk {
 }
 
 /// The settings of one file.
-fn compile(text: &[u8], allow: &Allow) -> Result<Settings, Mistake> {
+fn compile(text: &[u8], allow: &Allow, patterns: &Pcre) -> Result<Settings, Mistake> {
     let nodes = syntax::read(text, OVERRIDE_LINE_BYTES_MAX)?;
     nodes.iter().try_for_each(check_conditions)?;
-    let nodes = conditional::resolve(nodes, &Brisk, &Pcre, &mut Defines::new())?;
+    let nodes = conditional::resolve(nodes, &Brisk, patterns, &mut Defines::new())?;
     nodes.iter().try_for_each(|node| check(node, false))?;
     let standing = Standing::Override { classes: allow.classes, list: &allow.list };
-    let settings = Compiler { patterns: &Pcre, standing, options: allow.options }.compile(&nodes)?;
+    let settings = Compiler { patterns, standing, options: allow.options }.compile(&nodes)?;
     check_settings(&settings).map_err(|text| Mistake { line: 1, text })?;
     for section in &settings.sections {
         check_settings(&section.settings).map_err(|text| Mistake { line: 1, text })?;
@@ -292,38 +352,127 @@ pub fn check_settings(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// What became of files: a plan, or they answer 500 until they change.
-pub type Outcome = Option<Arc<DirPlan>>;
+/// What became of files: a plan, or they answer 500 until they change, and this line of the log says why.
+pub type Outcome = Result<Arc<DirPlan>, Arc<str>>;
+
+/// What holds for a folder.
+#[derive(Clone)]
+pub enum Held {
+    /// Its files are whole.
+    Whole(Outcome),
+    /// A file is being written: what became of what is there, and what held before, if that is known. A request must pass both.
+    Part {
+        /// Of the files as they are.
+        now: Outcome,
+        /// Of the files when they were whole.
+        before: Option<Outcome>,
+    },
+}
+
+impl Held {
+    /// What became of the files when they were last whole.
+    fn whole(&self) -> Option<Outcome> {
+        match self {
+            Held::Whole(outcome) => Some(outcome.clone()),
+            Held::Part { before, .. } => before.clone(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let bytes = |outcome: &Outcome| outcome.as_ref().map_or_else(|why| why.len(), |plan| plan.bytes);
+        match self {
+            Held::Whole(outcome) => bytes(outcome),
+            Held::Part { now, before } => bytes(now) + before.as_ref().map_or(0, bytes),
+        }
+    }
+}
 
 /// What was compiled for one `directory_overrides`, for all threads.
-#[derive(Default)]
 pub struct Store {
-    kept: Mutex<Kept<Outcome>>,
+    kept: Mutex<Kept<Held>>,
     /// Compiling is done by one thread of the pool at a time: a change that a thousand requests find is compiled once.
     pub line: brisk_net::blocking::Serial,
 }
 
+impl Default for Store {
+    fn default() -> Store {
+        Store {
+            kept: Mutex::new(Kept::bounded(HTACCESS_STORE_BYTES_MAX)),
+            line: brisk_net::blocking::Serial::default(),
+        }
+    }
+}
+
 impl Store {
     /// What became of these very files.
-    pub fn find(&self, location: LocationId, texts: &[Text]) -> Option<Outcome> {
+    pub fn find(&self, location: LocationId, texts: &[Text]) -> Option<Held> {
         let name = texts.last()?.name.as_bytes();
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).find(location, name, texts)
     }
 
-    /// Compiles files, unless another thread just has; the error is a line for the log.
-    pub fn make(&self, location: LocationId, texts: Vec<Text>, ground: Ground) -> (Outcome, Option<String>) {
-        if let Some(outcome) = self.find(location, &texts) {
-            return (outcome, None);
+    /// These very files are found to be whole.
+    pub fn complete(&self, location: LocationId, texts: Vec<Text>, now: Outcome) {
+        self.keep(location, texts, |_| Held::Whole(now));
+    }
+
+    /// Compiles files, unless another thread just has. `is_part`: one of them is being written.
+    pub fn make(&self, location: LocationId, texts: Vec<Text>, ground: Ground, is_part: bool) {
+        if self.find(location, &texts).is_some() {
+            return;
         }
-        let (outcome, error) = match DirPlan::compile(&texts, &ground) {
-            Ok(plan) => (Some(Arc::new(plan)), None),
-            Err(error) => (None, Some(error)),
+        let now = DirPlan::compile(&texts, &ground).map(Arc::new).map_err(Arc::from);
+        self.keep(location, texts, |last| {
+            if is_part { Held::Part { now, before: last.and_then(Held::whole) } } else { Held::Whole(now) }
+        });
+    }
+
+    fn keep(&self, location: LocationId, texts: Vec<Text>, held: impl FnOnce(Option<&Held>) -> Held) {
+        let Some(last) = texts.last() else { return };
+        let name: Box<[u8]> = last.name.as_bytes().into();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = held(kept.last(location, &name));
+        let bytes = held.bytes();
+        let dropped = kept.put(location, name, texts, held, bytes);
+        drop(kept);
+        // Large plans are freed without the lock.
+        drop(dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(texts: &[(&str, &str)]) -> DirPlan {
+        let text = |&(name, text): &(&str, &str)| Text { name: name.into(), text: text.as_bytes().into() };
+        let ground = Ground { classes: Places::ALL, options: Options::FOLLOW_SYM_LINKS, site: None };
+        DirPlan::compile(&texts.iter().map(text).collect::<Vec<_>>(), &ground).unwrap()
+    }
+
+    #[test]
+    fn each_folder_judges_the_links_in_it() {
+        let (refuse, owner) = (|from| Symlinks::Refuse { from }, |from| Symlinks::SameOwner { from });
+        let check = |texts: &[(&str, &str)], wanted: &[(Symlinks, usize)]| {
+            assert_eq!(plan(texts).judged_links(b"/a/bc/d.txt"), wanted, "{texts:?}");
         };
-        if let Some(last) = texts.last() {
-            let name = last.name.as_bytes().into();
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(kept.put(location, name, texts, outcome.clone()));
-        }
-        (outcome, error)
+        check(&[("/a/.htaccess", "Options +Indexes")], &[]);
+        check(&[("/a/.htaccess", "Options -FollowSymLinks")], &[(refuse(3), 11)]);
+        check(&[("/a/.htaccess", "Options SymLinksIfOwnerMatch")], &[(owner(3), 11)]);
+        let closed = ("/a/.htaccess", "Options None");
+        check(&[closed, ("/a/bc/.htaccess", "Options +FollowSymLinks")], &[(refuse(3), 5)]);
+        check(
+            &[closed, ("/a/bc/.htaccess", "Options +SymLinksIfOwnerMatch")],
+            &[(refuse(3), 5), (owner(6), 11)],
+        );
+        check(&[closed, ("/a/bc/.htaccess", "Options -Indexes")], &[(refuse(3), 11)]);
+    }
+
+    #[test]
+    fn plans_say_what_they_take_of_memory() {
+        let small = plan(&[("/a/.htaccess", "Options None")]).bytes;
+        assert!(small < 500, "{small}");
+        let rules = "RewriteRule ^\\w{100}\\d{100}$ - [F]\n".repeat(100);
+        let large = plan(&[("/a/.htaccess", &rules)]).bytes;
+        assert!(large > 500_000, "{large}");
     }
 }

@@ -145,7 +145,7 @@ impl Folder {
 impl Lines {
     fn read(nodes: Vec<Node>, level: usize) -> Result<Lines, Mistake> {
         nodes.iter().try_for_each(|node| check(node, None))?;
-        let compiler = Compiler { patterns: &Pcre, standing: Standing::Server, options: ALLOWED };
+        let compiler = Compiler { patterns: &Pcre::default(), standing: Standing::Server, options: ALLOWED };
         let (mut rest, mut folders, mut handlers) = (Vec::new(), Vec::new(), BTreeMap::new());
         for node in nodes {
             let is_pattern = node.words().next().is_some_and(|word| word == b"~");
@@ -204,7 +204,7 @@ impl Folder {
                 None => rest.push(inner),
             }
         }
-        let compiler = Compiler { patterns: &Pcre, standing: Standing::Section, options: ALLOWED };
+        let compiler = Compiler { patterns: &Pcre::default(), standing: Standing::Section, options: ALLOWED };
         let settings = compiler.compile(&rest)?;
         check_all(&settings, line)?;
         Ok(Folder { path: whole, settings: Arc::new(settings), allow, mark })

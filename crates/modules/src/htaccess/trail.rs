@@ -7,17 +7,18 @@
 use super::local::FILE;
 use super::place::Place;
 use crate::directory_overrides::files::shown;
-use brisk_net::file::Kind;
+use brisk_net::file::{Kind, Symlinks, info, open_guarded};
 use brisk_server::flow::Flow;
 use brisk_server::plan::{Declared, Filter};
 use brisk_server::request::Request;
-use brisk_server::response::{Body, Piece};
+use brisk_server::response::{Body, Piece, Response};
 use brisk_server::rlog;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::rc::Rc;
 
 /// A file's file system and its number there.
@@ -47,6 +48,18 @@ pub struct Trail {
     pub files: Rc<[Judged]>,
     /// The URI came of `try_files`, after the steps before content.
     pub is_second: bool,
+    /// How symbolic links were judged in parts of the place's path, and where each part ends.
+    pub links: Vec<(Symlinks, usize)>,
+}
+
+/// Whether an answer is made of what was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Judged,
+    /// Another file has taken the place since.
+    Replaced,
+    /// A folder on the way has another `.htaccess`, or is another one.
+    Moved,
 }
 
 #[derive(Default)]
@@ -57,6 +70,13 @@ impl Trail {
     pub fn has_judged(r: &Request) {
         if let Some(trail) = Trail::of(r) {
             trail.is_judged.set(true);
+        }
+    }
+
+    /// How links were judged.
+    pub fn links(r: &mut Request, links: Vec<(Symlinks, usize)>) {
+        if let Some(trail) = &mut r.state.visit.get_mut::<Slot>().0 {
+            trail.links = links;
         }
     }
 
@@ -72,6 +92,39 @@ impl Trail {
 
     /// Whether the folders that lead to the place have the files that were judged, and the place is still there or still not there.
     pub fn holds(&self) -> bool {
+        self.verdict(None) == Verdict::Judged
+    }
+
+    /// The same of an answer that is made of a file, if that is given.
+    fn verdict(&self, opened: Option<Identity>) -> Verdict {
+        let is_as_judged = |found: Option<Identity>| match (opened, found) {
+            (Some(opened), Some(found)) if opened != found => Verdict::Replaced,
+            _ if found.is_some() == self.place.kind.is_some() => Verdict::Judged,
+            _ => Verdict::Moved,
+        };
+        let walked = self.walk(is_as_judged);
+        if walked != Verdict::Judged {
+            return walked;
+        }
+        for &(symlinks, end) in &self.links {
+            let path = Path::new(OsStr::from_bytes(&self.place.file[..end]));
+            let found = match open_guarded(path, symlinks).and_then(|file| info(&file)) {
+                Ok(info) => (end == self.place.file.len()).then_some((info.device, info.inode)),
+                // What must not be there is not.
+                Err(error) if error.raw_os_error() == Some(2) && self.place.kind.is_none() => None,
+                // It may be looked at and not be read, as a script of another user's.
+                Err(error) if error.raw_os_error() == Some(13) && opened.is_none() => None,
+                Err(_) => return Verdict::Moved,
+            };
+            if opened.is_some() && found.is_some() && opened != found {
+                return Verdict::Replaced;
+            }
+        }
+        Verdict::Judged
+    }
+
+    /// From folder to folder by descriptors.
+    fn walk(&self, is_as_judged: impl Fn(Option<Identity>) -> Verdict) -> Verdict {
         let place = &self.place;
         let (mut folder, mut from): (Option<OwnedFd>, usize) = (None, 0);
         for (&end, judged) in place.folders.iter().zip(&*self.files) {
@@ -82,20 +135,22 @@ impl Trail {
                     if *judged != Judged::NotAsked {
                         let now = identity(next.as_fd(), FILE);
                         if now.map(|found| found.map_or(Judged::Absent, Judged::Found)) != Ok(*judged) {
-                            return false;
+                            return Verdict::Moved;
                         }
                     }
                     (folder, from) = (Some(next), end);
                 }
                 // Folders that only a back end has are in order as long as nothing is there.
-                Err(error) => return is_missing(error) && place.kind.is_none(),
+                Err(error) if is_missing(error) && place.kind.is_none() => return Verdict::Judged,
+                Err(_) => return Verdict::Moved,
             }
         }
-        let Some(folder) = folder else { return true };
+        let Some(folder) = folder else { return Verdict::Judged };
         match place.file.get(from..).unwrap_or_default() {
             // The place is the last folder.
-            [] => place.kind == Some(Kind::Directory),
-            name => identity(folder.as_fd(), name).is_ok_and(|found| found.is_some() == place.kind.is_some()),
+            [] if place.kind == Some(Kind::Directory) => Verdict::Judged,
+            [] => Verdict::Moved,
+            name => identity(folder.as_fd(), name).map_or(Verdict::Moved, is_as_judged),
         }
     }
 }
@@ -128,15 +183,33 @@ impl Filter for Confirm {
     fn filter(&self, _: &mut Request) {}
 
     fn wait(&self, r: &mut Request) -> Option<brisk_server::flow::Waiter> {
-        let is_file = matches!(r.resp.body, Body::One(Piece::File { .. }));
-        if !is_file && r.resp.status != 200 {
+        let file = match &r.resp.body {
+            Body::One(Piece::File { file, .. }) => Some((file.info.device, file.info.inode)),
+            _ if r.resp.status == 200 => None,
+            _ => return None,
+        };
+        let trail = Trail::of(r)?;
+        // A compressed file may stand for the file, or for one that is not there.
+        let is_other = r.resp.content_encoding.is_some();
+        let verdict = if trail.place.kind.is_some() || file.is_none() || is_other {
+            trail.verdict(file.filter(|_| !is_other))
+        } else {
+            Verdict::Moved
+        };
+        if verdict == Verdict::Judged {
             return None;
         }
-        let trail = Trail::of(r)?;
-        // A compressed file may stand for one that is not there.
-        let is_there = trail.place.kind.is_some() || !is_file || r.resp.content_encoding.is_some();
-        if is_there && trail.holds() {
-            return None;
+        if verdict == Verdict::Replaced {
+            // A file is replaced at any time: the new one is judged as the old one was.
+            let uri = r.route.uri.clone();
+            return Some(Box::new(move |r| {
+                Box::pin(async move {
+                    r.evidence.fetched.clear();
+                    r.thread.files.must_confirm();
+                    r.resp = Response::default();
+                    Flow::Redirect { uri, args: None }
+                })
+            }));
         }
         let refused = changed(r, &trail.place);
         // The page of the refusal is not of the place.

@@ -8,20 +8,31 @@ use hashbrown::HashMap;
 struct Entry<T> {
     texts: Vec<Text>,
     made: T,
+    /// Of the texts and of what was made of them.
+    bytes: usize,
 }
 
 type Key = (LocationId, Box<[u8]>);
 
-/// See the module's head. At most [`LATE_ENTRIES_MAX`] entries, whose texts have at most [`LATE_TEXT_BYTES_MAX`] bytes together.
+/// See the module's head. At most [`LATE_ENTRIES_MAX`] entries, whose bytes are bounded together: [`LATE_TEXT_BYTES_MAX`] if nothing else is
+/// said.
 pub struct Kept<T> {
     entries: HashMap<Key, Entry<T>>,
-    /// Of all texts.
+    /// Of all entries.
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl<T> Default for Kept<T> {
     fn default() -> Kept<T> {
-        Kept { entries: HashMap::new(), bytes: 0 }
+        Kept::bounded(LATE_TEXT_BYTES_MAX)
+    }
+}
+
+impl<T> Kept<T> {
+    /// With room for so many bytes of texts and of what is made of them.
+    pub fn bounded(bytes_max: usize) -> Kept<T> {
+        Kept { entries: HashMap::new(), bytes: 0, bytes_max }
     }
 }
 
@@ -39,38 +50,54 @@ impl<T: Clone> Kept<T> {
     /// Takes out what has a name, whatever it was made of.
     pub fn take(&mut self, location: LocationId, name: &[u8]) -> Option<T> {
         let old = self.entries.remove(&(location, name.into()))?;
-        self.bytes -= bytes(&old.texts);
+        self.bytes -= old.bytes;
         Some(old.made)
     }
 
-    /// Keeps what was made of texts in the place of what has its name, and gives back what is dropped for it.
-    pub fn put(&mut self, location: LocationId, name: Box<[u8]>, texts: Vec<Text>, made: T) -> Vec<T> {
+    /// What was made of the texts of a name, whatever they were.
+    pub fn last(&self, location: LocationId, name: &[u8]) -> Option<&T> {
+        Some(&self.entries.get(&(location, name.into()))?.made)
+    }
+
+    /// Keeps what was made of texts in the place of what has its name, and gives back what is dropped for it. `made_bytes` is what it
+    /// holds in memory beside the texts.
+    pub fn put(
+        &mut self,
+        location: LocationId,
+        name: Box<[u8]>,
+        texts: Vec<Text>,
+        made: T,
+        made_bytes: usize,
+    ) -> Vec<T> {
         let mut dropped: Vec<T> = self.take(location, &name).into_iter().collect();
-        self.make_room(bytes(&texts), &mut dropped);
-        self.bytes += bytes(&texts);
-        self.entries.insert((location, name), Entry { texts, made });
+        let bytes = bytes(&texts) + made_bytes;
+        self.make_room(bytes, &mut dropped);
+        self.bytes += bytes;
+        self.entries.insert((location, name), Entry { texts, made, bytes });
         dropped
     }
 
-    /// Bytes of all texts: as counted, and added up.
+    /// Bytes of all entries: as counted, and added up.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> (usize, usize) {
-        (self.bytes, self.entries.values().map(|entry| bytes(&entry.texts)).sum())
+        (self.bytes, self.entries.values().map(|entry| entry.bytes).sum())
     }
 
-    /// Drops half of the entries if there is no room for so many bytes: what is in use comes back with its next request.
+    /// Drops half of the entries as long as there is no room for so many bytes: what is in use comes back with its next request.
     fn make_room(&mut self, more: usize, dropped: &mut Vec<T>) {
-        if self.entries.len() < LATE_ENTRIES_MAX && self.bytes + more <= LATE_TEXT_BYTES_MAX {
-            return;
+        while !self.entries.is_empty()
+            && (self.entries.len() >= LATE_ENTRIES_MAX || self.bytes + more > self.bytes_max)
+        {
+            // The last entry that is left goes, too.
+            let mut stays = self.entries.len() == 1;
+            self.entries.retain(|_, entry| {
+                stays = !stays;
+                if !stays {
+                    self.bytes -= entry.bytes;
+                    dropped.push(entry.made.clone());
+                }
+                stays
+            });
         }
-        let mut turn = false;
-        self.entries.retain(|_, entry| {
-            turn = !turn;
-            if !turn {
-                self.bytes -= bytes(&entry.texts);
-                dropped.push(entry.made.clone());
-            }
-            turn
-        });
     }
 }

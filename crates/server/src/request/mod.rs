@@ -192,6 +192,11 @@ impl Request {
         self.look(path, symlinks, Files::open)
     }
 
+    /// As [`Request::open_file`], for a text that is acted on ([`Files::read`]).
+    pub fn read_text(&mut self, path: &Path, symlinks: Symlinks) -> Result<Found, Flow> {
+        self.look(path, symlinks, Files::read)
+    }
+
     /// What is at a path, without needing the right to read it; otherwise as [`Request::open_file`].
     pub fn stat_file(&mut self, path: &Path, symlinks: Symlinks) -> Result<Found, Flow> {
         self.look(path, symlinks, Files::stat)
