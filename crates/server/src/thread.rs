@@ -417,10 +417,14 @@ impl Thread {
                 session.kill();
             }
             // Work aside (`mirror`) holds the connection, so dropping it does not close the socket.
-            if conn.outlived.get() {
+            let is_counted = !conn.session().is_some_and(Session::is_counted_elsewhere);
+            // The socket of a connection over datagrams is others', too.
+            if conn.outlived.get() && is_counted {
                 conn.io.shutdown();
             }
-            self.uncount();
+            if is_counted {
+                self.uncount();
+            }
         }
     }
 }

@@ -91,6 +91,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-drive",
             "brisk-gateway",
             "brisk-h2",
+            "brisk-h3",
             "brisk-http",
             "brisk-load",
             "brisk-modules",

@@ -463,6 +463,10 @@ impl stream::Session for Session {
         life::close(self, ErrorCode::EXCESSIVE_LOAD, "more than there is memory for");
     }
 
+    fn is_counted_elsewhere(&self) -> bool {
+        true
+    }
+
     fn kill(&self) {
         if self.stage.replace(Stage::Dead) == Stage::Dead {
             return;

@@ -27,7 +27,6 @@ pub(crate) fn prepare() {
 }
 
 /// Who speaks the protocol that a handshake has agreed on; `None`: nobody does.
-#[cfg_attr(not(debug_assertions), allow(unused_variables))]
 pub(crate) fn begin(
     thread: &Rc<Thread>,
     key: Key,
@@ -35,6 +34,7 @@ pub(crate) fn begin(
     alpn: &[u8],
 ) -> Option<Rc<dyn App>> {
     match alpn {
+        b"h3" => crate::h3::carried::begin(thread, key, conn),
         #[cfg(debug_assertions)]
         b"hq-interop" => Some(echo::Echo::new(thread.clone(), key, conn.clone())),
         _ => None,

@@ -67,6 +67,11 @@ pub trait Session: Streams {
     /// Closes for want of memory.
     fn give_up(&self, conn: &Rc<Connection>);
 
+    /// Whether what carries the connection counts it.
+    fn is_counted_elsewhere(&self) -> bool {
+        false
+    }
+
     /// Ends all requests and sends nothing more.
     fn kill(&self);
 }

@@ -1,0 +1,117 @@
+//! HTTP/3 on a connection of the thread's QUIC.
+
+use super::hot::{self, Bounds};
+use super::life;
+use super::session::Session;
+use super::transport::{self, Read, Written};
+use crate::connection::Connection;
+use crate::limits::{H3_STREAM_BUFFER_BYTES, H3_STREAMS_MAX};
+use crate::quic::{App, turn};
+use crate::table::{Slot, State, Thread};
+use brisk_net::{Loop, clock};
+use brisk_quic::{Dir, Event, Key};
+use std::rc::Rc;
+
+/// One connection of the thread's endpoint.
+struct Carrier {
+    thread: Rc<Thread>,
+    key: Key,
+}
+
+impl Carrier {
+    fn with<R>(&self, work: impl FnOnce(&mut brisk_quic::Connection) -> R) -> Option<R> {
+        self.thread.quic.with(self.key, work)
+    }
+}
+
+impl transport::Quic for Carrier {
+    fn read(&self, stream: u64, max: usize, into: &mut Vec<u8>) -> Read {
+        match self.with(|quic| quic.read(stream, max, into)) {
+            Some(brisk_quic::Read::Some(_)) => Read::Some,
+            Some(brisk_quic::Read::Blocked) => Read::Blocked,
+            Some(brisk_quic::Read::End(_)) => Read::End,
+            Some(brisk_quic::Read::Reset(code)) => Read::Reset(code),
+            Some(brisk_quic::Read::Gone) | None => Read::Gone,
+        }
+    }
+
+    fn write(&self, stream: u64, bytes: &[u8]) -> Written {
+        match self.with(|quic| quic.write(stream, bytes)) {
+            Some(brisk_quic::Written::Some(count)) => Written::Some(count),
+            Some(brisk_quic::Written::Blocked) => Written::Blocked,
+            Some(brisk_quic::Written::Stopped(_) | brisk_quic::Written::Gone) | None => Written::Gone,
+        }
+    }
+
+    fn finish(&self, stream: u64) {
+        self.with(|quic| quic.finish(stream));
+    }
+
+    fn reset(&self, stream: u64, code: u64) {
+        self.with(|quic| quic.reset(stream, code));
+    }
+
+    fn stop(&self, stream: u64, code: u64) {
+        self.with(|quic| quic.stop(stream, code));
+    }
+
+    fn set_priority(&self, stream: u64, priority: i32) {
+        self.with(|quic| quic.set_priority(stream, priority));
+    }
+
+    fn open_uni(&self) -> Option<u64> {
+        self.with(|quic| quic.open(Dir::Uni)).flatten()
+    }
+
+    fn close(&self, code: u64, why: &str) {
+        turn::close(&self.thread, self.key, code, why);
+    }
+
+    fn memory(&self) -> usize {
+        self.with(|quic| quic.held_bytes() as usize).unwrap_or(0)
+    }
+}
+
+/// What QUIC tells of a connection of HTTP/3.
+struct Http3 {
+    carrier: Carrier,
+    conn: Rc<Connection>,
+    session: Rc<Session>,
+}
+
+/// Makes a connection that has agreed on `h3` one of HTTP/3; `None`: nothing listens there any more.
+pub(crate) fn begin(thread: &Rc<Thread>, key: Key, conn: &Rc<Connection>) -> Option<Rc<dyn App>> {
+    let live = thread.live();
+    let core = live.default_core(&conn.listener)?;
+    let bounds = Bounds { streams_max: H3_STREAMS_MAX, stream_buffer_bytes: H3_STREAM_BUFFER_BYTES };
+    let deadline_ms = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
+    let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms, turn: 0 };
+    let place = thread.insert(slot);
+    Loop::current().hot_timer(deadline_ms, place);
+    let carrier = Rc::new(Carrier { thread: thread.clone(), key });
+    let session = hot::begin(thread, &live, place as u32, conn, carrier, bounds)?;
+    let carrier = Carrier { thread: thread.clone(), key };
+    Some(Rc::new(Http3 { carrier, conn: conn.clone(), session }))
+}
+
+impl App for Http3 {
+    fn connection(&self) -> &Rc<Connection> {
+        &self.conn
+    }
+
+    fn event(self: Rc<Self>, event: Event) {
+        let (session, conn) = (&*self.session, &self.conn);
+        match event {
+            Event::Opened(dir) => {
+                while let Some(stream) = self.carrier.with(|quic| quic.accept(dir)).flatten() {
+                    hot::opened(session, conn, stream);
+                }
+            }
+            Event::Readable(stream) => hot::readable(session, conn, stream),
+            Event::Writable(stream) => hot::writable(session, stream),
+            Event::Stopped(stream, code) => hot::stopped(session, conn, stream, code),
+            Event::Closed(_) => life::closed(session),
+            Event::Undecided | Event::Ready | Event::Established | Event::Finished(_) | Event::Moved => {}
+        }
+    }
+}
