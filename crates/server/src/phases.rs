@@ -273,6 +273,7 @@ fn rewrite(r: &mut Request) -> Flow {
         && !has_run
         && let Some(handler) = r.live.snap.clone().location(r.route.loc).plan.rewrite.as_deref()
     {
+        // Before it runs: whether it has done anything this time does not matter for other requests.
         r.note(r.snap().location(r.route.loc).plan.of_rewrite());
         let flow = handler.handle(r);
         if !matches!(flow, Flow::Next) {
@@ -452,6 +453,7 @@ fn content(r: &mut Request) -> Flow {
     let live = r.live.clone();
     let plan = &live.snap.location(r.route.loc).plan;
     r.note(plan.of_rest());
+    // One handler that takes the location as a whole (`proxy_pass`, `stub_status`): files are not looked for.
     if let Some(handler) = &plan.content {
         // Called again after its first turn, a content handler has declined. There is no other one to ask.
         return if r.route.cursor.handler == 0 { handler.handle(r) } else { Flow::Status(404) };
@@ -460,6 +462,7 @@ fn content(r: &mut Request) -> Flow {
         return handler.handle(r);
     }
     if r.route.uri.ends_with(b"/") {
+        // The path is only for the message; where it cannot be made the answer is the same.
         if let Some(path) = crate::path::map(r, 0) {
             crate::rlog!(
                 r,
@@ -577,6 +580,7 @@ fn filters(r: &mut Request) -> Run {
         live.snap.location(r.route.loc).plan.filters.get(usize::from(r.route.cursor.handler))
     {
         advance(r);
+        // What a part is embedded in has its own head: filters about the whole response are run for that.
         if r.route.depth > 0 && !stage.is_for_parts() {
             continue;
         }
@@ -613,6 +617,7 @@ fn absolute_location(r: &mut Request) {
     if core.server_name_in_redirect {
         out.extend_from_slice(&r.snap().server(r.route.server).name);
     } else if !r.head.host.is_empty() {
+        // Without its port, which `port_in_redirect` decides about.
         out.extend_from_slice(&r.head.host);
     } else {
         // A request of HTTP/1.0 may have named no host: the address that it reached names the server.
@@ -625,6 +630,7 @@ fn absolute_location(r: &mut Request) {
         }
     }
     if core.port_in_redirect {
+        // The socket's, not the one that the client has named: nginx does the same.
         let port = r.local_port().unwrap_or(0);
         let usual = if r.scheme() == "https" { 443 } else { 80 };
         if port != usual && port != 0 {

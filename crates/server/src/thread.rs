@@ -60,7 +60,9 @@ impl Live {
     /// connection is not closed without need.
     fn kept_until(&self, slot: &Slot) -> u64 {
         self.default_core(&slot.conn.listener).map_or(0, |core| {
+            // The deadline says when the last answer was: nothing else is kept of that.
             let idle_since = slot.deadline_ms.saturating_sub(core.keepalive_timeout.as_millis() as u64);
+            // Never longer than it would have been kept anyway.
             let least = core.keepalive_min_timeout.min(core.keepalive_timeout);
             idle_since + least.as_millis() as u64
         })
@@ -97,6 +99,7 @@ impl Thread {
             date: Cell::new((0, [0; 29])),
             aside: Cell::new(0),
         });
+        // The host accepts for all protocols; which one a socket has it asks them.
         thread.host.add_protocol(Rc::new(Serves(thread.clone())));
         CURRENT.set(Some(thread.clone()));
         thread
@@ -185,6 +188,7 @@ impl Thread {
     /// take the new one with their next request, if their socket is still listened on.
     pub fn switch(self: &Rc<Self>, live: Live, sockets: Vec<(Address, OwnedFd)>) -> std::io::Result<()> {
         let base = live.base.clone();
+        // Before the host switches: sockets that it accepts from then on are looked up in the new one.
         let old = self.live.replace(Rc::new(live));
         // Kept requests hold the old configuration.
         self.requests.borrow_mut().clear();
@@ -228,7 +232,9 @@ impl Thread {
             busy.filter_map(|slot| if let State::Busy(cut) = &slot.state { Some(cut.clone()) } else { None })
                 .collect()
         };
+        // Outside of the borrow: an order wakes a task, which may look into the table.
         tasks.iter().for_each(|cut| cut.order());
+        // Parked requests have no task that could be ordered to end: their connection is closed.
         self.close_if(|slot| matches!(slot.state, State::Parked(_)) && is_old(&slot.conn));
     }
 
@@ -273,6 +279,7 @@ impl Thread {
     pub(crate) fn insert(&self, slot: Slot) -> u64 {
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            // The table never shrinks: places are used again, and a key needs its place to stay.
             slots.push((0, None));
             slots.len() as u32 - 1
         });
@@ -316,6 +323,7 @@ impl Thread {
                     Some(parked) => Awake::Parked(index, slot.conn.clone(), parked),
                     None => Awake::Nobody,
                 },
+                // Its task is woken by the socket itself.
                 State::Busy(_) => Awake::Nobody,
             },
             _ => Awake::Nobody,

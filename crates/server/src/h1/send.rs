@@ -53,6 +53,7 @@ pub fn rate_of(rate: &Rate, r: &Request) -> u64 {
         Rate::Bytes(bytes) => *bytes,
         Rate::Template(template) => {
             let token = brisk_conf::Token {
+                // A token of its own, so that sizes are read as in the configuration (`100k`).
                 value: template.eval(r).into(),
                 span: brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
                 quoted: false,
@@ -89,6 +90,7 @@ impl Sender {
     pub fn new(r: &Request) -> Sender {
         let core = r.core();
         let rate = |rate: &Rate| rate_of(rate, r);
+        // `X-Accel-Limit-Rate`, or `set $limit_rate`, before the directive.
         let limit = r.reply.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
         let conn = r.conn().clone();
         Sender {
@@ -157,6 +159,7 @@ impl Sender {
             if allowed > sent {
                 return Ok(allowed - sent);
             }
+            // Rounded up: a pause that ends too early would only be followed by another one.
             let wait_ms = (sent - allowed) * 1000 / self.rate + 1;
             let Sender { conn, stream, .. } = self;
             let mut pause = sleep(Duration::from_millis(wait_ms));
@@ -183,6 +186,7 @@ impl Sender {
         while !rest.is_empty() {
             let count = usize::try_from(self.allowance().await?).unwrap_or(usize::MAX).min(rest.len());
             self.raw(&rest[..count]).await?;
+            // Not in `sent`, which is the body's.
             self.head_sent += count as u64;
             rest = &rest[count..];
         }

@@ -27,6 +27,7 @@ use std::rc::Rc;
 
 /// Whether a connection's first bytes may be the beginning of HTTP/2; `None`: too few to tell.
 pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> {
+    // It gets a 400 in HTTP/1.1, whatever it has sent.
     if conn.plain_on_tls.get() {
         return Some(false);
     }
@@ -114,6 +115,7 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
     }
     // A panic may leave the engine between two states, so the connection is closed; the others do not know of it.
     let result = catch_unwind(AssertUnwindSafe(|| {
+        // What is touched meanwhile is flushed below, once.
         session.busy.set(true);
         take(session, conn, data)?;
         if full { read_on(session, conn) } else { Ok(()) }

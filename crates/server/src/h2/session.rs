@@ -271,6 +271,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
             let bytes = &bytes[*at as usize..][..want];
             // END_STREAM only in the frame with the last byte.
             let end = *last && want as u64 == left;
+            // The stream has ended meanwhile; its task hears of that by itself.
             if engine.begin_data(id, want, end, out).is_err() {
                 return;
             }
@@ -361,6 +362,7 @@ impl Streams for Session {
     }
 
     fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool {
+        // An error means that the stream is gone: there is nobody to be told.
         let sent = self.engine.borrow_mut().send_head(stream as u32, block, end, &mut self.out.borrow_mut());
         self.touch();
         sent.is_ok()
@@ -562,6 +564,7 @@ impl stream::Session for Session {
     fn cut(&self, generation: u64) {
         let old: Vec<_> = {
             let engine = self.engine.borrow();
+            // Collected first: an order may end an exchange, which asks the engine.
             let all = engine.ids().into_iter().filter_map(|id| engine.value(id).cloned().flatten());
             all.filter(|exchange| exchange.generation < generation).collect()
         };
@@ -580,12 +583,14 @@ impl stream::Session for Session {
         };
         {
             let mut engine = self.engine.borrow_mut();
+            // Frames for a connection that is gone.
             let mut nowhere = Vec::new();
             for id in engine.ids() {
                 engine.reset(id, ErrorCode::CANCEL, &mut nowhere);
             }
         }
         self.out.take();
+        // Each counts as an orphan until its task has noticed: what they hold is still held.
         for exchange in all {
             self.count_orphans(1);
             exchange.end(Reset::Cancel);

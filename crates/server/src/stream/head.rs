@@ -157,6 +157,7 @@ impl<'a> Intake<'a> {
             r.head.parsed.method = Method::Other;
             r.route.method = Method::Other;
         }
+        // As it came, compressed: what `$request_length` counts.
         r.head.parsed.len = bytes;
         Some(Taken::Request(r, fault))
     }
@@ -207,6 +208,7 @@ impl<'a> Intake<'a> {
         r.head.parsed.method_name = Span::new(start, r.head.buf.len());
         r.head.buf.push(b' ');
         let target = r.head.buf.len();
+        // CONNECT has no path: its target is the authority, as in HTTP/1.1.
         let path = if self.so_far.path.is_empty() {
             self.so_far.authority.unwrap_or_default()
         } else {
@@ -252,6 +254,7 @@ impl<'a> Intake<'a> {
                 Err(Fault::Text("client sent \":authority\" and \"Host\" headers with different values"))
             };
         }
+        // Stored under the old name, so that `$http_host` and those who read `Host` find it.
         let name = push(r, b"host");
         add(r, Header { name, value: authority, id: HeaderId::Host });
         Ok(())
@@ -262,6 +265,8 @@ impl<'a> Intake<'a> {
             if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
         // The table of the decoder gives the number of a known name, so no name is compared.
         let id = HeaderId::from_number(field.tag);
+        // Noted only: what is to be done with such names (`underscores_in_headers`, `ignore_invalid_headers`)
+        // the server decides, which is not chosen yet.
         self.so_far.odd |= field.checks.has(Checks(Checks::UNDERSCORE.0 | Checks::ODD.0));
         if id == HeaderId::Cookie
             && let Some(at) = self.so_far.cookie
@@ -286,6 +291,7 @@ impl<'a> Intake<'a> {
     fn crumb(&mut self, at: usize, crumb: &[u8]) {
         let Some(r) = self.r.as_deref() else { return };
         let have = r.head.parsed.headers[at].value;
+        // Where the cookie is the last that was stored, its value can grow in place.
         let is_last = self.crumbs.is_empty() && have.end as usize == r.head.buf.len();
         let bytes = CRUMB_SEPARATOR.len() + crumb.len();
         let counted = match (is_last, self.crumbs.is_empty()) {
@@ -310,6 +316,7 @@ impl<'a> Intake<'a> {
     fn join_crumbs(&mut self, r: &mut Request) {
         let Some(at) = self.so_far.cookie.filter(|_| !self.crumbs.is_empty()) else { return };
         let start = r.head.buf.len();
+        // To the byte: that is what was counted.
         r.head.buf.reserve_exact(r.head.parsed.headers[at].value.len() + self.crumbs.len());
         r.head.buf.extend_from_within(range(r.head.parsed.headers[at].value));
         r.head.buf.append(&mut self.crumbs);
@@ -374,12 +381,14 @@ impl FieldSink for Intake<'_> {
         HeaderId::from_name(name) as u8
     }
 
+    /// Without a comparison: most names are in the static table.
     #[inline]
     fn static_tag(&mut self, index: usize, _: &[u8]) -> u8 {
         self.ids[index]
     }
 
     fn field(&mut self, field: Field<'_>) {
+        // The decoder goes on to the end of the block all the same: its table must stay that of the client.
         if self.so_far.refused || self.fault.is_some() {
             return;
         }
@@ -389,6 +398,7 @@ impl FieldSink for Intake<'_> {
         };
         match judged {
             Ok(Kind::Regular) if self.so_far.kind == HeadKind::Request => self.regular(&field),
+            // Trailers of requests are judged and dropped: nobody asks for them.
             Ok(Kind::Regular) => {}
             Ok(Kind::Pseudo(pseudo)) => self.pseudo(pseudo, &field),
             Err(malformed @ (Malformed::Name | Malformed::UnknownPseudo | Malformed::Value)) => {

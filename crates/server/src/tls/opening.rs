@@ -157,6 +157,7 @@ pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>)
         }
     };
     let hello = match parsed {
+        // Twice: records add their heads to what the message may have.
         Ok(Parsed::Partial) if conn.input.borrow().len() < 2 * HELLO_BYTES_MAX => return Begun::Partial,
         Ok(Parsed::Complete(hello)) => *hello,
         // Records that are many and small.
@@ -263,6 +264,7 @@ fn choose(
         None => (&listen.names, listen.default_server, listen.prefix),
     };
     r.client.carrier = Some(Carrier::Connection(conn.clone()));
+    // For expressions among the names, which may set variables before a server is chosen.
     (r.route.server, r.route.loc) = (default, live.snap.server(default).root);
     let name = hello.server_name.take();
     // A name that is no host is ignored, as if there were none.
@@ -275,6 +277,7 @@ fn choose(
     let Some((rules, context)) = context(live, server, default) else {
         return refuse(INTERNAL_ERROR, "no suitable certificate");
     };
+    // What requests are held to later (`misdirected`): only a name that a server has.
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
     // Kept only if a variable shows it: a ClientHello is large, and connections are many.
     let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
