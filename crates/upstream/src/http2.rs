@@ -85,6 +85,8 @@ impl Http2 {
         let Some(session) = &mut self.session else { return Err(Failure::protocol(NO_STREAM)) };
         let before = out.len();
         let (used, told) = session.step(input, &mut self.heads, out)?;
+        // Something else (an ACK, a WINDOW_UPDATE) stands behind the DATA frame now: it is not the last any
+        // more.
         if out.len() != before {
             self.last_data = None;
         }
@@ -109,6 +111,7 @@ impl Http2 {
                 let text = format!("upstream rejected request with error {}", code.0);
                 Err(Failure::protocol(text).scope_is(Scope::Stream).retry_is(retry))
             }
+            // The session has found the stream broken; the connection is of no use any more.
             Told::Reset { by_peer: false, .. } => Err(Failure::protocol(match self.stage {
                 Stage::Head => "upstream prematurely closed stream",
                 _ => "upstream sent unexpected http2 frame",
@@ -129,8 +132,10 @@ impl Http2 {
         {
             return Err(Failure::protocol("upstream sent invalid \"Content-Length\" header"));
         }
+        // A HEAD's `Content-Length` is of the body that a GET would get: nothing of it comes.
         let has_none = self.question.is_head || status::is_bodiless(head.status);
         self.left = if has_none { Some(0) } else { self.announced };
+        // The end says it as well: the client gets a length in place of chunks.
         if end && !has_none && self.announced.is_none() {
             self.announced = Some(0);
         }
@@ -198,6 +203,8 @@ impl Http2 {
 const NO_STREAM: &str = "upstream allows no more streams";
 
 impl Codec for Http2 {
+    /// `None` on a new connection: [`Codec::begin`] makes the session, and its preface is part of the first
+    /// output.
     fn adopt(&mut self, session: Option<Box<Session>>) {
         self.session = session;
     }
@@ -208,6 +215,7 @@ impl Codec for Http2 {
 
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.stage = Stage::Head;
+        // The codec may be used for a second try at another back end.
         self.heads = Heads::default();
         (self.announced, self.left, self.last_data) = (None, None, None);
         (self.is_reset, self.is_leaving) = (false, false);
@@ -225,6 +233,7 @@ impl Codec for Http2 {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
+        // Without a body the head has said END_STREAM already.
         let Some(session) = self.session.as_mut().filter(|_| !self.question.is_bodiless) else { return };
         let mut frame = Vec::new();
         session.end(self.stream, &mut frame);
@@ -289,6 +298,7 @@ impl Codec for Http2 {
     }
 
     fn persists(&self) -> bool {
+        // Stream numbers are used up at some time, and a back end may have said GOAWAY.
         let has_more = |session: &Session| session.can_go_on();
         self.stage == Stage::Ended && !self.is_leaving && self.session.as_deref().is_some_and(has_more)
     }

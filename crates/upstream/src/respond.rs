@@ -61,6 +61,7 @@ pub(crate) fn respond<P: Protocol>(
     if let Some(flow) = intercept(settings, r, head) {
         return flow;
     }
+    // Also for `X-Accel-Redirect`: the limit holds for whatever is sent in the end.
     obey(settings, r, head);
     // The body is dropped unread; the location that is named makes another one.
     if let Some(to) =
@@ -68,6 +69,7 @@ pub(crate) fn respond<P: Protocol>(
     {
         return redirect(protocol, r, head, to);
     }
+    // A bit for each field that may be there once.
     let mut seen = 0;
     for field in head.fields() {
         let bit = field.id.bit() & SINGLE;
@@ -98,6 +100,7 @@ pub(crate) fn respond<P: Protocol>(
     }
     r.resp.status = head.status;
     let text = head.status_text();
+    // The usual reason is not stored for each response.
     if text.len() > 4 && text != b"200 OK" {
         r.resp.reason = Some(text[4..].to_vec().into());
     }
@@ -105,6 +108,7 @@ pub(crate) fn respond<P: Protocol>(
     if !status::is_bodiless(head.status) || head.status == 304 {
         r.resp.content_length = length;
     }
+    // Although the back end has not said so: parts are cut here, of what it sends as a whole.
     if settings.force_ranges {
         r.resp.allow_ranges = true;
     }
@@ -206,6 +210,7 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>,
             copy(protocol, r, head, field);
         }
     }
+    // A name cannot lead anywhere but to a location of this server: it is not checked as a path is.
     if to.starts_with(b"@") {
         return Flow::Named(to.to_vec());
     }
@@ -235,6 +240,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         // The key was ours (RFC 8441 §5).
         HeaderId::Other
             if r.head.extended.is_some() && field.name.eq_ignore_ascii_case(b"Sec-WebSocket-Accept") => {}
+        // The first one counts, as for all fields that may be there once.
         HeaderId::ContentType if r.resp.content_type.is_some() => {}
         HeaderId::ContentType => r.resp.say_content_type(value()),
         HeaderId::Date => r.resp.date = Some(value()),
@@ -294,6 +300,7 @@ struct Passed {
 impl Trailers for Passed {
     fn append(&self, r: &Request) {
         let Some(state) = r.state.own.get::<State>() else { return };
+        // For `$sent_trailer_…`, and for what is sent.
         let mut sent = r.resp.sent_trailers.borrow_mut();
         let head = state.head();
         // Trailers are judged as fields of the head are: what was hidden there must not come behind the body.

@@ -73,6 +73,7 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
 
 type Job<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// What is being done with the file. One thing at a time: each step takes the file and gives it back.
 enum Work {
     Make(Job<Result<TempFile, TempError>>),
     Idle(TempFile),
@@ -95,6 +96,7 @@ struct Storing {
 }
 
 impl Storing {
+    /// Gives up storing.
     fn fail(&mut self, text: &dyn std::fmt::Display) {
         self.work = None;
         // Dropping the work removes the draft; the answer goes on without it.
