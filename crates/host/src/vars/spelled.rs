@@ -43,6 +43,14 @@ impl Spelled {
         }
     }
 
+    /// All texts are noted. Paths are kept only where a variable alone may come to one of them: a response that takes
+    /// hours keeps them, and each of thousands of hosts has its own.
+    pub fn settle(&mut self) {
+        if !self.sockets.iter().any(|socket| matches!(**socket, [Piece::Name])) {
+            self.paths = HashSet::new();
+        }
+    }
+
     /// Whether a text of the configuration can come to the socket `path`.
     pub fn has_socket(&self, path: &[u8]) -> bool {
         let climbs = path.split(|&b| b == b'/').any(|segment| segment == b"..");
@@ -116,6 +124,19 @@ fn matches(pieces: &[Piece], path: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_kept_only_for_variables_that_may_come_to_them() {
+        let settled = |texts: &[&str]| {
+            let mut spelled = Spelled::default();
+            texts.iter().for_each(|text| spelled.note(text.as_bytes()));
+            spelled.settle();
+            spelled
+        };
+        let spelled = settled(&["/srv/a", "unix:/run/app.sock", "unix:/run/$name.sock"]);
+        assert!(spelled.paths.is_empty() && spelled.has_socket(b"/run/app.sock"));
+        assert!(settled(&["/run/a.sock", "unix:$sock"]).has_socket(b"/run/a.sock"));
+    }
 
     #[test]
     fn variables_lead_to_sockets_that_are_spelled_out_and_to_no_others() {

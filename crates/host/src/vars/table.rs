@@ -263,6 +263,11 @@ impl<C: Context> Table<C> {
         self.late.as_ref().map_or(&self.spelled, |late| &late.outer.spelled).has_socket(path)
     }
 
+    /// The configuration has been read to its end.
+    pub fn settle(&mut self) {
+        self.spelled.settle();
+    }
+
     /// The variable of this number, which the table has given.
     #[inline]
     pub fn get(&self, id: VarId) -> &Var<C> {

@@ -431,6 +431,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     // The strictest of all servers: a prepared answer is given before the server is known.
     let fields_max = global.servers.iter().map(|server| locations[server.root.0 as usize].core.max_headers);
     global.unusual.fields_max = fields_max.min().unwrap_or(0);
+    global.vars.settle();
     Some(Snapshot {
         base: Arc::new(base),
         core,
