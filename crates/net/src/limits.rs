@@ -30,3 +30,5 @@ pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 pub const RECEIVE_ROOM_BYTES: i32 = 4 << 20;
 /// Messages that wait because the socket takes none; what comes beyond is dropped, as a network does.
 pub const OUTBOX_MESSAGES_MAX: usize = 1024;
+/// Messages of one call, at most.
+pub const MESSAGES_MAX: usize = 16;

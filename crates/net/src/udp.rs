@@ -3,8 +3,8 @@
 //! The kernel puts datagrams of one sender together (GRO) and splits what is to be sent (GSO), so that a call costs once for
 //! many. What a datagram means is not known here.
 
-use crate::limits::{MESSAGE_BYTES_MAX, OUTBOX_MESSAGES_MAX};
-use crate::sys::udp::{self, Incoming, MESSAGES_MAX, Outgoing};
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGES_MAX, OUTBOX_MESSAGES_MAX};
+use crate::sys::udp::{self, Incoming, Outgoing};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;

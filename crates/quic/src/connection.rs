@@ -1,6 +1,6 @@
 //! One connection, as its owner works on it.
 
-use crate::event::{Closed, Event};
+use crate::event::{Closed, Dir, Event};
 use crate::limits::{CONNECTION_BYTES, SEGMENTS_MAX, STREAM_BYTES};
 use brisk_tls::Agreed;
 use brisk_tls::quic::{Handshake, Kept, Origin};
@@ -12,15 +12,6 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Whether both sides send on a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dir {
-    /// Both.
-    Bi,
-    /// Only the one that has opened it.
-    Uni,
-}
 
 impl From<Dir> for quinn_proto::Dir {
     fn from(dir: Dir) -> quinn_proto::Dir {

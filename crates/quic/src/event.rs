@@ -14,17 +14,17 @@ pub struct Key {
 /// What has happened to a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Its handshake waits for [`Choice`](crate::Choice): what was kept tells what for. Answer with
-    /// [`Endpoint::decide`](crate::Endpoint::decide).
+    /// Its handshake waits for `Choice`: what was kept tells what for. Answer with
+    /// `Endpoint::decide`.
     Undecided,
     /// It may be used: protocol and name are known, and streams may be opened. The handshake need not be complete
-    /// ([`Connection::is_early`](crate::Connection::is_early)).
+    /// (`Connection::is_early`).
     Ready,
     /// The handshake is complete.
     Established,
-    /// The client has opened streams of this direction: [`Connection::accept`](crate::Connection::accept) until there is none.
+    /// The client has opened streams of this direction: `Connection::accept` until there is none.
     /// Nothing is told of streams before the client's address is validated.
-    Opened(crate::Dir),
+    Opened(Dir),
     /// There is something to be read on this stream, its end or a reset included.
     Readable(u64),
     /// A stream that took no more takes something again.
@@ -69,4 +69,13 @@ impl fmt::Display for Closed {
             Closed::Fault => f.write_str("closed for a fault of the server"),
         }
     }
+}
+
+/// Whether both sides send on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dir {
+    /// Both.
+    Bi,
+    /// Only the one that has opened it.
+    Uni,
 }

@@ -26,10 +26,10 @@ mod timers;
 
 pub use brisk_tls::quic::{Choice, Choose, Kept, Origin};
 pub use cid::{CID_BYTES, Place, Route, route};
-pub use connection::{Connection, Dir, Read, Written};
+pub use connection::{Connection, Read, Written};
 pub use counters::Counters;
 pub use endpoint::{Datagram, Endpoint, Transmit};
-pub use event::{Closed, Event, Key};
+pub use event::{Closed, Dir, Event, Key};
 pub use keys::Keys;
 pub use settings::{Retry, Settings};
 

@@ -1,14 +1,12 @@
 //! Many datagrams per system call, with what their IP packets say: addresses, congestion marks, segments.
 
 use super::{set_bytes, set_option};
+use crate::limits::MESSAGES_MAX;
 use rustix::io::Errno;
 use std::io;
 use std::mem::{offset_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
-
-/// Messages of one call, at most.
-pub const MESSAGES_MAX: usize = 16;
 
 /// Room for all control messages of a packet: address, mark, segment size, drops; 24 to 40 bytes each.
 const CONTROL_BYTES: usize = 192;
