@@ -12,12 +12,19 @@ const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 const SITE: &str = r#"
     ssl_certificate a.crt;
     ssl_certificate_key a.key;
+    http3_max_concurrent_streams 64;
+    http3_stream_buffer_size 32k;
     server {
         listen 127.0.0.1:{{PORT}} quic;
         listen 127.0.0.1:{{PORT}} ssl;
         server_name a.test;
         location / { root html; }
         location /vars { return 200 "$server_protocol $http2|$http3|$scheme $remote_addr"; }
+    }
+    server {
+        listen 127.0.0.1:{{PORT}} quic;
+        server_name without.test;
+        http3 off;
     }
 "#;
 
@@ -104,4 +111,11 @@ fn files_and_answers() {
     let vars = get(&mut client, "a.test", "/vars");
     assert_eq!(String::from_utf8_lossy(&vars.body), "HTTP/3.0 |h3|https 127.0.0.1");
     assert_eq!(client.end(), None);
+}
+
+#[test]
+fn a_server_without_http3_is_not_reached() {
+    let (_server, visitor, address) = site();
+    let mut client = visitor.connect(address, "a.test");
+    assert_eq!(get(&mut client, "without.test", "/").field(":status"), "421");
 }

@@ -84,6 +84,7 @@ pub static MODULES: &[&Module] = &[
     &brisk_server::core::MAIN,
     &brisk_server::core::HTTP,
     &brisk_server::core::HTTP2,
+    &brisk_server::core::HTTP3,
     // Before all that ask for the client's address, which the files of folders do.
     &realip::MODULE,
     // Before all that count requests or decide about them: the files may say something else of it.

@@ -130,10 +130,6 @@ pub const TOPS_WATCHED_SECS: i64 = 10;
 
 // h3/
 
-/// Requests that one connection may have in work at a time.
-pub const H3_STREAMS_MAX: usize = 128;
-/// Bytes of a stream that a client may send before anybody reads them.
-pub const H3_STREAM_BUFFER_BYTES: u32 = 64 << 10;
 /// Bytes of the dynamic table that clients may use (RFC 9204 §3.2.3).
 pub const H3_TABLE_BYTES: u64 = 4096;
 /// Streams of a connection that may wait for that table (RFC 9204 §2.1.2).

@@ -265,6 +265,8 @@ pub struct CoreConf {
     pub file_cache: Arc<FileCacheConf>,
     /// Directives of HTTP/2.
     pub http2: Http2Conf,
+    /// See [`Http3Conf`].
+    pub http3: Http3Conf,
     /// Requests of HTTP/0.9 are answered.
     pub allow_http09: bool,
     /// `if_modified_since`.
@@ -399,4 +401,15 @@ pub struct Http2Conf {
     pub body_preread_size: u32,
     /// Most bytes of a DATA frame.
     pub chunk_size: u32,
+}
+
+/// HTTP/3, as a part of [`CoreConf`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Http3Conf {
+    /// `http3 on`: requests that come over QUIC are answered.
+    pub enabled: bool,
+    /// Streams of one connection at a time.
+    pub max_concurrent_streams: u32,
+    /// Bytes of a stream that a client may send before anybody reads them.
+    pub stream_buffer_size: u32,
 }

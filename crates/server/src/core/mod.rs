@@ -1,6 +1,7 @@
 //! The two core modules: the process (`main`, `events`) and HTTP (`http`, `server`, `location`).
 
 pub(crate) mod http2;
+pub(crate) mod http3;
 pub(crate) mod http_conf;
 pub(crate) mod http_rows;
 pub mod listen;
@@ -16,10 +17,11 @@ pub use crate::memory::limit::MemoryLimit;
 pub use brisk_host::main_conf::{CpuAffinity, MainConf, Processes};
 pub use brisk_host::temp_file::TempPath;
 pub use http_conf::{
-    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, Http2Conf, IfModifiedSince,
-    LimitExcept, LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
+    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, Http2Conf, Http3Conf,
+    IfModifiedSince, LimitExcept, LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
 };
 pub use http2::HTTP2;
+pub use http3::HTTP3;
 pub use type_map::TypeMap;
 
 use crate::module::Module;

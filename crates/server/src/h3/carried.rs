@@ -5,7 +5,6 @@ use super::life;
 use super::session::Session;
 use super::transport::{self, Read, Written};
 use crate::connection::Connection;
-use crate::limits::{H3_STREAM_BUFFER_BYTES, H3_STREAMS_MAX};
 use crate::quic::{App, turn};
 use crate::table::{Slot, State, Thread};
 use brisk_net::{Loop, clock};
@@ -83,7 +82,10 @@ struct Http3 {
 pub(crate) fn begin(thread: &Rc<Thread>, key: Key, conn: &Rc<Connection>) -> Option<Rc<dyn App>> {
     let live = thread.live();
     let core = live.default_core(&conn.listener)?;
-    let bounds = Bounds { streams_max: H3_STREAMS_MAX, stream_buffer_bytes: H3_STREAM_BUFFER_BYTES };
+    let bounds = Bounds {
+        streams_max: core.http3.max_concurrent_streams as usize,
+        stream_buffer_bytes: core.http3.stream_buffer_size,
+    };
     let deadline_ms = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
     let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms, turn: 0 };
     let place = thread.insert(slot);

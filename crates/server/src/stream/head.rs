@@ -477,9 +477,8 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
 /// Whether the chosen server speaks the connection's protocol.
 fn is_enabled(r: &Request, listen: ListenId) -> bool {
     let core = r.core();
-    // What comes by QUIC is HTTP/3 by what was listened for.
     if r.version() == Version::Http3 {
-        return true;
+        return core.http3.enabled;
     }
     let listened = r.live.snap.listen(listen);
     let prefix = listened.local(|| r.conn().local()).map_or(listened.prefix, |local| local.prefix);
