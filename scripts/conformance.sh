@@ -7,6 +7,7 @@
 #   cache-tests/   a copy of github.com/http-tests/cache-tests after `npm install` (Node 18 or newer); without it that part is
 #                  left as it is
 #   php-src/       the source of the PHP that is installed (Debian: apt-get source php8.2); without it that part is left as it is
+#   htaccess/      .htaccess files of others, of whatever names; without it that part is left as it is
 #   x509-limbo/limbo.json   of github.com/C2SP/x509-limbo; without it that part is left as it is
 # BRISK_NGINX_TESTS_SUITE, BRISK_NGINX_TESTS_RUNNER and BRISK_LIMBO (limbo.json) name them where they lie elsewhere. BRISK_AREAS chooses areas.
 set -euo pipefail
@@ -21,7 +22,7 @@ areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo access-au
 for file in "$suite/lib/Test/Nginx.pm" "$runner/run.sh" "$runner/baseline-mainline.tsv"; do
     if [ ! -e "$file" ]; then
         echo "$file is missing. What \$BRISK_SUITES must hold:" >&2
-        sed -n '4,11s/^# //p' "$0" >&2
+        sed -n '4,12s/^# //p' "$0" >&2
         exit 1
     fi
 done
@@ -38,6 +39,11 @@ install -m 755 "$binary" "$work/brisk"
 TEST_NGINX_VERBOSE=1 "$runner/run.sh" --suite "$suite" -f -j 2 -t 60 --retry 2 -l "$work/logs" -o "$work/results.tsv" \
     "$work/brisk" $areas
 python3 "$here/conformance.py" nginx-tests "$work/results.tsv" "$work/logs" "$runner/baseline-mainline.tsv"
+
+# .htaccess files of others beside Debian's Apache: nothing may be readable that Apache refuses.
+if [ -d "${BRISK_SUITES:-}/htaccess" ]; then
+    python3 "$here/htaccess.py" "$work/brisk" "$BRISK_SUITES/htaccess" "$work/htaccess.tsv"
+fi
 
 # The cache tests: a back end in Node, Brisk before it, a client in Node.
 caches=${BRISK_SUITES:-}/cache-tests

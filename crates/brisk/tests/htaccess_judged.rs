@@ -228,3 +228,69 @@ fn a_truncated_file_does_not_open_its_folder() {
         assert_eq!(asking.join().expect("the client does not panic"), 403);
     });
 }
+
+/// Asks for a target as long as `toggle` changes what is there; each answer is what `is_right` wants.
+fn right_while(
+    server: &Server,
+    target: &str,
+    toggle: impl Fn() + Sync,
+    is_right: impl Fn(u16, &str) -> bool,
+) {
+    const ASKED: usize = 1000;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                toggle();
+            }
+        });
+        let answers: Vec<_> = (0..ASKED).map(|_| server.client().try_get(target)).collect();
+        is_over.store(true, Relaxed);
+        for answer in answers {
+            let answer = answer.expect("an answer");
+            let text = answer.text();
+            assert!(is_right(answer.status, &text), "{} {text}", answer.status);
+        }
+    });
+}
+
+/// Files are replaced as wholes all the time: that is no reason to refuse one.
+#[test]
+fn a_file_that_is_replaced_meanwhile_is_served() {
+    let server =
+        site().file("html/other/.htaccess", "Header set A b\n").file("html/other/a.txt", "text").start();
+    let (new, file) = (server.dir().join("html/other/new"), server.dir().join("html/other/a.txt"));
+    let replace = || {
+        fs::write(&new, "text").expect("our own file");
+        fs::rename(&new, &file).expect("our own file");
+    };
+    right_while(&server, "/other/a.txt", replace, |status, text| (status, text) == (200, "text"));
+}
+
+/// What is opened must be what was judged: a link may take its place in between.
+#[test]
+fn a_link_that_takes_a_files_place_is_never_followed() {
+    let server = site()
+        .file("html/other/.htaccess", "Options -FollowSymLinks\n")
+        .file("html/other/a.txt", "open")
+        .file("html/other/in/a.txt", "open")
+        .start();
+    let html = server.dir().join("html/other");
+    let new = html.join("new");
+    let file = || {
+        symlink("../closed/a.txt", &new).expect("our own link");
+        fs::rename(&new, html.join("a.txt")).expect("our own link");
+        fs::write(&new, "open").expect("our own file");
+        fs::rename(&new, html.join("a.txt")).expect("our own file");
+    };
+    let folder = || {
+        fs::rename(html.join("in"), html.join("aside")).expect("our own folder");
+        symlink("../closed", html.join("in")).expect("our own link");
+        fs::remove_file(html.join("in")).expect("our own link");
+        fs::rename(html.join("aside"), html.join("in")).expect("our own folder");
+    };
+    let is_right =
+        |status: u16, text: &str| matches!(status, 200 | 403 | 404 | 503) && !text.contains("secret");
+    right_while(&server, "/other/a.txt", file, is_right);
+    right_while(&server, "/other/in/a.txt", folder, is_right);
+}

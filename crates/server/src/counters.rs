@@ -21,6 +21,8 @@ pub struct Counters {
     pub file_hits: Count,
     /// Looks for files that were not in the cache.
     pub file_misses: Count,
+    /// Looks for files whose changes the kernel does not report, so that nothing of them is kept.
+    pub file_unwatched: Count,
     /// What the file cache holds.
     pub file_entries: Count,
     /// Bytes of files that are kept in memory.

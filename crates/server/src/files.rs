@@ -253,6 +253,7 @@ impl Files {
             Look::Open | Look::Stat => w.watch(path),
         };
         let Some(Ok(watch)) = self.shared.watcher.as_ref().map(watch) else {
+            self.counters().file_unwatched.up();
             deps.pure = false;
             return Ok(found);
         };

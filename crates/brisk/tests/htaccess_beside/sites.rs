@@ -308,4 +308,28 @@ pub const SITES: &[Site] = &[
             ],
         )
     },
+    Site {
+        targets: &["/folder?a=b", "/folder/deep", "/folder/deep?a=b", "/empty?x"],
+        ..site(
+            "slash",
+            &[
+                (
+                    ".htaccess",
+                    "RewriteEngine on\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^(.*)$ index.php?url=$1 [QSA,L]\n",
+                ),
+                ("folder/deep/.htaccess", "RewriteEngine on\nRewriteRule ^ - [F]\n"),
+                ("vendor/.htaccess", "DirectorySlash Off\n"),
+            ],
+        )
+    },
+    Site {
+        targets: &["/folder?a=b", "/empty?x"],
+        ..site(
+            "slash-led-away",
+            &[(
+                ".htaccess",
+                "RewriteEngine on\nRewriteRule ^folder$ /readme.txt [END]\nRewriteRule ^empty$ /other?q [R=302,L]\nRewriteRule ^vendor$ - [G]\n",
+            )],
+        )
+    },
 ];

@@ -107,6 +107,11 @@ impl Fixups {
         redirect(r, &present.effective.settings.redirects, &present.place)?;
         carried.borrow_mut().change(present.effective.settings.env.iter().cloned());
         match action {
+            // mod_dir looks for a folder's slash behind the rules, and before what they lead to; what they made of the query stays.
+            Action::Internal { query, .. } if lacks_slash(r, present) => {
+                r.route.args = query.unwrap_or_default();
+                r.route.unparsed_uri_valid = false;
+            }
             Action::Internal { uri, query } => return Err(internal(r, &uri, query)),
             Action::Proxy { .. } => {
                 rlog!(r, Error, ".htaccess asks a back end (flag P), which files of folders may not");
@@ -136,6 +141,13 @@ impl Fixups {
             flow => Err(flow),
         }
     }
+}
+
+/// Whether a folder is asked for without its slash, which the client is to be told.
+fn lacks_slash(r: &Request, present: &Present) -> bool {
+    present.place.kind == Some(Kind::Directory)
+        && !r.route.uri.ends_with(b"/")
+        && present.effective.settings.directory_slash != Some(false)
 }
 
 /// Applies the rules of the folder.

@@ -110,6 +110,8 @@ fn files(to: &mut Scrape) {
     let help = "Look-ups in the file cache by outcome; a prepared answer needs none.";
     to.counter("brisk_file_cache_lookups_total", help, &[("outcome", "hit")], sum(|own| &own.file_hits));
     to.counter("brisk_file_cache_lookups_total", help, &[("outcome", "miss")], sum(|own| &own.file_misses));
+    let help = "Looks for files whose changes the kernel does not report (network file systems, too few watches): each request asks for them.";
+    to.counter("brisk_file_unwatched_looks_total", help, &[], sum(|own| &own.file_unwatched));
     let help = "Files, and facts about files, that threads keep.";
     to.gauge("brisk_file_cache_entries", help, &[], sum(|own| &own.file_entries) as f64);
     to.gauge(
