@@ -88,6 +88,7 @@ class Stage:
     def __init__(self, brisk, minutes=MINUTES_MAX):
         self.folder = Path(tempfile.mkdtemp(prefix="brisk-experiment-"))
         self.processes = []
+        self.is_starting = self.is_interrupted = False
         self.ports = set()
         # CPUs that were busy with something else, per run; see load.of_others.
         self.foreign = []
@@ -101,8 +102,15 @@ class Stage:
 
     def __enter__(self):
         # Taken down by `kill` as by Ctrl-C.
-        signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.interrupted)
         return self
+
+    def interrupted(self, *_):
+        # Between a program's start and its entry in the list nobody would stop it: the interruption waits that long.
+        self.is_interrupted = True
+        if not self.is_starting:
+            raise KeyboardInterrupt
 
     def __exit__(self, *_):
         self.stop_since(0)
@@ -174,19 +182,25 @@ class Stage:
         """Starts a program in the foreground and waits until its port or socket takes connections."""
         log = self.folder / f"{name}.out"
         environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(self.folder), **(env or {})}
-        with open(log, "ab") as out:
-            popen = subprocess.Popen(
-                [str(word) for word in command],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=self.folder,
-                env=environment,
-                start_new_session=True,
-                **self.identity(),
-            )
-        process = Process(name, popen, log)
-        self.processes.append(process)
+        self.is_starting = True
+        try:
+            with open(log, "ab") as out:
+                popen = subprocess.Popen(
+                    [str(word) for word in command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    cwd=self.folder,
+                    env=environment,
+                    start_new_session=True,
+                    **self.identity(),
+                )
+            process = Process(name, popen, log)
+            self.processes.append(process)
+        finally:
+            self.is_starting = False
+        if self.is_interrupted:
+            raise KeyboardInterrupt
         deadline = time.monotonic() + START_SECONDS_MAX
         while not takes_connections(ready):
             if not process.is_alive():
