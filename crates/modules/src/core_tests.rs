@@ -267,7 +267,10 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
                 "no \"ssl_certificate\" is defined for the \"listen ... quic\" directive",
             ),
             ("server { listen 8001 quic ssl; }", "\"ssl\" parameter is incompatible with \"quic\""),
-            ("server { listen 8001 quic proxy_protocol; }", "\"proxy_protocol\" parameter is incompatible"),
+            (
+                "server { listen 8001 quic proxy_protocol; }",
+                "\"proxy_protocol\" parameter is incompatible with \"quic\"",
+            ),
             ("server { listen 8001 quic http2; }", "\"http2\" parameter is incompatible with \"quic\""),
             ("server { listen 8001 quic deferred; }", "a parameter of TCP is incompatible"),
             ("server { listen unix:/tmp/x quic; }", "incompatible with a unix socket"),

@@ -76,76 +76,84 @@ impl Caches {
                 line: "php_admin_flag[opcache.enable] on;".into(),
             }];
         }
-        let mut found = Vec::new();
-        let mut add = |is_so: bool, seen: String, line: String| {
-            if is_so {
-                found.push(Finding { seen, line });
-            }
-        };
-        let (memory, keys, strings) = (self.memory, self.keys, self.strings);
-        add(
-            memory.percent() >= FULL_PERCENT || self.restarts > 0,
-            format!(
-                "OPcache's memory: {} of {} ({} %), {} restarts for want of room: scripts that find none are compiled for each request",
-                megabytes(memory.used),
-                megabytes(memory.size),
-                memory.percent(),
-                self.restarts
-            ),
-            format!("php_admin_value[opcache.memory_consumption] {};", doubled_mb(memory.size)),
-        );
-        add(
-            keys.percent() >= FULL_PERCENT,
-            format!("OPcache's names: {} of {} ({} %)", keys.used, keys.size, keys.percent()),
-            format!("php_admin_value[opcache.max_accelerated_files] {};", keys.size * 2),
-        );
-        add(
-            strings.percent() >= FULL_PERCENT,
-            format!(
-                "OPcache's strings: {} of {} ({} %): each worker keeps the rest for itself",
-                megabytes(strings.used),
-                megabytes(strings.size),
-                strings.percent()
-            ),
-            format!("php_admin_value[opcache.interned_strings_buffer] {};", doubled_mb(strings.size)),
-        );
-        let wasted = Fill { used: self.wasted, size: memory.size };
-        add(
-            wasted.percent() >= WASTED_PERCENT,
-            format!(
-                "{} of OPcache's memory hold old versions of scripts ({} %)",
-                megabytes(self.wasted),
-                wasted.percent()
-            ),
-            "# after a deploy: brisk php reload POOL".into(),
-        );
-        add(
-            !self.has_open_basedir && self.realpath.percent() >= FULL_PERCENT,
-            format!(
-                "the cache of paths: {} of {} ({} %): paths that find no room are looked up on the disk",
-                megabytes(self.realpath.used),
-                megabytes(self.realpath.size),
-                self.realpath.percent()
-            ),
-            format!("php_admin_value[realpath_cache_size] {}M;", doubled_mb(self.realpath.size)),
-        );
-        add(
-            self.has_open_basedir,
-            "open_basedir is set: PHP looks every path up on the disk, for each request".into(),
-            "# a user of its own for this pool keeps sites apart, too, and costs nothing".into(),
-        );
-        add(
-            self.apcu.percent() >= FULL_PERCENT,
-            format!(
-                "APCu: {} of {} ({} %)",
-                megabytes(self.apcu.used),
-                megabytes(self.apcu.size),
-                self.apcu.percent()
-            ),
-            format!("php_admin_value[apc.shm_size] {}M;", doubled_mb(self.apcu.size)),
-        );
-        found
+        self.about_opcache().into_iter().chain(self.about_paths_and_apcu()).flatten().collect()
     }
+
+    fn about_opcache(&self) -> [Option<Finding>; 4] {
+        let (memory, keys, strings) = (self.memory, self.keys, self.strings);
+        let wasted = Fill { used: self.wasted, size: memory.size };
+        [
+            finding(
+                memory.percent() >= FULL_PERCENT || self.restarts > 0,
+                format!(
+                    "OPcache's memory: {} of {} ({} %), {} restarts for want of room: scripts that find none are compiled for each request",
+                    megabytes(memory.used),
+                    megabytes(memory.size),
+                    memory.percent(),
+                    self.restarts
+                ),
+                format!("php_admin_value[opcache.memory_consumption] {};", doubled_mb(memory.size)),
+            ),
+            finding(
+                keys.percent() >= FULL_PERCENT,
+                format!("OPcache's names: {} of {} ({} %)", keys.used, keys.size, keys.percent()),
+                format!("php_admin_value[opcache.max_accelerated_files] {};", keys.size * 2),
+            ),
+            finding(
+                strings.percent() >= FULL_PERCENT,
+                format!(
+                    "OPcache's strings: {} of {} ({} %): each worker keeps the rest for itself",
+                    megabytes(strings.used),
+                    megabytes(strings.size),
+                    strings.percent()
+                ),
+                format!("php_admin_value[opcache.interned_strings_buffer] {};", doubled_mb(strings.size)),
+            ),
+            finding(
+                wasted.percent() >= WASTED_PERCENT,
+                format!(
+                    "{} of OPcache's memory hold old versions of scripts ({} %)",
+                    megabytes(self.wasted),
+                    wasted.percent()
+                ),
+                "# after a deploy: brisk php reload POOL".into(),
+            ),
+        ]
+    }
+
+    fn about_paths_and_apcu(&self) -> [Option<Finding>; 3] {
+        [
+            finding(
+                !self.has_open_basedir && self.realpath.percent() >= FULL_PERCENT,
+                format!(
+                    "the cache of paths: {} of {} ({} %): paths that find no room are looked up on the disk",
+                    megabytes(self.realpath.used),
+                    megabytes(self.realpath.size),
+                    self.realpath.percent()
+                ),
+                format!("php_admin_value[realpath_cache_size] {}M;", doubled_mb(self.realpath.size)),
+            ),
+            finding(
+                self.has_open_basedir,
+                "open_basedir is set: PHP looks every path up on the disk, for each request".into(),
+                "# a user of its own for this pool keeps sites apart, too, and costs nothing".into(),
+            ),
+            finding(
+                self.apcu.percent() >= FULL_PERCENT,
+                format!(
+                    "APCu: {} of {} ({} %)",
+                    megabytes(self.apcu.used),
+                    megabytes(self.apcu.size),
+                    self.apcu.percent()
+                ),
+                format!("php_admin_value[apc.shm_size] {}M;", doubled_mb(self.apcu.size)),
+            ),
+        ]
+    }
+}
+
+fn finding(is_so: bool, seen: String, line: String) -> Option<Finding> {
+    is_so.then_some(Finding { seen, line })
 }
 
 #[cfg(test)]

@@ -69,18 +69,7 @@ pub(crate) fn respond<P: Protocol>(
     {
         return redirect(protocol, r, head, to);
     }
-    // A bit for each field that may be there once.
-    let mut seen = 0;
-    for field in head.fields() {
-        let bit = field.id.bit() & SINGLE;
-        let before = seen;
-        seen |= bit;
-        if before & bit != 0 {
-            duplicate(r, head, field);
-        } else if !settings.hides_field(field.id, field.name) {
-            copy(protocol, r, head, field);
-        }
-    }
+    copy_fields(protocol, r, head);
     // With `*_pass_header` these fields are the back end's word: where it sends none, none of ours takes its place.
     if protocol.is_proxy() {
         if !head.has(HeaderId::Server) && !settings.hides_field(HeaderId::Server, b"Server") {
@@ -122,6 +111,22 @@ pub(crate) fn respond<P: Protocol>(
         r.resp.trailers.push(Rc::new(Passed { hidden: settings.clone(), has_length: length.is_some() }));
     }
     Flow::Done
+}
+
+fn copy_fields<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>) {
+    let settings = protocol.settings();
+    // A bit for each field that may be there once.
+    let mut seen = 0;
+    for field in head.fields() {
+        let bit = field.id.bit() & SINGLE;
+        let before = seen;
+        seen |= bit;
+        if before & bit != 0 {
+            duplicate(r, head, field);
+        } else if !settings.hides_field(field.id, field.name) {
+            copy(protocol, r, head, field);
+        }
+    }
 }
 
 /// Whether there are, or will be, fields behind the body.

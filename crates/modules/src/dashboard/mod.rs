@@ -14,7 +14,7 @@ use crate::changing::{self, Changing};
 use crate::limits::API_BODY_BYTES_MAX;
 use brisk_http::Method;
 use brisk_http::uri::{Unescape, unescape};
-use brisk_net::{blocking, clock};
+use brisk_net::blocking;
 use brisk_server::flow::Flow;
 use brisk_server::limits::TOPS_WATCHED_SECS;
 use brisk_server::metrics::{Scrape, sampler};
@@ -107,7 +107,7 @@ fn look(r: &mut Request, write: bool) -> Flow {
     }
     let since = std::str::from_utf8(rest).ok().and_then(|rest| rest.strip_prefix("since="));
     let since = since.and_then(|text| text.parse().ok()).unwrap_or(i64::MIN);
-    let now = clock::now();
+    let now = r.now();
     r.thread.shared.watched.until(now.unix_secs + TOPS_WATCHED_SECS);
     let look = data::Look {
         shared: r.thread.shared.clone(),

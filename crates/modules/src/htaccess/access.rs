@@ -15,7 +15,6 @@ use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::overrides::Allow;
 use brisk_apache::{EnvChange, Facts as _, Stop};
 use brisk_net::blocking::QueueFull;
-use brisk_net::clock;
 use brisk_net::file::{Info, Symlinks};
 use brisk_net::watch::Writing;
 use brisk_server::conf::Text;
@@ -169,7 +168,7 @@ impl Access {
             let is_blank = info.size == 0 && writing != Writing::Closed;
             let quiet_ms = if is_blank { OVERRIDES_EMPTY_QUIET_MS_MIN } else { OVERRIDES_QUIET_MS_MIN };
             settle(r, symlinks, file, info, quiet_ms)?;
-            let age_secs = clock::now().unix_secs - info.mtime;
+            let age_secs = r.now().unix_secs - info.mtime;
             if writing == Writing::Open && age_secs < OVERRIDES_OPEN_SECS_MAX {
                 being_written = Some(file);
             }

@@ -370,6 +370,19 @@ fn report(diags: &mut Vec<Diag>, undefined: Vec<(String, Option<Span>)>, known: 
     }
 }
 
+/// The folder for bodies of requests, where a location reads some and names none.
+fn add_default_folder(global: &mut Global<'_>) {
+    let uses_default = |location: &Option<Location>| {
+        location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
+    };
+    if global.reads_bodies && global.locations.iter().any(uses_default) {
+        let folder: std::path::PathBuf =
+            brisk_host::temp_file::TempPath::client_body(&global.env.places.state).path.into();
+        global.folders.push(folder.clone());
+        global.temp_folders.push(folder);
+    }
+}
+
 fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     // At the very end: a variable may be defined below its use.
     report_undefined(&mut global);
@@ -386,15 +399,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         // After everything was looked at, so that one attempt tells of all mistakes.
         return None;
     }
-    let uses_default = |location: &Option<Location>| {
-        location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
-    };
-    if global.reads_bodies && global.locations.iter().any(uses_default) {
-        let folder: std::path::PathBuf =
-            brisk_host::temp_file::TempPath::client_body(&global.env.places.state).path.into();
-        global.folders.push(folder.clone());
-        global.temp_folders.push(folder);
-    }
+    add_default_folder(&mut global);
     let wants_debug = |location: &Option<Location>| {
         location.as_ref().is_some_and(|location| location.core.logs(brisk_host::log::LogLevel::Debug))
     };

@@ -6,8 +6,8 @@ use crate::directive::directive;
 use crate::module::{Module, Row};
 use brisk_conf::{Context, Risk};
 
-/// `ngx_http_v3_module`. Its configuration lives in the core's: connections need it before there is a location.
-pub static HTTP3: Module = Module { name: "v3", rows: ROWS, ..Module::EMPTY };
+/// A part of `ngx_http_v3_module`: it is called `v3` once the directives of QUIC are there, too. Its configuration lives in the core's: connections need it before there is a location.
+pub static HTTP3: Module = Module { name: "http3", rows: ROWS, ..Module::EMPTY };
 
 const HS: Context = Context::HS;
 

@@ -1,6 +1,6 @@
 //! The values of a knob that are tried, in the file's spelling.
 
-use super::{Bound, Domain, Knob, Scale, Unit};
+use super::row::{Bound, Domain, Knob, Scale, Unit};
 use crate::ini::bytes;
 use crate::limits::LEVELS_MAX;
 use crate::site::Machine;

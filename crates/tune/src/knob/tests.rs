@@ -3,6 +3,7 @@
 use super::*;
 use crate::audit;
 use crate::diagnosis::CAUSES;
+use crate::edit::Language;
 use crate::edit::{self, File};
 use crate::site::Machine;
 use std::collections::BTreeSet;

@@ -1,11 +1,11 @@
 //! MariaDB, MySQL and the kernel.
 
-use super::{database, number, sysctl};
-use crate::knob::Bound::{Fixed, OfMemory};
-use crate::knob::Domain::Choice;
-use crate::knob::Scale::{Linear, Logarithmic};
-use crate::knob::Unit::{Bytes, Count};
-use crate::knob::{Knob, Risk};
+use super::forms::{database, number, sysctl};
+use crate::knob::row::Bound::{Fixed, OfMemory};
+use crate::knob::row::Domain::Choice;
+use crate::knob::row::Scale::{Linear, Logarithmic};
+use crate::knob::row::Unit::{Bytes, Count};
+use crate::knob::row::{Knob, Risk};
 
 /// Its rows.
 pub(super) const ROWS: &[Knob] = &[

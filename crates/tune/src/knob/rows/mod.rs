@@ -1,66 +1,13 @@
-//! The rows, and how each kind of them begins.
+//! The rows.
 
 mod database;
+mod forms;
 mod php;
 mod server;
 
-use super::{Bound, Domain, Knob, Needs, Risk, Scale, Unit};
-use crate::audit::Tier;
-use crate::edit::Language;
+use super::row::Knob;
 
 /// All knobs, those first that change most where they matter.
 pub fn rows() -> impl Iterator<Item = &'static Knob> {
     [php::ROWS, server::ROWS, database::ROWS].into_iter().flatten()
-}
-
-const fn number(low: Bound, high: Bound, scale: Scale, unit: Unit) -> Domain {
-    Domain::Number { low, high, scale, unit }
-}
-
-const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) -> Knob {
-    Knob {
-        name,
-        tier,
-        language,
-        default: "",
-        domain: Domain::Choice(&[]),
-        form: "",
-        words: &[],
-        needs,
-        risk: Risk::Safe,
-        is_for_brisk: true,
-        causes: &[],
-        findings: &[],
-        source: "",
-    }
-}
-
-/// A directive of nginx's language, written into this block where it stands nowhere.
-const fn nginx(name: &'static str, block: &'static str) -> Knob {
-    knob(name, Tier::Server, Language::Nginx { block }, Needs::Reload)
-}
-
-const fn listen(name: &'static str, prefix: &'static str) -> Knob {
-    let language = Language::NginxParameter { directive: "listen", prefix };
-    knob(name, Tier::Server, language, Needs::Restart)
-}
-
-const fn pool(name: &'static str) -> Knob {
-    knob(name, Tier::Php, Language::Pool, Needs::Reload)
-}
-
-const fn php(name: &'static str) -> Knob {
-    knob(name, Tier::Php, Language::Php, Needs::Reload)
-}
-
-const fn apache(name: &'static str) -> Knob {
-    Knob { is_for_brisk: false, ..knob(name, Tier::Server, Language::Apache, Needs::Reload) }
-}
-
-const fn database(name: &'static str) -> Knob {
-    knob(name, Tier::Database, Language::Database, Needs::Restart)
-}
-
-const fn sysctl(name: &'static str) -> Knob {
-    knob(name, Tier::Machine, Language::Sysctl, Needs::Reload)
 }

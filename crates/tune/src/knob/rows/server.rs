@@ -1,11 +1,11 @@
 //! nginx, Brisk and Apache.
 
-use super::{apache, listen, nginx, number};
-use crate::knob::Bound::{Fixed, PerCpu};
-use crate::knob::Domain::Choice;
-use crate::knob::Scale::{Linear, Logarithmic};
-use crate::knob::Unit::{Bytes, Count, Seconds};
-use crate::knob::{Knob, Needs, Risk};
+use super::forms::{apache, listen, nginx, number};
+use crate::knob::row::Bound::{Fixed, PerCpu};
+use crate::knob::row::Domain::Choice;
+use crate::knob::row::Scale::{Linear, Logarithmic};
+use crate::knob::row::Unit::{Bytes, Count, Seconds};
+use crate::knob::row::{Knob, Needs, Risk};
 
 /// Its rows.
 pub(super) const ROWS: &[Knob] = &[

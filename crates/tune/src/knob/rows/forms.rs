@@ -1,0 +1,57 @@
+//! How each kind of row begins.
+
+use crate::audit::Tier;
+use crate::edit::Language;
+use crate::knob::row::{Bound, Domain, Knob, Needs, Risk, Scale, Unit};
+
+pub(super) const fn number(low: Bound, high: Bound, scale: Scale, unit: Unit) -> Domain {
+    Domain::Number { low, high, scale, unit }
+}
+
+const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) -> Knob {
+    Knob {
+        name,
+        tier,
+        language,
+        default: "",
+        domain: Domain::Choice(&[]),
+        form: "",
+        words: &[],
+        needs,
+        risk: Risk::Safe,
+        is_for_brisk: true,
+        causes: &[],
+        findings: &[],
+        source: "",
+    }
+}
+
+/// A directive of nginx's language, written into this block where it stands nowhere.
+pub(super) const fn nginx(name: &'static str, block: &'static str) -> Knob {
+    knob(name, Tier::Server, Language::Nginx { block }, Needs::Reload)
+}
+
+pub(super) const fn listen(name: &'static str, prefix: &'static str) -> Knob {
+    let language = Language::NginxParameter { directive: "listen", prefix };
+    knob(name, Tier::Server, language, Needs::Restart)
+}
+
+pub(super) const fn pool(name: &'static str) -> Knob {
+    knob(name, Tier::Php, Language::Pool, Needs::Reload)
+}
+
+pub(super) const fn php(name: &'static str) -> Knob {
+    knob(name, Tier::Php, Language::Php, Needs::Reload)
+}
+
+pub(super) const fn apache(name: &'static str) -> Knob {
+    Knob { is_for_brisk: false, ..knob(name, Tier::Server, Language::Apache, Needs::Reload) }
+}
+
+pub(super) const fn database(name: &'static str) -> Knob {
+    knob(name, Tier::Database, Language::Database, Needs::Restart)
+}
+
+pub(super) const fn sysctl(name: &'static str) -> Knob {
+    knob(name, Tier::Machine, Language::Sysctl, Needs::Reload)
+}
