@@ -31,8 +31,8 @@ fn start() -> Server {
 fn ask(server: &Server, line: &str, fields: &str, body: &str) -> (u16, String) {
     let host = if fields.contains("Host:") { "" } else { "Host: localhost\r\n" };
     let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
-    let answer = server.client().request(&format!("{line} HTTP/1.1\r\n{host}{fields}{length}\r\n{body}"));
-    (answer.status, answer.text().to_string())
+    let answer = server.client().request(format!("{line} HTTP/1.1\r\n{host}{fields}{length}\r\n{body}"));
+    (answer.status, answer.text())
 }
 
 fn data(server: &Server) -> Value {

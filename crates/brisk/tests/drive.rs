@@ -253,8 +253,8 @@ fn a_page_is_fetched_as_a_browser_does() {
 fn a_slow_line_is_waited_for() {
     let server = Builder::new(BIN)
         .file("html/index.html", "<!doctype html><link rel=icon href='data:,'><img src=a.bin><img src=b.bin>")
-        .file("html/a.bin", &"a".repeat(50_000))
-        .file("html/b.bin", &"b".repeat(50_000))
+        .file("html/a.bin", "a".repeat(50_000))
+        .file("html/b.bin", "b".repeat(50_000))
         .http("server { listen 127.0.0.1:{{PORT}}; location / { } }")
         .start();
     let url = format!("http://127.0.0.1:{}/", server.port());

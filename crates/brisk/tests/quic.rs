@@ -10,7 +10,7 @@ use std::time::Duration;
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 /// Builds for development answer each request of hq-interop with its own bytes.
-const SITE: &str = r#"
+const SITE: &str = r"
     ssl_certificate a.crt;
     ssl_certificate_key a.key;
     server {
@@ -18,7 +18,7 @@ const SITE: &str = r#"
         listen 127.0.0.1:{{PORT}} ssl;
         server_name a.test;
     }
-"#;
+";
 
 fn site(main: &str) -> (Server, Visitor, SocketAddr) {
     let issued = issue("a.test", false, None);

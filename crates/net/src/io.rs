@@ -57,6 +57,7 @@ impl Io {
     }
 
     /// The same socket once more, for one of many connections that it carries (QUIC).
+    #[must_use]
     pub fn share(&self) -> Io {
         Io { source: self.source.clone() }
     }

@@ -245,7 +245,7 @@ mod tests {
         let mut outbox = Outbox::default();
         let message =
             |to, bytes: &[u8]| Message { to, from: None, ecn: 0, segment: None, bytes: bytes.to_vec() };
-        outbox.push(message(to_address, &[0; 70_000]));
+        outbox.push(message(to_address, &vec![0; 70_000]));
         outbox.push(message("255.255.255.255:9".parse().unwrap(), b"x"));
         outbox.push(message(to_address, b"last"));
         outbox.flush(from.as_fd(), |_| {});

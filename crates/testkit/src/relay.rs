@@ -85,13 +85,16 @@ struct Link {
     filled: Instant,
 }
 
+/// A datagram: when it arrives, its number, the client that it is of, whether it goes to the server, its bytes.
+type Underway = (Instant, u64, SocketAddr, bool, Vec<u8>);
+
 struct Network {
     front: UdpSocket,
     to: SocketAddr,
     random: u64,
     weather: Arc<Mutex<Weather>>,
     links: HashMap<SocketAddr, Link>,
-    queue: BinaryHeap<Reverse<(Instant, u64, SocketAddr, bool, Vec<u8>)>>,
+    queue: BinaryHeap<Reverse<Underway>>,
     serial: u64,
 }
 
@@ -106,7 +109,7 @@ impl Network {
 
     fn turn(&mut self) {
         let weather = *self.weather.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut room = [0; 65_536];
+        let mut room = vec![0; 65_536];
         self.front.set_read_timeout(Some(Duration::from_micros(300))).expect("a time-out can be set");
         while let Ok((count, from)) = self.front.recv_from(&mut room) {
             self.take(&weather, from, true, &room[..count]);

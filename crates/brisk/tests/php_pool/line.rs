@@ -141,7 +141,7 @@ fn a_script_hears_that_its_client_has_gone() {
     site.script("endless.php", &format!("<?php register_shutdown_function(function () {{ touch('{notes}/ended'); }}); for (;;) {{ echo str_repeat('x', 10000); usleep(1000); }}"));
     for (script, sign) in [("stream", "heard"), ("endless", "ended")] {
         let mut client = site.server.client();
-        client.send(&format!("GET /{script}.php HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.send(format!("GET /{script}.php HTTP/1.1\r\nHost: a\r\n\r\n"));
         client.wait_for("xxx");
         drop(client);
         wait::holds("the script's end", || site.notes().join(sign).exists());

@@ -13,7 +13,7 @@ const HS: Context = Context::HS;
 
 static ROWS: &[Row] = &[
     directive("http3")
-        .doc("HTTP/3, for connections that come by listen … quic: whether the server answers requests there.")
+        .doc("HTTP/3, for connections that come by listen … quic: whether the server answers requests there. So far only builds for development listen so.")
         .in_(HS)
         .takes_flag()
         .default("on")

@@ -28,7 +28,7 @@ struct Line {
 }
 
 impl Echo {
-    pub fn new(thread: Rc<Thread>, key: Key, conn: Rc<Connection>) -> Rc<dyn App> {
+    pub fn begin(thread: Rc<Thread>, key: Key, conn: Rc<Connection>) -> Rc<dyn App> {
         Rc::new(Echo { thread, key, conn, lines: RefCell::default() })
     }
 

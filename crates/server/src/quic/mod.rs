@@ -36,7 +36,7 @@ pub(crate) fn begin(
     match alpn {
         b"h3" => crate::h3::carried::begin(thread, key, conn),
         #[cfg(debug_assertions)]
-        b"hq-interop" => Some(echo::Echo::new(thread.clone(), key, conn.clone())),
+        b"hq-interop" => Some(echo::Echo::begin(thread.clone(), key, conn.clone())),
         _ => None,
     }
 }
