@@ -21,8 +21,9 @@ pub const CONVERT: Entry =
         meaning. Lines that do nothing here stand as comments at the top, with the reason."
 )]
 struct Wishes {
-    /// Whose configuration it is
-    #[arg(value_name = "SERVER")]
+    /// Whose configuration it is: apache
+    // Listed by hand: the manual page's list of values upsets mandoc.
+    #[arg(value_name = "SERVER", hide_possible_values = true)]
     of: Of,
     /// The configuration, with all that it includes
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
