@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 /// A script that waits until it is told to go on, and notes that it was run.
 fn gated(pool: &str) -> Site {
-    let site = Site::new(pool, "");
+    let text =
+        crate::site::conf(pool, "").replace("location / ", "location = /metrics { metrics; } location / ");
+    let site = Site::of(crate::site::builder().http(&text));
     let notes = site.notes().display().to_string();
     site.script(
         "gate.php",
@@ -27,16 +29,13 @@ fn who_finds_no_place_in_the_line_is_refused_at_once() {
     wait::holds("the first request in PHP", || ran(&site, "1"));
     let mut second = site.server.client();
     second.send("GET /gate.php?n=2 HTTP/1.1\r\nHost: a\r\n\r\n");
-    // The second one waits as soon as a third one is refused.
-    let began = Instant::now();
-    let refused = wait::until("a refusal", || {
-        let mut third = site.server.client();
-        third.send("GET /gate.php?n=3 HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut text = [0; 2048];
-        let count = third.read_some(&mut text, Duration::from_millis(200)).ok()?;
-        Some(String::from_utf8_lossy(&text[..count]).into_owned())
+    wait::holds("the second one in the line", || {
+        site.get("/metrics").text().contains("\nbrisk_php_queue{pool=\"www\"} 1\n")
     });
-    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("\r\nRetry-After: "), "{refused}");
+    let began = Instant::now();
+    let refused = site.get("/gate.php?n=3");
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("Retry-After").is_some());
     assert!(began.elapsed() < Duration::from_secs(10));
     site.server.wait_for_log("PHP pool \"www\" is overloaded");
     std::fs::write(site.notes().join("go"), "").unwrap();
