@@ -26,7 +26,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 
-static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP];
+static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP, &crate::core::HTTP3];
 
 /// What a stream has brought, and whether it ends there.
 #[derive(Default)]
