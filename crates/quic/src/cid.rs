@@ -28,13 +28,15 @@ pub struct Place {
     pub generation: u8,
 }
 
-/// Where a datagram belongs.
+/// Where a datagram belongs, by the connection ID of its first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Byte 0 of the connection ID; modulo the number of threads it is the thread.
     pub first: u8,
-    /// The generation, if the ID is one of ours.
-    pub generation: Option<u8>,
+    /// It has a long header: the connection's handshake is under way, or about to begin.
+    pub is_long: bool,
+    /// The ID, if it is as long as ours are.
+    cid: Option<[u8; CID_BYTES]>,
 }
 
 impl Route {
@@ -42,11 +44,20 @@ impl Route {
     pub fn thread(&self, threads: usize) -> usize {
         usize::from(self.first) % threads.clamp(1, THREADS_MAX)
     }
+
+    /// The worker's generation that the ID names, whether or not it is one of ours.
+    pub fn claimed(&self) -> Option<u8> {
+        self.cid.map(|cid| cid[1] >> 6)
+    }
+
+    /// The worker's generation, if the ID is one of ours: a hash. `key` as in [`Keys`](crate::Keys).
+    pub fn generation(&self, key: &[u8; 16]) -> Option<u8> {
+        self.claimed().filter(|_| self.cid.is_some_and(|cid| is_valid(&cid, key)))
+    }
 }
 
-/// Reads the destination of a datagram's first packet; `None` for what is too short to be one. `key` as in
-/// [`Keys`](crate::Keys).
-pub fn route(datagram: &[u8], key: &[u8; 16]) -> Option<Route> {
+/// Reads the destination of a datagram's first packet; `None` for what is too short to be one.
+pub fn route(datagram: &[u8]) -> Option<Route> {
     let is_long = datagram.first()? & 0x80 != 0;
     let cid = if is_long {
         // RFC 8999 §5.1: flags, version, length of the ID.
@@ -55,9 +66,7 @@ pub fn route(datagram: &[u8], key: &[u8; 16]) -> Option<Route> {
     } else {
         datagram.get(1..=CID_BYTES)?
     };
-    let first = *cid.first()?;
-    let is_ours = <&[u8; CID_BYTES]>::try_from(cid).is_ok_and(|cid| is_valid(cid, key));
-    Some(Route { first, generation: is_ours.then(|| cid[1] >> 6) })
+    Some(Route { first: *cid.first()?, is_long, cid: cid.try_into().ok() })
 }
 
 fn check(cid: &[u8; CID_BYTES], key: &[u8; 16]) -> [u8; 2] {
@@ -134,9 +143,9 @@ mod tests {
                 let place = Place { thread, threads, generation: 6 };
                 let mut generator = Generator::new(place, KEY);
                 let cid = generator.generate_cid();
-                let route = route(&short(&cid), &KEY).unwrap();
+                let route = route(&short(&cid)).unwrap();
                 assert_eq!(route.thread(threads), thread % threads.min(256), "{thread} of {threads}");
-                assert_eq!(route.generation, Some(2));
+                assert_eq!((route.claimed(), route.generation(&KEY)), (Some(2), Some(2)));
                 assert!(generator.validate(&cid).is_ok());
             }
         }
@@ -150,23 +159,24 @@ mod tests {
         for bit in 0..64 {
             let mut other = *<&[u8; CID_BYTES]>::try_from(&cid[..]).unwrap();
             other[bit / 8] ^= 1 << (bit % 8);
-            ours += usize::from(route(&short(&other), &KEY).unwrap().generation.is_some());
+            ours += usize::from(route(&short(&other)).unwrap().generation(&KEY).is_some());
             assert!(generator.validate(&ConnectionId::new(&other)).is_err());
         }
         assert_eq!(ours, 0);
-        assert_eq!(route(&short(&cid), &[8; 16]).unwrap().generation, None, "another server's key");
+        assert_eq!(route(&short(&cid)).unwrap().generation(&[8; 16]), None, "another server's key");
     }
 
     #[test]
     fn what_is_too_short_has_no_destination() {
         let long = [&[0xc0, 0, 0, 0, 1, 8][..], &[9; 8], &[0; 4]].concat();
-        assert_eq!(route(&long, &KEY), Some(Route { first: 9, generation: None }));
+        let found = route(&long).unwrap();
+        assert_eq!((found.first, found.is_long, found.generation(&KEY)), (9, true, None));
         for end in 0..14 {
-            assert_eq!(route(&long[..end], &KEY), None, "{end} bytes");
+            assert_eq!(route(&long[..end]), None, "{end} bytes");
         }
         for end in 0..9 {
-            assert_eq!(route(&short(&[1; 8])[..end], &KEY), None, "{end} bytes");
+            assert_eq!(route(&short(&[1; 8])[..end]), None, "{end} bytes");
         }
-        assert_eq!(route(&[0xc0, 0, 0, 0, 1, 0], &KEY), None, "an ID without bytes");
+        assert_eq!(route(&[0xc0, 0, 0, 0, 1, 0]), None, "an ID without bytes");
     }
 }

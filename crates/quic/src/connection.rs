@@ -1,13 +1,13 @@
 //! One connection, as its owner works on it.
 
 use crate::event::{Closed, Dir, Event};
-use crate::limits::{CONNECTION_BYTES, SEGMENTS_MAX, STREAM_BYTES};
+use crate::limits::{
+    AMPLIFICATION_MAX, CONNECTION_BYTES, SEGMENTS_MAX, STREAM_BYTES, UNVALIDATED_ADDRESSES_MAX,
+};
+use crate::streams::{self, Read, Written};
 use brisk_tls::Agreed;
 use brisk_tls::quic::{Handshake, Kept, Origin};
-use quinn_proto::{
-    ConnectionError, ConnectionHandle, ReadError, ReadableError, Side, StreamEvent, StreamId, VarInt,
-    WriteError,
-};
+use quinn_proto::{ConnectionError, ConnectionHandle, StreamEvent, VarInt};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,34 +20,6 @@ impl From<Dir> for quinn_proto::Dir {
             Dir::Uni => quinn_proto::Dir::Uni,
         }
     }
-}
-
-/// What a read has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
-    /// So many bytes were appended, at least one; there may be more.
-    Some(usize),
-    /// Nothing at present; [`Event::Readable`] tells when there is.
-    Blocked,
-    /// So many bytes were appended, which may be none, and there is no other one. Told once.
-    End(usize),
-    /// The client has reset the stream with this code. Told once.
-    Reset(u64),
-    /// No such stream, or its end was told, or it was stopped.
-    Gone,
-}
-
-/// What a write has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// So many bytes were taken, at least one.
-    Some(usize),
-    /// None: windows are full; [`Event::Writable`] tells when they are not.
-    Blocked,
-    /// The client wants no more (STOP_SENDING) and has given this code. The stream has been reset.
-    Stopped(u64),
-    /// No such stream, or it was finished or reset.
-    Gone,
 }
 
 /// What an endpoint counts of what has happened to a connection.
@@ -96,6 +68,17 @@ pub struct Connection {
     streams_max: u64,
     segments: usize,
     lost: u64,
+    strangers: Vec<Stranger>,
+    /// Bytes that have come, and bytes that went to addresses that were not validated.
+    received: usize,
+    strayed: usize,
+}
+
+/// An address that packets of a connection have come from, and that is not validated.
+struct Stranger {
+    address: SocketAddr,
+    received: usize,
+    sent: usize,
 }
 
 impl Connection {
@@ -124,7 +107,45 @@ impl Connection {
             streams_max: streams.1,
             segments: 1,
             lost: 0,
+            strangers: Vec::new(),
+            received: 0,
+            strayed: 0,
         }
+    }
+
+    /// A datagram of so many bytes has come from there.
+    pub(crate) fn note_received(&mut self, from: SocketAddr, bytes: usize) {
+        self.received += bytes;
+        if from == self.remote {
+            return;
+        }
+        let known = self.strangers.iter_mut().find(|one| one.address == from);
+        if let Some(known) = known {
+            known.received += bytes;
+            return;
+        }
+        if self.strangers.len() == UNVALIDATED_ADDRESSES_MAX {
+            self.strangers.remove(0);
+        }
+        self.strangers.push(Stranger { address: from, received: bytes, sent: 0 });
+    }
+
+    /// Whether a datagram may be sent there, which is counted then (RFC 9000 §8): the library counts for the path that it has
+    /// switched to, and not for the answers to challenges from elsewhere. As there, what is left of an address's budget lets one whole
+    /// datagram leave: a challenge has 1,200 bytes (§8.2.1), and what made a client's move known may be small. So that many addresses
+    /// are no way round the limit, all of them together get no more than three times what the client has sent.
+    pub(crate) fn may_send(&mut self, to: SocketAddr, bytes: usize) -> bool {
+        if to == self.remote || !self.is_validated {
+            return true;
+        }
+        let Some(known) = self.strangers.iter_mut().find(|one| one.address == to) else { return false };
+        let is_spent = known.sent >= AMPLIFICATION_MAX * known.received;
+        if is_spent || self.strayed + bytes > AMPLIFICATION_MAX * self.received {
+            return false;
+        }
+        known.sent += bytes;
+        self.strayed += bytes;
+        true
     }
 
     /// Takes what the library has to say.
@@ -149,7 +170,7 @@ impl Connection {
                 }
                 quinn_proto::Event::ConnectionLost { reason } => {
                     update.timed_out = reason == ConnectionError::TimedOut;
-                    self.over(closed(reason));
+                    self.over(reason.into());
                 }
                 quinn_proto::Event::Stream(event) => self.stream(event),
                 quinn_proto::Event::DatagramReceived | quinn_proto::Event::DatagramsUnblocked => {}
@@ -167,7 +188,10 @@ impl Connection {
         }
         let remote = self.inner.remote_address();
         if !std::mem::replace(&mut self.is_validated, true) {
-            self.remote = remote;
+            // It may have moved since its first packet, whose address was never validated.
+            if std::mem::replace(&mut self.remote, remote) != remote {
+                self.events.push_back(Event::Moved);
+            }
             for dir in [Dir::Uni, Dir::Bi] {
                 self.events.push_back(Event::Opened(dir));
             }
@@ -177,6 +201,7 @@ impl Connection {
             return false;
         }
         self.remote = remote;
+        self.strangers.retain(|one| one.address != remote);
         self.events.push_back(Event::Moved);
         true
     }
@@ -260,73 +285,39 @@ impl Connection {
 
     /// Appends at most `max` bytes of a stream to `into`.
     pub fn read(&mut self, stream: u64, max: usize, into: &mut Vec<u8>) -> Read {
-        let Some(id) = self.receiving(stream).filter(|_| max > 0) else { return Read::Gone };
-        let mut stream = self.inner.recv_stream(id);
-        let mut chunks = match stream.read(true) {
-            Ok(chunks) => chunks,
-            Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => return Read::Gone,
-        };
-        let before = into.len();
-        let read = loop {
-            let count = into.len() - before;
-            match chunks.next(max - count) {
-                Ok(Some(chunk)) => into.extend_from_slice(&chunk.bytes),
-                Ok(None) => break Read::End(count),
-                Err(ReadError::Reset(code)) => break Read::Reset(code.into_inner()),
-                Err(ReadError::Blocked) if count > 0 => break Read::Some(count),
-                Err(ReadError::Blocked) => break Read::Blocked,
-            }
-            if into.len() - before == max {
-                break Read::Some(max);
-            }
-        };
-        let _ = chunks.finalize();
-        read
+        streams::read(&mut self.inner, stream, max, into)
     }
 
     /// Has a stream send these bytes, or some of them.
     pub fn write(&mut self, stream: u64, bytes: &[u8]) -> Written {
-        let Some(id) = self.sending(stream) else { return Written::Gone };
-        if bytes.is_empty() {
-            return Written::Blocked;
-        }
-        match self.inner.send_stream(id).write(bytes) {
-            Ok(count) => Written::Some(count),
-            Err(WriteError::Blocked) => Written::Blocked,
-            Err(WriteError::Stopped(code)) => Written::Stopped(code.into_inner()),
-            Err(WriteError::ClosedStream) => Written::Gone,
-        }
+        streams::write(&mut self.inner, stream, bytes)
     }
 
     /// Nothing more is written to this stream; what was leaves. False if the stream is gone or was stopped.
     pub fn finish(&mut self, stream: u64) -> bool {
-        self.sending(stream).is_some_and(|id| self.inner.send_stream(id).finish().is_ok())
+        streams::finish(&mut self.inner, stream)
     }
 
     /// What was written to this stream and has not arrived is given up; the client is told `code`.
     pub fn reset(&mut self, stream: u64, code: u64) {
-        if let Some(id) = self.sending(stream) {
-            let _ = self.inner.send_stream(id).reset(number(code));
-        }
+        streams::reset(&mut self.inner, stream, code);
     }
 
     /// Nothing more is read from this stream; the client is told `code` (STOP_SENDING).
     pub fn stop(&mut self, stream: u64, code: u64) {
-        if let Some(id) = self.receiving(stream) {
-            let _ = self.inner.recv_stream(id).stop(number(code));
-        }
+        streams::stop(&mut self.inner, stream, code);
     }
 
     /// Streams of higher numbers leave first; those of one number in turns.
     pub fn set_priority(&mut self, stream: u64, priority: i32) {
-        if let Some(id) = self.sending(stream) {
+        if let Some(id) = streams::sending(&self.inner, stream) {
             let _ = self.inner.send_stream(id).set_priority(priority);
         }
     }
 
     /// Ends the connection; the client is told `code` of the application's and `reason`. No event comes after it.
     pub fn close(&mut self, now: Instant, code: u64, reason: &str) {
-        self.inner.close(now, number(code), reason.as_bytes().to_vec().into());
+        self.inner.close(now, streams::number(code), reason.as_bytes().to_vec().into());
         self.stage = Stage::Over;
         self.events.clear();
     }
@@ -378,51 +369,15 @@ impl Connection {
         (stats.udp_rx.bytes, stats.udp_tx.bytes, stats.path.lost_packets)
     }
 
+    /// Streams that may have something that is not acknowledged, those included that are open and silent. Closing the connection gives
+    /// it up.
+    pub fn sending_streams(&mut self) -> usize {
+        self.inner.streams().send_streams()
+    }
+
     /// What it makes the process hold, in bytes.
     pub fn held_bytes(&mut self) -> u64 {
         let streams = self.inner.streams().send_streams() as u64;
         CONNECTION_BYTES + streams * STREAM_BYTES + self.inner.buffered_bytes()
-    }
-
-    /// A stream that something may come on, by its number.
-    fn receiving(&self, stream: u64) -> Option<StreamId> {
-        let id = id(stream)?;
-        let has = id.dir() == quinn_proto::Dir::Bi || id.initiator() != self.inner.side();
-        has.then_some(id)
-    }
-
-    fn sending(&self, stream: u64) -> Option<StreamId> {
-        let id = id(stream)?;
-        let has = id.dir() == quinn_proto::Dir::Bi || id.initiator() == self.inner.side();
-        has.then_some(id)
-    }
-}
-
-fn id(stream: u64) -> Option<StreamId> {
-    let dir = if stream & 2 == 0 { quinn_proto::Dir::Bi } else { quinn_proto::Dir::Uni };
-    let initiator = if stream & 1 == 0 { Side::Client } else { Side::Server };
-    (stream < 1 << 62).then(|| StreamId::new(initiator, dir, stream >> 2))
-}
-
-/// A code as it can be sent (RFC 9000 §16).
-fn number(code: u64) -> VarInt {
-    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
-}
-
-fn closed(why: ConnectionError) -> Closed {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match why {
-        ConnectionError::ApplicationClosed(close) => {
-            Closed::ByApplication(close.error_code.into_inner(), text(&close.reason))
-        }
-        ConnectionError::ConnectionClosed(close) => {
-            Closed::ByTransport(close.error_code.into(), text(&close.reason))
-        }
-        ConnectionError::TransportError(error) => Closed::Violation(error.code.into(), error.to_string()),
-        ConnectionError::Reset => Closed::Reset,
-        ConnectionError::TimedOut => Closed::TimedOut,
-        other @ (ConnectionError::VersionMismatch
-        | ConnectionError::CidsExhausted
-        | ConnectionError::LocallyClosed) => Closed::Violation(0, other.to_string()),
     }
 }

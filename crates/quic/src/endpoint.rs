@@ -86,6 +86,11 @@ pub struct Endpoint {
     last: VecDeque<(Key, Event)>,
     responses: VecDeque<Transmit>,
     half_open: usize,
+    /// Handshakes in the order in which they began, with the time when they are given up. Of those that are over or complete
+    /// the front is cleared.
+    handshakes: VecDeque<(Instant, Key)>,
+    /// Whether there is memory for new connections.
+    has_room: bool,
     spare: Vec<Vec<u8>>,
     counters: Counters,
 }
@@ -107,6 +112,8 @@ impl Endpoint {
             last: VecDeque::new(),
             responses: VecDeque::new(),
             half_open: 0,
+            handshakes: VecDeque::new(),
+            has_room: true,
             spare: Vec::new(),
             counters: Counters::default(),
         }
@@ -123,14 +130,34 @@ impl Endpoint {
         self.listeners.remove(&socket);
     }
 
+    /// Whether new connections are let in: not while memory is short. Clients try again.
+    pub fn set_room(&mut self, has_room: bool) {
+        self.has_room = has_room;
+    }
+
+    /// Handshakes under way.
+    pub fn half_open(&self) -> usize {
+        self.half_open
+    }
+
     /// Connections, those included that are closed and wait for late packets (RFC 9000 §10.2).
     pub fn connections(&self) -> usize {
         self.inner.open_connections()
     }
 
+    /// Whether a connection has come by this socket. It looks at all of them.
+    pub fn uses(&self, socket: u32) -> bool {
+        self.slots.iter().filter_map(|slot| slot.connection.as_ref()).any(|one| one.socket == socket)
+    }
+
     /// See [`Counters`].
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Takes what was counted since the last call.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
     }
 
     /// A connection to be worked on; `None` if it is over.
@@ -175,7 +202,7 @@ impl Endpoint {
             }
             Ok(Some(DatagramEvent::ConnectionEvent(handle, event))) => {
                 self.recycle(out);
-                self.deliver(handle, event);
+                self.deliver(handle, event, remote, bytes.len());
             }
             Ok(Some(DatagramEvent::NewConnection(incoming))) => {
                 self.admit(now, Origin { socket, remote, local }, incoming, out);
@@ -192,16 +219,19 @@ impl Endpoint {
         }
     }
 
-    fn deliver(&mut self, handle: ConnectionHandle, event: ConnectionEvent) {
+    fn deliver(&mut self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, len: usize) {
         let Some(key) = self.key(handle) else { return };
-        self.guarded(key, |connection| connection.inner.handle_event(event));
+        self.guarded(key, |connection| {
+            connection.note_received(from, len);
+            connection.inner.handle_event(event);
+        });
         self.look_after(key);
     }
 
     /// A client that is not known yet.
     fn admit(&mut self, now: Instant, origin: Origin, incoming: Incoming, mut out: Vec<u8>) {
-        let Some(listener) = self.listeners.get(&origin.socket).filter(|_| self.half_open < HALF_OPEN_MAX)
-        else {
+        let may_begin = self.has_room && self.half_open < HALF_OPEN_MAX;
+        let Some(listener) = self.listeners.get(&origin.socket).filter(|_| may_begin) else {
             self.counters.refused += 1;
             self.inner.ignore(incoming);
             return self.recycle(out);
@@ -228,6 +258,7 @@ impl Endpoint {
         let handshake = Handshake::new(self.choose.clone(), origin);
         let mut config = server(handshake.clone(), &self.keys);
         config.transport = listener.transport.clone();
+        let until = now + listener.settings.handshake;
         let streams_max = u64::from(listener.settings.streams);
         let streams = (streams_max.min(STREAMS_AT_FIRST), streams_max);
         let config = Some(Arc::new(config));
@@ -246,6 +277,7 @@ impl Endpoint {
                 self.recycle(out);
                 let key = self.insert(Connection::new(inner, handle, handshake, &origin, streams));
                 self.half_open += 1;
+                self.handshakes.push_back((until, key));
                 self.look_after(key);
             }
         }
@@ -312,7 +344,13 @@ impl Endpoint {
             self.inner.handle_event(connection.handle, EndpointEvent::drained());
         }
         // Asking a broken connection is guarded, too.
-        self.counters.lost += catch_unwind(AssertUnwindSafe(|| connection.lost())).unwrap_or_default();
+        let sums = catch_unwind(AssertUnwindSafe(|| (connection.lost(), connection.rtt())));
+        let (lost, rtt) = sums.unwrap_or_default();
+        self.counters.lost += lost;
+        if !connection.is_counted {
+            self.counters.ended += 1;
+            self.counters.rtt_us += rtt.as_micros() as u64;
+        }
         let events = std::mem::take(&mut connection.events);
         self.last.extend(events.into_iter().map(|event| (key, event)));
     }
@@ -375,11 +413,28 @@ impl Endpoint {
             self.remove(key, None);
         }
         self.half_open = 0;
+        self.handshakes.clear();
     }
 
     /// When [`Endpoint::handle_timeouts`] is to be called.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.timers.next()
+        let stalled = self.handshakes.front().map(|(until, _)| *until);
+        [self.timers.next(), stalled].into_iter().flatten().min()
+    }
+
+    /// Gives up handshakes that have taken too long, without a word: their address may be anybody's. What is due later than one
+    /// behind it (another socket's setting) waits for it.
+    fn give_up_stalled(&mut self, now: Instant) {
+        while let Some(&(until, key)) = self.handshakes.front() {
+            if self.find(key).is_some_and(|connection| connection.is_counted) {
+                if until > now {
+                    return;
+                }
+                self.counters.stalled += 1;
+                self.remove(key, Some(Closed::TimedOut));
+            }
+            self.handshakes.pop_front();
+        }
     }
 
     /// Whether [`Endpoint::poll_event`] has something to tell.
@@ -389,6 +444,7 @@ impl Endpoint {
 
     /// Does what is due.
     pub fn handle_timeouts(&mut self, now: Instant) {
+        self.give_up_stalled(now);
         while let Some(key) = self.timers.take_due(now) {
             if let Some(connection) = self.find(key) {
                 connection.timer = None;
@@ -442,6 +498,7 @@ impl Endpoint {
             }
             let segments = connection.segments();
             match connection.inner.poll_transmit(now, segments, &mut bytes) {
+                Some(transmit) if !connection.may_send(transmit.destination, transmit.size) => Sent::Kept,
                 Some(transmit) => Sent::Some(transmit, connection.socket),
                 None => Sent::Nothing,
             }
@@ -454,6 +511,12 @@ impl Endpoint {
                 let segments = transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size));
                 self.counters.sent += segments as u64;
                 return Some(outgoing(socket, transmit, bytes));
+            }
+            // Lost, as far as the library knows; it may have something for others.
+            Some(Sent::Kept) => {
+                if let Some(connection) = self.find(key) {
+                    connection.sends += 1;
+                }
             }
             Some(Sent::Enough) => {
                 self.touched.pop_front();
@@ -501,6 +564,8 @@ impl Endpoint {
 
 enum Sent {
     Some(quinn_proto::Transmit, u32),
+    /// It would have been too much for an address that is not validated.
+    Kept,
     /// Others have their turn.
     Enough,
     Nothing,

@@ -1,5 +1,6 @@
 //! What an endpoint tells its owner.
 
+use quinn_proto::ConnectionError;
 use std::fmt;
 
 /// Names a connection of one endpoint. Of a connection that is gone it names nothing, also when another one has its place.
@@ -54,6 +55,26 @@ pub enum Closed {
     TimedOut,
     /// A fault of ours, which cost this connection.
     Fault,
+}
+
+impl From<ConnectionError> for Closed {
+    fn from(why: ConnectionError) -> Closed {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match why {
+            ConnectionError::ApplicationClosed(close) => {
+                Closed::ByApplication(close.error_code.into_inner(), text(&close.reason))
+            }
+            ConnectionError::ConnectionClosed(close) => {
+                Closed::ByTransport(close.error_code.into(), text(&close.reason))
+            }
+            ConnectionError::TransportError(error) => Closed::Violation(error.code.into(), error.to_string()),
+            ConnectionError::Reset => Closed::Reset,
+            ConnectionError::TimedOut => Closed::TimedOut,
+            other @ (ConnectionError::VersionMismatch
+            | ConnectionError::CidsExhausted
+            | ConnectionError::LocallyClosed) => Closed::Violation(0, other.to_string()),
+        }
+    }
 }
 
 impl fmt::Display for Closed {

@@ -9,12 +9,15 @@
 //! [`Endpoint::poll_event`] until there is none, working on [`Endpoint::connection`]; then [`Endpoint::poll_transmit`] until
 //! there is none; then sleep until [`Endpoint::next_timeout`].
 //!
+//! Tools have the other side: a [`Client`] is one connection to a server.
+//!
 //! Streams are named as on the wire (RFC 9000 §2.1): bit 0 says who opened one (0: the client), bit 1 whether it has one
 //! direction only.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod cid;
+mod client;
 mod connection;
 mod counters;
 mod endpoint;
@@ -22,16 +25,19 @@ mod event;
 mod keys;
 pub mod limits;
 mod settings;
+mod streams;
 mod timers;
 
 pub use brisk_tls::quic::{Choice, Choose, Kept, Origin};
 pub use cid::{CID_BYTES, Place, Route, route};
-pub use connection::{Connection, Read, Written};
+pub use client::{Client, Fresh};
+pub use connection::Connection;
 pub use counters::Counters;
 pub use endpoint::{Datagram, Endpoint, Transmit};
 pub use event::{Closed, Dir, Event, Key};
-pub use keys::Keys;
+pub use keys::{Keys, MARK_BYTES, Seal, derive};
 pub use settings::{Retry, Settings};
+pub use streams::{Read, Written};
 
 /// Congestion marks of an IP packet (RFC 3168).
 pub use quinn_proto::EcnCodepoint as Ecn;

@@ -1,5 +1,7 @@
 //! Every limit of this crate that is not a directive, with its unit in its name.
 
+use std::time::Duration;
+
 // cid.rs
 
 /// Threads that can have connections: the first byte of a connection ID tells them apart.
@@ -11,6 +13,8 @@ pub const THREADS_MAX: usize = 256;
 pub const HALF_OPEN_MAX: usize = 1024;
 /// Handshakes under way in one thread from which on `quic_retry auto` has addresses validated first.
 pub const HALF_OPEN_RETRY: usize = 100;
+/// How long a handshake may take; a shorter `client_header_timeout` holds instead.
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Datagrams of one connection that leave in one system call (GSO), at most.
 pub const SEGMENTS_MAX: usize = 10;
 /// Sends of one connection before the others have their turn.
@@ -32,13 +36,28 @@ pub const UNI_STREAMS_MAX: u32 = 3;
 pub const RECEIVE_WINDOW_BYTES_MAX: u32 = 1 << 20;
 /// Bytes that are sent and not acknowledged, or wait to be sent, on all streams of a connection.
 pub const SEND_WINDOW_BYTES_MAX: u64 = 256 * 1024;
+/// Connection IDs of a client that are kept (`active_connection_id_limit`, RFC 9000 §5.1.1); the library's number.
+pub const PEER_CIDS_MAX: u64 = 5;
 /// Bytes of a handshake that have come out of order.
 pub const CRYPTO_BYTES_MAX: usize = 16 * 1024;
 /// UDP payloads that are taken: what goes through Ethernet.
 pub const PAYLOAD_BYTES_MAX: u16 = 1472;
 
+// client.rs
+
+/// Streams of one direction that a server may open with a client of ours: HTTP/3's three, and some of kinds that nobody knows.
+pub const CLIENT_STREAMS_MAX: u32 = 16;
+/// Bytes that a server may send on one stream before they are read.
+pub const CLIENT_STREAM_BYTES_MAX: u32 = 4 << 20;
+/// Bytes that a server may send on all streams of a connection before they are read.
+pub const CLIENT_WINDOW_BYTES_MAX: u32 = 16 << 20;
+
 // connection.rs
 
+/// Bytes that are sent to an address that is not validated, for each that came from there (RFC 9000 §8.1).
+pub const AMPLIFICATION_MAX: usize = 3;
+/// Such addresses of one connection that are counted apart; nothing is sent to others.
+pub const UNVALIDATED_ADDRESSES_MAX: usize = 4;
 /// What a connection holds beside buffers, measured with the streams it may have at first.
 pub const CONNECTION_BYTES: u64 = 28 * 1024;
 /// What an open stream holds beside buffers.

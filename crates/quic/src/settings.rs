@@ -1,7 +1,8 @@
 //! What connections of one listening socket may do.
 
 use crate::limits::{
-    CRYPTO_BYTES_MAX, RECEIVE_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MAX, STREAMS_AT_FIRST, UNI_STREAMS_MAX,
+    CRYPTO_BYTES_MAX, HANDSHAKE_TIME_MAX, RECEIVE_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MAX, STREAMS_AT_FIRST,
+    UNI_STREAMS_MAX,
 };
 use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub stream_window: u32,
     /// A connection on which nothing comes is over after this time.
     pub idle: Duration,
+    /// A handshake that is not complete after this time is given up.
+    pub handshake: Duration,
     /// See [`Retry`].
     pub retry: Retry,
     /// Several datagrams may leave in one system call.
@@ -40,6 +43,7 @@ impl Default for Settings {
             streams: 128,
             stream_window: 64 * 1024,
             idle: Duration::from_secs(75),
+            handshake: HANDSHAKE_TIME_MAX,
             retry: Retry::Auto,
             gso: true,
         }

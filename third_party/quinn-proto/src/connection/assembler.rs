@@ -228,6 +228,11 @@ impl Assembler {
         self.bytes_read
     }
 
+    /// Brisk: bytes of memory, fragments' entries included
+    pub(super) fn held(&self) -> u64 {
+        (self.allocated + self.data.capacity() * mem::size_of::<Buffer>()) as u64
+    }
+
     /// Discard all buffered data
     pub(super) fn clear(&mut self) {
         self.data.clear();

@@ -145,8 +145,8 @@ pub struct StreamsState {
 
 impl StreamsState {
     pub(crate) fn buffered_bytes(&self) -> u64 {
-        let read = self.local_max_data.saturating_sub(self.receive_window);
-        self.buffered_data + self.data_recvd.saturating_sub(read)
+        let open = self.recv.values().flatten().filter_map(StreamRecv::as_open_recv);
+        self.buffered_data + open.map(|recv| recv.assembler.held()).sum::<u64>()
     }
 
     #[allow(unreachable_pub)] // fuzzing only
