@@ -52,6 +52,7 @@ pub fn after_login<P: Pattern>(settings: &Settings<P>, facts: &dyn Facts) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Origin;
     use crate::conditional::{self, Defines};
     use crate::directives::{Places, Standing};
     use crate::limits::OVERRIDE_LINE_BYTES_MAX;
@@ -80,7 +81,8 @@ mod tests {
         let nodes = syntax::read(text.as_bytes(), OVERRIDE_LINE_BYTES_MAX).unwrap();
         let nodes = conditional::resolve(nodes, &Nothing, &Rust, &mut Defines::new()).unwrap();
         let standing = Standing::Override { classes: Places::ALL, list: &[] };
-        let compiler = Compiler { patterns: &Rust, standing, options: Options::ALL };
+        let compiler =
+            Compiler { patterns: &Rust, standing, options: Options::ALL, origins: &Origin::unknown };
         let settings = compiler.compile(&nodes).unwrap();
         let mut request = Request::default();
         request.variables.push((Variable::RequestMethod, "GET".into()));

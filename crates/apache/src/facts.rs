@@ -1,6 +1,8 @@
 //! What expressions and rewrite rules may ask of the request and of the machine.
 
+use crate::Origin;
 use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 
 /// A text that is there already, or was made.
@@ -230,6 +232,14 @@ pub trait Facts {
     /// # Errors
     /// There are too many for one request.
     fn spend(&self, bytes: usize) -> Result<(), Stop>;
+
+    /// Whether somebody asks why the request is answered as it is; then lines that decide call [`Facts::tell`].
+    fn is_asked_why(&self) -> bool {
+        false
+    }
+
+    /// A line says whether it applies, and what it has come to. An evaluation that begins anew says it again.
+    fn tell(&self, _: &Origin, _applies: bool, _: fmt::Arguments<'_>) {}
 
     /// A variable with a fixed name.
     fn variable(&self, variable: &Variable) -> Result<Value<'_>, Stop>;

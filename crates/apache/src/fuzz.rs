@@ -8,7 +8,7 @@ use crate::overrides::{Compiler, Settings};
 use crate::pattern::{GROUPS, Spans};
 use crate::rewrite::{self, Action, Directory, Target};
 use crate::syntax::{self, Mistake};
-use crate::{Facts, FileTest, Measure, Pattern, Patterns, Stop, Value, Variable, Work};
+use crate::{Facts, FileTest, Measure, Origin, Pattern, Patterns, Stop, Value, Variable, Work};
 use std::net::IpAddr;
 
 /// Patterns that are texts: each matches where it stands, and has two groups, which are its halves.
@@ -154,7 +154,7 @@ fn compile(text: &[u8]) -> Result<Settings<TextPattern>, Mistake> {
     let nodes = syntax::read(text, OVERRIDE_LINE_BYTES_MAX)?;
     let nodes = conditional::resolve(nodes, &Everything, &Texts, &mut Defines::new())?;
     let standing = Standing::Override { classes: Places::ALL, list: &[] };
-    Compiler { patterns: &Texts, standing, options: Options::ALL }.compile(&nodes)
+    Compiler { patterns: &Texts, standing, options: Options::ALL, origins: &Origin::unknown }.compile(&nodes)
 }
 
 /// A `.htaccess` file: it has settings or a mistake in one of its lines; a line that is unknown leaves no settings; rules come
@@ -180,7 +180,7 @@ pub fn fuzz_htaccess(data: &[u8]) {
     let _ = settings.compat.allows(&facts);
     let mut has_held = false;
     for section in &settings.sections {
-        let _ = section.scope.holds(text, &facts, &mut has_held);
+        let _ = section.scope.holds(text, &facts, &mut has_held, &mut Vec::new());
     }
     let mut fields = vec![(b"Vary".to_vec(), b"a".to_vec())];
     let table = crate::headers::Table::OnSuccess;

@@ -8,7 +8,10 @@
 //! - [`expr`]: expressions (`<If>`, `Require expr`, `Header … expr=`), as Apache's documentation calls `ap_expr`.
 //! - [`headers`], [`expires`], [`redirect`], [`setenv`], [`options`]: single directives and their relatives.
 //! - [`rewrite`]: `RewriteRule` and `RewriteCond`, per server and per directory.
+//! - [`spelling`]: names that were meant by one that is not there.
 //! - [`site`]: the server's own files, and what virtual hosts are in Brisk's language.
+//!
+//! What decides knows its line ([`Origin`]), and tells it where [`Facts::is_asked_why`].
 //!
 //! The program that uses this crate knows the request, the file system and regular expressions; it implements [`Facts`] and
 //! [`Patterns`]. This crate knows neither Brisk's configuration nor its requests.
@@ -20,6 +23,7 @@
 pub mod access;
 pub mod conditional;
 pub mod decision;
+pub mod digest;
 pub mod directives;
 pub mod escape;
 pub mod expires;
@@ -29,18 +33,24 @@ pub mod fuzz;
 pub mod glob;
 pub mod headers;
 pub mod limits;
+pub mod modules;
+pub mod negotiation;
 pub mod network;
 pub mod options;
+mod origin;
 pub mod overrides;
 mod pattern;
+pub mod ranges;
 pub mod redirect;
 pub mod rewrite;
 pub mod setenv;
 pub mod site;
+pub mod spelling;
 pub mod syntax;
 mod work;
 
 pub use facts::{EnvChange, Facts, FileTest, Measure, Stop, Value, Variable};
+pub use origin::Origin;
 pub use pattern::{Captures, Pattern, Patterns};
 pub use work::Work;
 

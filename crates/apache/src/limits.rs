@@ -25,6 +25,8 @@ pub const EXPR_RESULT_BYTES_MAX: usize = 1 << 20;
 
 // overrides/compile.rs
 
+/// Ranges of one request that are sent where no line says otherwise (`MaxRanges default`).
+pub const RANGES_MAX_USUAL: usize = 200;
 /// Variables that `SetEnv` and `UnsetEnv` of one file name.
 pub const ENV_CHANGES_MAX: usize = 1024;
 

@@ -23,6 +23,11 @@ pub trait Pattern {
     /// How many groups it captures.
     fn groups(&self) -> usize;
 
+    /// The groups that have names, of those that a match remembers.
+    fn named(&self) -> Vec<(usize, &str)> {
+        Vec::new()
+    }
+
     /// Looks for a match in `subject`: where the whole and its groups are, or `None`.
     ///
     /// # Errors
@@ -40,6 +45,11 @@ pub struct Captures {
 }
 
 impl Captures {
+    /// Whether a match is remembered.
+    pub fn is_set(&self) -> bool {
+        self.found.is_some()
+    }
+
     /// Nothing is captured.
     pub fn clear(&mut self) {
         self.found = None;

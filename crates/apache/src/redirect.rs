@@ -1,7 +1,7 @@
 //! `Redirect`, `RedirectMatch` and their relatives.
 
 use crate::expr::{Evaluation, Place, Text};
-use crate::{Captures, Facts, Pattern, Patterns, Stop, escape};
+use crate::{Captures, Facts, Origin, Pattern, Patterns, Stop, escape};
 
 /// One line.
 #[derive(Debug)]
@@ -9,6 +9,7 @@ pub struct Redirect<P> {
     status: u16,
     source: Source<P>,
     target: Option<Target>,
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -68,6 +69,7 @@ impl<P> Redirect<P> {
         may_be_whole: bool,
         patterns: &impl Patterns<Pattern = P>,
     ) -> Result<Redirect<P>, String> {
+        let origin = Origin::default();
         let (first, rest) = words.split_first().ok_or("takes one, two or three arguments")?;
         let has_status = matches!(kind, Kind::Redirect | Kind::Match);
         let (status, rest) = match status_of(first).filter(|_| has_status) {
@@ -83,10 +85,15 @@ impl<P> Redirect<P> {
         };
         match rest {
             [url] if may_be_whole && is_redirect(status) => {
-                return Ok(Redirect { status, source: Source::Whole, target: Some(expression(url)?) });
+                return Ok(Redirect {
+                    status,
+                    source: Source::Whole,
+                    target: Some(expression(url)?),
+                    origin,
+                });
             }
             [] if may_be_whole && !is_redirect(status) => {
-                return Ok(Redirect { status, source: Source::Whole, target: None });
+                return Ok(Redirect { status, source: Source::Whole, target: None, origin });
             }
             _ => {}
         }
@@ -112,7 +119,20 @@ impl<P> Redirect<P> {
             }
             _ => Source::Prefix(path.clone()),
         };
-        Ok(Redirect { status, source, target })
+        Ok(Redirect { status, source, target, origin })
+    }
+}
+
+impl<P> Redirect<P> {
+    /// The same, of this line.
+    #[must_use]
+    pub fn from(self, origin: Origin) -> Redirect<P> {
+        Redirect { origin, ..self }
+    }
+
+    /// Where the line stands.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
     }
 }
 

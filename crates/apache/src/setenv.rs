@@ -152,6 +152,10 @@ impl<P: Pattern> Line<P> {
         }
         let one = |(name, value): &EnvChange| {
             facts.spend(name.len() + LINE_WORK_BYTES)?;
+            if !captures.is_set() {
+                // Where no pattern has matched, dollar signs mean themselves, as in Apache.
+                return Ok((name.clone(), value.clone()));
+            }
             let value = value.as_ref().map(|value| captures.substituted(value, facts)).transpose()?;
             Ok((name.clone(), value))
         };

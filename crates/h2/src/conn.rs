@@ -14,19 +14,11 @@ use crate::hpack::{Decoder, Limits};
 use crate::priority::{Priority, Scheduler};
 use crate::settings::Settings;
 use crate::streams::{Half, Stream, Streams};
+pub use brisk_mux::Role;
 use brisk_mux::flood::{Flood, FloodLimits};
 pub use brisk_mux::{HeadKind, HeadSink};
 use heads::Block;
 use receive::DataFrame;
-
-/// Which side we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It answers requests, on streams that the peer begins.
-    Server,
-    /// It asks, on streams that it begins itself.
-    Client,
-}
 
 /// What holds for a connection from its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -291,8 +283,8 @@ impl<T> Connection<T> {
         self.streams.iter().map(|stream| stream.id).collect()
     }
 
-    /// How many streams that are over are still being worked on. They count as open: who cancels streams cannot have
-    /// more of them in work than who waits (the rapid reset attack).
+    /// How many streams that are over are still being worked on. They count as open: a client that cancels its
+    /// streams has no more of them in work than one that waits for the answers (the rapid reset attack).
     pub fn set_busy(&mut self, count: u32) {
         self.busy = count;
     }

@@ -13,19 +13,11 @@ use crate::qpack::{Decoder, QpackError};
 use crate::settings::Settings;
 use crate::streams::{Part, Receive, Stream, Streams};
 use crate::varint;
+pub use brisk_mux::Role;
 use brisk_mux::flood::{Flood, FloodLimits, Nuisance};
 use brisk_mux::{FieldLimits, HeadSink, LimitError, Priority};
 use control::UniStream;
 pub use send::Gone;
-
-/// Which side we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It answers requests, on streams that the peer begins.
-    Server,
-    /// It asks, on streams that it begins itself.
-    Client,
-}
 
 /// What holds for a connection from its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -279,8 +271,8 @@ impl<T> Connection<T> {
         self.streams.keys().copied().collect()
     }
 
-    /// How many requests that are over are still being worked on. They count as open: who cancels requests cannot have more of
-    /// them in work than who waits (the rapid reset attack).
+    /// How many requests that are over are still being worked on. They count as open: a client that cancels its
+    /// requests has no more of them in work than one that waits for the answers (the rapid reset attack).
     pub fn set_busy(&mut self, count: usize) {
         self.busy = count;
     }

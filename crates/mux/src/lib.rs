@@ -19,3 +19,12 @@ pub mod table;
 pub use check::Checks;
 pub use field::{Budget, Discard, Field, FieldLimits, FieldSink, HeadKind, HeadSink, LimitError};
 pub use priority::Priority;
+
+/// Which side we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It answers requests, on streams that the peer begins.
+    Server,
+    /// It asks, on streams that it begins itself.
+    Client,
+}

@@ -10,12 +10,18 @@ pub const QUEUE_REQUESTS_MAX: u32 = 1_000_000;
 pub const QUEUE_REQUESTS_PER_WORKER: u32 = 4;
 /// How long a request may wait if no `queue` is written.
 pub const QUEUE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
-/// A pool whose requests wait longer than this answers the newest first, and turns those away that have waited longer.
+/// Requests that have waited for longer are turned away while more than the usual number wait.
 pub const QUEUE_TARGET: Duration = Duration::from_millis(100);
+/// A pool that has turned a request away lets no more wait for this time than are served soon; in milliseconds.
+pub const QUEUE_PRESSED_MS: u64 = 1000;
+/// What is served within this time is served soon, in milliseconds: whom it refuses meanwhile it refuses at once.
+pub const QUEUE_SOON_MS: u64 = 50;
 /// The most workers of a pool that does not say.
 pub const CHILDREN_DEFAULT_MAX: u32 = 32;
 /// A request may take so long if nothing is written.
 pub const TERMINATE_TIMEOUT_DEFAULT: Duration = Duration::from_mins(5);
+/// Names, numbers and signs of a value that is made of PHP's names of errors; they are read recursively.
+pub const EXPRESSION_PARTS_MAX: usize = 256;
 /// A time in a pool's settings.
 pub const TIME_MAX: Duration = Duration::from_hours(24 * 365);
 /// Throughputs that differ by less are the same: the smaller number of workers is as good.
@@ -34,6 +40,10 @@ pub const SIZE_PROBE_MS: u64 = 60_000;
 pub const SIZE_SETTLE_MS_MAX: u64 = 2000;
 /// While something waits for memory for more of the time than this, no pool grows.
 pub const SIZE_MEMORY_PRESSURE_PERCENT: f64 = 10.0;
+/// For so long, and at most twice as long, the worst moment of memory counts.
+pub const SIZE_MEMORY_MS: u64 = 1000;
+/// A control group's limit of memory is none from here on: v1 shows "no limit" as the greatest multiple of a page.
+pub const NO_MEMORY_LIMIT_BYTES: u64 = 1 << 60;
 /// The most by which the number of workers rises at once, as a part of it: what is tried stays below 1.5 times the best number, also where
 /// the number before was a little above it.
 pub const SIZE_STEP: f64 = 0.4;

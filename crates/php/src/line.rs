@@ -1,14 +1,27 @@
 //! The line of requests that wait for a worker of a pool.
 //!
-//! While the one that has waited longest has not waited longer than the target, it is served next. Beyond that the pool is overloaded:
-//! serving in order would make every answer late, so the newest is served first, and those that have waited longer than the target are
-//! turned away as soon as there are more of them than workers, the oldest first. What is served is thereby served in time.
+//! They are served in order. While more of them wait than usually do, those that have waited longer than the target are turned away, the oldest
+//! first. Newest first would be no better: in a pool that always has a few more requests than workers some would wait until their time is over.
+//!
+//! When one was turned away for want of a place, or for having waited too long among many, the line is pressed: more come than can be served.
+//! It then takes no more than can be served soon: who comes is refused at once, or served in time. That ends when nobody was turned away for a
+//! second.
 //!
 //! Hosts of one pool take turns: the next request is of the host that was served longest ago, and where the line is full, a host with
 //! more than its share of the places gives one up. One site's rush thereby delays the others by one request each.
 
+use crate::limits::QUEUE_PRESSED_MS;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+
+/// How many requests may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// At any time (`queue`).
+    pub most: usize,
+    /// While the line is pressed: those that are served soon.
+    pub soon: usize,
+}
 
 /// What becomes of a request that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +57,8 @@ pub struct Line<W> {
     turn: u64,
     /// Requests that were turned away.
     shed: u64,
+    /// Until then it is pressed.
+    pressed_until_ms: u64,
     /// Since when somebody waits.
     waits_since_ms: Option<u64>,
     /// For how long somebody has waited before that.
@@ -60,6 +75,7 @@ impl<W> Line<W> {
             turns: HashMap::new(),
             turn: 0,
             shed: 0,
+            pressed_until_ms: 0,
             waits_since_ms: None,
             waited_ms: 0,
         }
@@ -80,9 +96,15 @@ impl<W> Line<W> {
         self.shed
     }
 
-    /// Whether the one that has waited longest has waited longer than the target.
-    pub fn is_overloaded(&self, now_ms: u64) -> bool {
-        self.oldest().is_some_and(|waiter| now_ms.saturating_sub(waiter.since_ms) > self.target_ms)
+    /// Whether somebody was turned away lately: more come than can be served.
+    pub fn is_pressed(&self, now_ms: u64) -> bool {
+        now_ms < self.pressed_until_ms
+    }
+
+    /// How many may wait now for one of this host to join them. One of each host may always wait, for its host's turn.
+    fn limit(&self, room: Room, host: u32, now_ms: u64) -> usize {
+        let has_one = || self.waiters.iter().any(|waiter| waiter.host == host && !waiter.is_shed);
+        if self.is_pressed(now_ms) && has_one() { room.soon.min(room.most) } else { room.most }
     }
 
     /// For how long at least one request has waited, from the first one on.
@@ -90,13 +112,10 @@ impl<W> Line<W> {
         self.waited_ms + self.waits_since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms))
     }
 
-    fn oldest(&self) -> Option<&Waiter<W>> {
-        self.waiters.iter().find(|waiter| !waiter.is_shed)
-    }
-
-    /// For a request of `host` that finds `max` waiting: where its host has less than its share of them, the host with the most gives up
+    /// For a request of `host` that finds no place: where its host has less than its share of the places, the host with the most gives up
     /// its newest. Gives what wakes that one.
-    pub fn make_room(&mut self, max: usize, host: u32) -> Option<&W> {
+    pub fn make_room(&mut self, room: Room, host: u32, now_ms: u64) -> Option<&W> {
+        let max = self.limit(room, host, now_ms);
         if self.len() < max {
             return None;
         }
@@ -116,9 +135,10 @@ impl<W> Line<W> {
         Some(&waiter.waker)
     }
 
-    /// A request of a host, which is a number as the caller likes, begins to wait; gives its ticket. `None`: `max` wait already.
-    pub fn join(&mut self, max: usize, host: u32, now_ms: u64, waker: W) -> Option<u64> {
-        if self.len() >= max {
+    /// A request of a host, which is a number as the caller likes, begins to wait; gives its ticket. `None`: there is no place.
+    pub fn join(&mut self, room: Room, host: u32, now_ms: u64, waker: W) -> Option<u64> {
+        if self.len() >= self.limit(room, host, now_ms) {
+            self.pressed_until_ms = now_ms + QUEUE_PRESSED_MS;
             return None;
         }
         let ticket = self.next_ticket;
@@ -129,7 +149,7 @@ impl<W> Line<W> {
     }
 
     /// What becomes of this request now; its waker is renewed by `renew`.
-    pub fn ask(&mut self, ticket: u64, now_ms: u64, renew: impl FnOnce(&mut W)) -> Verdict {
+    pub fn ask(&mut self, ticket: u64, renew: impl FnOnce(&mut W)) -> Verdict {
         let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.ticket == ticket) else {
             return Verdict::Shed;
         };
@@ -137,20 +157,13 @@ impl<W> Line<W> {
         if waiter.is_shed {
             return Verdict::Shed;
         }
-        if self.next(now_ms).is_some_and(|next| next.ticket == ticket) {
-            Verdict::First
-        } else {
-            Verdict::Waits
-        }
+        if self.is_next(ticket) { Verdict::First } else { Verdict::Waits }
     }
 
-    /// Whose turn it is.
-    fn next(&self, now_ms: u64) -> Option<&Waiter<W>> {
-        let waiting = || self.waiters.iter().filter(|waiter| !waiter.is_shed);
-        let turn = |waiter: &Waiter<W>| self.turns.get(&waiter.host).copied().unwrap_or(0);
-        let host = waiting().min_by_key(|waiter| turn(waiter))?.host;
-        let mut of_host = waiting().filter(|waiter| waiter.host == host);
-        if self.is_overloaded(now_ms) { of_host.next_back() } else { of_host.next() }
+    /// Whose turn it is: the oldest of the host that was served longest ago.
+    fn next(&self) -> Option<&Waiter<W>> {
+        let waiting = self.waiters.iter().filter(|waiter| !waiter.is_shed);
+        waiting.min_by_key(|waiter| self.turns.get(&waiter.host).copied().unwrap_or(0))
     }
 
     /// The request has got a worker: its host has had its turn. To be called before it leaves.
@@ -161,9 +174,14 @@ impl<W> Line<W> {
         }
     }
 
+    /// Whether it is this request's turn.
+    pub fn is_next(&self, ticket: u64) -> bool {
+        self.next().is_some_and(|next| next.ticket == ticket)
+    }
+
     /// What wakes the request whose turn it is.
-    pub fn next_waker(&self, now_ms: u64) -> Option<&W> {
-        self.next(now_ms).map(|waiter| &waiter.waker)
+    pub fn next_waker(&self) -> Option<&W> {
+        self.next().map(|waiter| &waiter.waker)
     }
 
     /// Turns those away that have waited longer than the target while more than `keep` wait, the oldest first; gives what wakes them.
@@ -176,6 +194,7 @@ impl<W> Line<W> {
             }
             waiter.is_shed = true;
             self.shed += 1;
+            self.pressed_until_ms = now_ms + QUEUE_PRESSED_MS;
             left -= 1;
             late.push(&waiter.waker);
         }
@@ -202,62 +221,70 @@ mod tests {
         Line::new(Duration::from_millis(100))
     }
 
-    #[test]
-    fn in_order_below_the_target() {
-        let mut line = line();
-        let (a, b) = (line.join(9, 1, 0, "a").unwrap(), line.join(9, 1, 10, "b").unwrap());
-        assert_eq!((line.ask(a, 100, |_| ()), line.ask(b, 100, |_| ())), (Verdict::First, Verdict::Waits));
-        assert_eq!(line.next_waker(100), Some(&"a"));
-        assert!(line.leave(a, 100) && !line.leave(a, 100));
-        assert_eq!(line.ask(b, 100, |_| ()), Verdict::First);
+    /// Room for so many, pressed or not.
+    fn room(most: usize) -> Room {
+        Room { most, soon: most }
     }
 
     #[test]
-    fn the_newest_first_above_it() {
+    fn in_order() {
         let mut line = line();
-        let (a, b) = (line.join(9, 1, 0, "a").unwrap(), line.join(9, 1, 90, "b").unwrap());
-        assert!(line.is_overloaded(101));
-        assert_eq!((line.ask(a, 101, |_| ()), line.ask(b, 101, |_| ())), (Verdict::Waits, Verdict::First));
-        line.leave(a, 101);
-        assert!(!line.is_overloaded(101), "who waits longest now has come later");
+        let (a, b) = (line.join(room(9), 1, 0, "a").unwrap(), line.join(room(9), 1, 10, "b").unwrap());
+        assert_eq!((line.ask(a, |_| ()), line.ask(b, |_| ())), (Verdict::First, Verdict::Waits));
+        assert_eq!(line.next_waker(), Some(&"a"));
+        assert!(line.leave(a, 100) && !line.leave(a, 100));
+        assert_eq!(line.ask(b, |_| ()), Verdict::First);
+    }
+
+    /// Some would wait for ever if the newest were served first.
+    #[test]
+    fn nobody_is_passed_in_a_pool_that_always_has_a_few_more_than_workers() {
+        let mut line: Line<()> = Line::new(Duration::from_millis(100));
+        let mut waiting: VecDeque<u64> = (0..12).map(|_| line.join(room(200), 1, 0, ()).unwrap()).collect();
+        for now in (50..5_000).step_by(50) {
+            assert!(line.shed_late(24, now).is_empty());
+            let first = waiting.pop_front().unwrap();
+            assert!(line.is_next(first) && line.leave(first, now));
+            waiting.push_back(line.join(room(200), 1, now, ()).unwrap());
+        }
     }
 
     #[test]
     fn a_full_line_takes_nobody() {
         let mut line = line();
-        assert!(line.join(0, 1, 0, "").is_none());
-        let a = line.join(1, 1, 0, "a").unwrap();
-        assert!(line.join(1, 1, 0, "b").is_none());
+        assert!(line.join(room(0), 1, 0, "").is_none());
+        let a = line.join(room(1), 1, 0, "a").unwrap();
+        assert!(line.join(room(1), 1, 0, "b").is_none());
         line.leave(a, 0);
-        assert!(line.join(1, 1, 0, "b").is_some());
+        assert!(line.join(room(1), 1, 0, "b").is_some());
     }
 
     #[test]
     fn how_long_somebody_has_waited() {
         let mut line = line();
-        let (a, b) = (line.join(9, 1, 10, "a").unwrap(), line.join(9, 1, 20, "b").unwrap());
+        let (a, b) = (line.join(room(9), 1, 10, "a").unwrap(), line.join(room(9), 1, 20, "b").unwrap());
         line.leave(a, 30);
         assert_eq!(line.waited_ms(40), 30);
         line.leave(b, 50);
         assert_eq!((line.waited_ms(50), line.waited_ms(90)), (40, 40));
-        line.join(9, 1, 100, "c").unwrap();
+        line.join(room(9), 1, 100, "c").unwrap();
         assert_eq!(line.waited_ms(105), 45);
     }
 
     #[test]
     fn who_waits_too_long_is_turned_away_while_more_wait_than_can_be_served() {
         let mut line = line();
-        let tickets: Vec<u64> = (0..5).map(|at| line.join(9, 1, at * 30, "w").unwrap()).collect();
+        let tickets: Vec<u64> = (0..5).map(|at| line.join(room(9), 1, at * 30, "w").unwrap()).collect();
         assert_eq!(line.shed_late(2, 100).len(), 0);
         // At 161 ms the first three have waited for more than 100.
         assert_eq!(line.shed_late(3, 161).len(), 2);
         assert_eq!((line.len(), line.shed()), (3, 2));
         assert_eq!(line.shed_late(1, 161).len(), 1);
-        assert_eq!(line.ask(tickets[0], 161, |_| ()), Verdict::Shed);
-        assert_eq!(line.ask(tickets[3], 161, |_| ()), Verdict::First);
+        assert_eq!(line.ask(tickets[0], |_| ()), Verdict::Shed);
+        assert_eq!(line.ask(tickets[3], |_| ()), Verdict::First);
         // One that is not known any more is not let in.
         line.leave(tickets[0], 161);
-        assert_eq!(line.ask(tickets[0], 161, |_| ()), Verdict::Shed);
+        assert_eq!(line.ask(tickets[0], |_| ()), Verdict::Shed);
     }
 
     /// Ten times as much as can be served: what is served has not waited longer than about the target.
@@ -268,16 +295,16 @@ mod tests {
         let (mut waits, mut served) = (Vec::new(), 0);
         for now in 0..3_000_u64 {
             // One comes per millisecond, one is served in ten.
-            if let Some(ticket) = line.join(200, 1, now, ()) {
+            if let Some(ticket) = line.join(room(200), 1, now, ()) {
                 waiting.push((ticket, now));
             }
             line.shed_late(8, now);
             waiting.retain(|(ticket, _)| {
-                line.ask(*ticket, now, |()| ()) != Verdict::Shed || !line.leave(*ticket, now)
+                line.ask(*ticket, |()| ()) != Verdict::Shed || !line.leave(*ticket, now)
             });
             if now % 10 == 0
                 && let Some(at) =
-                    waiting.iter().position(|(ticket, _)| line.ask(*ticket, now, |()| ()) == Verdict::First)
+                    waiting.iter().position(|(ticket, _)| line.ask(*ticket, |()| ()) == Verdict::First)
             {
                 let (ticket, since) = waiting.remove(at);
                 line.leave(ticket, now);
@@ -290,15 +317,90 @@ mod tests {
         assert!(waits[waits.len() * 99 / 100] <= 101, "{:?}", waits.last());
     }
 
+    /// Requests come one per millisecond to a pool that serves one in `serves_ms`, for so long; each waits for a second at most. Gives how
+    /// long those waited that were served, and those that were refused.
+    fn run(
+        room: Room,
+        keep: usize,
+        serves_ms: u64,
+        times_ms: std::ops::Range<u64>,
+    ) -> (Vec<(u64, u64)>, Vec<u64>) {
+        let mut line: Line<()> = Line::new(Duration::from_millis(100));
+        let (mut waiting, mut served, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for now in times_ms {
+            match line.join(room, 1, now, ()) {
+                Some(ticket) => waiting.push((ticket, now)),
+                None => refused.push(0),
+            }
+            line.shed_late(keep, now);
+            waiting.retain(|(ticket, since)| {
+                let is_refused = line.ask(*ticket, |()| ()) == Verdict::Shed || now - since >= 1000;
+                if is_refused {
+                    line.leave(*ticket, now);
+                    refused.push(now - since);
+                }
+                !is_refused
+            });
+            if now % serves_ms == 0
+                && let Some(at) = waiting.iter().position(|(ticket, _)| line.is_next(*ticket))
+            {
+                let (ticket, since) = waiting.remove(at);
+                line.leave(ticket, now);
+                served.push((now, now - since));
+            }
+        }
+        (served, refused)
+    }
+
+    #[test]
+    fn in_an_overload_who_is_refused_is_refused_at_once() {
+        let (served, refused) = run(Room { most: 40, soon: 5 }, 128, 10, 0..10_000);
+        assert!(served.len() >= 990 && refused.len() >= 8900, "{} {}", served.len(), refused.len());
+        assert!(refused.iter().all(|waited_ms| *waited_ms <= 50), "{:?}", refused.iter().max());
+        assert!(
+            served.iter().all(|(_, waited_ms)| *waited_ms <= 400),
+            "the line as it was when it became full"
+        );
+        let later = served.iter().filter(|(at_ms, _)| *at_ms > 1000).map(|(_, waited_ms)| *waited_ms);
+        assert!(later.max().unwrap() <= 50);
+    }
+
+    /// Also where the line is too long to become full.
+    #[test]
+    fn a_long_line_is_shortened_when_many_wait_too_long() {
+        let (served, refused) = run(Room { most: 1000, soon: 25 }, 80, 1, 0..3_000);
+        assert!(served.len() >= 2990 && refused.is_empty(), "as many as come are served");
+        let (served, mut refused) = run(Room { most: 1000, soon: 25 }, 80, 2, 0..10_000);
+        refused.sort_unstable();
+        assert!(served.len() >= 4990, "{}", served.len());
+        assert!(refused[refused.len() * 97 / 100] == 0, "{:?}", refused.last());
+    }
+
+    #[test]
+    fn a_pressed_line_is_short_until_nobody_was_refused_for_a_second() {
+        let room = Room { most: 3, soon: 1 };
+        let mut line = line();
+        let tickets: Vec<u64> = (0..3).map(|at| line.join(room, 1, at, "w").unwrap()).collect();
+        assert!(!line.is_pressed(3));
+        assert!(line.join(room, 1, 3, "w").is_none() && line.is_pressed(3));
+        assert!(line.is_next(tickets[0]));
+        assert!(line.leave(tickets[0], 500) && line.leave(tickets[1], 500));
+        assert!(line.join(room, 1, 500, "w").is_none(), "one waits");
+        line.leave(tickets[2], 600);
+        assert!(line.join(room, 1, 600, "w").is_some());
+        assert!(line.is_pressed(500 + QUEUE_PRESSED_MS - 1) && !line.is_pressed(500 + QUEUE_PRESSED_MS));
+        assert!(line.join(room, 1, 500 + QUEUE_PRESSED_MS, "w").is_some());
+    }
+
     #[test]
     fn hosts_take_turns() {
         let mut line = line();
-        let many: Vec<u64> = (0..5).map(|at| line.join(99, 1, at, "one").unwrap()).collect();
-        let other = [line.join(99, 2, 6, "two").unwrap(), line.join(99, 2, 7, "two").unwrap()];
+        let many: Vec<u64> = (0..5).map(|at| line.join(room(99), 1, at, "one").unwrap()).collect();
+        let other = [line.join(room(99), 2, 6, "two").unwrap(), line.join(room(99), 2, 7, "two").unwrap()];
         let mut order = Vec::new();
         let mut left: Vec<u64> = many.iter().chain(&other).copied().collect();
         while !left.is_empty() {
-            let first = |line: &mut Line<_>, ticket: u64| line.ask(ticket, 10, |_| ()) == Verdict::First;
+            let first = |line: &mut Line<_>, ticket: u64| line.ask(ticket, |_| ()) == Verdict::First;
             let at = left.iter().position(|ticket| first(&mut line, *ticket)).unwrap();
             let ticket = left.remove(at);
             line.served(ticket);
@@ -309,17 +411,30 @@ mod tests {
     }
 
     #[test]
+    fn one_of_each_host_may_wait_for_its_turn() {
+        let room = Room { most: 5, soon: 1 };
+        let mut line = line();
+        (0..5).for_each(|at| assert!(line.join(room, 1, at, "one").is_some()));
+        assert!(line.join(room, 1, 5, "one").is_none() && line.is_pressed(5));
+        assert_eq!(line.make_room(room, 2, 5), Some(&"one"));
+        assert!(line.join(room, 2, 5, "two").is_some());
+        assert!(line.join(room, 2, 6, "two").is_none(), "its second one");
+        assert_eq!(line.make_room(room, 3, 5), Some(&"one"));
+        assert!(line.join(room, 3, 5, "three").is_some());
+    }
+
+    #[test]
     fn a_host_with_more_than_its_share_makes_room() {
         let mut line = line();
-        let many: Vec<u64> = (0..4).map(|at| line.join(4, 1, at, "one").unwrap()).collect();
-        assert_eq!(line.make_room(4, 1), None, "there is nobody else");
-        assert_eq!(line.make_room(4, 2), Some(&"one"));
-        assert_eq!(line.ask(many[3], 5, |_| ()), Verdict::Shed, "the newest");
-        line.join(4, 2, 5, "two").unwrap();
-        assert_eq!(line.make_room(4, 2), Some(&"one"));
-        line.join(4, 2, 5, "two").unwrap();
-        assert_eq!(line.make_room(4, 2), None, "it has its share");
-        assert_eq!(line.join(4, 2, 5, "two"), None);
-        assert_eq!(line.make_room(5, 3), None, "there is room");
+        let many: Vec<u64> = (0..4).map(|at| line.join(room(4), 1, at, "one").unwrap()).collect();
+        assert_eq!(line.make_room(room(4), 1, 5), None, "there is nobody else");
+        assert_eq!(line.make_room(room(4), 2, 5), Some(&"one"));
+        assert_eq!(line.ask(many[3], |_| ()), Verdict::Shed, "the newest");
+        line.join(room(4), 2, 5, "two").unwrap();
+        assert_eq!(line.make_room(room(4), 2, 5), Some(&"one"));
+        line.join(room(4), 2, 5, "two").unwrap();
+        assert_eq!(line.make_room(room(4), 2, 5), None, "it has its share");
+        assert_eq!(line.join(room(4), 2, 5, "two"), None);
+        assert_eq!(line.make_room(room(5), 3, 5), None, "there is room");
     }
 }

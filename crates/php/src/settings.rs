@@ -4,10 +4,18 @@ use crate::limits::{
     CHILDREN_DEFAULT_MAX, QUEUE_REQUESTS_MAX, QUEUE_REQUESTS_PER_WORKER, QUEUE_TIMEOUT_DEFAULT,
     TERMINATE_TIMEOUT_DEFAULT, TIME_MAX,
 };
+use crate::reporting;
 use crate::table::{self, Kind};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
+
+/// Logs of a pool: what the pool master calls them, and their settings.
+const LOGS: [(&str, &str); 2] = [("access", "access.log"), ("slow", "slowlog")];
+
+/// Names of the server's own output, which the pool master knows.
+const STANDARD: [&str; 6] =
+    ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "/proc/self/fd/1", "/proc/self/fd/2"];
 
 /// Who decides on the number of workers, and how (`pm`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +135,7 @@ impl Settings {
             "security.limit_extensions" => {
                 self.extensions = Some(value.split_whitespace().map(str::to_string).collect());
             }
-            "access.suppress_path" => self.suppressed.push(value),
+            "access.suppress_path" => return self.suppress(name, value),
             "rlimit_core" => {
                 if value != "unlimited" {
                     count(name, &value, 0, i64::MAX)?;
@@ -153,9 +161,12 @@ impl Settings {
     }
 
     fn set_keyed(&mut self, name: &str, kind: &str, key: &str, value: String) -> Result<(), Problem> {
-        if kind == "access.suppress_path" && key.is_empty() {
-            self.suppressed.push(value);
-            return Ok(());
+        if kind == "access.suppress_path" {
+            if !key.is_empty() {
+                let text = format!("\"{name}\" has a name in its brackets, which would mean nothing");
+                return Err(Problem::error(text, "write access.suppress_path[] = /ping"));
+            }
+            return self.suppress(kind, value);
         }
         let is_name = |key: &str| {
             !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic() && !b"=\"'[];".contains(&byte))
@@ -174,6 +185,7 @@ impl Settings {
         };
         let value = match kind {
             "php_flag" | "php_admin_flag" => if flag(name, &value)? { "1" } else { "0" }.to_string(),
+            "php_value" | "php_admin_value" => reporting::number(name, value)?,
             _ => value,
         };
         list.retain(|(have, _)| have != key || key == "extension");
@@ -181,11 +193,18 @@ impl Settings {
         Ok(())
     }
 
+    fn suppress(&mut self, name: &str, path: String) -> Result<(), Problem> {
+        if !path.starts_with('/') {
+            return Err(begins_with_slash(name));
+        }
+        self.suppressed.push(path);
+        Ok(())
+    }
+
     fn set_row(&mut self, name: &str, value: &str) -> Result<(), Problem> {
         let (name, kind) = table::find(name).ok_or_else(|| unknown(name))?;
         let value = match kind {
-            Kind::Text => value.to_string(),
-            Kind::Path => self.path(value),
+            Kind::Text | Kind::Path => value.to_string(),
             Kind::Count(min, max) => count(name, value, min, max)?.to_string(),
             Kind::Time => time(name, value)?.as_millis().to_string(),
             Kind::Flag => if flag(name, value)? { "yes" } else { "no" }.to_string(),
@@ -203,17 +222,23 @@ impl Settings {
             }
         };
         if (name.ends_with("_path") || name == "ping.path") && !value.starts_with('/') {
-            let text = format!("\"{name}\" must begin with \"/\"");
-            return Err(Problem::error(text, "it is a URI, such as /fpm-status"));
+            return Err(begins_with_slash(name));
         }
         self.values.insert(name, value);
         Ok(())
     }
 
-    fn path(&self, value: &str) -> String {
-        match &self.prefix {
-            Some(prefix) => value.replace("$prefix", prefix),
-            None => value.to_string(),
+    /// `$prefix` is known when all settings are, and so is where relative names of logs begin: at `prefix`, else at `folder`.
+    fn place(&mut self, folder: &str) {
+        let prefix = self.prefix.clone().unwrap_or_else(|| folder.to_string());
+        let prefix = prefix.trim_end_matches('/');
+        for (name, value) in &mut self.values {
+            if matches!(table::find(name), Some((_, Kind::Path))) {
+                *value = value.replace("$prefix", prefix);
+                if LOGS.iter().any(|(_, log)| log == name) && !value.starts_with('/') {
+                    *value = format!("{prefix}/{value}");
+                }
+            }
         }
     }
 
@@ -246,10 +271,16 @@ impl Settings {
         self.values.get("user").map(String::as_str)
     }
 
-    /// The files that its processes write to, each with the name by which the pool master is told of another one.
+    /// The group that the pool runs as, if it is named.
+    pub fn group(&self) -> Option<&str> {
+        self.values.get("group").map(String::as_str)
+    }
+
+    /// The files that its processes write to, each with the name by which the pool master is told of another one. Those that go where the
+    /// server's own output goes are none.
     pub fn logs(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let log = |name: &'static str, key: &str| Some((name, self.values.get(key)?.as_str()));
-        log("access", "access.log").into_iter().chain(log("slow", "slowlog"))
+        let path = |(name, key): &(&'static str, &str)| Some((*name, self.values.get(*key)?.as_str()));
+        LOGS.iter().filter_map(path).filter(|(_, path)| !STANDARD.contains(path))
     }
 
     /// Whether a script stays in memory and answers all requests (`worker`).
@@ -266,8 +297,10 @@ impl Settings {
         self.values.get(name)?.parse().ok()
     }
 
-    /// Checks what several settings say together; to be called when all are known.
-    pub fn finish(&mut self) -> Result<(), Problem> {
+    /// Checks what several settings say together; to be called when all are known. `folder` is where relative paths begin that no `prefix`
+    /// gives another beginning.
+    pub fn finish(&mut self, folder: &str) -> Result<(), Problem> {
+        self.place(folder);
         let max = self.children_max();
         self.values.entry("pm.max_children").or_insert_with(|| max.to_string());
         if self.manager() == Manager::Dynamic {
@@ -406,6 +439,10 @@ impl Settings {
     }
 }
 
+fn begins_with_slash(name: &str) -> Problem {
+    Problem::error(format!("\"{name}\" must begin with \"/\""), "it is a URI, such as /fpm-status")
+}
+
 fn unknown(name: &str) -> Problem {
     Problem::error(
         format!("unknown setting \"{name}\" of a PHP pool"),
@@ -499,7 +536,7 @@ mod tests {
     fn pool(list: &[(&str, &str)]) -> Result<Settings, Problem> {
         let mut settings = Settings::new("www");
         list.iter().try_for_each(|(name, value)| settings.set(name, value))?;
-        settings.finish().map(|()| settings)
+        settings.finish("/base/").map(|()| settings)
     }
 
     #[track_caller]
@@ -567,6 +604,19 @@ mod tests {
     }
 
     #[test]
+    fn relative_logs_begin_somewhere() {
+        let logs = |list: &[(&str, &str)]| {
+            let settings = pool(list).unwrap();
+            settings.logs().map(|(name, path)| format!("{name} {path}")).collect::<Vec<_>>()
+        };
+        let relative = [("access.log", "a.log"), ("slowlog", "$prefix/$pool/s.log")];
+        assert_eq!(logs(&relative), ["access /base/a.log", "slow /base/www/s.log"]);
+        let with_prefix = [relative[0], relative[1], ("prefix", "/srv")];
+        assert_eq!(logs(&with_prefix), ["access /srv/a.log", "slow /srv/www/s.log"]);
+        assert_eq!(logs(&[("access.log", "/proc/self/fd/2"), ("slowlog", "/s")]), ["slow /s"]);
+    }
+
+    #[test]
     fn queues() {
         let queue = |value| pool(&[("queue", value)]).unwrap().queue();
         assert_eq!(queue("200 timeout=500ms"), Queue { max: 200, timeout: Duration::from_millis(500) });
@@ -595,6 +645,9 @@ mod tests {
         refused(&[("request_terminate_timeout", "5y")], "invalid value \"5y\"");
         refused(&[("apparmor_hat", "x")], "is not supported");
         refused(&[("worker", "worker.php")], "is no full path");
+        refused(&[("access.suppress_path[]", "ping")], "\"access.suppress_path\" must begin with \"/\"");
+        refused(&[("access.suppress_path[ping]", "/ping")], "has a name in its brackets");
+        refused(&[("php_value[error_reporting]", "E_ALL &")], "invalid value \"E_ALL &\"");
         refused(&[("watch", "/srv/a src")], "\"src\" of \"watch\" is no full path");
         refused(&[("pm", "dynamic")], "needs \"pm.min_spare_servers\"");
         let spare = |min, max, start| {
@@ -635,7 +688,7 @@ mod tests {
                 Err(problem) => panic!("{problem:?}"),
             }
         }
-        settings.finish().unwrap();
+        settings.finish("/").unwrap();
         assert_eq!((notices, settings.user(), settings.children_max()), (3, Some("www-data"), 5));
     }
 }

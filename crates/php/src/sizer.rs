@@ -9,7 +9,7 @@
 //! While nothing waits, the pool shrinks to the most requests that were served at once lately.
 
 use crate::limits::{
-    SIZE_BLOCKED_CHANGE, SIZE_GAIN_CLIMB, SIZE_GAIN_PLAIN, SIZE_IDLE_MS, SIZE_LOSS,
+    SIZE_BLOCKED_CHANGE, SIZE_GAIN_CLIMB, SIZE_GAIN_PLAIN, SIZE_IDLE_MS, SIZE_LOSS, SIZE_MEMORY_MS,
     SIZE_MEMORY_PRESSURE_PERCENT, SIZE_PROBE_MS, SIZE_SETTLE_MS_MAX, SIZE_SHRINK_MS, SIZE_STALL_MS,
     SIZE_STEP,
 };
@@ -55,6 +55,39 @@ pub struct Memory {
     pub available_bytes: u64,
     /// The share of time in which something waited for memory (PSI, `some avg10`), in percent.
     pub pressure_percent: f64,
+}
+
+impl Memory {
+    /// The worse of two moments.
+    fn worst(self, other: Memory) -> Memory {
+        Memory {
+            worker_bytes: self.worker_bytes.max(other.worker_bytes),
+            available_bytes: self.available_bytes.min(other.available_bytes),
+            pressure_percent: self.pressure_percent.max(other.pressure_percent),
+        }
+    }
+}
+
+/// Memory at its worst moment within the last second or two. What requests hold comes and goes: a look between two of them sees
+/// room that the next ones take.
+#[derive(Clone, Copy, Debug, Default)]
+struct MemoryLately {
+    begun_ms: u64,
+    /// Since then, and in the time before.
+    parts: [Option<Memory>; 2],
+}
+
+impl MemoryLately {
+    fn note(&mut self, now_ms: u64, memory: Memory) {
+        if now_ms.saturating_sub(self.begun_ms) >= SIZE_MEMORY_MS {
+            *self = MemoryLately { begun_ms: now_ms, parts: [None, self.parts[0]] };
+        }
+        self.parts[0] = Some(self.parts[0].map_or(memory, |worst| worst.worst(memory)));
+    }
+
+    fn worst(&self, now: Memory) -> Memory {
+        self.parts.iter().flatten().fold(now, |worst, part| worst.worst(*part))
+    }
 }
 
 /// Why the number is what it is.
@@ -145,7 +178,6 @@ impl Window {
         sum.runnable_us += more.runnable_us;
         sum.waited_ms += more.waited_ms;
         sum.busy_peak = sum.busy_peak.max(more.busy_peak);
-        sum.memory = more.memory;
     }
 }
 
@@ -185,6 +217,7 @@ pub struct Sizer {
     /// Requests per second by number of workers, in this search.
     tried: BTreeMap<u32, f64>,
     window: Window,
+    memory: MemoryLately,
     /// Until then requests of the time before the last change end.
     settles_until_ms: u64,
     /// The most requests at once, by the time when that was.
@@ -203,6 +236,7 @@ impl Sizer {
             search: Search::Unneeded,
             tried: BTreeMap::new(),
             window: Window::default(),
+            memory: MemoryLately::default(),
             settles_until_ms: 0,
             peaks: VecDeque::new(),
             shrunk_at_ms: 0,
@@ -232,6 +266,7 @@ impl Sizer {
     /// Takes what has happened since the last call; gives the number of workers from now on.
     pub fn observe(&mut self, now_ms: u64, sample: &Sample) -> u32 {
         self.note_peak(now_ms, sample.busy_peak);
+        self.memory.note(now_ms, sample.memory);
         if now_ms < self.settles_until_ms {
             return self.size;
         }
@@ -240,7 +275,8 @@ impl Sizer {
             return self.size;
         }
         let is_stalled = self.is_stalled();
-        let seen = std::mem::take(&mut self.window).sum;
+        let mut seen = std::mem::take(&mut self.window).sum;
+        seen.memory = self.memory.worst(sample.memory);
         if is_stalled {
             self.unblock(now_ms, &seen);
         } else if seen.is_backlogged() && seen.completed > 0 {
@@ -368,10 +404,18 @@ impl Sizer {
 
     /// Why there may not be more workers.
     fn obstacle(&self, seen: &Sample, next: u32) -> Option<Why> {
-        let memory = &seen.memory;
         if next <= self.size {
             return Some(Why::Limit);
         }
+        if let Some(why) = self.lack_of_memory(&seen.memory, next) {
+            return Some(why);
+        }
+        let cpu_ms = seen.cpu_us as f64 / 1000.0 / seen.completed.max(1) as f64;
+        seen.fills_processors(self.bounds.cores).then(|| Why::Processors(cpu_ms, seen.blocked()))
+    }
+
+    /// Why there is no memory for so many workers.
+    fn lack_of_memory(&self, memory: &Memory, next: u32) -> Option<Why> {
         if memory.pressure_percent > SIZE_MEMORY_PRESSURE_PERCENT {
             return Some(Why::Pressure(memory.pressure_percent));
         }
@@ -380,8 +424,7 @@ impl Sizer {
         if memory.worker_bytes > 0 && u64::from(next - self.size) * memory.worker_bytes > room {
             return Some(Why::Memory(memory.worker_bytes, memory.available_bytes));
         }
-        let cpu_ms = seen.cpu_us as f64 / 1000.0 / seen.completed.max(1) as f64;
-        seen.fills_processors(self.bounds.cores).then(|| Why::Processors(cpu_ms, seen.blocked()))
+        None
     }
 
     fn narrow(&mut self, now_ms: u64, seen: &Sample, (short, enough, is_measured): (u32, u32, bool)) {
@@ -418,9 +461,17 @@ impl Sizer {
         self.change(now_ms, size, seen);
     }
 
-    /// Another number from now on; it is measured when the requests before it have ended.
+    /// Another number from now on; it is measured when the requests before it have ended. Where memory is short the number stays, also
+    /// where a greater one was tried before that began.
     fn change(&mut self, now_ms: u64, size: u32, seen: &Sample) {
         if size == self.size {
+            return;
+        }
+        if size > self.size
+            && let Some(why) = self.lack_of_memory(&seen.memory, size)
+        {
+            self.why = why;
+            self.search = Search::Over { since_ms: now_ms, blocked: seen.blocked() };
             return;
         }
         self.size = size;

@@ -59,10 +59,7 @@ pub(crate) static TABLE: &[(&str, Kind)] = &[
     ("chroot", Kind::Path),
     ("chdir", Kind::Path),
     ("catch_workers_output", Kind::Flag),
-    (
-        "decorate_workers_output",
-        Kind::Unused("what workers print goes to the error log line by line, after \"PHP: \""),
-    ),
+    ("decorate_workers_output", Kind::Flag),
     ("clear_env", Kind::Flag),
     ("process.priority", Kind::Count(-19, 20)),
     ("process.dumpable", Kind::Flag),

@@ -3,7 +3,7 @@
 use super::methods::Methods;
 use crate::expr::{Condition, Evaluation, Place, Text};
 use crate::syntax::Words;
-use crate::{Facts, Pattern, Patterns, Stop, Variable, network};
+use crate::{Facts, Origin, Pattern, Patterns, Stop, Variable, network};
 use brisk_conf::cidr::Cidr;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub enum Section {
 
 #[derive(Debug)]
 enum Rule<P> {
-    Require { methods: Methods, is_negated: bool, provider: Provider<P> },
+    Require { methods: Methods, is_negated: bool, provider: Provider<P>, origin: Origin },
     Rules { section: Section, list: Vec<Arc<Rule<P>>> },
 }
 
@@ -85,11 +85,13 @@ enum Provider<P> {
 pub struct Reader<P> {
     /// Sections that are open, from the outside in; the first is the directory's own.
     open: Vec<(Section, Vec<Arc<Rule<P>>>)>,
+    /// Where the next line stands.
+    origin: Origin,
 }
 
 impl<P> Default for Reader<P> {
     fn default() -> Reader<P> {
-        Reader { open: vec![(Section::Any, Vec::new())] }
+        Reader { open: vec![(Section::Any, Vec::new())], origin: Origin::default() }
     }
 }
 
@@ -119,6 +121,12 @@ impl<P> Reader<P> {
         Ok(())
     }
 
+    /// The next `Require` stands there.
+    pub fn from(&mut self, origin: Origin) -> &mut Reader<P> {
+        self.origin = origin;
+        self
+    }
+
     /// The arguments of a `Require`.
     ///
     /// # Errors
@@ -142,7 +150,8 @@ impl<P> Reader<P> {
             let section = section_name(*section);
             return Err(format!("negative Require directive has no effect in <{section}> directive"));
         }
-        siblings.push(Arc::new(Rule::Require { methods, is_negated, provider }));
+        let origin = self.origin.clone();
+        siblings.push(Arc::new(Rule::Require { methods, is_negated, provider, origin }));
         Ok(())
     }
 
@@ -236,7 +245,45 @@ impl<P: Pattern> Requirements<P> {
     /// # Errors
     /// A fact is to come, or a rule cannot be judged: 500.
     pub fn judge(&self, facts: &dyn Facts) -> Result<Verdict, Stop> {
-        judge(&self.root, facts, Section::All)
+        let verdict = judge(&self.root, facts, Section::All)?;
+        if facts.is_asked_why() {
+            self.tell(verdict, facts)?;
+        }
+        Ok(verdict)
+    }
+
+    /// Says what each line has come to, those behind the result last.
+    fn tell(&self, result: Verdict, facts: &dyn Facts) -> Result<(), Stop> {
+        let mut lines = Vec::new();
+        self.root.lines(facts, &mut lines)?;
+        lines.sort_by_key(|(_, verdict)| *verdict == result);
+        for (origin, verdict) in lines {
+            let text = match verdict {
+                Verdict::Granted => "grants",
+                Verdict::Denied => "does not grant",
+                Verdict::NeedsUser => "asks who the user is",
+                Verdict::Neutral => "says nothing",
+            };
+            facts.tell(origin, verdict == result, format_args!("{text}"));
+        }
+        Ok(())
+    }
+}
+
+impl<P: Pattern> Rule<P> {
+    /// The lines that are for the request's method, with what each says by itself.
+    fn lines<'r>(&'r self, facts: &dyn Facts, out: &mut Vec<(&'r Origin, Verdict)>) -> Result<(), Stop> {
+        if !self.is_for(&facts.variable(&Variable::RequestMethod)?) {
+            return Ok(());
+        }
+        match self {
+            Rule::Rules { list, .. } => list.iter().try_for_each(|rule| rule.lines(facts, out)),
+            Rule::Require { is_negated, provider, origin, .. } => {
+                let verdict = provider.judge(facts)?;
+                out.push((origin, if *is_negated { negated(verdict) } else { verdict }));
+                Ok(())
+            }
+        }
     }
 }
 

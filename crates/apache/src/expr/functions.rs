@@ -44,7 +44,7 @@ pub enum Function {
     Ldap,
     /// `file`: the content of a file. Not in `.htaccess` files.
     File,
-    /// `filesize`: the size of a file. Not in `.htaccess` files.
+    /// `filesize`: the size of a file.
     FileSize,
 }
 
@@ -76,9 +76,9 @@ impl Function {
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, function)| *function)
     }
 
-    /// Whether it opens files by names that it is given.
+    /// Whether it tells what is in files by names that it is given, which may be those of others.
     pub fn reads_files(self) -> bool {
-        matches!(self, Function::File | Function::FileSize)
+        matches!(self, Function::File)
     }
 
     /// The function's value.

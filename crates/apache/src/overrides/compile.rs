@@ -2,17 +2,22 @@
 
 use super::php::php;
 use super::sections::{Scope, ScopedSettings};
-use super::settings::{Document, Ending, Etag, PathInfo, RewriteOptions, Said, Settings};
+use super::settings::{
+    Document, Ending, Etag, EtagChange, LogMessage, PathInfo, RewriteOptions, Said, Settings,
+};
 use crate::access::{self, Merging, Methods, Section};
 use crate::directives::{self, Standing};
 use crate::expires::Lifetime;
 use crate::expr::{Condition, Place, Text};
-use crate::limits::ENV_CHANGES_MAX;
+use crate::limits::{ENV_CHANGES_MAX, RANGES_MAX_USUAL};
 use crate::options::Options;
 use crate::redirect::{self, Redirect};
 use crate::syntax::{Mistake, Node};
-use crate::{EnvChange, Patterns, headers, rewrite, setenv};
+use crate::{EnvChange, Origin, Patterns, headers, rewrite, setenv};
 use std::sync::Arc;
+
+/// Filters that Brisk stands for: compression by what the location says of it, and pages with commands.
+pub const OUTPUT_FILTERS: [&str; 4] = ["deflate", "brotli_compress", "includes", "none"];
 
 /// What is said of a directive that nothing is done for.
 pub(super) const NOT_SUPPORTED: &str = "Brisk does not support this directive here (yet)";
@@ -28,6 +33,8 @@ pub struct Compiler<'a, S> {
     pub standing: Standing<'a>,
     /// The options that `AllowOverride Options=…` leaves to them.
     pub options: Options,
+    /// Where a line stands, by [`Node::line`].
+    pub origins: &'a dyn Fn(u32) -> Origin,
 }
 
 /// What a directive's own reader says: `None`, it is another's.
@@ -89,6 +96,7 @@ impl<S: Patterns> Compiler<'_, S> {
             .or_else(|| self.answers(&name, node, draft))
             .or_else(|| self.environment(&name, node, draft))
             .or_else(|| self.files(&name, node, draft))
+            .or_else(|| self.serving(&name, node, draft))
             .or_else(|| mime(&name, node, draft))
             .or_else(|| without_effect(&name, node))
             .unwrap_or_else(|| Err(NOT_SUPPORTED.into()))
@@ -113,7 +121,7 @@ impl<S: Patterns> Compiler<'_, S> {
             }
             "rewriteoptions" => rewrite_options(node).map(|options| rewriting.options = Some(options)),
             "rewritecond" => draft.rules.condition(&node.args, self.place(), self.patterns),
-            "rewriterule" => draft.rules.rule(&node.args, self.patterns),
+            "rewriterule" => draft.rules.rule(&node.args, (self.origins)(node.line), self.patterns),
             _ => return None,
         })
     }
@@ -122,7 +130,12 @@ impl<S: Patterns> Compiler<'_, S> {
         let settings = &mut draft.settings;
         let auth = &mut settings.auth;
         Some(match name {
-            "require" => draft.require.require(&node.args, methods.clone(), self.place(), self.patterns),
+            "require" => draft.require.from((self.origins)(node.line)).require(
+                &node.args,
+                methods.clone(),
+                self.place(),
+                self.patterns,
+            ),
             "authmerging" => match first(node).to_ascii_lowercase().as_slice() {
                 b"off" => set(&mut settings.merging, Merging::Off),
                 b"and" => set(&mut settings.merging, Merging::And),
@@ -134,9 +147,17 @@ impl<S: Patterns> Compiler<'_, S> {
             "allow" | "deny" => settings.compat.line(name == "allow", node.words(), methods),
             "authtype" => set(&mut auth.kind, Some(first(node))),
             "authname" => set(&mut auth.realm, Some(first(node))),
+            "authzsendforbiddenonfailure" => set(&mut settings.sends_forbidden, Some(is_on(node))),
             "authuserfile" => set(&mut auth.user_file, Some(first(node))),
             "authgroupfile" => set(&mut auth.group_file, Some(first(node))),
-            "authbasicprovider" => {
+            "authdigestdomain" => Ok(()),
+            "authdigestalgorithm" if first(node).eq_ignore_ascii_case(b"md5") => Ok(()),
+            "authdigestalgorithm" => Err("Brisk has MD5 only, as Apache".into()),
+            "authdigestqop" => match node.words().find(|word| !word.eq_ignore_ascii_case(b"auth")) {
+                None => Ok(()),
+                Some(_) => Err("Brisk has auth only".into()),
+            },
+            "authbasicprovider" | "authdigestprovider" => {
                 let words: Vec<_> = node.words().map(|word| word.to_ascii_lowercase()).collect();
                 match words.iter().find(|word| *word != b"file") {
                     // Another source of passwords must not be taken for this one.
@@ -155,7 +176,8 @@ impl<S: Patterns> Compiler<'_, S> {
         let settings = &mut draft.settings;
         let redirects = |kind| {
             let words: Vec<_> = node.words().collect();
-            Redirect::parse(kind, &words, self.place(), true, self.patterns).map(Arc::new)
+            let read = Redirect::parse(kind, &words, self.place(), true, self.patterns);
+            read.map(|line| Arc::new(line.from((self.origins)(node.line))))
         };
         Some(match name {
             "header" | "requestheader" => {
@@ -272,7 +294,6 @@ impl<S: Patterns> Compiler<'_, S> {
                 }
             },
             "cgipassauth" => set(&mut settings.passes_authorization, Some(is_on(node))),
-            "fileetag" => etag(node).map(|etag| settings.etag = Some(etag)),
             "forcetype" => set(&mut settings.force_type, Some(unless("none"))),
             "sethandler" => set(&mut settings.handler, Some(unless("none"))),
             "adddefaultcharset" => {
@@ -298,6 +319,52 @@ impl<S: Patterns> Compiler<'_, S> {
             },
             _ => return None,
         })
+    }
+
+    /// How what is there is served.
+    fn serving(&self, name: &str, node: &Node, draft: &mut Draft<S::Pattern>) -> Done {
+        let settings = &mut draft.settings;
+        Some(match name {
+            "logmessage" => {
+                self.log_message(node).map(|message| settings.log_messages.push(Arc::new(message)))
+            }
+            "fileetag" => etag(node).map(|etag| settings.etag = etag),
+            "setoutputfilter" => filters(&first(node)).map(|filters| settings.output_filter = Some(filters)),
+            "allowmethods" => {
+                let methods = node.words().map(|word| if word == b"HEAD" { b"GET".to_vec() } else { word });
+                let methods: Vec<Vec<u8>> = methods.collect();
+                let is_reset = methods.iter().any(|method| method.eq_ignore_ascii_case(b"reset"));
+                set(&mut settings.allowed_methods, Some(if is_reset { Vec::new() } else { methods }))
+            }
+            "languagepriority" => set(&mut settings.language_priority, Some(node.words().collect())),
+            "forcelanguagepriority" => {
+                let is_fallback = |word: Vec<u8>| word.eq_ignore_ascii_case(b"fallback");
+                set(&mut settings.language_falls_back, Some(node.words().any(is_fallback)))
+            }
+            "checkspelling" => set(&mut settings.spelling.is_on, Some(is_on(node))),
+            "checkcaseonly" => set(&mut settings.spelling.case_only, Some(is_on(node))),
+            "checkbasenamematch" => set(&mut settings.spelling.basenames, Some(is_on(node))),
+            "maxranges" => ranges(&first(node)).map(|max| settings.ranges_max = Some(max)),
+            _ => return None,
+        })
+    }
+
+    fn log_message(&self, node: &Node) -> Result<LogMessage<S::Pattern>, String> {
+        let mut words = node.words();
+        let text = words.next().unwrap_or_default();
+        let text = Text::parse(&text, self.place()).map_err(|why| format!("Cannot parse message: {why}"))?;
+        let mut condition = None;
+        for word in words {
+            if let Some(expression) = word.strip_prefix(b"expr=") {
+                let read = Condition::parse(expression, self.place(), self.patterns);
+                condition = Some(read.map_err(|why| format!("Cannot parse expression: {why}"))?);
+            } else if word != b"hook=log_transaction" {
+                return Err(
+                    "Brisk writes messages when a request is answered only (hook=log_transaction)".into()
+                );
+            }
+        }
+        Ok(LogMessage { text, condition })
     }
 
     fn section(
@@ -448,34 +515,60 @@ fn rewrite_options(node: &Node) -> Result<RewriteOptions, String> {
     Ok(options)
 }
 
-fn etag(node: &Node) -> Result<Etag, String> {
-    let mut etag = Etag { inode: false, mtime: true, size: true, digest: false };
-    let mut is_first = true;
+fn etag(node: &Node) -> Result<EtagChange, String> {
+    let mut change = EtagChange::default();
     for word in node.words() {
         let (sign, name) = match word.as_slice() {
             [sign @ (b'+' | b'-'), name @ ..] => (Some(*sign), name),
             name => (None, name),
         };
-        if sign.is_none() && std::mem::take(&mut is_first) {
-            etag = Etag { inode: false, mtime: false, size: false, digest: false };
-        }
-        let value = sign != Some(b'-');
-        match name.to_ascii_lowercase().as_slice() {
-            b"all" => (etag.inode, etag.mtime, etag.size) = (true, true, true),
-            b"none" => {}
-            b"inode" => etag.inode = value,
-            b"mtime" => etag.mtime = value,
-            b"size" => etag.size = value,
-            b"digest" => etag.digest = value,
+        let none = Etag::default();
+        let parts = match name.to_ascii_lowercase().as_slice() {
+            b"all" => Etag { inode: true, mtime: true, size: true, digest: false },
+            b"none" => none,
+            b"inode" => Etag { inode: true, ..none },
+            b"mtime" => Etag { mtime: true, ..none },
+            b"size" => Etag { size: true, ..none },
+            b"digest" => Etag { digest: true, ..none },
             _ => {
                 return Err(format!(
                     "Unknown keyword '{}' for FileETag directive",
                     String::from_utf8_lossy(name)
                 ));
             }
+        };
+        if sign.is_none() {
+            change.whole.get_or_insert(none);
+        }
+        change.with(parts, sign != Some(b'-'));
+    }
+    Ok(change)
+}
+
+/// `SetOutputFilter`: names of filters in small letters.
+fn filters(text: &[u8]) -> Result<Vec<u8>, String> {
+    let text = text.to_ascii_lowercase();
+    let is_known =
+        |name: &[u8]| OUTPUT_FILTERS.iter().any(|known| known.as_bytes() == name) || name.is_empty();
+    match text.split(|&byte| byte == b';').find(|name| !is_known(name)) {
+        Some(other) => Err(format!("Brisk has no filter '{}'", String::from_utf8_lossy(other))),
+        None => Ok(if text == b"none" { Vec::new() } else { text }),
+    }
+}
+
+/// `MaxRanges`.
+fn ranges(text: &[u8]) -> Result<usize, String> {
+    match text.to_ascii_lowercase().as_slice() {
+        b"none" => Ok(0),
+        b"default" => Ok(RANGES_MAX_USUAL),
+        b"unlimited" => Ok(usize::MAX),
+        text => {
+            let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+            number
+                .filter(|&number| number > 0)
+                .ok_or_else(|| "takes none, default, unlimited or a number from 1 on".into())
         }
     }
-    Ok(etag)
 }
 
 /// `AddType` and its relatives, and what takes them back.
@@ -515,25 +608,13 @@ pub(super) fn without_effect(name: &str, node: &Node) -> Done {
         })
     };
     let filters = match name {
-        "serversignature"
-        | "enablemmap"
-        | "enablesendfile"
-        | "indexoptions"
-        | "indexorderdefault"
-        | "indexstylesheet"
-        | "defaulticon"
-        | "adddescription"
-        | "headername"
-        | "readmename"
-        | "languagepriority"
-        | "forcelanguagepriority"
-        | "defaulttype"
-        | "filterdeclare"
-        | "filterchain"
-        | "filtertrace"
+        "serversignature" | "loglevel" | "enablemmap" | "enablesendfile" | "indexoptions"
+        | "indexorderdefault" | "indexstylesheet" | "defaulticon" | "adddescription" | "headername"
+        | "readmename" | "defaulttype" | "filterdeclare" | "filterchain" | "filtertrace"
         | "filterprotocol" => return Some(Ok(())),
         _ if name.starts_with("addicon") || name.starts_with("addalt") => return Some(Ok(())),
-        "checkspelling" | "xbithack" if !is_on(node) && first(node).eq_ignore_ascii_case(b"off") => {
+        "multiviewsmatch" if first(node).eq_ignore_ascii_case(b"NegotiatedOnly") => return Some(Ok(())),
+        "xbithack" if !is_on(node) && first(node).eq_ignore_ascii_case(b"off") => {
             return Some(Ok(()));
         }
         // Variables for applications, which the server's own lines name.
@@ -546,7 +627,7 @@ pub(super) fn without_effect(name: &str, node: &Node) -> Done {
             return Some(Ok(()));
         }
         "authbasicauthoritative" if is_on(node) => return Some(Ok(())),
-        "setoutputfilter" | "addoutputfilterbytype" => first(node),
+        "addoutputfilterbytype" => first(node),
         "filterprovider" => node.words().nth(1).unwrap_or_default(),
         _ => return None,
     };

@@ -2,7 +2,8 @@
 
 use super::settings::Settings;
 use crate::expr::{Condition, Evaluation};
-use crate::{Facts, Pattern, Stop, Variable, glob};
+use crate::pattern::Spans;
+use crate::{EnvChange, Facts, Pattern, Stop, Variable, glob};
 
 /// Which requests a section is for.
 #[derive(Debug)]
@@ -63,25 +64,56 @@ impl<P: Pattern> Scope<P> {
         }
     }
 
-    /// Whether a section is for a request. `name` is the last part of the file's path; `has_held` says whether the `<If>`, or an
+    /// What stands for a folder where rules of mod_rewrite are in the section, with a slash at its end: Apache takes the section's own
+    /// text, so a substitution without a slash at its beginning leads nowhere but in a `<Location>`.
+    pub fn folder(&self) -> Vec<u8> {
+        let mut folder = match self {
+            Scope::Path(path) => path.clone(),
+            Scope::Name(name) => name.clone(),
+            Scope::FolderPattern(_) | Scope::NamePattern(_) | Scope::PathPattern(_) => b"^".to_vec(),
+            Scope::If(_) | Scope::ElseIf(_) | Scope::Else => b"*If".to_vec(),
+        };
+        if !folder.ends_with(b"/") {
+            folder.push(b'/');
+        }
+        folder
+    }
+
+    /// Adds variables `MATCH_NAME` for the named groups of a section's pattern, which matched.
+    fn named(pattern: &P, subject: &[u8], found: &Spans, matched: &mut Vec<EnvChange>) {
+        for (group, name) in pattern.named() {
+            let span = found.get(group).cloned().flatten().unwrap_or(0..0);
+            let name = [b"MATCH_", name.to_ascii_uppercase().as_bytes()].concat();
+            matched.push((name, Some(subject.get(span).unwrap_or_default().to_vec())));
+        }
+    }
+
+    /// Whether a section is for a request; variables by the groups of its pattern are added to `matched`. `name` is the last part of the file's path; `has_held` says whether the `<If>`, or an
     /// `<ElseIf>` behind it, was, and is kept up to date.
     ///
     /// # Errors
     /// A fact is to come, or it cannot be told: the request is answered with 500.
-    pub fn holds(&self, name: &[u8], facts: &dyn Facts, has_held: &mut bool) -> Result<bool, Stop> {
+    pub fn holds(
+        &self,
+        name: &[u8],
+        facts: &dyn Facts,
+        has_held: &mut bool,
+        matched: &mut Vec<EnvChange>,
+    ) -> Result<bool, Stop> {
+        let mut is_found = |pattern: &P, subject: &[u8]| -> Result<bool, Stop> {
+            let found = pattern.find(subject)?;
+            found.iter().for_each(|found| Scope::named(pattern, subject, found, matched));
+            Ok(found.is_some())
+        };
         facts.spend(name.len() + crate::limits::LINE_WORK_BYTES)?;
         match self {
             Scope::Name(wanted) if glob::is_pattern(wanted) => {
                 Ok(glob::matches(wanted, name, glob::Options::default()))
             }
             Scope::Name(wanted) => Ok(wanted == name),
-            Scope::NamePattern(pattern) => Ok(pattern.find(name)?.is_some()),
-            Scope::FolderPattern(pattern) => {
-                Ok(pattern.find(&facts.variable(&Variable::RequestFilename)?)?.is_some())
-            }
-            Scope::PathPattern(pattern) => {
-                Ok(pattern.find(&facts.variable(&Variable::RequestUri)?)?.is_some())
-            }
+            Scope::NamePattern(pattern) => is_found(pattern, name),
+            Scope::FolderPattern(pattern) => is_found(pattern, &facts.variable(&Variable::RequestFilename)?),
+            Scope::PathPattern(pattern) => is_found(pattern, &facts.variable(&Variable::RequestUri)?),
             Scope::Path(wanted) => Ok(is_below(&facts.variable(&Variable::RequestUri)?, wanted)),
             Scope::If(condition) => {
                 *has_held = Evaluation::new(facts).holds(condition)?;
@@ -97,8 +129,12 @@ impl<P: Pattern> Scope<P> {
     }
 }
 
-/// Whether a URI's path is a `<Location>`'s.
+/// Whether a URI's path is a `<Location>`'s. Several slashes are one, also where they stay in the path (`MergeSlashes Off`): what a
+/// section closes must not be open under another spelling.
 fn is_below(path: &[u8], wanted: &[u8]) -> bool {
+    let mut merged = path.to_vec();
+    merged.dedup_by(|next, before| *next == b'/' && *before == b'/');
+    let path = merged.as_slice();
     if glob::is_pattern(wanted) {
         return glob::matches(wanted, path, glob::Options { is_path: true, ignores_case: false });
     }
@@ -119,6 +155,8 @@ mod tests {
             ("/a/", "/a/b", true),
             ("/a/", "/a", false),
             ("/", "/x", true),
+            ("/a/b", "/a//b/c", true),
+            ("/a", "//a", true),
             ("/*/x", "/a/x", true),
             ("/*/x", "/a/b/x", false),
         ] {

@@ -3,9 +3,10 @@
 use super::sections::ScopedSettings;
 use crate::access::{Compat, Merging, Requirements};
 use crate::expires::Expires;
-use crate::expr::Text;
+use crate::expr::{Condition, Text};
 use crate::redirect::Redirect;
 use crate::rewrite::Rules;
+use crate::spelling::Spelling;
 use crate::{EnvChange, Pattern, headers, options, setenv};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +59,23 @@ pub struct Settings<P> {
     /// `CGIPassAuth`: whether applications get the field `Authorization`.
     pub passes_authorization: Option<bool>,
     /// `FileETag`.
-    pub etag: Option<Etag>,
+    pub etag: EtagChange,
+    /// `SetOutputFilter`: names in small letters with semicolons between; empty: none.
+    pub output_filter: Option<Vec<u8>>,
+    /// `AllowMethods`; an empty list: all of them (`reset`). GET stands for HEAD, too.
+    pub allowed_methods: Option<Vec<Vec<u8>>>,
+    /// `MaxRanges`; `usize::MAX`: as many as a client likes.
+    pub ranges_max: Option<usize>,
+    /// `AuthzSendForbiddenOnFailure`: who has logged in and may not come in gets 403, not another question for a password.
+    pub sends_forbidden: Option<bool>,
+    /// `LogMessage`: texts for the error log, each with the condition under which it is written.
+    pub log_messages: Vec<Arc<LogMessage<P>>>,
+    /// `LanguagePriority`.
+    pub language_priority: Option<Vec<Vec<u8>>>,
+    /// `ForceLanguagePriority` has `Fallback`.
+    pub language_falls_back: Option<bool>,
+    /// `CheckSpelling` and its relatives.
+    pub spelling: Spelling,
     /// `LimitRequestBody`, in bytes; 0: no limit.
     pub request_body_bytes_max: Option<u64>,
     /// `AcceptPathInfo`.
@@ -94,7 +111,15 @@ impl<P> Default for Settings<P> {
             force_type: None,
             handler: None,
             passes_authorization: None,
-            etag: None,
+            etag: EtagChange::default(),
+            output_filter: None,
+            allowed_methods: None,
+            ranges_max: None,
+            sends_forbidden: None,
+            log_messages: Vec::new(),
+            language_priority: None,
+            language_falls_back: None,
+            spelling: Spelling::default(),
             request_body_bytes_max: None,
             path_info: None,
             php: Vec::new(),
@@ -220,8 +245,17 @@ pub struct Mime {
     pub endings: BTreeMap<Vec<u8>, Ending>,
 }
 
-/// `FileETag`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `LogMessage`.
+#[derive(Debug)]
+pub struct LogMessage<P> {
+    /// What is written.
+    pub text: Text,
+    /// `expr=`.
+    pub condition: Option<Condition<P>>,
+}
+
+/// `FileETag`: what an entity tag is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Etag {
     /// The inode's number is in it.
     pub inode: bool,
@@ -231,6 +265,58 @@ pub struct Etag {
     pub size: bool,
     /// It is made of the content.
     pub digest: bool,
+}
+
+/// What the lines of one directory do to the tag of the directory above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EtagChange {
+    /// What takes the place of what was said above.
+    pub whole: Option<Etag>,
+    /// Parts with `+`.
+    pub add: Etag,
+    /// Parts with `-`.
+    pub remove: Etag,
+}
+
+impl Etag {
+    /// Apache's usual tag.
+    pub const USUAL: Etag = Etag { inode: false, mtime: true, size: true, digest: false };
+
+    fn parts_mut(&mut self) -> [&mut bool; 4] {
+        [&mut self.inode, &mut self.mtime, &mut self.size, &mut self.digest]
+    }
+
+    fn changed(mut self, mut add: Etag, mut remove: Etag) -> Etag {
+        let signs = add.parts_mut().into_iter().zip(remove.parts_mut());
+        for (part, (add, remove)) in self.parts_mut().into_iter().zip(signs) {
+            *part = (*part && !*remove) || *add;
+        }
+        self
+    }
+}
+
+impl EtagChange {
+    /// Adds or takes away parts, by the sign of their word.
+    pub fn with(&mut self, parts: Etag, is_added: bool) {
+        let (to, from) =
+            if is_added { (&mut self.add, &mut self.remove) } else { (&mut self.remove, &mut self.add) };
+        *to = to.changed(parts, Etag::default());
+        *from = from.changed(Etag::default(), parts);
+    }
+
+    fn below(self, above: EtagChange) -> EtagChange {
+        if self == EtagChange::default() {
+            return above;
+        }
+        let whole = self.whole.or(above.of()).unwrap_or(Etag::USUAL);
+        EtagChange { whole: Some(whole.changed(self.add, self.remove)), ..EtagChange::default() }
+    }
+
+    /// What the tag is made of; `None` where no line says.
+    pub fn of(self) -> Option<Etag> {
+        let is_silent = self == EtagChange::default();
+        (!is_silent).then(|| self.whole.unwrap_or(Etag::USUAL).changed(self.add, self.remove))
+    }
 }
 
 /// A setting for PHP that a site may change.
@@ -280,7 +366,15 @@ impl<P: Pattern> Settings<P> {
             force_type: self.force_type.clone().or_else(|| above.force_type.clone()),
             handler: self.handler.clone().or_else(|| above.handler.clone()),
             passes_authorization: self.passes_authorization.or(above.passes_authorization),
-            etag: self.etag.or(above.etag),
+            etag: self.etag.below(above.etag),
+            output_filter: self.output_filter.clone().or_else(|| above.output_filter.clone()),
+            allowed_methods: self.allowed_methods.clone().or_else(|| above.allowed_methods.clone()),
+            ranges_max: self.ranges_max.or(above.ranges_max),
+            sends_forbidden: self.sends_forbidden.or(above.sends_forbidden),
+            log_messages: joined(&above.log_messages, &self.log_messages),
+            language_priority: self.language_priority.clone().or_else(|| above.language_priority.clone()),
+            language_falls_back: self.language_falls_back.or(above.language_falls_back),
+            spelling: self.spelling.below(above.spelling),
             request_body_bytes_max: self.request_body_bytes_max.or(above.request_body_bytes_max),
             path_info: self.path_info.or(above.path_info),
             php: joined(&above.php, &self.php),
@@ -343,6 +437,11 @@ impl Auth {
 }
 
 impl Mime {
+    /// Whether an ending names filters.
+    pub fn has_output_filters(&self) -> bool {
+        self.endings.values().any(|ending| matches!(ending.output_filter, Said::Value(_)))
+    }
+
     fn below(&self, above: &Mime) -> Mime {
         let mut both = above.clone();
         for (name, own) in &self.endings {

@@ -1,10 +1,10 @@
 //! What becomes of each directive of Apache's in a `.htaccess` file, found out by the compiler itself.
 
 use super::compile::{Compiler, NOT_SUPPORTED, SECTION_NOT_SUPPORTED, without_effect};
-use crate::Patterns;
 use crate::directives::{self, Args, Places, Row, Standing};
 use crate::options::Options;
 use crate::syntax::Node;
+use crate::{Origin, Patterns};
 
 /// What becomes of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn support<S: Patterns>(row: &Row, patterns: &S) -> Support {
     }
     let node = sample(row, name, is_section);
     let standing = Standing::Override { classes: Places::ALL, list: &[] };
-    let compiler = Compiler { patterns, standing, options: Options::ALL };
+    let compiler = Compiler { patterns, standing, options: Options::ALL, origins: &Origin::unknown };
     let is_refused = match compiler.compile(std::slice::from_ref(&node)) {
         Ok(_) => false,
         Err(mistake) => {
@@ -96,7 +96,7 @@ mod tests {
             ("<LuaHookFixups", Support::Refused),
             ("<RequireNotAll", Support::Refused),
             ("Action", Support::Refused),
-            ("CheckSpelling", Support::Refused),
+            ("CheckSpelling", Support::Works),
             ("RewriteMap", Support::NotThere),
             ("DocumentRoot", Support::NotThere),
         ] {

@@ -44,6 +44,7 @@ enum Outcome {
 /// # Errors
 /// A fact is to come, or there will be none.
 pub(super) fn apply<P: Pattern>(rules: &Rules<P>, context: &mut Context<'_>) -> Result<Verdict, Stop> {
+    let is_asked_why = context.facts.is_asked_why();
     let mut verdict = Verdict::Unchanged;
     let mut round = 1;
     let mut at = 0;
@@ -56,6 +57,9 @@ pub(super) fn apply<P: Pattern>(rules: &Rules<P>, context: &mut Context<'_>) -> 
         }
         let before = context.effects.vary.len();
         let outcome = one(rule, context)?;
+        if is_asked_why {
+            tell(rule, &outcome, context)?;
+        }
         match outcome {
             Outcome::NoMatch => {
                 // What earlier rules have read counts, not what this one has: it changed nothing.
@@ -97,6 +101,32 @@ pub(super) fn apply<P: Pattern>(rules: &Rules<P>, context: &mut Context<'_>) -> 
         }
     }
     Ok(verdict)
+}
+
+/// Says what a rule has come to.
+fn tell<P: Pattern>(rule: &Rule<P>, outcome: &Outcome, context: &Context<'_>) -> Result<(), Stop> {
+    let facts = context.facts;
+    let path = String::from_utf8_lossy(&context.target.path);
+    let applies = !matches!(outcome, Outcome::NoMatch);
+    let tell = |text: std::fmt::Arguments<'_>| facts.tell(&rule.origin, applies, text);
+    match outcome {
+        Outcome::NoMatch => {
+            let subject = String::from_utf8_lossy(&context.subject);
+            let is_match = rule.pattern.find(&context.subject)?.is_some() != rule.is_negated;
+            if is_match {
+                tell(format_args!("matches \"{subject}\", but a condition before it does not hold"));
+            } else {
+                tell(format_args!("does not match \"{subject}\""));
+            }
+        }
+        Outcome::Refused(status) => {
+            tell(format_args!("would make a query of what was sent, so it answers with {status}"));
+        }
+        _ if rule.flags.answers => tell(format_args!("applies and answers with {}", rule.flags.status)),
+        Outcome::Matched => tell(format_args!("applies and leaves the path as it is")),
+        Outcome::Changed => tell(format_args!("applies: the path is {path} now")),
+    }
+    Ok(())
 }
 
 /// The first rule that is not chained with the one before `at`, which did not match.

@@ -6,6 +6,7 @@
 mod apply;
 mod context;
 mod hooks;
+pub mod map;
 mod outcome;
 mod read;
 mod rule;

@@ -4,7 +4,7 @@ use super::rule::{Change, Cond, CondTest, End, Escapes, Flags, Next, Order, Quer
 use super::template::Template;
 use crate::expr::{Condition, Place};
 use crate::limits::ROUNDS_MAX;
-use crate::{FileTest, Patterns};
+use crate::{FileTest, Origin, Patterns};
 use std::sync::Arc;
 
 /// Collects the directives of one server or directory in their order.
@@ -43,9 +43,14 @@ impl<P> Reader<P> {
     ///
     /// # Errors
     /// What is wrong with them, in Apache's words.
-    pub fn rule(&mut self, args: &[u8], patterns: &impl Patterns<Pattern = P>) -> Result<(), String> {
+    pub fn rule(
+        &mut self,
+        args: &[u8],
+        origin: Origin,
+        patterns: &impl Patterns<Pattern = P>,
+    ) -> Result<(), String> {
         let Some(args) = arguments(args) else { return Err(bad_line("RewriteRule", args)) };
-        let rule = rule(&args, std::mem::take(&mut self.conditions), patterns);
+        let rule = rule(&args, std::mem::take(&mut self.conditions), origin, patterns);
         self.rules.list.push(Arc::new(rule.map_err(|why| format!("RewriteRule: {why}"))?));
         Ok(())
     }
@@ -216,6 +221,7 @@ struct Read {
 fn rule<S: Patterns>(
     args: &Args,
     conditions: Vec<Cond<S::Pattern>>,
+    origin: Origin,
     patterns: &S,
 ) -> Result<Rule<S::Pattern>, String> {
     let mut read = Read {
@@ -263,7 +269,7 @@ fn rule<S: Patterns>(
     } else {
         read.substitution(&args.second)?
     };
-    Ok(Rule { pattern, is_negated, conditions, change, flags: read.flags })
+    Ok(Rule { pattern, is_negated, conditions, change, flags: read.flags, origin })
 }
 
 impl Read {

@@ -2,6 +2,7 @@
 
 use super::template::Template;
 use crate::FileTest;
+use crate::Origin;
 use crate::expr::Condition;
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ pub(super) struct Rule<P> {
     pub conditions: Vec<Cond<P>>,
     pub change: Change,
     pub flags: Flags,
+    pub origin: Origin,
 }
 
 /// What becomes of the path.

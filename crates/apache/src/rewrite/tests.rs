@@ -10,7 +10,7 @@ fn rules(text: &str) -> Result<Rules<crate::testing::RustPattern>, String> {
     for node in syntax::read(text.as_bytes(), 8192).map_err(|mistake| mistake.text)? {
         match node.name.as_str() {
             "RewriteCond" => reader.condition(&node.args, Place::Override, &Rust)?,
-            "RewriteRule" => reader.rule(&node.args, &Rust)?,
+            "RewriteRule" => reader.rule(&node.args, crate::Origin::unknown(1), &Rust)?,
             other => return Err(format!("{other} is not for this test")),
         }
     }

@@ -2,9 +2,10 @@
 
 use super::build::statement;
 use super::files::Files;
+use super::remote::Remote;
 use crate::syntax::{Mistake, Node};
 use brisk_conf::{Directive, FileId, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// What a reader of directives says: `None`, the directive is another's.
@@ -26,6 +27,9 @@ pub(super) struct Draft {
     /// What back ends get as `Host` (`ProxyPreserveHost`).
     pub proxy_host: Option<&'static str>,
     pub tls: Tls,
+    pub remote: Remote,
+    /// `ProxyPassReverseCookieDomain`, `ProxyPassReverseCookiePath`.
+    pub cookies: Vec<Directive>,
     /// Types that `AddOutputFilterByType` has compressed.
     pub compressed: Vec<Vec<u8>>,
     /// What is about requests.
@@ -42,6 +46,7 @@ pub(super) struct Translator<'f, 'a> {
     pub user: Option<(u32, String)>,
     pub group: Option<String>,
     pub formats: Formats,
+    pub balancers: Balancers,
     pub listens: Vec<Listen>,
     pub types: Option<Directive>,
 }
@@ -90,6 +95,8 @@ pub(super) struct Formats {
     pub transfer: Option<Vec<u8>>,
     /// In Brisk's language, with the line that first used each.
     pub used: Vec<(String, u32)>,
+    /// Variables of the environment that must not be set, with the line that first names each.
+    pub without: BTreeMap<String, u32>,
 }
 
 /// What lines say of TLS.
@@ -113,6 +120,7 @@ impl<'f, 'a> Translator<'f, 'a> {
             user: None,
             group: None,
             formats: Formats::default(),
+            balancers: Balancers::default(),
             listens: Vec::new(),
             types: None,
         }
@@ -132,4 +140,13 @@ impl Translator<'_, '_> {
     pub fn make<A: AsRef<[u8]>>(&self, node: &Node, name: &str, args: &[A]) -> Directive {
         statement(self.span(node.line), name, args)
     }
+}
+
+/// Groups by their names.
+#[derive(Default)]
+pub(super) struct Balancers {
+    pub defined: BTreeMap<String, (u32, Vec<Directive>)>,
+    /// With the line that first asks each.
+    pub asked: BTreeMap<String, u32>,
+    pub conflicts: BTreeSet<String>,
 }

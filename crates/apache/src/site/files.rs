@@ -2,47 +2,12 @@
 
 use crate::conditional::{self, Defines, Server};
 use crate::limits::LINE_BYTES_MAX;
+use crate::modules;
 use crate::syntax::{self, Mistake, Node};
 use crate::{Patterns, conditional::module_name};
 use brisk_conf::{FileId, Loader, SourceMap, Span, os_text};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Modules of Apache's of which Brisk does what a site asks for, without `mod_`.
-pub const MODULES: &[&str] = &[
-    "access_compat",
-    "alias",
-    "auth_basic",
-    "authn_core",
-    "authn_file",
-    "authz_core",
-    "authz_groupfile",
-    "authz_host",
-    "authz_user",
-    "autoindex",
-    "brotli",
-    "deflate",
-    "dir",
-    "env",
-    "expires",
-    "filter",
-    "headers",
-    "http2",
-    "log_config",
-    "macro",
-    "mime",
-    "mpm_event",
-    "mpm_prefork",
-    "mpm_worker",
-    "proxy",
-    "proxy_fcgi",
-    "proxy_http",
-    "reqtimeout",
-    "rewrite",
-    "setenvif",
-    "socache_shmcb",
-    "ssl",
-];
 
 /// Modules that are there without a `LoadModule`.
 const BUILT_IN: &[&str] = &["core", "http", "so", "unixd", "version", "watchdog", "logio"];
@@ -154,12 +119,17 @@ impl<'a> Files<'a> {
         Some((state.sources.file(span.file).name.clone(), state.sources.start(span).0))
     }
 
-    /// A path of the file, beginning at `ServerRoot` unless it is absolute.
+    /// `ServerRoot`.
+    pub fn root(&self) -> String {
+        self.state.borrow().root.clone()
+    }
+
+    /// A path of the file, beginning at `ServerRoot` unless it is absolute, as sections are written.
     pub fn path(&self, path: &str) -> String {
         if path.starts_with('/') {
-            path.to_string()
+            plain(path)
         } else {
-            format!("{}/{path}", self.state.borrow().root.trim_end_matches('/'))
+            plain(&format!("{}/{path}", self.state.borrow().root.trim_end_matches('/')))
         }
     }
 
@@ -193,6 +163,16 @@ impl<'a> Files<'a> {
     /// Modules that `LoadModule` has named, without `mod_`.
     pub fn loads(&self, module: &str) -> bool {
         self.state.borrow().loaded.contains(module)
+    }
+
+    /// Whether rules may ask back ends (flag P).
+    pub fn has_proxy(&self) -> bool {
+        self.arguments.is_included || self.loads("proxy")
+    }
+
+    /// Whether Apache would run PHP inside of itself.
+    pub fn loads_php(&self) -> bool {
+        ["php", "php7", "php8"].iter().any(|module| self.loads(module))
     }
 
     fn include(&self, node: &Node) -> Result<Vec<Node>, Mistake> {
@@ -252,7 +232,7 @@ impl<'a> Files<'a> {
         let name = node.words().next().unwrap_or_default();
         let name = module_name(&String::from_utf8_lossy(&name)).to_string();
         let mut state = self.state.borrow_mut();
-        if !MODULES.contains(&name.as_str()) && !BUILT_IN.contains(&name.as_str()) {
+        if !modules::has(&name) && !BUILT_IN.contains(&name.as_str()) {
             let text = format!(
                 "Brisk does not have the module {name}: <IfModule> of it is false, and its directives are errors elsewhere"
             );
@@ -287,7 +267,7 @@ fn moved(node: &mut Node, start: u32) {
 impl Server for Files<'_> {
     fn has_module(&self, name: &str) -> bool {
         let is_loaded = || self.arguments.is_included || self.state.borrow().loaded.contains(name);
-        BUILT_IN.contains(&name) || (MODULES.contains(&name) && is_loaded())
+        BUILT_IN.contains(&name) || (modules::has(name) && is_loaded())
     }
 
     fn has_file(&self, path: &[u8]) -> bool {
@@ -321,4 +301,21 @@ impl Server for Files<'_> {
             _ => Ok(None),
         }
     }
+}
+
+/// An absolute path without empty parts, `.` and `..`, which are resolved in the text alone, as Apache does (`apr_filepath_merge`): the
+/// sections of a folder are found by its text.
+pub fn plain(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let is_folder = path.ends_with('/') && !parts.is_empty();
+    format!("/{}{}", parts.join("/"), if is_folder { "/" } else { "" })
 }

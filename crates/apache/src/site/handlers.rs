@@ -8,10 +8,16 @@ use brisk_conf::{Directive, Span};
 /// The line that tells a handler's location, in the block `apache_site`.
 pub const HANDLER: &str = "BriskHandler";
 
-const PARAMETERS: [(&str, &str); 17] = [
-    ("SCRIPT_FILENAME", "$document_root$fastcgi_script_name"),
-    ("SCRIPT_NAME", "$fastcgi_script_name"),
-    ("PATH_INFO", "$fastcgi_path_info"),
+/// What an application is told. The script is the file that was judged, wherever an alias has led to it.
+const PARAMETERS: [(&str, &str); 21] = [
+    ("SCRIPT_FILENAME", "$apache_script_filename"),
+    ("SCRIPT_NAME", "$apache_script_name"),
+    ("PATH_INFO", "$apache_path_info"),
+    ("REDIRECT_STATUS", "200"),
+    ("HTTPS", "$https"),
+    ("REMOTE_PORT", "$remote_port"),
+    // Applications look for a server whose habits they know: these are the habits.
+    ("SERVER_SOFTWARE", "Apache"),
     ("QUERY_STRING", "$query_string"),
     ("REQUEST_METHOD", "$request_method"),
     ("CONTENT_TYPE", "$content_type"),
@@ -75,6 +81,46 @@ fn name(handler: &str) -> String {
     format!("@apache_handler_{hash:016x}")
 }
 
+/// Handlers of mod_php that lines name, by `SetHandler`, `AddHandler`, or as a type.
+fn of_php<'n>(nodes: impl Iterator<Item = &'n Node>, found: &mut Vec<String>) {
+    for node in nodes {
+        of_php(node.children.iter().flatten(), found);
+        if ["SetHandler", "AddHandler", "AddType", "ForceType"].iter().any(|name| node.is(name)) {
+            let name = node.words().next().unwrap_or_default();
+            let name = String::from_utf8_lossy(&name).to_ascii_lowercase();
+            let is_type = name.starts_with("application/x-httpd-php") && !name.ends_with("-source");
+            let is_script = name.starts_with("php") && name.ends_with("-script");
+            if (is_type || is_script) && !found.contains(&name) {
+                found.push(name);
+            }
+        }
+    }
+}
+
+/// The location and the pool in the place of mod_php.
+const PHP: &str = "@apache_php";
+const POOL: &str = "apache";
+
+/// The pool of processes in the place of mod_php.
+pub(super) fn pool(at: Span) -> Directive {
+    block(at, "php_pool", [POOL], Vec::new())
+}
+
+/// The lines that tell that mod_php's handlers are the pool's.
+pub(super) fn lines_of_php(nodes: &[&Node], span: &dyn Fn(u32) -> Span) -> Vec<Directive> {
+    let mut found = Vec::new();
+    of_php(nodes.iter().copied(), &mut found);
+    let at = span(nodes.first().map_or(1, |node| node.line));
+    found.iter().map(|name| statement(at, HANDLER, [PHP, name])).collect()
+}
+
+/// The location that runs PHP.
+pub(super) fn location_of_php(at: Span) -> Directive {
+    let mut inner = vec![statement(at, "php_pass", [POOL])];
+    inner.extend(parameters(at));
+    block(at, "location", [PHP], inner)
+}
+
 /// The lines that tell which location a handler is.
 pub(super) fn lines<'n>(
     mut nodes: impl Iterator<Item = &'n Node>,
@@ -86,14 +132,15 @@ pub(super) fn lines<'n>(
     all(std::iter::once(first).chain(nodes)).into_iter().map(line).collect()
 }
 
+fn parameters(at: Span) -> impl Iterator<Item = Directive> {
+    PARAMETERS.iter().map(move |(name, value)| statement(at, "fastcgi_param", [name, value]))
+}
+
 /// Adds the locations of the handlers that a host's lines name.
 pub(super) fn locations(sites: &[&Vec<Node>], at: Span, out: &mut Vec<Directive>) {
     for (handler, address) in all(sites.iter().flat_map(|nodes| nodes.iter())) {
-        let mut inner = vec![
-            statement(at, "fastcgi_split_path_info", ["^(.+?\\.[^/]+)(/.*)$"]),
-            statement(at, "fastcgi_pass", [address]),
-        ];
-        inner.extend(PARAMETERS.iter().map(|(name, value)| statement(at, "fastcgi_param", [name, value])));
+        let mut inner = vec![statement(at, "fastcgi_pass", [address])];
+        inner.extend(parameters(at));
         out.push(block(at, "location", [name(&handler)], inner));
     }
 }

@@ -1,6 +1,7 @@
 //! Names, the root, and what is accepted without an effect.
 
 use super::draft::{Done, Draft, Translator};
+use crate::rewrite::map::Map;
 use crate::syntax::Node;
 
 /// A word of a line as text.
@@ -57,6 +58,7 @@ fn bare(name: &str) -> String {
 /// Directives that change nothing here, and why where that is worth a notice.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("acceptfilter", ""),
+    ("cachenegotiateddocs", ""),
     ("defaultruntimedir", ""),
     ("extendedstatus", ""),
     ("gracefulshutdowntimeout", "requests under way are finished"),
@@ -149,12 +151,59 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft
             Some(word) if word == b".htaccess" && node.words().count() == 1 => Ok(()),
             _ => Err("Brisk reads .htaccess only".into()),
         },
-        "allowencodedslashes" | "limitinternalrecursion" | "mergeslashes" => {
-            this.notice(node.line, format!("{} has no effect (yet)", node.name));
+        "limitinternalrecursion" => {
+            this.notice(node.line, "LimitInternalRecursion has no effect: it is 10");
             Ok(())
         }
+        _ => return paths(this, name, node, draft),
+    })
+}
+
+/// How paths of URIs are read, and what rules look up.
+fn paths(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft: &mut Draft) -> Done {
+    Some(match name {
+        "allowencodedslashes" => word(node, 0).and_then(|word| {
+            match word.to_ascii_lowercase().as_str() {
+                "on" | "off" => {}
+                "nodecode" => this.notice(
+                    node.line,
+                    "AllowEncodedSlashes NoDecode: Brisk cannot keep a slash encoded, and answers 404 as with Off",
+                ),
+                _ => return Err("must be On, Off or NoDecode".into()),
+            }
+            draft.site.push(node.clone());
+            Ok(())
+        }),
+        "mergeslashes" => {
+            let is_off = node.words().next().is_some_and(|word| word.eq_ignore_ascii_case(b"off"));
+            let directive = this.make(node, "merge_slashes", &[if is_off { "off" } else { "on" }]);
+            draft.single.insert("merge_slashes", directive);
+            Ok(())
+        }
+        "rewritemap" => word(node, 1).and_then(|source| {
+            let map = Map::parse(absolute(this, &source).as_bytes())?;
+            if map == Map::Program {
+                this.notice(
+                    node.line,
+                    "RewriteMap: Brisk starts no programs: a rule that asks this map is answered with 500",
+                );
+            }
+            let (name, source) = (word(node, 0)?, absolute(this, &source));
+            draft.site.push(Node { args: format!("{name} {source}").into_bytes(), ..node.clone() });
+            Ok(())
+        }),
         _ => return None,
     })
+}
+
+/// The source of a `RewriteMap` with its file's whole path.
+fn absolute(this: &Translator<'_, '_>, source: &str) -> String {
+    match source.split_once(':') {
+        Some((kind, path)) if ["txt", "rnd"].iter().any(|known| kind.eq_ignore_ascii_case(known)) => {
+            format!("{kind}:{}", this.files.path(path))
+        }
+        _ => source.to_string(),
+    }
 }
 
 /// A name of a user or group; numbers are not carried over.

@@ -1,6 +1,6 @@
 //! `ErrorLog`, `LogLevel`, `LogFormat`, `CustomLog`.
 
-use super::build::statement;
+use super::build::{block, statement};
 use super::draft::{Done, Draft, Formats, Translator};
 use super::host::{literal, path, word};
 use crate::syntax::Node;
@@ -15,7 +15,26 @@ impl Formats {
         let format = |(index, (text, line)): (usize, &(String, u32))| {
             statement(span(*line), "log_format", [&format!("apache_{index}"), text])
         };
-        self.used.iter().enumerate().map(format).collect()
+        let without = |(name, line): (&String, &u32)| {
+            let at = span(*line);
+            let args = [format!("$apache_env_{name}"), format!("$apache_without_{name}")];
+            block(at, "map", args, vec![statement(at, "", ["1"]), statement(at, "default", ["0"])])
+        };
+        self.used.iter().enumerate().map(format).chain(self.without.iter().map(without)).collect()
+    }
+
+    /// `env=NAME`, `env=!NAME` as the value of `if=`.
+    fn condition(&mut self, text: &str, line: u32) -> Result<String, String> {
+        let name = text.strip_prefix("env=").ok_or_else(|| {
+            format!("Brisk does not support the condition '{text}' (yet): env=NAME and env=!NAME only")
+        })?;
+        let (is_negated, name) = name.strip_prefix('!').map_or((false, name), |name| (true, name));
+        let name = variable(name)?;
+        if is_negated {
+            self.without.entry(name.clone()).or_insert(line);
+            return Ok(format!("if=$apache_without_{name}"));
+        }
+        Ok(format!("if=$apache_env_{name}"))
     }
 
     /// The name of a format.
@@ -53,7 +72,7 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft
         "customlog" => custom(this, node, draft),
         "transferlog" => target(this, node).and_then(|target| {
             let format = this.formats.transfer.clone().unwrap_or_else(|| CLF.to_vec());
-            log(this, node, draft, &target, &format)
+            log(this, node, draft, &target, &format, None)
         }),
         "globallog" => {
             Err("Brisk has no log for all hosts: write CustomLog into each, or outside of them".into())
@@ -74,12 +93,10 @@ fn custom(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Resu
     let target = target(this, node)?;
     let mut words = node.words().skip(1);
     let format = words.next().ok_or("takes a file and a format")?;
-    if let Some(condition) = words.next() {
-        let condition = String::from_utf8_lossy(&condition).into_owned();
-        return Err(format!("Brisk does not support the condition '{condition}' (yet): remove it"));
-    }
+    let condition = words.next().map(|text| String::from_utf8_lossy(&text).into_owned());
+    let condition = condition.map(|text| this.formats.condition(&text, node.line)).transpose()?;
     let format = this.files_format(format);
-    log(this, node, draft, &target, &format)
+    log(this, node, draft, &target, &format, condition)
 }
 
 fn log(
@@ -88,10 +105,21 @@ fn log(
     draft: &mut Draft,
     target: &str,
     format: &[u8],
+    condition: Option<String>,
 ) -> Result<(), String> {
     let name = this.formats.name(format, node.line)?;
-    draft.access_logs.push(this.make(node, "access_log", &[target, &name]));
+    let args: Vec<String> = [target.to_string(), name].into_iter().chain(condition).collect();
+    draft.access_logs.push(this.make(node, "access_log", &args));
     Ok(())
+}
+
+/// A name of the environment as a part of a variable's.
+fn variable(name: &str) -> Result<String, String> {
+    let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_plain {
+        return Ok(name.to_ascii_lowercase());
+    }
+    Err(format!("Brisk does not support the variable '{name}' here: letters, digits and underscores only"))
 }
 
 /// A file, or syslog.
@@ -218,6 +246,7 @@ fn item<'t>(text: &'t str, out: &mut String) -> Result<&'t str, String> {
         ('i', Some(_)) => named("http_"),
         ('o', Some(_)) => named("sent_http_"),
         ('C', Some(_)) => named("cookie_"),
+        ('e', Some(name)) => Some(format!("$apache_env_{}", variable(name)?)),
         _ => None,
     };
     let variable = variable.ok_or_else(|| {
@@ -250,7 +279,8 @@ mod tests {
             ("\\\"%{Referer}i\\\" %{User-Agent}i", Ok("\"$http_referer\" $http_user_agent")),
             ("%Ux%q", Ok("${uri}x$is_args$args")),
             ("100%%", Ok("100%")),
-            ("%{x}e", Err("Brisk does not support the item %{x}e in a log (yet)")),
+            ("%{X_y}e", Ok("$apache_env_x_y")),
+            ("%{x}n", Err("Brisk does not support the item %{x}n in a log (yet)")),
             ("%400s", Err("items for some statuses only (%400{…}) are not supported")),
             ("%", Err("a format ends with %")),
         ] {

@@ -1,5 +1,6 @@
 //! Where paths of URIs lead: `Alias`, `AliasMatch`, `ProxyPass`. Each becomes a location that does nothing but map.
 
+use super::balancer;
 use super::build::{block, statement};
 use super::draft::{Done, Draft, From, Mapping, Target, Translator};
 use super::host::{literal, path, word};
@@ -22,8 +23,12 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft
             Err("Brisk runs no CGI programs: remove it, or run them by FastCGI (fcgiwrap) with ProxyPass"
                 .into())
         }
-        "proxypass" => proxy(node, draft),
-        "proxypassmatch" => Err("Brisk does not support ProxyPassMatch (yet): use ProxyPass".into()),
+        "proxypass" => proxy(this, node, draft),
+        "location" | "locationmatch" => return location(this, node, draft),
+        "proxypassmatch" => proxy_match(node, draft),
+        // What a back end calls its cookies' hosts and paths, and what clients are to see.
+        "proxypassreversecookiedomain" => cookies(this, node, draft, "proxy_cookie_domain"),
+        "proxypassreversecookiepath" => cookies(this, node, draft, "proxy_cookie_path"),
         // A redirect of the back end is led back to where requests for it come from, whatever the lines say.
         "proxypassreverse" => word(node, 1).map(|_| ()),
         "proxypreservehost" => {
@@ -74,9 +79,101 @@ fn alias_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-fn proxy(node: &Node, draft: &mut Draft) -> Result<(), String> {
+/// `ProxyPass` and `Alias` in a `<Location>` are about its path. `None` where there is none.
+fn location(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Done {
+    let is_mapping = |inner: &&Node| {
+        ["ProxyPass", "ProxyPassReverse", "ProxyPreserveHost", "Alias", "ScriptAlias"]
+            .iter()
+            .any(|name| inner.is(name))
+    };
+    let children = node.children.as_ref()?;
+    let passes: Vec<&Node> = children.iter().filter(is_mapping).collect();
+    if !passes.iter().any(|inner| inner.is("ProxyPass") || inner.is("Alias") || inner.is("ScriptAlias")) {
+        return None;
+    }
+    let Ok(first) = word(node, 0) else { return None };
+    let is_pattern = node.is("LocationMatch") || first == "~";
+    let from = if first == "~" { word(node, 1).ok()? } else { first };
+    for inner in passes.iter().filter(|inner| !inner.is("ProxyPassReverse")) {
+        if inner.is("Alias") {
+            if let Err(text) = alias_in_location(this, &from, is_pattern, inner, draft) {
+                return Some(Err(format!("Alias: {text}")));
+            }
+            continue;
+        }
+        if is_pattern && inner.is("ProxyPass") {
+            return Some(Err("Brisk does not support ProxyPass in <LocationMatch> (yet)".into()));
+        }
+        let is_pass = inner.is("ProxyPass");
+        let args =
+            if is_pass { [b"\"", from.as_bytes(), b"\" ", &inner.args].concat() } else { inner.args.clone() };
+        let whole = Node { args, ..(*inner).clone() };
+        let name = inner.name.to_ascii_lowercase();
+        if let Some(Err(text)) = line(this, &name, &whole, draft) {
+            return Some(Err(format!("{}: {text}", inner.name)));
+        }
+    }
+    let rest = children.iter().filter(|inner| !is_mapping(inner)).cloned().collect();
+    draft.site.push(Node { children: Some(rest), ..node.clone() });
+    Some(Ok(()))
+}
+
+/// `Alias TARGET` of a section: all that the section is for leads to the target, with nothing behind it. `%{env:MATCH_NAME}` is the
+/// group of the section's pattern, which is a variable in Brisk's language.
+fn alias_in_location(
+    this: &mut Translator<'_, '_>,
+    from: &str,
+    is_pattern: bool,
+    node: &Node,
+    draft: &mut Draft,
+) -> Result<(), String> {
+    let text = word(node, 0)?;
+    if node.words().count() != 1 {
+        return Err("takes one argument in a section".into());
+    }
+    let mut to = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("%{") {
+        let (before, behind) = rest.split_at(at);
+        to.push_str(&literal(before.to_string())?);
+        let length = behind.find('}').ok_or("an expression is not closed")?;
+        let name = behind[2..length].to_ascii_lowercase();
+        let name =
+            name.strip_prefix("env:match_").filter(|name| is_pattern && is_word(name)).ok_or_else(|| {
+                format!(
+                    "Brisk supports %{{env:MATCH_NAME}} of a <LocationMatch> here, and not '{}'",
+                    &behind[..=length]
+                )
+            })?;
+        to.extend(["${", name, "}"]);
+        rest = &behind[length + 1..];
+    }
+    to.push_str(&literal(rest.to_string())?);
+    let to = this.files.path(&to);
+    let pattern = if is_pattern { from.to_string() } else { format!("^{}(?:/|$)", escaped(from)) };
+    draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target: Target::File(to) });
+    Ok(())
+}
+
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// A path as a pattern.
+fn escaped(path: &str) -> String {
+    let mut out = String::new();
+    for c in path.trim_end_matches('/').chars() {
+        if !c.is_ascii_alphanumeric() && c != '/' {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn proxy(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Result<(), String> {
     let from = prefix(node)?;
-    let url = literal(word(node, 1)?)?;
+    let url = balancer::url(this, &literal(word(node, 1)?)?, node.line)?;
     if url == "!" {
         draft.mappings.push(Mapping { line: node.line, from: From::Prefix(from), target: Target::Own });
         return Ok(());
@@ -84,6 +181,50 @@ fn proxy(node: &Node, draft: &mut Draft) -> Result<(), String> {
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(format!("Brisk does not support '{url}' (yet): http:// and https:// only"));
     }
+    let timeout_secs = timeout(node)?;
+    let target = Target::Proxy { url, timeout_secs };
+    draft.mappings.push(Mapping { line: node.line, from: From::Prefix(from), target });
+    Ok(())
+}
+
+/// `ProxyPassMatch REGEX URL`, whose `$1` are the same in Brisk's language.
+fn proxy_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
+    let (pattern, url) = (word(node, 0)?, word(node, 1)?);
+    if url == "!" {
+        draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target: Target::Own });
+        return Ok(());
+    }
+    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let host =
+        host.ok_or_else(|| format!("Brisk does not support '{url}' (yet): http:// and https:// only"))?;
+    if host.starts_with(['$', '/']) || host.is_empty() {
+        return Err(format!("'{url}': the host must stand in the line itself"));
+    }
+    let bytes = url.as_bytes();
+    let is_group = |at: usize| bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+    if !url.contains('$') || (0..bytes.len()).any(|at| bytes[at] == b'$' && !is_group(at)) {
+        return Err(format!("'{url}': Brisk supports URLs with $1 to $9 only, and with one at least"));
+    }
+    let target = Target::Proxy { url, timeout_secs: timeout(node)? };
+    draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
+    Ok(())
+}
+
+/// `ProxyPassReverseCookieDomain` and its relative.
+fn cookies(
+    this: &mut Translator<'_, '_>,
+    node: &Node,
+    draft: &mut Draft,
+    name: &'static str,
+) -> Result<(), String> {
+    let (theirs, ours) = (literal(word(node, 0)?)?, literal(word(node, 1)?)?);
+    let directive = this.make(node, name, &[theirs, ours]);
+    draft.cookies.push(directive);
+    Ok(())
+}
+
+/// The parameters of a line, of which `timeout=` counts, in seconds.
+fn timeout(node: &Node) -> Result<Option<u64>, String> {
     let mut timeout_secs = None;
     for word in node.words().skip(2) {
         let word = String::from_utf8_lossy(&word).into_owned();
@@ -96,9 +237,7 @@ fn proxy(node: &Node, draft: &mut Draft) -> Result<(), String> {
             _ => return Err(format!("Brisk does not support the parameter '{word}' (yet)")),
         }
     }
-    let target = Target::Proxy { url, timeout_secs };
-    draft.mappings.push(Mapping { line: node.line, from: From::Prefix(from), target });
-    Ok(())
+    Ok(timeout_secs)
 }
 
 /// Adds the locations of a host. Gives the lines that no request can meet: Apache uses the first that fits, however short it is.
@@ -111,6 +250,8 @@ pub(super) fn locations(
 ) -> Vec<u32> {
     let mut shadowed = Vec::new();
     let mut prefixes: Vec<&str> = Vec::new();
+    // Patterns above a path's line are asked before it.
+    let mut has_patterns = false;
     // Back ends are asked before aliases are looked at.
     let is_proxy = |mapping: &Mapping| !matches!(mapping.target, Target::File(_));
     let ordered = mappings.iter().filter(|m| is_proxy(m)).chain(mappings.iter().filter(|m| !is_proxy(m)));
@@ -120,6 +261,12 @@ pub(super) fn locations(
             From::Pattern(pattern) => {
                 let inner = content(span, &mapping.target, "", host);
                 out.push(block(span, "location", ["~", pattern], inner));
+                if let Target::Proxy { url, .. } = &mapping.target {
+                    has_patterns = true;
+                    // By this location, which nothing leads to, the host is looked up when the configuration is read.
+                    let known = vec![statement(span, "proxy_pass", [host_of(url)])];
+                    out.push(block(span, "location", [format!("@apache_match_{}", mapping.line)], known));
+                }
             }
             From::Prefix(from) => {
                 let covers = |known: &&str| {
@@ -133,12 +280,12 @@ pub(super) fn locations(
                 prefixes.push(from);
                 if from.ends_with('/') {
                     let inner = content(span, &mapping.target, "", host);
-                    out.push(block(span, "location", ["^~", from], inner));
+                    out.push(block(span, "location", below(has_patterns, from), inner));
                 } else {
                     let exact = content(span, &mapping.target, "", host);
                     out.push(block(span, "location", ["=", from], exact));
-                    let below = content(span, &mapping.target, "/", host);
-                    out.push(block(span, "location", ["^~", &format!("{from}/")], below));
+                    let inner = content(span, &mapping.target, "/", host);
+                    out.push(block(span, "location", below(has_patterns, &format!("{from}/")), inner));
                 }
             }
         }
@@ -147,6 +294,19 @@ pub(super) fn locations(
         out.push(block(at, "location", ["/"], Vec::new()));
     }
     shadowed
+}
+
+/// The arguments of a location for all below a path.
+fn below(has_patterns: bool, path: &str) -> Vec<String> {
+    let modifier = if has_patterns { None } else { Some("^~".to_string()) };
+    modifier.into_iter().chain([path.to_string()]).collect()
+}
+
+/// A URL's scheme and host.
+fn host_of(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let end = rest.find(['/', '$', '?']).unwrap_or(rest.len());
+    format!("{scheme}://{}", &rest[..end])
 }
 
 /// What stands in the location; `end` is what the mapped path ends with.
@@ -160,14 +320,18 @@ fn content(span: Span, target: &Target, end: &str, host: Option<&'static str>) -
         Target::Proxy { url, timeout_secs } => {
             let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
             let url = match end {
+                // A URL that variables have made is sent as it is.
+                "" if url.contains('$') => format!("{url}$is_args$args"),
                 "" if has_path => url.clone(),
                 "" => format!("{url}/"),
                 end => format!("{}{end}", url.trim_end_matches('/')),
             };
+            // The members of a group have a name each; the group's own is none of a host.
+            let usual = if balancer::is_group(&url) { "$http_host" } else { "$proxy_host" };
             let mut inner = vec![
                 statement(span, "proxy_pass", [url.as_str()]),
                 statement(span, "proxy_http_version", ["1.1"]),
-                statement(span, "proxy_set_header", ["Host", host.unwrap_or("$proxy_host")]),
+                statement(span, "proxy_set_header", ["Host", host.unwrap_or(usual)]),
                 statement(span, "proxy_set_header", ["X-Forwarded-For", "$proxy_add_x_forwarded_for"]),
                 statement(span, "proxy_set_header", ["X-Forwarded-Host", "$http_host"]),
                 statement(span, "proxy_set_header", ["X-Forwarded-Server", "$server_name"]),

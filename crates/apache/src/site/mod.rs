@@ -7,6 +7,7 @@
 //!
 //! Lines are numbered through all files, so that a line's number tells its file too.
 
+mod balancer;
 mod build;
 mod draft;
 mod envvars;
@@ -17,14 +18,17 @@ mod listen;
 mod logs;
 mod mapping;
 mod network;
+mod proxied;
+mod remote;
 mod tls;
 mod translate;
 
 pub use build::{node_of, statement};
 pub use envvars::exports;
-pub use files::{Arguments, Files, MODULES};
+pub use files::{Arguments, Files, plain};
 pub use handlers::HANDLER;
-pub use translate::{Translated, support, translate};
+pub use proxied::PROXY_HANDLER;
+pub use translate::{ROOT, Translated, support, translate};
 
 #[cfg(test)]
 mod tests;

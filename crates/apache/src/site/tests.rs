@@ -8,6 +8,19 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+#[test]
+fn paths_are_made_plain() {
+    for (path, wanted) in [
+        ("/srv/a/../b", "/srv/b"),
+        ("/srv//a/./b/", "/srv/a/b/"),
+        ("/../..", "/"),
+        ("//", "/"),
+        ("/srv/a..b/.c", "/srv/a..b/.c"),
+    ] {
+        assert_eq!(plain(path), wanted, "{path}");
+    }
+}
+
 struct Memory(BTreeMap<&'static str, &'static str>);
 
 impl Loader for Memory {
@@ -81,7 +94,7 @@ fn hosts_become_servers_and_what_is_about_requests_stays() {
         ("/etc/apache2/ports.conf", "Listen 80\n<IfModule mod_ssl.c>\nListen 443\n</IfModule>"),
         (
             "/etc/apache2/sites/a.conf",
-            "<VirtualHost *:80>\nServerName A.example:80\nServerAlias *.a.example a*.example\nDocumentRoot /srv/a/\nAlias /i/ /srv/i/\nAlias /x /srv/x\nAlias /x/y /srv/y\n<Location /p>\nRequire ip 10\n</Location>\n<FilesMatch \\.php$>\nSetHandler \"proxy:unix:/run/p|fcgi://l\"\n</FilesMatch>\n</VirtualHost>\n<VirtualHost *:443>\nSSLEngine on\n</VirtualHost>",
+            "<VirtualHost *:80>\nServerName A.example:80\nServerAlias *.a.example a*.example\nDocumentRoot /srv/b/../a/\nAlias /i/ /srv//i/\nAlias /x /srv/x\nAlias /x/y /srv/y\n<Location /p>\nRequire ip 10\n</Location>\n<FilesMatch \\.php$>\nSetHandler \"proxy:unix:/run/p|fcgi://l\"\n</FilesMatch>\n</VirtualHost>\n<VirtualHost *:443>\nSSLEngine on\n</VirtualHost>",
         ),
     ])
     .unwrap();
@@ -124,5 +137,76 @@ fn mistakes_are_all_told_with_their_places() {
     check("Include none.conf", &["there is no file /etc/apache2/none.conf"]);
     check("Include apache2.conf", &["more than 64 files"]);
     check("ServerName a", &["no listening sockets available"]);
-    check("Listen 80\n<Proxy *>\n</Proxy>", &["does not support"]);
+    check("Listen 80\n<Proxy *>\nRequire ip 10\n</Proxy>", &["Proxy: Brisk does not support Require here"]);
+    check(
+        "Listen 80\n<Location /a>\nProxyPass ajp://x\n</Location>",
+        &["ProxyPass: Brisk does not support 'ajp://x'"],
+    );
+    let proxy = "Listen 80\n<Proxy *>\nOrder allow,deny\n</Proxy>";
+    check(proxy, &["Proxy: Brisk does not support Order here"]);
+    check(
+        "Listen 80\n<Proxy balancer://a>\nBalancerMember http://b\nOrder allow,deny\n</Proxy>",
+        &["Order without Allow refuses everybody"],
+    );
+    check("Listen 80\nProxyPass /a balancer://none/", &["there is no <Proxy balancer://none>"]);
+    check(
+        "Listen 80\n<Proxy balancer://a>\nBalancerMember http://b\nProxySet stickysession=X\n</Proxy>",
+        &["ProxySet stickysession"],
+    );
+    check("Listen 80\nCustomLog x short expr=1", &["env=NAME and env=!NAME only"]);
+}
+
+#[test]
+fn back_ends_and_conditions_of_logs() {
+    let text = "Listen 80\n<Proxy \"*\">\nOrder deny,allow\nAllow from all\n</Proxy>\n<Proxy balancer://Group>\nBalancerMember http://10.0.0.1:8080 loadfactor=3\nBalancerMember http://10.0.0.2 status=+H route=b\nProxySet lbmethod=bybusyness\n</Proxy>\nProxyPass /g balancer://group/in\n<Location /app/>\nProxyPass http://10.0.0.3/\nProxyPassReverse http://10.0.0.3/\nRequire all denied\n</Location>\nCustomLog a \"%{dont_log}e %h\" env=!dont_log\nCustomLog b %h env=Only";
+    let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    for wanted in [
+        "  upstream apache_balancer_group\n    least_conn\n    server 10.0.0.1:8080 weight=3\n    server 10.0.0.2:80 backup\n",
+        "    location ^~ /g/\n      proxy_pass http://apache_balancer_group/in/\n",
+        "      proxy_set_header Host $http_host\n",
+        "    location ^~ /app/\n      proxy_pass http://10.0.0.3/\n      proxy_http_version 1.1\n      proxy_set_header Host $proxy_host\n",
+        "    Location /app/\n      Require all denied\n",
+        "  log_format apache_0 $apache_env_dont_log $remote_addr\n",
+        "  map $apache_env_dont_log $apache_without_dont_log\n     1\n    default 0\n",
+        "  access_log /etc/apache2/a apache_0 if=$apache_without_dont_log\n",
+        "  access_log /etc/apache2/b apache_1 if=$apache_env_only\n",
+    ] {
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    }
+}
+
+#[test]
+fn patterns_lead_to_back_ends() {
+    let text = "Listen 80\nProxyPassMatch ^/a/(.*)$ http://10.0.0.1:81/b/$1 timeout=5\nProxyPassMatch \\.gif$ !\nProxyPass / http://10.0.0.2/\nProxyPassReverseCookieDomain inner outer\nProxyPassReverseCookiePath / /a/";
+    let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    for wanted in [
+        "    location ~ ^/a/(.*)$\n      proxy_pass http://10.0.0.1:81/b/$1$is_args$args\n",
+        "      proxy_read_timeout 5s\n    location @apache_match_4\n      proxy_pass http://10.0.0.1:81\n",
+        "    location ~ \\.gif$\n    location /\n      proxy_pass http://10.0.0.2/\n",
+        "  proxy_cookie_domain inner outer\n  proxy_cookie_path / /a/\n",
+    ] {
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    }
+    for (url, wanted) in
+        [("http://$1/", "the host must stand"), ("http://a/", "with $1"), ("ajp://a/$1", "ajp")]
+    {
+        let text = format!("Listen 80\nProxyPassMatch ^/(.*)$ {url}");
+        let got = told(&[("/etc/apache2/apache2.conf", text.leak())]).expect_err(url);
+        assert!(got[0].contains(wanted), "{got:?}");
+    }
+}
+
+#[test]
+fn a_pool_stands_for_php_inside_of_apache() {
+    let text = "LoadModule php_module libphp8.2.so\nListen 80\n<FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n<FilesMatch \"\\.phps$\">\nSetHandler application/x-httpd-php-source\n</FilesMatch>";
+    let (tree, notices) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    assert!(!notices.iter().any(|text| text.contains("module php")), "{notices:?}");
+    for wanted in [
+        "  php_pool apache\n",
+        "    BriskHandler @apache_php application/x-httpd-php\n",
+        "    location @apache_php\n      php_pass apache\n",
+    ] {
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    }
+    assert!(!tree.contains("BriskHandler @apache_php application/x-httpd-php-source"), "{tree}");
 }

@@ -1,14 +1,19 @@
 //! From Apache's lines to Brisk's directives: the main server becomes what holds in `http`, each virtual host a `server`.
 
+use super::balancer;
 use super::build::{block, of_node, statement};
 use super::draft::{Done, Draft, Translator};
 use super::files::{Arguments, Files};
 use super::listen::{self, Wanted};
-use super::{handlers, host, logs, mapping, network, tls};
+use super::{handlers, host, logs, mapping, network, proxied, remote, tls};
 use crate::directives::{self, Places, Row, Standing};
 use crate::overrides::support::{self, Support};
+use crate::overrides::{self, quoted};
 use crate::syntax::{Mistake, Node};
 use brisk_conf::{Directive, NoFiles, SourceMap};
+
+/// The line that tells `ServerRoot`, in the block `apache_site`: relative paths of `.htaccess` begin there.
+pub const ROOT: &str = "BriskRoot";
 
 /// What came of the files.
 pub struct Translated {
@@ -35,11 +40,31 @@ pub struct Picture {
 
 impl Translator<'_, '_> {
     fn read(&mut self, nodes: Vec<Node>, draft: &mut Draft) {
-        for node in nodes {
+        for node in self.settled(nodes) {
             if let Err(text) = self.line(&node, draft) {
                 self.mistakes.push(Mistake { line: node.line, text: format!("{}: {text}", node.name) });
             }
         }
+    }
+
+    /// Lines with what is known when they are read: `PassEnv` sets what the environment has, and paths are whole.
+    fn settled(&self, nodes: Vec<Node>) -> Vec<Node> {
+        let mut out = Vec::with_capacity(nodes.len());
+        for mut node in nodes {
+            if let Some(children) = node.children.take() {
+                node.children = Some(self.settled(children));
+            } else if node.is("PassEnv") {
+                let env = &self.files.arguments().env;
+                for name in node.words().map(|word| String::from_utf8_lossy(&word).into_owned()) {
+                    let Some(value) = env.get(&name) else { continue };
+                    let args = [quoted(name.as_bytes()), quoted(value.as_bytes())].join(&b' ');
+                    out.push(Node { name: "SetEnv".into(), args, line: node.line, children: None });
+                }
+                continue;
+            }
+            out.push(node);
+        }
+        overrides::rooted(out, &self.files.root())
     }
 
     fn line(&mut self, node: &Node, draft: &mut Draft) -> Result<(), String> {
@@ -52,7 +77,11 @@ impl Translator<'_, '_> {
         let row = directives::check(node, Standing::Server)
             .map_err(|refusal| refusal.text(&node.name).trim_start_matches(&node.name).trim().to_string())?;
         type Reader = fn(&mut Translator<'_, '_>, &str, &Node, &mut Draft) -> Done;
-        const READERS: [Reader; 5] = [host::line, network::line, logs::line, tls::line, mapping::line];
+        const READERS: [Reader; 6] =
+            [host::line, network::line, logs::line, tls::line, mapping::line, remote::line];
+        if let Some(done) = balancer::line(self, &name, node) {
+            return done;
+        }
         if let Some(done) = READERS.iter().find_map(|read| read(self, &name, node, draft)) {
             return done;
         }
@@ -65,9 +94,20 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
+    /// What all hosts name: formats of logs, groups of back ends.
+    fn shared(&self) -> Vec<Directive> {
+        let span = |line| self.span(line);
+        let mut out = self.formats.directives(&span);
+        out.extend(self.balancers.directives(&span));
+        if self.files.loads_php() {
+            out.push(handlers::pool(self.span(1)));
+        }
+        out
+    }
+
     fn http(&mut self, main: &Draft, mut servers: Vec<Directive>) -> Directive {
         let at = self.span(main.line.max(1));
-        let mut inner: Vec<Directive> = self.formats.directives(&|line| self.span(line));
+        let mut inner = self.shared();
         inner.push(statement(at, "default_type", [""]));
         inner.push(statement(at, "autoindex", ["on"]));
         inner.extend(self.types.take());
@@ -81,6 +121,7 @@ impl Translator<'_, '_> {
         let mut out: Vec<Directive> = draft.single.values().cloned().collect();
         out.extend(logs::error_log(self, draft));
         out.extend(draft.access_logs.iter().cloned());
+        out.extend(draft.cookies.iter().cloned());
         out.extend(draft.tls.directives(&|line| self.span(line)));
         if !draft.compressed.is_empty() {
             let at = self.span(draft.line.max(1));
@@ -96,7 +137,14 @@ impl Translator<'_, '_> {
         let is_handed_down = |node: &&Node| !node.name.to_ascii_lowercase().starts_with("rewrite");
         let nodes = || above.iter().filter(is_handed_down).chain(&draft.site);
         let mut lines: Vec<Directive> = nodes().map(|node| of_node(node, &span)).collect();
+        lines.push(statement(self.span(draft.line.max(1)), ROOT, [self.files.root()]));
         lines.extend(handlers::lines(nodes(), &span));
+        if self.files.has_proxy() && proxied::is_asked(&nodes().collect::<Vec<_>>()) {
+            lines.push(proxied::line(self.span(draft.line.max(1))));
+        }
+        if self.files.loads_php() {
+            lines.extend(handlers::lines_of_php(&nodes().collect::<Vec<_>>(), &span));
+        }
         out.push(block(self.span(draft.line.max(1)), "apache_site", [""; 0], lines));
         out
     }
@@ -131,6 +179,9 @@ impl Translator<'_, '_> {
             if is_tls {
                 args.push("ssl");
             }
+            if draft.remote.protocol.or(main.remote.protocol).is_some() {
+                args.push("proxy_protocol");
+            }
             inner.push(statement(self.span(wanted.line), "listen", args));
         }
         let names: Vec<String> =
@@ -138,6 +189,8 @@ impl Translator<'_, '_> {
         if !names.is_empty() {
             inner.push(statement(at, "server_name", names));
         }
+        inner.extend(draft.remote.directives(&main.remote, &|line| self.span(line)));
+        self.mistakes.extend(draft.remote.mistake(&main.remote));
         if !is_main {
             let is_included = self.files.arguments().is_included;
             if is_included {
@@ -153,6 +206,13 @@ impl Translator<'_, '_> {
             self.notice(line, "never used: a line above it is for the same paths");
         }
         handlers::locations(&[&main.site, &draft.site], at, &mut inner);
+        if self.files.has_proxy() {
+            let nodes: Vec<_> = main.site.iter().chain(&draft.site).collect();
+            proxied::locations(&nodes, at, host, &mut inner);
+        }
+        if self.files.loads_php() {
+            inner.push(handlers::location_of_php(at));
+        }
         block(at, "server", [""; 0], inner)
     }
 }
@@ -221,6 +281,8 @@ pub fn translate(files: &Files<'_>, nodes: Vec<Node>) -> Result<Translated, Vec<
         drafts.push((node, draft));
     }
     let (tree, pictures) = assemble(&mut this, &main, &drafts);
+    let mistakes = this.balancers.mistakes().into_iter().map(|(line, text)| Mistake { line, text });
+    this.mistakes.extend(mistakes);
     if !this.mistakes.is_empty() {
         this.mistakes.sort_by_key(|mistake| mistake.line);
         return Err(this.mistakes);
@@ -238,7 +300,7 @@ fn included(this: &mut Translator<'_, '_>, main: &Draft, servers: Vec<Directive>
         let text = "User: the configuration around these files says it".into();
         this.mistakes.push(Mistake { line, text });
     }
-    let mut tree = this.formats.directives(&|line| this.span(line));
+    let mut tree = this.shared();
     tree.extend(servers);
     tree
 }

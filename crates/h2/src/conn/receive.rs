@@ -282,7 +282,7 @@ impl<T: Default> Connection<T> {
         code: ErrorCode,
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'a, T>>, ConnectionError> {
-        // Who makes us reset streams is as bad as who resets them himself (CVE-2025-8671).
+        // Streams that the peer makes us reset count as those that it resets itself (CVE-2025-8671).
         self.count(Nuisance::Reset)?;
         frame::write_rst_stream(id, code, out);
         self.reset_by_us.push(id);

@@ -313,7 +313,7 @@ impl<T: Default> Connection<T> {
 
     /// A stream error (RFC 9114 §8).
     fn break_stream<'a>(&mut self, id: u64, code: ErrorCode) -> Result<Event<'a, T>, ConnectionError> {
-        // Who makes us reset streams is as bad as who resets them himself (CVE-2025-8671).
+        // Streams that the peer makes us reset count as those that it resets itself (CVE-2025-8671).
         self.count(Nuisance::Reset)?;
         let value = self.forget(id).unwrap_or_default();
         self.check_own_streams()?;
