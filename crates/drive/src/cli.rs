@@ -28,11 +28,14 @@ pub struct ClientArgs {
     #[arg(short = 'k', long)]
     insecure: bool,
     /// HTTP/1.1 alone
-    #[arg(long = "http1.1", conflicts_with = "http2")]
+    #[arg(long = "http1.1", conflicts_with_all = ["http2", "http3"])]
     http1: bool,
     /// HTTP/2 alone: by ALPN, or without TLS by prior knowledge
-    #[arg(short = '2', long)]
+    #[arg(short = '2', long, conflicts_with = "http3")]
     http2: bool,
+    /// HTTP/3 alone, over QUIC; if it cannot be had, why not
+    #[arg(short = '3', long)]
+    http3: bool,
     /// Longest wait for an answer
     #[arg(long, visible_alias = "max-time", value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
@@ -44,9 +47,10 @@ pub struct ClientArgs {
 impl ClientArgs {
     /// A client's options, which are else as given.
     pub fn options(&self, other: Options) -> Options {
-        let version = match (self.http1, self.http2) {
-            (true, _) => Version::H1,
-            (_, true) => Version::H2,
+        let version = match (self.http1, self.http2, self.http3) {
+            (true, ..) => Version::H1,
+            (_, true, _) => Version::H2,
+            (.., true) => Version::H3,
             _ => other.version,
         };
         let (resolve, proxy) = (self.resolve.clone(), self.proxy.clone());

@@ -2,6 +2,13 @@
 
 use std::time::Duration;
 
+// client/h3.rs
+
+/// How long a handshake of QUIC may take: where UDP is dropped nothing says so.
+pub const H3_HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+/// Bytes that are read of one stream at a time.
+pub const H3_READ_BYTES: usize = 64 << 10;
+
 // client/line.rs
 
 /// Bytes on their way in one direction of one connection at most.

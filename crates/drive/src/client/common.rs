@@ -22,6 +22,8 @@ pub enum Version {
     H1,
     /// HTTP/2 alone: by ALPN with TLS, by prior knowledge without (RFC 9113 §3.3).
     H2,
+    /// HTTP/3 alone, over QUIC; it is not tried over TCP first, and nothing is tried behind it.
+    H3,
 }
 
 /// How a client behaves.
@@ -81,6 +83,7 @@ impl Common {
             Version::Any => &[b"h2", b"http/1.1"],
             Version::H1 => &[b"http/1.1"],
             Version::H2 => &[b"h2"],
+            Version::H3 => &[b"h3"],
         };
         let verification = if options.insecure {
             Verification::Off

@@ -163,7 +163,7 @@ async fn first_that_answers(addresses: &[SocketAddr]) -> Result<(Io, SocketAddr)
 }
 
 /// The name's addresses, as the system's resolver gives them; asked for once.
-async fn look_up(common: &Common, host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+pub(super) async fn look_up(common: &Common, host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }

@@ -4,17 +4,14 @@
 //! sent wakes the task.
 
 use super::failure::{Failure, Fault};
-use super::message::{Exchange, Fields, Note, Phases, Request, TlsFacts, Watcher};
-use brisk_h2::conn::{HeadKind, HeadSink};
+use super::incoming::{Heads, Incoming, LinkFacts, Sink, fields_of, text_of};
+use super::message::{Exchange, Note, Phases, Request, TlsFacts, Watcher};
 use brisk_h2::frame::{FrameHead, HEAD_BYTES};
-use brisk_h2::hpack::{Field, FieldSink, write_literal};
-use brisk_h2::message::{HeadRules, Malformed};
+use brisk_h2::hpack::write_literal;
 use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
-use brisk_http::framing::parse_length;
-use brisk_http::limits::INTERIM_RESPONSES_MAX;
 use brisk_net::{Stream, spawn};
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -22,19 +19,6 @@ use std::task::{Context, Poll, Waker};
 const READ_BYTES: usize = 64 << 10;
 /// What may come of one body before it was looked at.
 const WINDOW_BYTES: u32 = 1 << 20;
-
-/// A response as it comes.
-#[derive(Default)]
-struct Incoming {
-    heads: VecDeque<(Fields, u64)>,
-    trailers: Fields,
-    body: Vec<u8>,
-    body_bytes: u64,
-    body_max: usize,
-    first_byte: bool,
-    over: Option<Result<(), Failure>>,
-    waker: Option<Waker>,
-}
 
 struct State {
     conn: Connection<()>,
@@ -56,44 +40,6 @@ pub(crate) struct Conn {
     state: Rc<RefCell<State>>,
     facts: Option<Rc<TlsFacts>>,
     peer: Rc<str>,
-}
-
-/// Takes the fields of one head.
-#[derive(Default)]
-struct Sink {
-    fields: Fields,
-    rules: HeadRules,
-    trailers: bool,
-    malformed: Option<Malformed>,
-}
-
-impl FieldSink for Sink {
-    fn tag(&mut self, _: &[u8]) -> u8 {
-        0
-    }
-
-    fn field(&mut self, field: Field<'_>) {
-        let judged = if self.trailers { self.rules.trailer(&field) } else { self.rules.response(&field) };
-        if let Err(error) = judged {
-            self.malformed.get_or_insert(error);
-        }
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        self.fields.push(text(field.name), text(field.value));
-    }
-}
-
-impl HeadSink for Sink {
-    fn begin(&mut self, _: u64, kind: HeadKind) {
-        *self = Self { trailers: kind == HeadKind::Trailers, ..Self::default() };
-    }
-
-    fn is_interim(&self) -> bool {
-        status_of(&self.fields).is_some_and(|status| status / 100 == 1)
-    }
-}
-
-fn status_of(fields: &Fields) -> Option<u16> {
-    fields.get(":status").filter(|status| status.len() == 3).and_then(|status| status.parse().ok())
 }
 
 impl Conn {
@@ -141,8 +87,7 @@ impl Conn {
         let guard = self.open(request, body_max).await?;
         self.send_body(&guard, &request.body).await?;
         phases.sent = phases.now();
-        let mut interim = Vec::new();
-        let mut head: Option<(u16, Fields, u64)> = None;
+        let mut heads = Heads::default();
         let state = &self.state;
         poll_fn(|cx| {
             let mut state = state.borrow_mut();
@@ -152,51 +97,14 @@ impl Conn {
                     failed.unwrap_or_else(|| Failure::new(Fault::Reset, "the stream is gone"))
                 ));
             };
-            if incoming.first_byte && phases.first_byte.is_none() {
-                phases.first_byte = phases.now();
-            }
-            while let Some((fields, bytes)) = incoming.heads.pop_front() {
-                let status = status_of(&fields).unwrap_or(0);
-                let plain = Fields(fields.0.into_iter().filter(|(name, _)| !name.starts_with(':')).collect());
-                if status / 100 == 1 {
-                    interim.push((status, plain));
-                    if interim.len() > INTERIM_RESPONSES_MAX {
-                        let text = "too many interim responses";
-                        return Poll::Ready(Err(Failure::new(Fault::Malformed, text)));
-                    }
-                } else {
-                    head = Some((status, plain, bytes));
-                }
-            }
-            match incoming.over.take() {
-                Some(over) => Poll::Ready(over),
-                None => {
-                    incoming.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
+            incoming.poll(cx, &mut phases, &mut heads)
         })
         .await?;
         phases.done = phases.now();
         let incoming = self.state.borrow_mut().streams.remove(&guard.stream).unwrap_or_default();
-        let (status, fields, head_bytes) =
-            head.ok_or_else(|| Failure::new(Fault::Malformed, "the stream ended without a response"))?;
-        Ok(Exchange {
-            version: "HTTP/2",
-            status,
-            reason: String::new(),
-            fields,
-            trailers: incoming.trailers,
-            interim,
-            body: incoming.body,
-            body_bytes: incoming.body_bytes,
-            head_bytes,
-            phases,
-            reused,
-            asked_again: false,
-            tls: self.facts.clone(),
-            peer: Rc::clone(&self.peer),
-        })
+        let link =
+            LinkFacts { version: "HTTP/2", reused, tls: self.facts.clone(), peer: Rc::clone(&self.peer) };
+        heads.exchange(incoming, phases, link)
     }
 
     /// Begins a stream and sends the head, waiting while the server allows no more streams.
@@ -223,7 +131,7 @@ impl Conn {
         }
         let end = request.body.is_empty();
         let _ = state.conn.send_head(stream, &block, end, &mut state.out);
-        state.streams.insert(stream, Incoming { body_max, ..Incoming::default() });
+        state.streams.insert(stream, Incoming::new(body_max));
         state.kick();
         Ok(Guard { state: Rc::clone(&self.state), stream })
     }
@@ -244,7 +152,7 @@ impl Conn {
                 let room = state.conn.room(guard.stream).min(body.len() - sent).min(64 << 10);
                 if room == 0 {
                     if let Some(incoming) = state.streams.get_mut(&guard.stream) {
-                        incoming.waker = Some(cx.waker().clone());
+                        incoming.wait(cx);
                     }
                     return Poll::Pending;
                 }
@@ -295,10 +203,7 @@ impl State {
 
     fn fail(&mut self, failure: Failure) {
         for incoming in self.streams.values_mut() {
-            if incoming.over.is_none() {
-                incoming.over = Some(Err(failure.clone()));
-            }
-            wake(incoming);
+            incoming.fail(failure.clone());
         }
         self.failed = Some(failure);
         self.admit();
@@ -321,21 +226,13 @@ impl State {
                 Some(Event::Interim { stream }) => self.head(stream, false, 0, sink),
                 Some(Event::Trailers { stream, .. }) => {
                     if let Some(incoming) = self.streams.get_mut(&stream) {
-                        incoming.trailers = std::mem::take(&mut sink.fields);
-                        incoming.over = Some(Ok(()));
-                        wake(incoming);
+                        incoming.trailers(sink);
                     }
                 }
                 Some(Event::Data { stream, data, end, .. }) => {
                     consumed = Some((stream, data.len() as u32));
                     if let Some(incoming) = self.streams.get_mut(&stream) {
-                        incoming.body_bytes += data.len() as u64;
-                        let room = incoming.body_max.saturating_sub(incoming.body.len());
-                        incoming.body.extend_from_slice(&data[..data.len().min(room)]);
-                        if end {
-                            incoming.over = Some(Ok(()));
-                            wake(incoming);
-                        }
+                        incoming.data(data, end);
                     }
                 }
                 Some(Event::Mismatch { stream }) => {
@@ -350,7 +247,7 @@ impl State {
                 }
                 Some(Event::GoAway { last, code }) => self.go_away(last, code),
                 Some(Event::Window | Event::Settings) => {
-                    self.streams.values_mut().for_each(wake);
+                    self.streams.values_mut().for_each(Incoming::wake);
                     self.admit();
                 }
                 Some(Event::SettingsAck | Event::Pong(_)) | None => {}
@@ -362,24 +259,10 @@ impl State {
     }
 
     fn head(&mut self, stream: u32, end: bool, bytes: usize, sink: &mut Sink) {
-        let malformed = sink.malformed.take();
-        let fields = std::mem::take(&mut sink.fields);
-        if malformed.is_some() || status_of(&fields).is_none() {
-            let why = malformed
-                .map_or("no :status".to_owned(), |error| error.to_string().replace("client", "server"));
-            self.end(stream, Failure::new(Fault::Malformed, why));
-            return;
-        }
-        let length = fields.get("content-length").and_then(|length| parse_length(length.as_bytes()));
         let Some(incoming) = self.streams.get_mut(&stream) else { return };
-        incoming.first_byte = true;
-        incoming.heads.push_back((fields, bytes as u64));
-        if end {
-            incoming.over = Some(Ok(()));
-        } else if length.is_some() {
-            self.conn.expect(stream, length);
+        if let Some(length) = incoming.head(sink, end, bytes as u64) {
+            self.conn.expect(stream, Some(length));
         }
-        wake(incoming);
     }
 
     fn go_away(&mut self, last: u32, code: ErrorCode) {
@@ -391,8 +274,7 @@ impl State {
 
     fn end(&mut self, stream: u32, failure: Failure) {
         if let Some(incoming) = self.streams.get_mut(&stream) {
-            incoming.over = Some(Err(failure));
-            wake(incoming);
+            incoming.end(Err(failure));
         }
     }
 
@@ -408,12 +290,6 @@ impl State {
             at += HEAD_BYTES + payload.len();
         }
         at
-    }
-}
-
-fn wake(incoming: &mut Incoming) {
-    if let Some(waker) = incoming.waker.take() {
-        waker.wake();
     }
 }
 
@@ -490,39 +366,8 @@ fn turn(
 fn block_of(request: &Request) -> Vec<u8> {
     let mut block = Vec::new();
     let mut put = |name: &str, value: &str| write_literal(name.as_bytes(), value.as_bytes(), &mut block);
-    for (name, value) in fields_for_h2(request) {
+    for (name, value) in fields_of(request) {
         put(&name, &value);
     }
     block
-}
-
-/// For people, in the order in which it is sent.
-fn text_of(request: &Request) -> String {
-    fields_for_h2(request)
-        .iter()
-        .fold(String::new(), |text, (name, value)| text + name + ": " + value + "\r\n")
-}
-
-/// RFC 9113 §8.3.1; what is the connection's business has no place there (§8.2.2).
-fn fields_for_h2(request: &Request) -> Vec<(String, String)> {
-    const LEFT_OUT: [&str; 6] =
-        ["host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
-    let origin = &request.url.origin;
-    let authority = request.fields.get("host").map_or_else(|| origin.authority(), str::to_owned);
-    let mut fields = vec![
-        (":method".to_owned(), request.method.clone()),
-        (":scheme".to_owned(), origin.scheme().to_owned()),
-        (":authority".to_owned(), authority),
-        (":path".to_owned(), request.url.path.clone()),
-    ];
-    for (name, value) in &request.fields.0 {
-        let name = name.to_ascii_lowercase();
-        if !LEFT_OUT.contains(&name.as_str()) {
-            fields.push((name, value.clone()));
-        }
-    }
-    if let Some(length) = request.content_length() {
-        fields.push(("content-length".to_owned(), length.to_string()));
-    }
-    fields
 }

@@ -140,7 +140,7 @@ impl Phases {
 /// A final response with what led to it.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    /// `HTTP/1.0`, `HTTP/1.1`, `HTTP/2` or `HTTP/3`.
     pub version: &'static str,
     /// The status code.
     pub status: u16,
@@ -156,7 +156,7 @@ pub struct Exchange {
     pub body: Vec<u8>,
     /// Its whole length.
     pub body_bytes: u64,
-    /// Bytes of the response's head: HTTP/1.1's text, or HTTP/2's compressed block.
+    /// Bytes of the response's head: HTTP/1.1's text, or the others' compressed block.
     pub head_bytes: u64,
     /// When what was reached.
     pub phases: Phases,

@@ -1,6 +1,6 @@
 //! An HTTP client for what is not known beforehand: one exchange at a time over kept connections, with every moment noted.
 //!
-//! It runs as tasks of `brisk-net`'s event loop and speaks HTTP/1.1 ([`h1`]) and HTTP/2 ([`h2`]) with the same code for
+//! It runs as tasks of `brisk-net`'s event loop and speaks HTTP/1.1 ([`h1`]), HTTP/2 ([`h2`]) and HTTP/3 ([`h3`]) with the same code for
 //! framing that the server has. Load of prepared requests is not its business: the engine of `brisk-load` is far cheaper.
 
 mod common;
@@ -10,6 +10,8 @@ mod dial;
 mod failure;
 mod h1;
 mod h2;
+mod h3;
+mod incoming;
 mod line;
 mod message;
 mod run;
@@ -34,6 +36,7 @@ pub struct Client {
     common: Rc<Common>,
     idle: RefCell<HashMap<Origin, Vec<h1::Conn>>>,
     shared: RefCell<HashMap<Origin, h2::Conn>>,
+    datagrams: RefCell<HashMap<Origin, h3::Conn>>,
     watcher: Option<Watcher>,
     line: Option<Rc<Line>>,
 }
@@ -45,6 +48,7 @@ impl Client {
             common: Rc::clone(common),
             idle: RefCell::default(),
             shared: RefCell::default(),
+            datagrams: RefCell::default(),
             watcher: None,
             line: common.options.network.map(Line::new),
         }
@@ -71,6 +75,9 @@ impl Client {
 
     async fn attempt(&self, request: &Request, began: Moment) -> Result<Exchange, Failure> {
         let origin = &request.url.origin;
+        if self.common.options.version == Version::H3 {
+            return self.over_h3(request, Phases::new(began)).await;
+        }
         let kept = self.shared.borrow().get(origin).filter(|conn| conn.is_usable()).cloned();
         if let Some(conn) = kept {
             return conn.exchange(request, Phases::new(began), true, self.common.options.body_max).await;
@@ -100,6 +107,17 @@ impl Client {
         self.over_h1(h1::Conn::new(stream, facts, peer), request, phases, false).await
     }
 
+    async fn over_h3(&self, request: &Request, mut phases: Phases) -> Result<Exchange, Failure> {
+        let (origin, body_max) = (&request.url.origin, self.common.options.body_max);
+        let kept = self.datagrams.borrow().get(origin).filter(|conn| conn.is_usable()).cloned();
+        if let Some(conn) = kept {
+            return conn.exchange(request, phases, true, body_max).await;
+        }
+        let conn = h3::Conn::dial(&self.common, origin, &mut phases, self.watcher.clone()).await?;
+        self.datagrams.borrow_mut().insert(origin.clone(), conn.clone());
+        conn.exchange(request, phases, false, body_max).await
+    }
+
     async fn over_h1(
         &self,
         mut conn: h1::Conn,
@@ -119,5 +137,6 @@ impl Client {
     pub fn close(&self) {
         self.idle.borrow_mut().clear();
         self.shared.borrow_mut().clear();
+        self.datagrams.borrow_mut().clear();
     }
 }

@@ -176,15 +176,16 @@ fn connection(out: &mut String, request: &Request, exchange: &Exchange) {
     if let Some(time) = step(phases.dns, phases.connect) {
         let _ = writeln!(out, "* connect  {time}");
     }
-    if let (Some(time), Some(facts)) = (step(phases.connect, phases.tls), &exchange.tls) {
+    let before = phases.connect.or(phases.dns);
+    if let (Some(time), Some(facts)) = (step(before, phases.tls), &exchange.tls) {
+        let layer = if exchange.version == "HTTP/3" { "QUIC" } else { "TLS " };
+        let agreed = [facts.version, facts.cipher, facts.group].map(str::trim).join(" ");
+        let agreed = agreed.trim_end();
         let resumed = if facts.resumed { ", resumed" } else { "" };
         let chain: Vec<String> = facts.chain.iter().map(usize::to_string).collect();
         let _ = writeln!(
             out,
-            "* TLS      {time}  {} {} {}{resumed}; certificates of {} bytes",
-            facts.version,
-            facts.cipher,
-            facts.group,
+            "* {layer}     {time}  {agreed}{resumed}; certificates of {} bytes",
             chain.join(" + ")
         );
         let _ = match &facts.alpn {
@@ -229,13 +230,13 @@ fn body_facts(out: &mut String, exchange: &Exchange, wire: &Wire, args: &Args) {
 }
 
 fn http3(exchange: &Exchange) -> String {
+    if exchange.version == "HTTP/3" {
+        return "HTTP/3: used".to_owned();
+    }
     let offer = exchange.fields.all("alt-svc").find(|value| value.contains("h3"));
     match (offer, exchange.tls.is_some()) {
         (Some(offer), _) => {
-            format!(
-                "HTTP/3: offered (Alt-Svc: {}), not used: brisk get speaks HTTP/1.1 and HTTP/2",
-                safe(offer)
-            )
+            format!("HTTP/3: offered (Alt-Svc: {}), not used: it was asked over TCP (--http3)", safe(offer))
         }
         (None, true) => "HTTP/3: not used, the server does not offer it (no Alt-Svc with h3)".to_owned(),
         (None, false) => "HTTP/3: not used, it needs https".to_owned(),

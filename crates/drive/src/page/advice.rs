@@ -186,6 +186,10 @@ fn weight(page: &Page) -> Option<Advice> {
         return None;
     }
     let images: u64 = page.entries.iter().filter(|entry| entry.kind == Kind::Image).map(Entry::bytes).sum();
+    // Where none is heavy by itself, the first ones are where to begin.
+    let mut heaviest: Vec<&Entry> = page.entries.iter().collect();
+    heaviest.sort_by_key(|entry| std::cmp::Reverse(entry.bytes()));
+    heaviest.truncate(heavy.len().max(3));
     say(
         "weight",
         format!(
@@ -193,7 +197,7 @@ fn weight(page: &Page) -> Option<Advice> {
             page.bytes() as f64 / 1e6,
             page.entries.len(),
             images as f64 / 1e6,
-            names(&heavy)
+            names(&heaviest)
         ),
     )
 }

@@ -7,6 +7,10 @@ use super::waterfall::{self, size};
 use brisk_load::report::{self, Body, Environment, Section};
 use std::time::Duration;
 
+/// Which picture is seen: the wide one, or the narrow one where that would be too small to read.
+const SHOWN: &str =
+    ".ww,.wn{grid-column:1/-1}.wn{display:none}@media(max-width:760px){.ww{display:none}.wn{display:block}}";
+
 fn ms(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
@@ -33,23 +37,25 @@ pub fn html(page: &Page, command: &str, url: &str, is_cut_short: bool) -> String
     if advice.is_empty() {
         advice.push(("nothing".to_owned(), "nothing to advise".to_owned()));
     }
-    // Its lines are as wide as they are: on a phone it is scrolled.
-    let svg = waterfall::svg(page).replacen("<svg ", "<svg style=\"min-width:900px\" ", 1);
-    let waterfall = format!("<div class=\"w\" style=\"grid-column:1/-1\">{svg}</div>");
+    let waterfall = format!(
+        "<style>{SHOWN}</style><div class=\"ww\">{}</div><div class=\"wn\">{}</div>",
+        waterfall::svg(page),
+        waterfall::narrow_svg(page)
+    );
     let mut environment = vec![("command".to_owned(), command.to_owned())];
     let here = Environment::here().rows();
     environment.extend(here.into_iter().map(|(name, value)| (name.to_owned(), value)));
     report::page(
         &format!("Page {url}"),
         &[
-            section("figures", &notes.join(" "), pairs(figures(page))),
+            section("Figures", &notes.join(" "), pairs(figures(page))),
             section(
-                "waterfall",
+                "Waterfall",
                 "! blocks painting; the dashed line is when the page can be painted.",
                 Body::Charts(vec![waterfall]),
             ),
-            section("advice", "", pairs(advice)),
-            section("requests", "", requests(page)),
+            section("Advice", "", pairs(advice)),
+            section("Requests", "", requests(page)),
             section("Configuration and environment", "", pairs(environment)),
         ],
     )

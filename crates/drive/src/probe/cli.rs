@@ -6,7 +6,7 @@ use crate::client::{
     Client, Common, Exchange, Failure, Fields, Options, Request, Url, block_on, decode, unless_interrupted,
 };
 use brisk_cli::Entry;
-use brisk_load::cli::{WRONG_USAGE, args, read};
+use brisk_load::cli::{BROKEN_PROMISE, NO_RESULT, WRONG_USAGE, args, read};
 use brisk_load::output;
 use brisk_load::system;
 use brisk_net::sleep;
@@ -40,7 +40,7 @@ struct Args {
 pub const PROBE: Entry = Entry {
     name: "probe",
     define: CommandLine::command,
-    run: |call| read(call, CommandLine::args, |args| Ok(if carry_out(&args)? { 0 } else { 3 })),
+    run: |call| read(call, CommandLine::args, |args| Ok(carry_out(&args)?.exit_code())),
     inner: &[],
     usage_code: WRONG_USAGE,
 };
@@ -48,7 +48,7 @@ pub const PROBE: Entry = Entry {
 /// Looks at pages again and again, and tells when one is wrong.
 #[derive(Debug, Parser)]
 #[command(after_help = "A status of 400 and more, and no answer, are wrong.\n\n\
-    Exit code: 0 all is well, 3 there was an alert, 1 wrong usage and all else.")]
+    Exit code: 0 all is well, 3 there was an alert, 2 it was ended before anything was seen, 1 wrong usage and all else.")]
 struct CommandLine {
     /// The pages
     #[arg(value_name = "URL", value_parser = url)]
@@ -60,7 +60,7 @@ struct CommandLine {
     #[arg(long, value_name = "N", value_parser = rounds, conflicts_with = "length")]
     count: Option<u64>,
     /// So long instead
-    #[arg(long = "for", value_name = "TIME", value_parser = args::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = args::some_time)]
     length: Option<Duration>,
     /// The history; "-" keeps none
     #[arg(long, value_name = "FILE", default_value = "brisk-probe.jsonl")]
@@ -128,7 +128,28 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }
 
-fn carry_out(args: &Args) -> Result<bool, String> {
+/// What all looks together have seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    /// There was no look.
+    Nothing,
+    /// No alert came.
+    Well,
+    /// One came at least.
+    Alert,
+}
+
+impl Seen {
+    fn exit_code(self) -> i32 {
+        match self {
+            Self::Nothing => NO_RESULT,
+            Self::Well => 0,
+            Self::Alert => BROKEN_PROMISE,
+        }
+    }
+}
+
+fn carry_out(args: &Args) -> Result<Seen, String> {
     if let (Some(path), Some(keep)) = (&args.store, args.keep) {
         history::forget(path, now_ms() - keep.as_millis() as i64)
             .map_err(|error| format!("{path}: {error}"))?;
@@ -141,7 +162,7 @@ fn carry_out(args: &Args) -> Result<bool, String> {
         } else {
             history::chart(&looks)
         });
-        return Ok(true);
+        return Ok(Seen::Well);
     }
     system::catch_interrupts().map_err(|error| error.to_string())?;
     if let Some(path) = &args.store {
@@ -155,8 +176,8 @@ fn keep(path: &str, looks: &[Look]) -> Result<(), String> {
     history::append(path, looks).map_err(|error| format!("cannot write {path}: {error}"))
 }
 
-/// Looks until the end; whether no alert came. Each page has its own clock: one that hangs delays no other.
-async fn watch(args: Args) -> Result<bool, String> {
+/// Looks until the end. Each page has its own clock: one that hangs delays no other.
+async fn watch(args: Args) -> Result<Seen, String> {
     let common = Common::new(args.options.clone())?;
     let (args, began) = (Rc::new(args), Instant::now());
     let mut pages: Vec<_> = args
@@ -164,27 +185,27 @@ async fn watch(args: Args) -> Result<bool, String> {
         .iter()
         .map(|url| Some(Box::pin(watch_page(Rc::clone(&common), Rc::clone(&args), url.clone(), began))))
         .collect();
-    let mut all_well = true;
+    let mut all = Seen::Nothing;
     poll_fn(move |cx| {
         for page in &mut pages {
             let Some(future) = page else { continue };
             match future.as_mut().poll(cx) {
                 Poll::Pending => {}
-                Poll::Ready(Ok(is_well)) => {
-                    all_well &= is_well;
+                Poll::Ready(Ok(seen)) => {
+                    all = all.max(seen);
                     *page = None;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
         }
-        if pages.iter().all(Option::is_none) { Poll::Ready(Ok(all_well)) } else { Poll::Pending }
+        if pages.iter().all(Option::is_none) { Poll::Ready(Ok(all)) } else { Poll::Pending }
     })
     .await
 }
 
-/// Looks at one page until the end; whether no alert came.
-async fn watch_page(common: Rc<Common>, args: Rc<Args>, url: Url, began: Instant) -> Result<bool, String> {
-    let (mut wrong, mut all_well, mut rounds) = (0, true, 0);
+/// Looks at one page until the end.
+async fn watch_page(common: Rc<Common>, args: Rc<Args>, url: Url, began: Instant) -> Result<Seen, String> {
+    let (mut wrong, mut seen, mut rounds) = (0, Seen::Nothing, 0);
     let goes_on = || !system::interrupted() && !output::is_closed();
     let mut next = Duration::ZERO;
     while rounds < args.rounds && began.elapsed() < args.length && goes_on() {
@@ -193,7 +214,7 @@ async fn watch_page(common: Rc<Common>, args: Rc<Args>, url: Url, began: Instant
         wrong = if look.wrong.is_some() { before + 1 } else { 0 };
         let (begins, ends) = (wrong == args.fails, wrong == 0 && before >= args.fails);
         output::line(output::visible(&line(&look)));
-        all_well &= !begins;
+        seen = seen.max(if begins { Seen::Alert } else { Seen::Well });
         if let Some(path) = &args.store {
             keep(path, std::slice::from_ref(&look))?;
         }
@@ -210,7 +231,7 @@ async fn watch_page(common: Rc<Common>, args: Rc<Args>, url: Url, began: Instant
             sleep(until.saturating_sub(began.elapsed()).min(Duration::from_millis(100))).await;
         }
     }
-    Ok(all_well)
+    Ok(seen)
 }
 
 async fn look(common: &Rc<Common>, url: &Url, args: &Args) -> Look {

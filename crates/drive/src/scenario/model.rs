@@ -109,7 +109,8 @@ impl Scenario {
                 );
             }
             let mut stage = |name: &str, Stage { users, over, hold }: &Stage| {
-                row(name, format!("{users} users, reached in {over:?}, held for {hold:?}"));
+                let reached = if over.is_zero() { "at once".to_owned() } else { format!("in {over:?}") };
+                row(name, format!("{users} users, reached {reached}, held for {hold:?}"));
             };
             self.stages.iter().for_each(|each| stage("stage", each));
             for user in &self.users {
@@ -132,6 +133,7 @@ impl Scenario {
             Version::Any => "HTTP/2 where TLS agrees on it, else HTTP/1.1",
             Version::H1 => "HTTP/1.1",
             Version::H2 => "HTTP/2",
+            Version::H3 => "HTTP/3",
         };
         row("protocol", version.to_owned());
         row("certificates", if self.insecure { "any is taken" } else { "are verified" }.to_owned());

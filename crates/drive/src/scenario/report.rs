@@ -9,6 +9,7 @@ use brisk_load::cli::{BROKEN_PROMISE, NO_RESULT};
 use brisk_load::engine::Outcome;
 use brisk_load::histogram::Histogram;
 use brisk_load::report::{self, Beside, Body, Environment, Resources, RunReport, Section};
+use brisk_load::stats::ErrorKind;
 use brisk_load::sweep::slo::Judged;
 use brisk_load::system;
 use brisk_load::watch::{self, Tier, Watch};
@@ -124,11 +125,19 @@ impl Report {
     pub fn exit_code(&self) -> i32 {
         let is_broken = self.judged.iter().any(|judged| !judged.holds);
         match () {
-            () if self.invalid().is_some() => NO_RESULT,
+            () if self.invalid().is_some() || self.is_unreached() => NO_RESULT,
             () if is_broken => BROKEN_PROMISE,
             () if self.outcome.stats.latency.count() == 0 => NO_RESULT,
             () => 0,
         }
+    }
+
+    /// Whether no user ever had a connection: that says nothing of a server.
+    fn is_unreached(&self) -> bool {
+        use ErrorKind::{Connect, ConnectTimeout, Dns, Refused, Tls};
+        let stats = &self.outcome.stats;
+        let missed = [Dns, Connect, Refused, ConnectTimeout, Tls].map(|kind| stats.errors_of(kind));
+        stats.responses() == 0 && stats.errors() > 0 && missed.iter().sum::<u64>() == stats.errors()
     }
 
     /// The share of its time in which the generator was on a CPU, or waited for one.
@@ -251,12 +260,12 @@ impl Report {
         let lines: Vec<String> = failures.chain(beside).chain([days]).collect();
         let mut sections = vec![
             Section {
-                title: "steps".to_owned(),
+                title: "Steps".to_owned(),
                 text: self.length(),
                 body: Body::Table(HEAD.map(str::to_owned).to_vec(), rows),
             },
             Section {
-                title: "failures and thresholds".to_owned(),
+                title: "Failures and thresholds".to_owned(),
                 text: String::new(),
                 body: Body::Pre(lines.join("\n")),
             },

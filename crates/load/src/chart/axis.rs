@@ -68,11 +68,16 @@ impl Axis {
                 let step = nice((self.high - self.low) / count.max(1) as f64);
                 let first = (self.low / step).ceil() as i64;
                 let last = (self.high / step).floor() as i64;
-                (first..=last)
-                    .take(50)
-                    .map(|index| index as f64 * step)
-                    .map(|value| (value, short(value)))
-                    .collect()
+                let values = (first..=last).take(50).map(|index| index as f64 * step);
+                let mut ticks: Vec<(f64, String)> = values.map(|value| (value, short(value))).collect();
+                // Values that lie close to each other take more digits.
+                if ticks.windows(2).any(|pair| pair[0].1 == pair[1].1) {
+                    let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+                    for (value, text) in &mut ticks {
+                        *text = format!("{value:.digits$}");
+                    }
+                }
+                ticks
             }
             Scale::Log => {
                 let decades = (self.high / self.low).log10();
@@ -110,6 +115,17 @@ mod tests {
         let axis = Axis::new(Scale::Log, [0.3, 4000.0].into_iter(), 0.0, 100.0);
         let ticks: Vec<String> = axis.ticks(5).into_iter().map(|tick| tick.1).collect();
         assert_eq!(ticks, ["1", "10", "100", "1000"]);
+    }
+
+    #[test]
+    fn ticks_differ_however_close_their_values_are() {
+        for (low, high, want) in [(21.71, 21.79, "21.72"), (1_000_010.0, 1_000_090.0, "1000020")] {
+            let axis = Axis::new(Scale::Linear, [low, high].into_iter(), 0.0, 100.0);
+            let ticks: Vec<String> = axis.ticks(5).into_iter().map(|tick| tick.1).collect();
+            let mut once = ticks.clone();
+            once.dedup();
+            assert!(ticks.len() > 3 && once == ticks && ticks[0] == want, "{ticks:?}");
+        }
     }
 
     #[test]

@@ -70,16 +70,23 @@ impl Line {
         if self.series.len() < 2 {
             return;
         }
+        let width = |series: &Series| 42.0 + 7.2 * series.name.chars().count() as f64;
+        let whole: f64 = self.series.iter().map(width).sum();
+        // Many long names are written smaller.
+        let scale = ((WIDTH - at) / whole).min(1.0);
+        let size =
+            if scale < 1.0 { format!(" style=\"font-size:{:.1}px\"", 12.0 * scale) } else { String::new() };
         for (index, series) in self.series.iter().enumerate() {
             let class = index % 6;
             let _ = write!(
                 out,
-                "<path class=\"l s{class}\" d=\"M{at:.0} 29h22\"/>{}<text x=\"{:.0}\" y=\"33\">{}</text>",
-                mark(index, at + 11.0, 29.0),
-                at + 27.0,
+                "<path class=\"l s{class}\" d=\"M{at:.0} 29h{:.0}\"/>{}<text x=\"{:.0}\" y=\"33\"{size}>{}</text>",
+                22.0 * scale,
+                mark(index, at + 11.0 * scale, 29.0),
+                at + 27.0 * scale,
                 escape(&series.name)
             );
-            at += 38.0 + 7.2 * series.name.chars().count() as f64;
+            at += width(series) * scale;
         }
     }
 }
@@ -181,6 +188,22 @@ mod tests {
         assert!(all.len() > 3, "{all:?}");
         assert_eq!(ticks(vec![(0.4, 1.0), (9.3, 2.0)]), all);
         assert_eq!(ticks(Vec::new()), all);
+    }
+
+    /// "failed connects" was cut off at the edge.
+    #[test]
+    fn a_legend_ends_within_its_chart() {
+        let series = |name: &str| Series { name: name.to_owned(), ..Series::default() };
+        let names = ["listen drops", "sent again", "resets", "failed connects"];
+        let chart = Line { series: names.map(series).to_vec(), ..Line::default() };
+        let svg = chart.svg();
+        let text = svg.rsplit_once("<text ").unwrap().1;
+        let of = |name: &str, end: &str| -> f64 {
+            text.split_once(name).unwrap().1.split_once(end).unwrap().0.parse().unwrap()
+        };
+        // The letters of the widest usual font are 0.6 of its size wide in the mean.
+        let (at, size) = (of("x=\"", "\""), of("font-size:", "px"));
+        assert!(size > 9.0 && at + 15.0 * 0.6 * size < WIDTH, "{text}");
     }
 
     #[test]

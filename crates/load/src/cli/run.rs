@@ -13,7 +13,7 @@ use crate::engine;
 use crate::live::{Ended, Live, Web};
 use crate::output;
 use crate::plan::{Plan, Stop};
-use crate::report::{self, Beside, Environment, Report, RunReport, Verdict};
+use crate::report::{self, Beside, Environment, Report, RunReport, Verdict, counted};
 use crate::sweep::slo::Slo;
 use crate::sweep::{self, Point, Sweep, Trial};
 use crate::system;
@@ -91,12 +91,13 @@ impl Load {
     fn users(&mut self, plan: &Plan, users: &[usize]) -> Result<(), String> {
         for &users in users {
             let plan = Plan { connections: users, ..plan.clone() };
-            let goes_on = self.one(plan, format!("{users} users"), true)?;
+            let goes_on = self.one(plan, counted(users), true)?;
             if let Some(run) = self.report.runs.last().filter(|_| !self.live.is_quiet) {
                 let (rate, latency) = (run.goodput(), run.outcome.stats.latency.mean() / 1e6);
                 let errors = run.outcome.stats.error_share() * 100.0;
                 output::note(format_args!(
-                    "{users} users: {rate:.1} good responses/s, mean {latency:.2} ms, errors {errors:.2} %"
+                    "{}: {rate:.1} good responses/s, mean {latency:.2} ms, errors {errors:.2} %",
+                    run.label
                 ));
             }
             if !goes_on {

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::LazyLock;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -11,8 +12,13 @@ use rustix::net::{
 
 use crate::plan::{Endpoint, Plan, Site};
 
-/// Connections per source address: well below the kernel's default of 28,232 ephemeral ports.
-const CONNECTIONS_PER_SOURCE: usize = 20_000;
+/// The part of a source address's ports that connections take: others have some of them, and the kernel searches long for the last.
+const PORTS_SHARE: f64 = 0.7;
+/// Where it is not known how many ports there are: the range that Linux has by default.
+const PORTS_USUAL: usize = 28_232;
+
+/// How many connections one source address is good for, by the kernel's range of local ports.
+static PER_SOURCE: LazyLock<usize> = LazyLock::new(|| per_source(&port_range()));
 
 /// A socket on its way.
 pub enum Dialled {
@@ -35,7 +41,7 @@ pub fn dial(plan: &Plan, endpoint: &Endpoint, index: usize) -> Result<Dialled, E
                 // There is no congestion to control: take the cheapest way to do it, if allowed.
                 let _ = sockopt::set_tcp_congestion(&socket, "reno");
             }
-            if let Some(source) = source_address(address, index) {
+            if let Some(source) = source_address(address, index, *PER_SOURCE) {
                 bind(&socket, &source)?;
             }
             let result = connect(&socket, address);
@@ -89,7 +95,7 @@ pub fn enough_ports(plan: &Plan) -> io::Result<()> {
     let Some(site) = plan.sites.iter().find(|site| is_short(site)).filter(|_| !come_and_go) else {
         return Ok(());
     };
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let range = port_range();
     let Some(ports) = ports_of(&range).filter(|&ports| ports < each) else { return Ok(()) };
     Err(io::Error::other(format!(
         "{each} connections to {:?} need as many local ports, and there are {ports}: widen net.ipv4.ip_local_port_range \
@@ -97,6 +103,16 @@ pub fn enough_ports(plan: &Plan) -> io::Result<()> {
         site.endpoint,
         range.trim().replace('\t', " ")
     )))
+}
+
+/// The ports that the kernel gives out, as it says them; empty where it does not.
+fn port_range() -> String {
+    std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default()
+}
+
+fn per_source(range: &str) -> usize {
+    let ports = ports_of(range).unwrap_or(PORTS_USUAL);
+    ((ports as f64 * PORTS_SHARE) as usize).max(1)
 }
 
 /// How many ports a range of `net.ipv4.ip_local_port_range` has.
@@ -107,8 +123,8 @@ fn ports_of(range: &str) -> Option<usize> {
 }
 
 /// On loopback every 127.x.y.z is ours, so many connections are spread over several of them.
-fn source_address(peer: &SocketAddr, index: usize) -> Option<SocketAddr> {
-    let number = u16::try_from(index / CONNECTIONS_PER_SOURCE).ok().filter(|&number| number > 0)?;
+fn source_address(peer: &SocketAddr, index: usize, per_source: usize) -> Option<SocketAddr> {
+    let number = u16::try_from(index / per_source).ok().filter(|&number| number > 0)?;
     let [high, low] = number.to_be_bytes();
     (peer.is_ipv4() && peer.ip().is_loopback())
         .then(|| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 1, high, low)), 0))
@@ -128,9 +144,18 @@ mod tests {
     fn only_many_loopback_connections_are_spread() {
         let loopback: SocketAddr = "127.0.0.1:80".parse().unwrap();
         let elsewhere: SocketAddr = "192.0.2.1:80".parse().unwrap();
-        assert_eq!(source_address(&loopback, 19_999), None);
-        assert_eq!(source_address(&loopback, 20_000), Some("127.1.0.1:0".parse().unwrap()));
-        assert_eq!(source_address(&loopback, 300 * 20_000), Some("127.1.1.44:0".parse().unwrap()));
-        assert_eq!(source_address(&elsewhere, 300_000), None);
+        assert_eq!(source_address(&loopback, 19_999, 20_000), None);
+        assert_eq!(source_address(&loopback, 20_000, 20_000), Some("127.1.0.1:0".parse().unwrap()));
+        assert_eq!(source_address(&loopback, 300 * 20_000, 20_000), Some("127.1.1.44:0".parse().unwrap()));
+        assert_eq!(source_address(&elsewhere, 300_000, 20_000), None);
+    }
+
+    #[test]
+    fn a_narrow_range_of_ports_takes_more_addresses() {
+        let check = |range: &str, want: usize| assert_eq!(per_source(range), want, "{range:?}");
+        check("32768\t60999\n", 19_762);
+        check("61000 65535", 3175);
+        check("5000 5000", 1);
+        check("", 19_762);
     }
 }

@@ -203,11 +203,11 @@ fn view<'a>(plan: &Plan, label: &'a str, elapsed: Duration, responses: u64, slic
     }
     let mut kinds: Vec<String> =
         errors.seen().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
-    if kinds.is_empty() {
-        kinds.push("none".to_owned());
-    }
     if refusals > 0 {
         kinds.push(format!("4xx and 5xx {refusals}"));
+    }
+    if kinds.is_empty() {
+        kinds.push("none".to_owned());
     }
     View { label, elapsed, bar: bar(plan, elapsed, responses), errors: kinds.join(", "), slices }
 }
@@ -346,6 +346,17 @@ mod tests {
         assert!(text.contains("p50 2.0"), "{text}");
         let line = plain("", Duration::from_secs(2), &slices);
         assert!(line.contains("500 /s") && line.contains("failed 20"), "{line}");
+    }
+
+    #[test]
+    fn a_server_that_only_refuses_has_errors() {
+        let mut stats = Stats::default();
+        stats.response(503, 1_000_000);
+        let plan = Plan::new(Vec::new(), 1, Stop::After(Duration::from_secs(4)));
+        let slice = |stats: &Stats| [Slice::of(stats, Duration::ZERO, Duration::from_millis(100))];
+        let said = |stats: &Stats| view(&plan, "", Duration::from_secs(1), 1, &slice(stats)).errors;
+        assert_eq!(said(&stats), "4xx and 5xx 1");
+        assert_eq!(said(&Stats::default()), "none");
     }
 
     #[test]

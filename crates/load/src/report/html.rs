@@ -4,9 +4,9 @@ use super::model::{QUANTILES, Report, RunReport, Verdict};
 use super::page::{Body, Section, Tile, page};
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, short};
-use crate::days::days;
+use crate::days::{days, per_day};
 use crate::sweep::slo::Judged;
-use crate::sweep::{Shape, Sweep};
+use crate::sweep::{Search, Shape, Sweep};
 
 /// The report as a page.
 pub fn html(report: &Report) -> String {
@@ -39,8 +39,9 @@ pub fn sections(report: &Report) -> Vec<Section> {
         });
     }
     if let Some(search) = &report.search {
-        let (text, body) = (search.lines().pop().unwrap_or_default(), Body::Pre(search.lines().join("\n")));
-        all.push(Section { title: "Highest rate".to_owned(), text, body });
+        let rows = search.rows().into_iter().map(|(rate, said)| vec![format!("{rate}/s"), said]).collect();
+        let body = Body::Table(Vec::new(), rows);
+        all.push(Section { title: "Highest rate".to_owned(), text: format!("{}.", search.finding()), body });
     }
     if report.runs.len() > 1 {
         let (title, text) = ("Runs".to_owned(), String::new());
@@ -86,14 +87,15 @@ fn overview(runs: &[RunReport]) -> Body {
 }
 
 fn run_sections(run: &RunReport, span: (f64, f64)) -> Vec<Section> {
-    let title =
-        |name: &str| if run.label.is_empty() { name.to_owned() } else { format!("{}: {name}", run.label) };
+    let title = |name: &str| {
+        if run.label.is_empty() { name.to_owned() } else { format!("{}: {}", run.label, name.to_lowercase()) }
+    };
     let mut notes: Vec<String> = run.invalid().map(|why| format!("INVALID: {why}.")).into_iter().collect();
     notes.extend(run.warnings().into_iter().map(|note| format!("Note: {note}.")));
-    let mut all = vec![Section { title: title("figures"), text: notes.join(" "), body: figures(run) }];
+    let mut all = vec![Section { title: title("Figures"), text: notes.join(" "), body: figures(run) }];
     let mut charts = series_charts(run, span);
     charts.extend(latency_charts(run));
-    all.push(Section { title: title("course and latency"), text: String::new(), body: Body::Charts(charts) });
+    all.push(Section { title: title("Course and latency"), text: String::new(), body: Body::Charts(charts) });
     for mut section in run.resources().iter().flat_map(|resources| resources.sections_over(span)) {
         section.title = title(&section.title);
         all.push(section);
@@ -319,16 +321,29 @@ fn sweep_glance(sweep: &Sweep) -> Section {
     Section { title: "At a glance".to_owned(), text: String::new(), body: Body::Tiles(tiles) }
 }
 
-fn counted(users: usize) -> String {
+/// So many users, in words.
+pub fn counted(users: usize) -> String {
     format!("{users} user{}", if users == 1 { "" } else { "s" })
 }
 
-/// Of a report of one run; others have a table.
+/// Of a search.
+fn search_glance(search: &Search) -> Section {
+    let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), short);
+    let day = search.holds.map(|rate| per_day(rate).0);
+    let tiles = vec![
+        tile("highest rate that holds, requests per second", rate(search.holds), search.holds.is_none()),
+        tile("does not always hold at", rate(search.breaks), false),
+        tile("requests a day at that rate", rate(day), false),
+    ];
+    Section { title: "At a glance".to_owned(), text: String::new(), body: Body::Tiles(tiles) }
+}
+
+/// The figures that everybody looks for first.
 fn glance(report: &Report) -> Option<Section> {
-    let [run] = &report.runs[..] else { return report.sweep.as_ref().map(sweep_glance) };
-    if report.search.is_some() {
-        return None;
+    if let Some(search) = &report.search {
+        return Some(search_glance(search));
     }
+    let [run] = &report.runs[..] else { return report.sweep.as_ref().map(sweep_glance) };
     let verdict = report.verdict();
     let is_bad = verdict != Verdict::Holds;
     let said = if verdict == Verdict::Invalid { "INVALID".to_owned() } else { verdict.name().to_owned() };

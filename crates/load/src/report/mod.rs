@@ -12,7 +12,7 @@ mod truth;
 
 pub use crate::days::{days, per_day};
 pub use environment::Environment;
-pub use html::{html, sections, series_charts, tiles};
+pub use html::{counted, html, sections, series_charts, tiles};
 pub use json::json;
 pub use model::{QUANTILES, Report, RunReport, Verdict, lost_share};
 pub use page::{Body, Section, Tile, fragment, page};

@@ -50,7 +50,7 @@ p{margin:.4em 0;overflow-wrap:anywhere}nav{display:flex;flex-wrap:wrap;gap:4px 1
 .w{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--g)}\
 th{white-space:normal;vertical-align:bottom}td:first-child,th:first-child{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:5em}\
 @media(max-width:640px){.k tr:first-child{display:none}.k,.k tbody,.k tr,.k td{display:block}.k tr{border-bottom:1px solid var(--g);padding:4px 0}\
-.k td{display:flex;justify-content:space-between;gap:1em;border:0;padding:1px 0;white-space:normal;overflow-wrap:anywhere}.k td:first-child{font-weight:700}.k td:not(:first-child):before{content:attr(data-h);opacity:.75}}\
+.k td{display:flex;justify-content:space-between;gap:1em;border:0;padding:1px 0;white-space:normal;overflow-wrap:anywhere}.k td:first-child{font-weight:700}.k td:not(:first-child):before{content:attr(data-h);opacity:.75;flex:none}}\
 .f td:first-child{overflow-wrap:normal}.f td{white-space:normal;text-align:left;overflow-wrap:anywhere}pre{white-space:pre-wrap;overflow-wrap:anywhere}.bad{font-weight:700;border:2px solid;padding:6px;color:var(--s4)}\
 .t{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:10px}.t div{border:1px solid var(--g);border-radius:6px;padding:8px 12px;font-size:.85em}\
 .t b{display:block;font-size:1.7em;line-height:1.25;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}.t .no{border-color:var(--s4)}.t .no b{color:var(--s4)}\

@@ -165,12 +165,12 @@ impl Resources<'_> {
         };
         let (tiers, machine) = self.tiers();
         let table = Section {
-            title: "resources".to_owned(),
+            title: "Resources".to_owned(),
             text: format!("Verdict: {}. Machine: {machine}.{}", self.limit(), databases(&tiers)),
             body: Body::Table(head.map(str::to_owned).to_vec(), tiers.into_iter().map(row).collect()),
         };
         let course = Section {
-            title: "resources over time".to_owned(),
+            title: "Resources over time".to_owned(),
             text: String::new(),
             body: charts(self.beside, span),
         };

@@ -186,11 +186,37 @@ fn table(report: &Report, out: &mut String) {
         }
         out.push('\n');
     }
+    // What several runs have in common is said once.
+    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for run in &report.runs {
-        for note in notes(run) {
-            let _ = writeln!(out, "{}: {note}", run.label);
+        let mut notes = notes(run);
+        // Of a search, only the rate that it found is one to plan with.
+        if report.search.is_none() {
+            notes.push(days(run.goodput(), run.headroom()));
+        }
+        for note in notes {
+            match said.iter_mut().find(|(have, _)| *have == note) {
+                Some((_, labels)) => labels.push(&run.label),
+                None => said.push((note, vec![&run.label])),
+            }
         }
     }
+    for (note, labels) in &said {
+        let _ = writeln!(out, "{}: {note}", names(labels, report.runs.len()));
+    }
+}
+
+/// Labels of runs, each once, with how often it stands there.
+fn names(labels: &[&str], of: usize) -> String {
+    if labels.len() == of && of > 1 {
+        return "each run".to_owned();
+    }
+    let groups = labels.chunk_by(|one, other| one == other);
+    let name = |group: &[&str]| match group.len() {
+        1 => group[0].to_owned(),
+        times => format!("{} ({times} times)", group[0]),
+    };
+    groups.map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// What a row does not say of its run.
@@ -213,6 +239,17 @@ fn notes(run: &RunReport) -> Vec<String> {
         }
         notes.push(format!("machine: {machine}"));
     }
-    notes.push(days(run.goodput(), run.headroom()));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_share_a_note_are_named_together() {
+        assert_eq!(names(&["10/s", "20/s", "20/s", "30/s"], 9), "10/s, 20/s (2 times), 30/s");
+        assert_eq!(names(&["10/s", "20/s"], 2), "each run");
+        assert_eq!(names(&["10/s"], 1), "10/s");
+    }
 }

@@ -134,13 +134,25 @@ impl Search {
         }
     }
 
-    /// In words.
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> =
-            self.trials.iter().map(|trial| format!("{:>10} /s: {trial}", short(trial.rate))).collect();
+    /// Each trial's rate and what came of it; those in a row at one rate that came to the same are one.
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let mut rows: Vec<(String, String, usize)> = Vec::new();
+        for trial in &self.trials {
+            let (rate, said) = (short(trial.rate), trial.to_string());
+            match rows.last_mut().filter(|last| last.0 == rate && last.1 == said) {
+                Some((_, _, times)) => *times += 1,
+                None => rows.push((rate, said, 1)),
+            }
+        }
+        let told = |said: String, times| if times > 1 { format!("{said}, {times} times") } else { said };
+        rows.into_iter().map(|(rate, said, times)| (rate, told(said, times))).collect()
+    }
+
+    /// What it comes to, in words.
+    pub fn finding(&self) -> String {
         let times =
             |rate: f64| self.trials.iter().filter(|trial| trial.rate.total_cmp(&rate).is_eq()).count();
-        lines.push(match (self.holds, self.breaks) {
+        match (self.holds, self.breaks) {
             (Some(holds), Some(breaks)) => format!(
                 "{} holds at {} requests/s ({} of {} trials), and not always at {}",
                 self.slo,
@@ -160,9 +172,14 @@ impl Search {
                 ),
                 Found::Holds | Found::Never => format!("{} does not hold at any rate", self.slo),
             },
-        });
-        lines.extend(self.holds.map(|rate| days(rate, None)));
-        lines
+        }
+    }
+
+    /// In words, with all trials.
+    pub fn lines(&self) -> Vec<String> {
+        let trials = self.rows().into_iter().map(|(rate, said)| format!("{rate:>10} /s: {said}"));
+        let days = self.holds.map(|rate| days(rate, None));
+        trials.chain([self.finding()]).chain(days).collect()
     }
 
     /// As JSON.
@@ -226,6 +243,16 @@ mod tests {
                 assert!(found.breaks.unwrap() > limit && !found.is_cut_short);
             }
         }
+    }
+
+    #[test]
+    fn trials_that_came_to_the_same_have_one_line() {
+        let lines = search("p99<200ms", 64.0, |rate| broken(rate > 100.0)).lines();
+        let mut once = lines.clone();
+        once.dedup();
+        assert_eq!(once, lines, "said twice");
+        assert!(lines.iter().any(|line| line.ends_with("/s: holds, 4 times")), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.ends_with("broken: p99 is 300 ms")), "{lines:#?}");
     }
 
     /// Near the limit it is a matter of luck: what is reported then holds nearly always.

@@ -22,7 +22,7 @@ pub use verdict::{Verdict, limit};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub const EVERY: Duration = Duration::from_millis(250);
 const DEEP_EVERY: Duration = Duration::from_secs(1);
 /// How often tiers are asked.
 const ASK_EVERY: Duration = Duration::from_millis(500);
+/// How often it is asked whether the first look is over.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
 
 /// One look.
 #[derive(Debug, Clone)]
@@ -94,13 +96,17 @@ impl Watch {
             move || watch(&mut looked, interval, origin, &stop, &samples)
         };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(work)?;
+        // What begins now lies between two looks, however short it is and however long a look takes on a busy machine.
+        while lock(&samples).is_empty() && !thread.is_finished() {
+            std::thread::sleep(FIRST_LOOK);
+        }
         let names = tiers.iter().map(|tier| tier.name.clone()).collect();
         Ok(Self { names, pools, origin, stop, samples, thread: Some(thread) })
     }
 
     /// What was seen so far.
     pub fn so_far(&self) -> Watched {
-        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let samples = lock(&self.samples).clone();
         Watched { names: self.names.clone(), pools: self.pools.clone(), origin: self.origin, samples }
     }
 
@@ -123,6 +129,10 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn lock(samples: &Mutex<Vec<Sample>>) -> MutexGuard<'_, Vec<Sample>> {
+    samples.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A tier that is looked at.
@@ -214,7 +224,7 @@ fn watch(
         let tiers = tiers.iter_mut().map(look).collect();
         let (machine, disks) = (proc::machine(), proc::disks());
         let sample = Sample { at, tiers, inside, connections, disks, machine };
-        samples.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
+        lock(samples).push(sample);
         if is_last {
             return;
         }
@@ -239,6 +249,18 @@ mod tests {
         let (tiers, machine) = watched.summary(from, watched.origin.elapsed(), 100);
         assert!(tiers[0].cpu_us_per_response >= 200.0 && tiers[0].pss_max > 0 && tiers[0].processes >= 1);
         assert!(machine.busy_share > 0.0);
+    }
+
+    /// A run of half a second on a busy machine was over before the first look.
+    #[test]
+    fn a_watch_has_looked_before_anything_begins() {
+        let own = Tier { name: "own".to_owned(), who: Some(Who::Tree(std::process::id())), source: None };
+        let watch = Watch::start(&[own], Duration::from_mins(1)).unwrap();
+        assert_eq!(watch.so_far().samples.len(), 1);
+        let from = watch.so_far().origin.elapsed();
+        let to = watch.so_far().origin.elapsed();
+        let (tiers, machine) = watch.finish().summary(from, to, 1);
+        assert!(tiers.len() == 1 && machine.cpus > 0, "{machine:?}");
     }
 
     #[test]

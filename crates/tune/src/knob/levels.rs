@@ -2,7 +2,7 @@
 
 use super::row::{Bound, Domain, Knob, Scale, Unit};
 use crate::ini::bytes;
-use crate::limits::LEVELS_MAX;
+use crate::limits::{LADDER_FACTOR, LADDER_RUNGS, LEVELS_MAX};
 use crate::site::Machine;
 use std::fmt;
 
@@ -106,6 +106,49 @@ impl Knob {
         }
     }
 
+    /// The values for small steps: each within a quarter of its neighbour, which lie as far from each other as the whole range does elsewhere, so that a
+    /// search goes from one to the next and skips none.
+    ///
+    /// # Errors
+    /// A present value that is no number of the knob's kind.
+    pub fn ladder(&self, now: Option<&str>, machine: &Machine) -> Result<Levels, Unreadable> {
+        let now = now.unwrap_or(self.default);
+        let Domain::Number { low, high, unit, .. } = self.domain else {
+            return self.levels(Some(now), machine);
+        };
+        let present = self.number(now, unit, machine);
+        let present = present.ok_or_else(|| Unreadable { name: self.name, value: now.to_string() })?;
+        let (low, high) = (low.number(machine), high.number(machine));
+        let mut numbers = vec![present];
+        for (factor, least) in [(1.0 / LADDER_FACTOR, -1.0), (LADDER_FACTOR, 1.0)] {
+            let mut at = present as f64;
+            for _ in 0..LADDER_RUNGS {
+                // Of small numbers a quarter is less than one.
+                let next = if (at * factor - at).abs() < 1.0 { at + least } else { at * factor };
+                // Towards the one before: rounding must not make the step larger.
+                let next = if factor > 1.0 { next.floor() } else { next.ceil() };
+                at = next.clamp(low as f64, high as f64);
+                numbers.push(at as u64);
+            }
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        let text =
+            |number: &u64| if *number == present { now.to_string() } else { self.written(unit, *number) };
+        Ok(Levels {
+            places: (0..numbers.len()).map(|index| index as f64).collect(),
+            texts: numbers.iter().map(text).collect(),
+            original: numbers.iter().position(|number| *number == present).unwrap_or(0),
+            is_ordered: true,
+        })
+    }
+
+    /// A number as its file has it.
+    fn written(&self, unit: Unit, number: u64) -> String {
+        let written = unit.write(number);
+        if self.form.is_empty() { written } else { self.form.replace("{}", &written) }
+    }
+
     /// The number that a value means.
     fn number(&self, text: &str, unit: Unit, machine: &Machine) -> Option<u64> {
         if let Some((_, bound)) = self.words.iter().find(|(word, _)| *word == text) {
@@ -141,8 +184,7 @@ impl Knob {
             if *number == present.0 {
                 return present.1.to_string();
             }
-            let written = unit.write(*number);
-            if self.form.is_empty() { written } else { self.form.replace("{}", &written) }
+            self.written(unit, *number)
         };
         Levels {
             places: places.collect(),

@@ -136,3 +136,25 @@ fn dangerous_ones_are_proposals() {
         assert_eq!(find(name).unwrap().risk, risk, "{name}");
     }
 }
+
+/// Under real traffic nothing jumps: each value is within a quarter of its neighbour, or one more or less.
+#[test]
+fn a_ladder_has_small_steps() {
+    let machine = Machine { cpus: 2, memory: 4 << 30, ..Machine::default() };
+    let numbers = |name: &str, now: &str| -> (Vec<f64>, usize) {
+        let levels = find(name).unwrap().ladder(Some(now), &machine).unwrap();
+        assert_eq!(levels.places, (0..levels.texts.len()).map(|index| index as f64).collect::<Vec<_>>());
+        (levels.texts.iter().map(|text| text.parse().unwrap()).collect(), levels.original)
+    };
+    for (name, now) in [("pm.max_children", "40"), ("pm.max_children", "2"), ("gzip_comp_level", "6")] {
+        let (numbers, original) = numbers(name, now);
+        assert_eq!(numbers[original].to_string(), now);
+        assert!(numbers.len() > 3, "{name}: {numbers:?}");
+        assert!(
+            numbers.windows(2).all(|two| two[1] / two[0] <= 1.26 || two[1] - two[0] <= 1.0),
+            "{name}: {numbers:?}"
+        );
+    }
+    let choice = find("opcache.enable").unwrap();
+    assert_eq!(choice.ladder(Some("0"), &machine), choice.levels(Some("0"), &machine));
+}

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 const STRIDE: f64 = 0.25;
 /// Points this near to the best one are what the parabola goes through.
 const NEAR: f64 = 0.55;
+/// Pairs that a number gets at least before nothing is said to be better.
+const PAIRS: usize = 4;
 
 /// What was measured of a knob: the logarithms by level, relative to the level of the best configuration, which is 0.
 #[derive(Default)]
@@ -40,6 +42,7 @@ impl Search<'_> {
         if up > -self.noise.deviation() {
             self.walk(index, -1.0, &mut profile)?;
         }
+        self.make_sure(index, &mut profile)?;
         let Some((level, value)) = profile.best() else {
             return Ok(self.step(index, self.best[index], Verdict::Dropped, (0.0, f64::INFINITY), 0));
         };
@@ -54,6 +57,22 @@ impl Search<'_> {
         let Some((level, _)) = profile.best() else { return Ok(self.none(index, top, &profile)) };
         let candidate = self.top(index, level, &profile);
         self.tested(index, candidate)
+    }
+
+    /// A number at the end of its range has one direction, and one unlucky pair there would be all that is known of it: a few more, at
+    /// two strides and at one.
+    fn make_sure(&mut self, index: usize, profile: &mut Profile) -> Result<(), Stop> {
+        let own = self.best[index];
+        let direction = if self.next_level(index, own, 1.0).is_some() { 1.0 } else { -1.0 };
+        let Some(near) = self.next_level(index, own, direction) else { return Ok(()) };
+        let far = self.next_level(index, near, direction).unwrap_or(near);
+        for level in [far, near].into_iter().cycle().take(PAIRS) {
+            if profile.pairs() >= PAIRS {
+                break;
+            }
+            self.probe(index, level, profile)?;
+        }
+        Ok(())
     }
 
     /// A knob whose levels are choices.

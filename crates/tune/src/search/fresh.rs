@@ -1,7 +1,6 @@
 //! The test of one candidate against the best so far, in pairs that were not chosen by.
 
-use super::{Search, Step, Stop, Verdict};
-use brisk_statistics::sample::mean;
+use super::{Search, Step, Stop, Verdict, middle};
 
 /// What all tests together may err.
 const ERROR: f64 = 0.05;
@@ -37,7 +36,7 @@ impl Search<'_> {
                     None => return Ok(Tested::impossible(logs.len())),
                 }
             }
-            let (log, reach) = (mean(&logs), self.noise.reach(pairs, error));
+            let (log, reach) = (middle(&logs, self.noise.deviation()), self.noise.reach(pairs, error));
             let standard = self.noise.deviation() / (pairs as f64).sqrt();
             let verdict = match () {
                 () if log + reach < 0.0 => Verdict::Kept,

@@ -15,12 +15,16 @@ mod fresh;
 mod interact;
 mod noise;
 
-pub use confirm::{Confirmation, Outcome};
+pub use confirm::{Confirmation, Outcome, compare};
 
 use crate::limits::{CONFIRM_PAIRS, DIMENSIONS_MAX, NOISE_PAIRS};
 use brisk_statistics::rng::Rng;
+use brisk_statistics::sample::{mean, median};
 use noise::Noise;
 use std::fmt;
+
+/// So many slices are kept back for a confirmation.
+pub const CONFIRMATION_SLICES: usize = 2 * CONFIRM_PAIRS;
 
 /// The level of each knob, in the order of the dimensions.
 pub type Point = Vec<usize>;
@@ -58,6 +62,8 @@ pub struct Slice {
     pub cost: f64,
     /// Whether what was promised held.
     pub holds: bool,
+    /// How far the cost of a slice of so many responses is off by chance at least, as a share of it (its standard error); 0: not known.
+    pub error: f64,
 }
 
 /// What came of an [`Ask`].
@@ -168,6 +174,7 @@ pub fn search(dimensions: &[Dimension], bench: &mut dyn Bench, slices_max: f64, 
         bench,
         best: original.clone(),
         noise: Noise::default(),
+        equals: Vec::new(),
         tests: 0,
         slices: 0.0,
         slices_max,
@@ -210,6 +217,8 @@ struct Search<'a> {
     /// The best configuration so far.
     best: Point,
     noise: Noise,
+    /// Logarithms of pairs of the original with itself.
+    equals: Vec<f64>,
     /// Tests that have used a part of the error budget.
     tests: usize,
     slices: f64,
@@ -223,6 +232,7 @@ impl Search<'_> {
         for _ in 0..NOISE_PAIRS {
             if let Some(log) = self.measure(original.to_vec(), original.to_vec(), false)? {
                 self.noise.of_equals(log);
+                self.equals.push(log);
             }
         }
         for index in 0..self.dimensions.len() {
@@ -248,7 +258,7 @@ impl Search<'_> {
 
     /// Slices that are left for the search.
     fn left(&self) -> f64 {
-        self.slices_max - self.slices - (2 * CONFIRM_PAIRS) as f64
+        self.slices_max - self.slices - CONFIRMATION_SLICES as f64
     }
 
     /// One pair's logarithm; `None`: B is impossible.
@@ -275,6 +285,17 @@ impl Search<'_> {
         point[index] = level;
         point
     }
+}
+
+/// What is further from the median than so many deviations is an accident, and counts as so far.
+const CLIPPED: f64 = 3.0;
+
+/// The mean without the weight of accidents.
+fn middle(logs: &[f64], deviation: f64) -> f64 {
+    let around = median(logs);
+    let reach = CLIPPED * deviation;
+    let near: Vec<f64> = logs.iter().map(|log| log.clamp(around - reach, around + reach)).collect();
+    mean(&near)
 }
 
 /// What a broken promise costs at least: as much as twice the cost. It must not pay.

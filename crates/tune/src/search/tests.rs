@@ -21,15 +21,28 @@ struct Workload {
     together: f64,
     level: f64,
     rng: Rng,
-    /// The cost of the present configuration with its variance blown up by this.
+    /// All configurations but the original scatter by so many times the noise.
     shaky: f64,
+    /// The original scatters by this part of the noise.
+    calm: f64,
+    /// What a slice says of its own error.
+    error: f64,
 }
 
 const LEVELS: usize = 13;
 
 impl Workload {
     fn new(knobs: Vec<(Effect, usize)>, noise: f64, seed: u64) -> Workload {
-        Workload { knobs, noise, together: 0.0, level: 0.0, rng: Rng::new(seed), shaky: 1.0 }
+        Workload {
+            knobs,
+            noise,
+            together: 0.0,
+            level: 0.0,
+            rng: Rng::new(seed),
+            shaky: 1.0,
+            calm: 1.0,
+            error: 0.0,
+        }
     }
 
     fn dimensions(&self) -> Vec<Dimension> {
@@ -93,10 +106,10 @@ impl Workload {
         // The machine drifts, and one slice in a hundred is spoilt.
         self.level += 0.01 * self.rng.normal();
         let jump = if self.rng.unit() < 0.01 { 0.3 + 0.7 * self.rng.unit() } else { 0.0 };
-        let shaky = if is_original { 1.0 } else { self.shaky };
+        let shaky = if is_original { self.calm } else { self.shaky };
         let noise = self.noise * shaky * if is_short { std::f64::consts::SQRT_2 } else { 1.0 };
         let log = self.truth(point) + self.level + jump + noise * self.rng.normal();
-        Slice { cost: log.exp(), holds: true }
+        Slice { cost: log.exp(), holds: true, error: self.error }
     }
 }
 
@@ -144,7 +157,7 @@ fn site() -> Vec<(Effect, usize)> {
 fn nothing_is_changed_where_nothing_matters() {
     let (mut changed, mut slices) = (0, 0.0);
     for seed in 0..200 {
-        let mut workload = Workload::new(inert(), [0.05, 0.15][seed as usize % 2], 1000 + seed);
+        let mut workload = Workload::new(inert(), [0.05, 0.15][seed as usize % 2], 61_000 + seed);
         let found = search(&workload.dimensions(), &mut workload, 1000.0, seed);
         changed += usize::from(found.best.iter().zip(&workload.knobs).any(|(level, (_, was))| level != was));
         slices += found.slices;
@@ -154,11 +167,12 @@ fn nothing_is_changed_where_nothing_matters() {
     assert!(changed <= 10, "{changed} of 200");
 }
 
+/// How many of 400 searches come to nine tenths of the best gain, and their slices per knob that matters.
 fn planted(noise: f64, together: f64) -> (usize, f64) {
     let effective = 4.0;
     let (mut good, mut slices) = (0, 0.0);
-    for seed in 0..20 {
-        let mut workload = Workload::new(site(), noise, 2000 + seed);
+    for seed in 0..400 {
+        let mut workload = Workload::new(site(), noise, 64_000 + seed);
         workload.together = together;
         let found = search(&workload.dimensions(), &mut workload, 1000.0, seed);
         let original: Point = workload.knobs.iter().map(|(_, original)| *original).collect();
@@ -166,44 +180,70 @@ fn planted(noise: f64, together: f64) -> (usize, f64) {
         let share = (start - workload.truth(&found.best)) / (start - workload.best());
         good += usize::from(share >= 0.9);
         slices += found.slices / effective;
-        if share < 0.9 {
-            println!(
-                "noise {noise}, seed {seed}: {:.1} %, {:?}, {:.0} slices",
-                share * 100.0,
-                found.best,
-                found.slices
-            );
-        }
     }
-    let slices = slices / 20.0;
-    println!("noise {noise}, together {together}: {good} of 20, {slices:.1} slices per effective knob");
+    let slices = slices / 400.0;
+    println!("noise {noise}, together {together}: {good} of 400, {slices:.1} slices per effective knob");
     (good, slices)
 }
 
-/// What is asked for is nine tenths of the best gain in 18 of 20. With 5 % noise all come to it. With 15 %, where pairs scatter by 21 %, 18 do,
-/// and 17 where two knobs want each other.
+/// What is asked for is nine tenths of the best gain in 18 of 20. With 15 % noise pairs scatter by 21 %. The seeds are none by which anything of the
+/// search was chosen.
 #[test]
 fn planted_optima_are_found() {
-    for (noise, least) in [(0.05, 18), (0.15, 17)] {
+    for noise in [0.05, 0.15] {
         for together in [0.0, 0.3] {
             let (good, slices) = planted(noise, together);
-            assert!(good >= least, "noise {noise}, together {together}: {good} of 20");
+            assert!(good >= 360, "noise {noise}, together {together}: {good} of 400");
             assert!(slices <= 40.0, "noise {noise}, together {together}: {slices} slices per effective knob");
         }
     }
 }
 
-/// A winner that is better in the mean and shakes is not kept.
-#[test]
-fn a_winner_whose_variance_doubled_is_dropped() {
-    let mut dropped = 0;
-    for seed in 0..20 {
-        let mut workload = Workload::new(vec![(Effect::Choices(&[0.0, 0.8]), 0)], 0.04, 3000 + seed);
-        workload.shaky = 3.0;
+/// How many of 50 searches over one choice with this gain keep it.
+fn kept(gain: &'static [f64], seed: u64, plant: impl Fn(&mut Workload)) -> usize {
+    let one = |seed| {
+        let mut workload = Workload::new(vec![(Effect::Choices(gain), 0)], 0.04, seed);
+        plant(&mut workload);
         let found = search(&workload.dimensions(), &mut workload, 1000.0, seed);
-        dropped += usize::from(found.best == [0] && found.steps[0].verdict == Verdict::Dropped);
-    }
-    assert!(dropped >= 18, "{dropped} of 20");
+        usize::from(found.best == [1])
+    };
+    (0..50).map(|run| one(seed + run)).sum()
+}
+
+/// A winner that is better in the mean and shakes so much that its worst slices are no better than the original is not kept. The same
+/// shaking takes nothing from a gain that is much larger.
+#[test]
+fn a_winner_whose_worst_slices_eat_its_gain_is_dropped() {
+    let eaten = kept(&[0.0, 0.2], 3000, |workload| workload.shaky = 4.0);
+    assert!(eaten <= 3, "{eaten} of 50 were kept");
+    let large = kept(&[0.0, 0.8], 3100, |workload| workload.shaky = 3.0);
+    assert!(large >= 48, "{large} of 50 were kept");
+}
+
+/// An original that varies by nothing, as a pool does that is full, takes no gain away.
+#[test]
+fn a_gain_over_a_calm_original_is_kept() {
+    let large = kept(&[0.0, 0.8], 3200, |workload| workload.calm = 0.02);
+    let small = kept(&[0.0, 0.15], 3300, |workload| workload.calm = 0.02);
+    assert!(large >= 48 && small >= 42, "{large} and {small} of 50 were kept");
+    // What chance makes of so few responses speaks against no winner.
+    let counted = |workload: &mut Workload| (workload.calm, workload.error) = (0.02, 0.04);
+    let explained = kept(&[0.0, 0.07], 3400, counted);
+    assert!(explained >= 35, "{explained} of 50 were kept");
+}
+
+/// A winner that varies, whose mean holds what was promised and one slice of five does not.
+#[test]
+fn a_winner_whose_worst_slices_break_the_promise_is_dropped() {
+    let mut turn = 0;
+    let mut bench = Script(|ask: &Ask| {
+        turn += 1;
+        let cost = if turn % 2 == 0 { 0.45 } else { 0.5 };
+        Ok(if ask.a == ask.b { pair(1.0, true) } else { pair(cost, !ask.restarts || turn % 5 != 0) })
+    });
+    let found = search(&switch(), &mut bench, 1000.0, 1);
+    assert_eq!((found.steps[0].verdict, found.best.as_slice()), (Verdict::Dropped, &[0][..]));
+    assert_eq!(found.confirmation.unwrap().outcome, Outcome::Unstable);
 }
 
 /// "No gain" says what would have been seen, and that is true.
@@ -232,7 +272,7 @@ fn switch() -> [Dimension; 1] {
 }
 
 fn pair(cost: f64, holds: bool) -> Told {
-    Told::Pair(Slice { cost: 1.0, holds: true }, Slice { cost, holds })
+    Told::Pair(Slice { cost: 1.0, holds: true, error: 0.0 }, Slice { cost, holds, error: 0.0 })
 }
 
 #[test]
