@@ -9,7 +9,7 @@
 #   alone       packages that are unpacked without what they depend on
 #   extensions  of PHP
 # EXAMPLE_PHP=fpm has PHP-FPM run PHP; else Brisk does, in a pool, where the program that it needs is there (`make php`).
-# They define make_site (the pages, if they are not there), install_site (when the database runs) and then call
+# They define make_site (the pages, if they are not there), install_site (when the database runs), stop_site if they run something besides, and then call
 # `example "$@"`, with up, down or remove. Nothing is installed, and no service of the machine is touched.
 # shellcheck disable=SC2086,SC2154
 # (Lists of packages are lists of words; the variables above are the sourcing script's.)
@@ -262,6 +262,7 @@ stop() {
 down() {
     stop brisk.pid brisk
     stop php-fpm.pid php-fpm
+    ! command -v stop_site >/dev/null || stop_site
     stop mysql.pid mariadbd
     rm -f "$dir/mysql.sock" "$dir/php.sock"
     say "stopped; everything is in $dir until \`$0 remove\`"

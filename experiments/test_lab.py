@@ -12,6 +12,7 @@ from unittest import mock
 
 import charts as redrawn
 import cook
+import tune
 from cookbook import recipes
 from lab import advice, charts, load, page, servers, stage, stats
 
@@ -308,6 +309,29 @@ class Stage(unittest.TestCase):
     def test_apaches_types_are_nginxs(self):
         types = servers.mime_types(self.stage).read_text().splitlines()
         self.assertIn("text/css css", types)
+
+
+class Tune(unittest.TestCase):
+    def test_a_line_says_what_was_found_and_how_much_of_the_hand_s_gain_it_is(self):
+        steps = [
+            {"knob": "pm.max_children", "from": "2", "to": "11", "verdict": "kept", "ratio": 0.5, "low": 0.4, "high": 0.6},
+            {"knob": "access_log", "from": "a", "to": None, "verdict": "proposal", "ratio": None, "low": None, "high": None},
+            {"knob": "gzip", "from": "off", "to": "off", "verdict": "undecided", "ratio": 1, "low": 0, "high": None},
+        ]
+        line = {
+            "app": "bank",
+            "server": "nginx",
+            "children": 2,
+            "article": "+25 %",
+            "rates": {"start": 100.0, "hand": 150.0, "tuner": 200.0},
+            "share": 2.0,
+            "found": {"minutes": 3.2, "steps": steps},
+        }
+        text = tune.table([line])
+        self.assertIn("| 100.0/s | 150.0/s | 200.0/s | 200 % | 3.2 |", text)
+        self.assertIn("pm.max_children 2 → 11: kept (-60 to -40 % cost)", text)
+        self.assertIn("access_log: proposal; gzip off → off: undecided |", text)
+        self.assertEqual(len({row.count("|") for row in text.splitlines()}), 1)
 
 
 if __name__ == "__main__":
