@@ -20,7 +20,7 @@ RUN_USER   ?= www-data
 DESTDIR    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build php run test tests lint bench experiments cookbook conformance corpus docs man soak fuzz fuzz-guided install \
+.PHONY: help build php run test tests lint bench tune-demo experiment-tune experiments cookbook conformance corpus docs man soak fuzz fuzz-guided install \
     uninstall deb image
 
 help: ## this list
@@ -56,7 +56,15 @@ bench-%: ## one of them; `make bench-help` lists the parts
 	@[ "$*" = help ] || scripts/setup.sh $(if $(filter load all,$*),load,bench)
 	cargo run --release --locked -q -p brisk-benches -- $(if $(filter help,$*),--help,$*)
 
+tune-demo: ## a badly set up bank on nginx and PHP-FPM, tuned on a copy within five minutes; as root
+	cargo build --release --locked -p brisk
+	BRISK=$(TARGET)/release/brisk scripts/tune_demo.sh
+
 experiments: $(addprefix experiment-,000 001 002 003 004) ## all of the articles' experiments (an hour at most, on a quiet machine)
+
+experiment-tune: build ## the articles' applications from bad starts: article, hand and `brisk tune` side by side; as root, hours (QUICK=1: six minutes)
+	scripts/setup.sh experiments
+	python3 experiments/tune.py --brisk $(BRISK) $(if $(QUICK),--quick)
 
 experiment-%: build ## one of the articles' experiments, 000 to 004: real software, driven and judged (QUICK=1: a short look)
 	scripts/setup.sh experiments

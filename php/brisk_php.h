@@ -9,6 +9,7 @@
  * request.c   a request's variables as PHP sees them sapi.c     the interface to PHP
  * worker.c    waits for requests                     pool.c     forks and supervises workers
  * loop.c      worker mode                            asked.c    what the server's commands ask of a worker
+ * output.c    what workers print
  */
 #ifndef BRISK_PHP_H
 #define BRISK_PHP_H
@@ -68,6 +69,7 @@ struct settings {
     char *slowlog;
     bool terminate_tracks_finished;
     bool catch_output;
+    bool decorates_output;
     bool clear_env;
     bool has_priority;
     int priority;
@@ -100,6 +102,10 @@ void settings_read(int fd);
 /* Messages for the server's error log, one line each: LEVEL TEXT. */
 enum level { LEVEL_NOTICE, LEVEL_WARN, LEVEL_ERROR, LEVEL_ALERT };
 void say(enum level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same with a text behind it that may be long, or hold any byte. */
+void say_text(enum level level, const char *text, size_t length, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* From now on messages go where the standard error goes now, also when a worker prints elsewhere. */
+void say_begin(void);
 /* The same, and ends the process with code 78. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -128,6 +134,7 @@ struct slot {
     volatile uint64_t kill_at_ms;     /* 0: not told to end at once */
     volatile bool is_told_to_end;
     volatile bool is_logged_slow;
+    volatile bool has_open_line;      /* it has printed a part of a line, which the master keeps */
     char method[16];
     char uri[TEXT_BYTES];
     char query[TEXT_BYTES];
@@ -280,6 +287,8 @@ char *php_status_json(void);
 extern int listen_fd;
 extern int null_fd;
 extern volatile sig_atomic_t is_draining;
+/* This process is no worker, but a child that a script has forked. */
+extern bool is_copy;
 
 /* Before PHP is started. */
 void worker_catch_signals(void);
@@ -289,6 +298,23 @@ bool worker_next(void);
 /* The request was answered. */
 void worker_answered(void);
 int pool_main(int control_fd, int lifeline_fd, int ready_fd);
+
+/* What workers print: of the master, for the worker at a place of the board. */
+void output_make(void);
+/* Readable when workers have printed something; -1: what they print is not caught. */
+int output_events(void);
+void output_hear(void);
+/* Before and after a fork, in the master. False: there are no pipes for it. */
+bool output_open(size_t place);
+void output_forked(void);
+/* The worker has ended: what is left is logged. */
+void output_close(size_t place);
+/* In the worker. */
+void output_become(void);
+void output_end_request(void);
+
+/* The server's own standard output and error, for logs that are to go there. */
+enum { SERVER_OUT_FD = 8, SERVER_ERROR_FD };
 
 void logs_open(void);
 /* Takes a log that was opened again. */

@@ -15,21 +15,34 @@
 static int access_fd = -1;
 static int slow_fd = -1;
 
+/* Logs may go where the server's own output goes, as in containers: this process has another one. Gives the descriptor, or -1. */
+static int standard_log(const char *path)
+{
+    static const char *const NAMES[][3] = {{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}, {"/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"}};
+    for (int at = 0; at < 6; at++)
+        if (strcmp(path, NAMES[at / 3][at % 3]) == 0)
+            return at < 3 ? SERVER_OUT_FD : SERVER_ERROR_FD;
+    return -1;
+}
+
 static int open_log(const char *path)
 {
     if (!path)
         return -1;
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    int standard = standard_log(path);
+    int fd = standard >= 0 ? fcntl(standard, F_DUPFD_CLOEXEC, 10) : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
     if (fd < 0)
         say(LEVEL_ERROR, "opening the log \"%s\" of pool %s failed (%s)", path, settings.pool, strerror(errno));
     return fd;
 }
 
-/* At the start: the process may still be root's. */
+/* At the start: the process may still be root's. Workers have no use for the server's own descriptors. */
 void logs_open(void)
 {
     access_fd = open_log(settings.access_log);
     slow_fd = open_log(settings.slowlog);
+    close(SERVER_OUT_FD);
+    close(SERVER_ERROR_FD);
 }
 
 /* Logs that the server has opened again, since the pool's user may not. Workers have the old ones until they end. */
@@ -130,15 +143,26 @@ static void put_item(struct line *line, char item, const char *argument)
     }
 }
 
+/* access.suppress_path: as in FPM only for plain requests that went well. Whatever brings a query, a body or an error is logged. */
+static bool is_suppressed(void)
+{
+    const struct slot *slot = own_slot;
+    const char *name = SG(request_info).request_uri;
+    int code = SG(sapi_headers).http_response_code;
+    bool is_read = strcmp(slot->method, "GET") == 0 || strcmp(slot->method, "HEAD") == 0;
+    if (!name || !is_read || slot->query[0] || slot->content_length > 0 || code < 200 || code > 299)
+        return false;
+    for (size_t at = 0; at < settings.suppressed_count; at++)
+        if (strcmp(settings.suppressed[at].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* One write per request: lines of several workers do not mix. */
 void access_log_write(void)
 {
-    if (access_fd < 0)
+    if (access_fd < 0 || is_copy || is_suppressed())
         return;
-    for (size_t at = 0; at < settings.suppressed_count; at++)
-        if (strcmp(settings.suppressed[at].name, SG(request_info).request_uri ? SG(request_info).request_uri : "") == 0 &&
-            SG(sapi_headers).http_response_code == 200)
-            return;
     struct line line = {.end = 0};
     const char *format = settings.access_format ? settings.access_format : "%R - %u %t \"%m %r%Q%q\" %s";
     for (; *format; format++) {

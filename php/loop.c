@@ -6,6 +6,8 @@
 #include "brisk_php.h"
 #include "sapi.h"
 
+#include "ext/json/php_json.h"
+#include "ext/session/php_session.h"
 #include "ext/spl/spl_exceptions.h"
 #include "php_ini.h"
 #include "php_main.h"
@@ -13,6 +15,7 @@
 #include "php_variables.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
+#include "zend_smart_str.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +25,59 @@ static enum { NO_SCRIPT, BEGINS, WAITS, ANSWERS } stage;
 static bool has_answered;
 /* The settings as the script had them when it began to wait: name and value. */
 static HashTable own_settings;
+
+/* Null where PHP was built without sessions, or has them in a library of their own. */
+#pragma weak ps_globals
+/* The session handlers that the script has set before its first request: the session's end forgets them. */
+static zval own_handlers[PS_NUM_APIS];
+
+/* $_ENV as the script had it then, with what it has read from files: not set where it has not looked at it. */
+static zval own_environment;
+
+static bool has_sessions(void)
+{
+    return &ps_globals != NULL;
+}
+
+static void keep_environment(void)
+{
+    zval *environment = zend_hash_str_find_deref(&EG(symbol_table), "_ENV", sizeof "_ENV" - 1);
+    if (environment && Z_TYPE_P(environment) == IS_ARRAY)
+        ZVAL_COPY(&own_environment, environment);
+}
+
+static void give_environment(void)
+{
+    if (Z_ISUNDEF(own_environment))
+        return;
+    zval copy;
+    ZVAL_COPY(&copy, &own_environment);
+    zend_hash_str_update(&EG(symbol_table), "_ENV", sizeof "_ENV" - 1, &copy);
+}
+
+static void keep_handlers(void)
+{
+    for (int at = 0; has_sessions() && at < PS_NUM_APIS; at++)
+        ZVAL_COPY(&own_handlers[at], &PS(mod_user_names).names[at]);
+}
+
+/* After a request's session has ended, and before the next one begins. */
+static void give_handlers(void)
+{
+    for (int at = 0; has_sessions() && at < PS_NUM_APIS; at++)
+        ZVAL_COPY(&PS(mod_user_names).names[at], &own_handlers[at]);
+}
+
+static void forget_own(void)
+{
+    zend_hash_destroy(&own_settings);
+    zval_ptr_dtor(&own_environment);
+    ZVAL_UNDEF(&own_environment);
+    for (int at = 0; has_sessions() && at < PS_NUM_APIS; at++) {
+        zval_ptr_dtor(&own_handlers[at]);
+        ZVAL_UNDEF(&own_handlers[at]);
+    }
+}
 
 /* Extensions that keep something of one request. */
 static const char *const PER_REQUEST[] = {"filter", "session"};
@@ -67,22 +123,42 @@ static void restore_settings(void)
         if (!is_same)
             changed[count++] = zend_string_copy(name);
     } ZEND_HASH_FOREACH_END();
+    /* The session's handlers that the script has set are given back with this setting. */
+    if (has_sessions())
+        PS(set_handler) = 1;
     for (size_t at = 0; at < count; at++) {
         zval *had = zend_hash_find(&own_settings, changed[at]);
-        /* As at the beginning of a request: a script at run time may not give a narrowed open_basedir its former value. */
+        /* As at the end of a request: a script at run time may not give a narrowed open_basedir its former value, nor change settings of sessions
+           when the head of an answer was sent. */
         if (had)
-            zend_alter_ini_entry_ex(changed[at], Z_STR_P(had), PHP_INI_USER, PHP_INI_STAGE_ACTIVATE, true);
+            zend_alter_ini_entry_ex(changed[at], Z_STR_P(had), PHP_INI_USER, PHP_INI_STAGE_DEACTIVATE, true);
         else
             zend_restore_ini_entry(changed[at], PHP_INI_STAGE_DEACTIVATE);
         zend_string_release(changed[at]);
     }
+    if (has_sessions())
+        PS(set_handler) = 0;
     efree(changed);
+}
+
+/* Whether a stream of php://input that the script holds reads this body: it does not count as a use of it. What such a stream has for
+   itself begins with the body. */
+static bool is_read(const php_stream *body)
+{
+    zval *entry;
+    ZEND_HASH_FOREACH_VAL(&EG(regular_list), entry) {
+        const zend_resource *resource = Z_RES_P(entry);
+        const php_stream *stream = resource->ptr;
+        if (resource->type == php_file_le_stream() && stream && strcmp(stream->ops->label, "Input") == 0 && *(php_stream **)stream->abstract == body)
+            return true;
+    } ZEND_HASH_FOREACH_END();
+    return false;
 }
 
 static void forget_body(void)
 {
     php_stream *body = SG(request_info).request_body;
-    if (body)
+    if (body && !is_read(body))
         zend_list_delete(body->res);
     SG(request_info).request_body = NULL;
 }
@@ -122,7 +198,6 @@ static void end_answer(void)
     zend_try {
         php_output_deactivate();
     } zend_end_try();
-    forget_globals();
     /* PHP itself leaves it to the end of everything. */
     forget_body();
     zend_try {
@@ -153,11 +228,15 @@ static void begin_answer(void)
         php_output_start_user(NULL, PG(output_buffering) > 1 ? (size_t)PG(output_buffering) : 0, PHP_OUTPUT_HANDLER_STDFLAGS);
     else if (PG(implicit_flush))
         php_output_set_implicit_flush(1);
+    /* Not before: the script may end its work with them when the answer was sent. */
+    forget_globals();
     php_hash_environment();
     /* The script is compiled already, so those that are made when they are first seen would not be made. */
     static const char *const LATE[] = {"_SERVER", "_REQUEST", "_ENV"};
     for (size_t at = 0; at < sizeof LATE / sizeof *LATE; at++)
         zend_is_auto_global_str(LATE[at], strlen(LATE[at]));
+    give_environment();
+    give_handlers();
     each_module(true);
     SG(sapi_started) = 1;
 }
@@ -220,6 +299,8 @@ PHP_FUNCTION(frankenphp_handle_request)
         RETURN_THROWS();
     }
     if (stage == BEGINS) {
+        keep_environment();
+        keep_handlers();
         end_answer();
         note_settings();
         stage = WAITS;
@@ -246,6 +327,53 @@ PHP_FUNCTION(frankenphp_handle_request)
     stage = WAITS;
     finish();
     RETURN_TRUE;
+}
+
+/* FrankenPHP's numbers. */
+static const struct {
+    const char *constant, *name;
+    zend_long number;
+} LEVELS[] = {
+    {"FRANKENPHP_LOG_LEVEL_DEBUG", "debug", -4},
+    {"FRANKENPHP_LOG_LEVEL_INFO", "info", 0},
+    {"FRANKENPHP_LOG_LEVEL_WARN", "warn", 4},
+    {"FRANKENPHP_LOG_LEVEL_ERROR", "error", 8},
+};
+
+void loop_begin(int type, int module_number)
+{
+    int flags = CONST_CS | (type == MODULE_PERSISTENT ? CONST_PERSISTENT : 0);
+    for (size_t at = 0; at < sizeof LEVELS / sizeof *LEVELS; at++)
+        zend_register_long_constant(LEVELS[at].constant, strlen(LEVELS[at].constant), LEVELS[at].number, flags, module_number);
+}
+
+/* A message with a level, and what belongs to it as JSON. */
+PHP_FUNCTION(frankenphp_log)
+{
+    zend_string *message;
+    zend_long level = 0;
+    zval *context = NULL;
+    ZEND_PARSE_PARAMETERS_START(1, 3)
+        Z_PARAM_STR(message)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_LONG(level)
+        Z_PARAM_ARRAY(context)
+    ZEND_PARSE_PARAMETERS_END();
+    const char *name = LEVELS[0].name;
+    for (size_t at = 1; at < sizeof LEVELS / sizeof *LEVELS && LEVELS[at].number <= level; at++)
+        name = LEVELS[at].name;
+    smart_str text = {0};
+    smart_str_appends(&text, name);
+    smart_str_appends(&text, ": ");
+    smart_str_append(&text, message);
+    if (context && zend_hash_num_elements(Z_ARRVAL_P(context)) > 0) {
+        smart_str_appendc(&text, ' ');
+        int options = PHP_JSON_UNESCAPED_SLASHES | PHP_JSON_UNESCAPED_UNICODE | PHP_JSON_INVALID_UTF8_SUBSTITUTE | PHP_JSON_PARTIAL_OUTPUT_ON_ERROR;
+        php_json_encode(&text, context, options);
+    }
+    smart_str_0(&text);
+    sapi_module.log_message(ZSTR_VAL(text.s), 0);
+    smart_str_free(&text);
 }
 
 /* Runs the script until it ends. False: it has answered nothing. */
@@ -275,7 +403,7 @@ static bool run_script(void)
         access_log_write();
     }
     if (stage == WAITS || was_answering)
-        zend_hash_destroy(&own_settings);
+        forget_own();
     stage = NO_SCRIPT;
     zend_first_try {
         php_request_shutdown(NULL);

@@ -1,9 +1,10 @@
 /*
  * The beginning of a pool master. Descriptors come from the server: 3 the listening socket, 4 the control socket, 5 a pipe that ends
- * with the server, 6 a pipe on which the pool says that it serves, 7 the settings. The order counts: privileges are dropped before PHP
+ * with the server, 6 a pipe on which the pool says that it serves, 7 the settings, 8 and 9 the server's output and error. The order counts: privileges are dropped before PHP
  * is started, so no code of an extension runs as root, and what OPcache shares belongs to the pool's user.
  */
 #include "brisk_php.h"
+#include "sapi.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,9 +92,6 @@ static void become_user(void)
     }
     if (settings.worker && access(settings.worker, R_OK) != 0)
         fail("pool %s: its user may not read the script \"%s\" of \"worker\" (%s)", settings.pool, settings.worker, strerror(errno));
-    /* By this applications know that they stay in memory. */
-    if (settings.worker)
-        setenv("FRANKENPHP_WORKER", "1", 1);
     free(name);
     free(home);
 }
@@ -113,13 +111,19 @@ static void set_title(char **argv)
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--version") == 0)) {
+        printf("PHP %s (fpm-fcgi) (built: %s %s)\nCopyright (c) The PHP Group\nZend Engine v%s, Copyright (c) Zend Technologies\n",
+               PHP_VERSION, __DATE__, __TIME__, ZEND_VERSION);
+        return 0;
+    }
     if (argc < 2 || strcmp(argv[1], "--pool") != 0) {
         fprintf(stderr, "%s is started by brisk (php_pool); it has no use of its own\n", argv[0]);
         return 64;
     }
-    for (int fd = LISTEN_FD; fd <= SETTINGS_FD; fd++)
+    for (int fd = LISTEN_FD; fd <= SERVER_ERROR_FD; fd++)
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
             fail("descriptor %d is missing: pool masters are started by brisk", fd);
+    say_begin();
     settings_read(SETTINGS_FD);
     close(SETTINGS_FD);
     listen_fd = LISTEN_FD;
@@ -132,6 +136,7 @@ int main(int argc, char **argv)
     set_limits();
     become_user();
     board_make();
+    output_make();
     worker_catch_signals();
     if (!php_begin(program))
         fail("pool %s: PHP could not be started; what it says stands above", settings.pool);

@@ -94,14 +94,18 @@ static bool fork_worker(void)
     memset(slot, 0, sizeof *slot);
     slot->state = SLOT_STARTING;
     slot->started_ms = now;
-    pid_t pid = fork();
+    size_t place = (size_t)(slot - board->slots);
+    pid_t pid = output_open(place) ? fork() : -1;
     if (pid == 0) {
         slot->pid = getpid();
         forget_master();
         worker_main(slot);
     }
+    int error = errno;
+    output_forked();
     if (pid < 0) {
-        say(LEVEL_ERROR, "forking a worker of pool %s failed (%s)", settings.pool, strerror(errno));
+        say(LEVEL_ERROR, "forking a worker of pool %s failed (%s)", settings.pool, strerror(error));
+        output_close(place);
         slot->state = SLOT_FREE;
         pool.fork_not_before_ms = now + PAUSE_MS_MAX;
         return false;
@@ -271,6 +275,13 @@ static void keep_number(uint64_t now, bool is_tick)
         look_at_queue(total, accepting);
 }
 
+/* Of a request that a worker may have begun since the clock was read. */
+static uint64_t age_ms(const struct slot *slot, uint64_t now)
+{
+    uint64_t began = slot->began_us / 1000;
+    return now > began ? now - began : 0;
+}
+
 /* Requests that take too long. */
 static void look_at_ages(uint64_t now)
 {
@@ -285,7 +296,7 @@ static void look_at_ages(uint64_t now)
         }
         if (slot->state != SLOT_RUNNING || slot->kill_at_ms)
             continue;
-        uint64_t age = now - slot->began_us / 1000;
+        uint64_t age = age_ms(slot, now);
         if (settings.slowlog_timeout_ms && age >= (uint64_t)settings.slowlog_timeout_ms && !slot->is_logged_slow) {
             slot->is_logged_slow = true;
             board->slow_requests++;
@@ -329,6 +340,7 @@ static void reaped(pid_t pid, int status)
         pool.pause_ms = 0;
     }
     board->restarts++;
+    output_close((size_t)(slot - board->slots));
     board_keep(slot);
     board_end(slot);
     slot->pid = 0;
@@ -523,10 +535,10 @@ static int wait_ms(uint64_t now)
 
 static void wait_and_hear(void)
 {
-    enum { SIGNALS, LIFELINE, CONTROL, EDGES, FOLDERS, CALLERS };
+    enum { SIGNALS, LIFELINE, CONTROL, EDGES, FOLDERS, OUTPUT, CALLERS };
     struct pollfd waits[CALLERS + CONTROL_CALLERS_MAX] = {
         {pool.signals, POLLIN, 0}, {pool.lifeline, POLLIN, 0}, {pool.control, POLLIN, 0}, {pool.edges, POLLIN, 0},
-        {request_folder_events(), POLLIN, 0},
+        {request_folder_events(), POLLIN, 0}, {output_events(), POLLIN, 0},
     };
     for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
         waits[CALLERS + at] = (struct pollfd){pool.callers[at], POLLIN, 0};
@@ -550,6 +562,8 @@ static void wait_and_hear(void)
     }
     if (waits[FOLDERS].revents)
         request_hear_folders();
+    if (waits[OUTPUT].revents)
+        output_hear();
     for (int at = 0; at < CONTROL_CALLERS_MAX; at++)
         if (waits[CALLERS + at].revents && pool.callers[at] >= 0)
             hear(at);

@@ -33,6 +33,9 @@ static size_t write_output(const char *bytes, size_t count)
     /* Outside of a request: what is printed while PHP starts, or by the script of worker mode before it answers. */
     if (!is_worker || !SG(server_context))
         return (size_t)fwrite(bytes, 1, count, stderr);
+    /* After fastcgi_finish_request(): the client has all of its answer, and has not gone for that reason. */
+    if (exchange.is_ended)
+        return count;
     if (!fastcgi_write(bytes, count)) {
         php_handle_aborted_connection();
         return 0;
@@ -195,9 +198,22 @@ static void load_environment(zval *array)
         each_param(register_plain, array);
 }
 
+/* For the script of worker mode before it answers: where it lies, which applications load themselves by, and that it stays in memory. */
+static void register_script(zval *array)
+{
+    static const char *const NAMES[] = {"SCRIPT_FILENAME", "SCRIPT_NAME", "PHP_SELF", "PATH_TRANSLATED"};
+    for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at++)
+        php_register_variable_safe(NAMES[at], settings.worker, strlen(settings.worker), array);
+    php_register_variable_safe("FRANKENPHP_WORKER", "1", 1, array);
+}
+
 static void register_variables(zval *array)
 {
     php_import_environment_variables(array);
+    if (settings.worker && !SG(server_context)) {
+        register_script(array);
+        return;
+    }
     const char *name = SG(request_info).request_uri ? SG(request_info).request_uri : "";
     const char *path_info = cgi.fix_pathinfo ? param_get("PATH_INFO") : NULL;
     char *self;
@@ -229,7 +245,8 @@ static void log_message(const char *message, int type)
 {
     (void)type;
     if (!is_worker || !SG(server_context) || exchange.is_ended) {
-        say(LEVEL_NOTICE, "PHP message: %s", message);
+        /* Of a request whose answer has ended it is as grave as before; the rest is what PHP says at its start. */
+        say(is_worker && SG(server_context) ? LEVEL_ERROR : LEVEL_NOTICE, "PHP message: %s", message);
         return;
     }
     char *text;
@@ -277,6 +294,53 @@ PHP_FUNCTION(apache_request_headers)
         each_param(add_header, return_value);
 }
 
+PHP_FUNCTION(apache_response_headers)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    array_init(return_value);
+    zend_llist_position at;
+    for (sapi_header_struct *header = zend_llist_get_first_ex(&SG(sapi_headers).headers, &at); header;
+         header = zend_llist_get_next_ex(&SG(sapi_headers).headers, &at)) {
+        const char *colon = memchr(header->header, ':', header->header_len);
+        if (!colon || colon == header->header)
+            continue;
+        const char *value = colon + 1, *end = header->header + header->header_len;
+        while (value < end && (*value == ' ' || *value == '\t'))
+            value++;
+        add_assoc_stringl_ex(return_value, header->header, (size_t)(colon - header->header), (char *)value, (size_t)(end - value));
+    }
+}
+
+/* An answer's head at once; with a status below 200 one that goes before it (RFC 9110, 15.2), of the headers that there are. */
+PHP_FUNCTION(headers_send)
+{
+    zend_long status = 200;
+    ZEND_PARSE_PARAMETERS_START(0, 1)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_LONG(status)
+    ZEND_PARSE_PARAMETERS_END();
+    if (status < 100 || status > 599 || status == 101) {
+        zend_argument_value_error(1, "must be a status from 100 to 599, and not 101");
+        RETURN_THROWS();
+    }
+    if (!SG(server_context) || exchange.is_ended || SG(headers_sent))
+        RETURN_LONG(SAPI_HEADER_SEND_FAILED);
+    if (status >= 200) {
+        SG(sapi_headers).http_response_code = (int)status;
+        RETURN_LONG(sapi_send_headers());
+    }
+    int code = SG(sapi_headers).http_response_code;
+    char *line = SG(sapi_headers).http_status_line;
+    SG(sapi_headers).http_response_code = (int)status;
+    SG(sapi_headers).http_status_line = NULL;
+    int sent = send_headers(&SG(sapi_headers));
+    SG(sapi_headers).http_response_code = code;
+    SG(sapi_headers).http_status_line = line;
+    if (!fastcgi_flush())
+        php_handle_aborted_connection();
+    RETURN_LONG(sent);
+}
+
 PHP_FUNCTION(fpm_get_status)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -289,11 +353,29 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_handle, 0, 1, _IS_BOOL, 0)
     ZEND_ARG_TYPE_INFO(0, callback, IS_CALLABLE, 0)
 ZEND_END_ARG_INFO()
 
+PHP_FUNCTION(frankenphp_log);
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_log, 0, 1, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO(0, message, IS_STRING, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, level, IS_LONG, 0, "0")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, context, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_send, 0, 0, IS_LONG, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+
+/* FPM's functions, and those of FrankenPHP that scripts call for what is here, too. */
 static const zend_function_entry FUNCTIONS[] = {
     PHP_FE(frankenphp_handle_request, arginfo_handle)
+    PHP_FE(frankenphp_log, arginfo_log)
+    PHP_FE(headers_send, arginfo_send)
     PHP_FE(fastcgi_finish_request, arginfo_bool)
+    PHP_FALIAS(frankenphp_finish_request, fastcgi_finish_request, arginfo_bool)
     PHP_FE(apache_request_headers, arginfo_array)
     PHP_FALIAS(getallheaders, apache_request_headers, arginfo_array)
+    PHP_FALIAS(frankenphp_request_headers, apache_request_headers, arginfo_array)
+    PHP_FE(apache_response_headers, arginfo_array)
+    PHP_FALIAS(frankenphp_response_headers, apache_response_headers, arginfo_array)
     PHP_FE(fpm_get_status, arginfo_status)
     PHP_FE_END
 };
@@ -310,8 +392,8 @@ PHP_INI_END()
 
 static PHP_MINIT_FUNCTION(pool)
 {
-    (void)type;
     REGISTER_INI_ENTRIES();
+    loop_begin(type, module_number);
     return SUCCESS;
 }
 

@@ -21,6 +21,9 @@ extern struct cgi_settings cgi;
 int request_apply_folders(void);
 void request_begin_folders(void);
 
+/* The constants of worker mode's functions. */
+void loop_begin(int type, int module_number);
+
 /* fpm_get_status(). */
 void status_array(zval *array);
 

@@ -2,16 +2,28 @@
 #include "brisk_php.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 struct settings settings = {
     .manager = PM_STATIC, .max_children = 1, .max_spawn_rate = 32, .idle_timeout_ms = 10000, .slowlog_depth = 20, .clear_env = true,
+    .decorates_output = true,
 };
 
 static const char *const LEVELS[] = {"notice", "warn", "error", "alert"};
+
+static int log_fd = STDERR_FILENO;
+
+void say_begin(void)
+{
+    int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
+    if (fd >= 0)
+        log_fd = fd;
+}
 
 static void say_list(enum level level, const char *format, va_list list)
 {
@@ -21,7 +33,7 @@ static void say_list(enum level level, const char *format, va_list list)
     size_t length = strlen(line);
     line[length++] = '\n';
     /* A log that is full or closed must not end the pool. */
-    ssize_t ignored = write(STDERR_FILENO, line, length);
+    ssize_t ignored = write(log_fd, line, length);
     (void)ignored;
 }
 
@@ -31,6 +43,19 @@ void say(enum level level, const char *format, ...)
     va_start(list, format);
     say_list(level, format, list);
     va_end(list);
+}
+
+void say_text(enum level level, const char *text, size_t length, const char *format, ...)
+{
+    char head[256];
+    int begin = snprintf(head, sizeof head, "[%s] ", LEVELS[level]);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(head + begin, sizeof head - (size_t)begin, format, list);
+    va_end(list);
+    const struct iovec pieces[] = {{head, strlen(head)}, {(void *)text, length}, {(void *)"\n", 1}};
+    ssize_t ignored = writev(log_fd, pieces, 3);
+    (void)ignored;
 }
 
 void fail(const char *format, ...)
@@ -137,6 +162,7 @@ static void set(char *name, char *value)
     };
     const struct { const char *name; bool *to; } flags[] = {
         {"request_terminate_timeout_track_finished", &s->terminate_tracks_finished}, {"catch_workers_output", &s->catch_output},
+        {"decorate_workers_output", &s->decorates_output},
         {"clear_env", &s->clear_env}, {"process.dumpable", &s->dumpable},
     };
 #define EACH(list) for (size_t at = 0; at < sizeof list / sizeof *list; at++) if (strcmp(name, list[at].name) == 0)

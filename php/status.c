@@ -100,13 +100,15 @@ static size_t process_items(struct item *items, const struct slot *slot)
     static const char *const STATES[] = {"Free", "Starting", "Idle", "Idle", "Reading headers", "Running", "Finishing"};
     size_t end = 0;
     bool is_running = slot->state == SLOT_RUNNING || slot->state == SLOT_FINISHING;
+    /* In this order: a request may begin meanwhile. */
+    uint64_t began = slot->began_us, now = now_us();
     uint64_t since_s = (now_ms() - slot->started_ms) / 1000;
     ITEM("pid", .number = (uint64_t)slot->pid);
     ITEM("state", .text = STATES[slot->state]);
     ITEM("start time", .number = (uint64_t)time(NULL) - since_s, .is_time = true);
     ITEM("start since", .number = since_s);
     ITEM("requests", .number = slot->requests);
-    ITEM("request duration", .number = is_running ? now_us() - slot->began_us : slot->duration_us);
+    ITEM("request duration", .number = is_running ? now - began : slot->duration_us);
     ITEM("request method", .text = slot->method[0] ? slot->method : "-");
     ITEM("request URI", .text = slot->uri[0] ? slot->uri : "-");
     ITEM("content length", .number = slot->content_length);

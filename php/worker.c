@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -43,9 +44,29 @@ void worker_catch_signals(void)
     sigaction(SIGPIPE, &action, NULL);
 }
 
+bool is_copy;
+
+/*
+ * In a child that the script has forked: it goes on with the script, but the answer, the place on the board and the next requests are the worker's.
+ * Also called between fork() and exec() of programs that a script starts, so it does only what is allowed there.
+ */
+static void become_copy(void)
+{
+    static struct slot own;
+    own = *own_slot;
+    own_slot = &own;
+    is_copy = true;
+    is_draining = 1;
+    exchange.is_ended = true;
+    if (exchange.fd >= 0)
+        close(exchange.fd);
+    exchange.fd = -1;
+}
+
 static void begin_process(struct slot *slot)
 {
     own_slot = slot;
+    pthread_atfork(NULL, NULL, become_copy);
     slot->started_ms = slot->idle_since_ms = now_ms();
     slot->requests = slot->busy_us = slot->cpu_us = slot->duration_us = 0;
     /* A group of its own: what a script starts ends with it if it is killed. */
@@ -55,10 +76,7 @@ static void begin_process(struct slot *slot)
     prctl(PR_SET_PDEATHSIG, SIGQUIT);
     if (getppid() != master || master == 1)
         is_draining = 1;
-    if (!settings.catch_output) {
-        dup2(null_fd, STDOUT_FILENO);
-        dup2(null_fd, STDERR_FILENO);
-    }
+    output_become();
 }
 
 static double cpu_seconds(void)
@@ -89,7 +107,10 @@ static void begin_request(void)
 
 void worker_answered(void)
 {
+    if (is_copy)
+        _exit(0);
     struct slot *slot = own_slot;
+    output_end_request();
     board_end(slot);
     __atomic_add_fetch(&board->answered, 1, __ATOMIC_RELAXED);
     uint64_t took = now_us() - slot->began_us;
@@ -158,6 +179,8 @@ static bool accept_connection(void)
 
 bool worker_next(void)
 {
+    if (is_copy)
+        _exit(0);
     for (;;) {
         if (is_answered) {
             is_answered = is_fresh = false;

@@ -7,6 +7,9 @@
 #   cache-tests/   a copy of github.com/http-tests/cache-tests after `npm install` (Node 18 or newer); without it that part is
 #                  left as it is
 #   php-src/       the source of the PHP that is installed (Debian: apt-get source php8.2); without it that part is left as it is
+#   httpd-tests/   a copy of github.com/apache/httpd-tests, with apache-tests.tsv beside it (program, subtests that Apache passes, those
+#                  without CGI) and Apache-Test/, which holds Apache/Test.pm (Debian: libapache2-mod-perl2, unpacked); without it that
+#                  part is left as it is
 #   htaccess/      .htaccess files of others, of whatever names; without it that part is left as it is
 #   x509-limbo/limbo.json   of github.com/C2SP/x509-limbo; without it that part is left as it is
 # BRISK_NGINX_TESTS_SUITE, BRISK_NGINX_TESTS_RUNNER and BRISK_LIMBO (limbo.json) name them where they lie elsewhere. BRISK_AREAS chooses areas.
@@ -22,7 +25,7 @@ areas=${BRISK_AREAS:-http-core static-index-range rewrite-vars-map-geo access-au
 for file in "$suite/lib/Test/Nginx.pm" "$runner/run.sh" "$runner/baseline-mainline.tsv"; do
     if [ ! -e "$file" ]; then
         echo "$file is missing. What \$BRISK_SUITES must hold:" >&2
-        sed -n '4,12s/^# //p' "$0" >&2
+        sed -n '4,15s/^# //p' "$0" >&2
         exit 1
     fi
 done
@@ -43,6 +46,18 @@ python3 "$here/conformance.py" nginx-tests "$work/results.tsv" "$work/logs" "$ru
 # .htaccess files of others beside Debian's Apache: nothing may be readable that Apache refuses.
 if [ -d "${BRISK_SUITES:-}/htaccess" ]; then
     python3 "$here/htaccess.py" "$work/brisk" "$BRISK_SUITES/htaccess" "$work/htaccess.tsv"
+fi
+
+# What is edited under load counts in time.
+if [ "$(id -u)" = 0 ]; then
+    python3 "$here/htaccess_edits.py" "$work/brisk"
+fi
+
+# Apache's own tests, through `brisk httpd`.
+if [ -d "${BRISK_SUITES:-}/httpd-tests" ]; then
+    python3 "$here/apache_tests.py" "$work/brisk" "$BRISK_SUITES/httpd-tests" "$BRISK_SUITES/Apache-Test" \
+        "$BRISK_SUITES/apache-tests.tsv" "$work/apache-tests.tsv"
+    python3 "$here/conformance.py" apache-tests "$work/apache-tests.tsv"
 fi
 
 # The cache tests: a back end in Node, Brisk before it, a client in Node.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""`pm auto` beside fixed numbers of workers, PHP-FPM, and the rule of two per processor: php_auto.py BRISK RESULTS.json [SECONDS]
+"""`pm auto` beside fixed numbers of workers, PHP-FPM, and the rule of two per processor: php_auto.py BRISK RESULTS.json [SECONDS [overload]]
 
 Kinds of work (it runs; waits 50 ms; does both; asks a database that serves 12 at once) under 10, 50, 100 and 200 clients without pause. Each
-pool serves alone, one after the other, for SECONDS (1); `pm auto` has twenty times as long before to find its number. Then ten times as
-many requests as the pool can serve, and what comes afterwards. Needs root (it runs PHP as nobody), wrk, php-fpm and a quiet machine: ten
-minutes. As Markdown it writes the table of docs/php.md.
+pool serves alone, one after the other, for SECONDS (1); `pm auto` has twenty times as long before to find its number. Before that, ten times
+as many requests as the pool can serve, and what comes afterwards (`overload`: only that, less than a minute). Needs root (it runs PHP as nobody),
+wrk, php-fpm and a quiet machine: ten minutes. As Markdown it writes the table of docs/php.md. It ends with 1 if a promise is not kept.
 """
 import asyncio
 import glob
@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -121,6 +122,11 @@ def sweep(brisk, folder, seconds):
             load(pool, work, users, 20 * seconds)
             row["auto"] = load(pool, work, users, seconds)
             row["size"] = status(brisk, folder, pool)["wanted"]
+            best = max(row["fixed"], key=lambda count: row["fixed"][count])
+            if row["auto"] < 0.95 * row["fixed"][best]:
+                # The best of seven numbers that were looked at once is partly the luckiest: both are looked at again, in turns.
+                pairs = [(load(f"s{best}", work, users, 3 * seconds), load(pool, work, users, 3 * seconds)) for _ in range(5)]
+                row["again"] = {"count": best, "fixed": statistics.median(one for one, _ in pairs), "auto": statistics.median(two for _, two in pairs)}
             rows.append(row)
             print(row, file=sys.stderr, flush=True)
     return rows
@@ -134,7 +140,8 @@ def percentile(values, share):
 def overload(brisk, folder):
     """Ten times what the pool can serve, for ten seconds."""
     calm = load("over", "run", 50, 15)
-    bench = [brisk, "bench", "--rate", str(round(calm * 0.5)), "-d", "5s", "http://127.0.0.1:18080/over/run.php"]
+    # As many connections as wait for an answer at most: so many requests come whatever becomes of them.
+    bench = [brisk, "bench", "--rate", str(round(calm * 0.5)), "-d", "5s", "-c", "2000", "http://127.0.0.1:18080/over/run.php"]
     subprocess.run(bench, capture_output=True)
     marks = [time.time()]
     for rate, seconds in ((calm * 10, 10), (calm * 0.5, 10)):
@@ -148,6 +155,8 @@ def overload(brisk, folder):
     after = [took for at, code, took in all_ if marks[1] + 5 < at and code == 200]
     served = [took for code, took in during if code == 200]
     refused = [took for code, took in during if code == 503]
+    # The generator has ended.
+    during = [(code, took) for code, took in during if code != 499]
     return {
         "rate": calm, "offered": len(during) / (marks[1] - marks[0] - 1), "served": len(served), "refused": len(refused),
         "other": len(during) - len(served) - len(refused), "p99_before": percentile(before, 0.99), "p99_served": percentile(served, 0.99),
@@ -156,20 +165,39 @@ def overload(brisk, folder):
     }
 
 
+def broken(result):
+    """What was promised and not kept."""
+    over, limit = result["overload"], 1.0
+    checks = {
+        "offered less than nine times what can be served": over["offered"] < 9 * over["rate"],
+        "answers other than 200 and 503": over["other"] > 0,
+        "served requests took twice the queue's time-out": over["p99_served"] is None or over["p99_served"] >= 2 * limit,
+        "refusals took more than 50 ms": over["p99_refused"] is None or over["p99_refused"] > 0.05,
+        "five seconds later requests still took longer": over["p99_after"] is None or over["p99_after"] > max(2 * over["p99_before"], 0.05),
+        "five seconds later requests were refused": over["status_after"] != [200],
+    }
+    for row in result["rows"]:
+        again = row.get("again") or {"auto": row["auto"], "fixed": max(row["fixed"].values())}
+        checks[f"{row['work']}, {row['users']} users: less than 0.95 of the best fixed number"] = again["auto"] < 0.95 * again["fixed"]
+    return [what for what, is_broken in checks.items() if is_broken]
+
+
 def markdown(rows):
     out = ["| page | users | best fixed | auto | of the best | 2 per processor | FPM dynamic | FPM 5 | FPM 50 |", "|---|---|---|---|---|---|---|---|---|"]
     rule = min(FIXED, key=lambda count: abs(count - 2 * CORES))
     for row in rows:
+        again = row.get("again")
         best = max(row["fixed"], key=lambda count: row["fixed"][count])
         # The smallest that is as good as the best within 3 %.
         best = min(count for count in row["fixed"] if row["fixed"][count] >= 0.97 * row["fixed"][best])
         most = max(row["fixed"].values())
-        out.append(f"| {WORDS[row['work']]} | {row['users']} | {most:.0f} ({best}) | {row['auto']:.0f} ({row['size']}) | {row['auto'] / most:.2f} | "
+        part = again["auto"] / again["fixed"] if again else row["auto"] / most
+        out.append(f"| {WORDS[row['work']]} | {row['users']} | {most:.0f} ({best}) | {row['auto']:.0f} ({row['size']}) | {part:.2f} | "
                    f"{row['fixed'][rule]:.0f} | {row['fpm-dynamic']:.0f} | {row['fpm-5']:.0f} | {row['fpm-50']:.0f} |")
     return "\n".join(out)
 
 
-def main(brisk, out, seconds=1):
+def main(brisk, out, seconds=1, part=None):
     folder = tempfile.mkdtemp(prefix="php-auto-")
     os.chmod(folder, 0o755)
     for name, text in SCRIPTS.items():
@@ -182,7 +210,7 @@ def main(brisk, out, seconds=1):
             time.sleep(0.1)
             if subprocess.run(["curl", "-fsm", "1", "http://127.0.0.1:18080/over/wait.php"], capture_output=True).returncode == 0:
                 break
-        result = {"overload": overload(brisk, folder), "rows": sweep(brisk, folder, float(seconds))}
+        result = {"overload": overload(brisk, folder), "rows": [] if part else sweep(brisk, folder, float(seconds))}
     finally:
         for process in processes:
             process.send_signal(signal.SIGTERM)
@@ -192,9 +220,13 @@ def main(brisk, out, seconds=1):
     print(markdown(result["rows"]))
     print(json.dumps(result["overload"], indent=1))
     shutil.rmtree(folder, ignore_errors=True)
+    failures = broken(result)
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    return bool(failures)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) not in (3, 4, 5) or sys.argv[4:] not in ([], ["overload"]):
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

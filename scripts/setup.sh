@@ -9,20 +9,22 @@ task=${1:-test}
 build='make:make cc:gcc git:git'
 case $task in
 test)
-    tools="$build logrotate:logrotate bwrap:bubblewrap setpriv:util-linux umoci:umoci lintian:lintian dpkg-shlibdeps:dpkg-dev systemd-analyze:systemd gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
+    tools="$build logrotate:logrotate bwrap:bubblewrap setpriv:util-linux umoci:umoci lintian:lintian patch:patch dpkg-shlibdeps:dpkg-dev systemd-analyze:systemd gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
         nghttp:nghttp2-client h2load:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege
         httperf:httperf cwebp:webp memcached:memcached ffmpeg:ffmpeg go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin
-        mariadbd:mariadb-server-core zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
-    packages='libc6-dev tzdata php-fpm php-cgi php-dev libphp-embed python3-jsonschema node-har-schema'
+        mariadbd:mariadb-server-core mariadb-backup:mariadb-backup zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
+    packages='libc6-dev tzdata php-fpm php-cgi php-mysql php-dev libphp-embed python3-jsonschema node-har-schema'
     ;;
 bench | load)
-    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip"
-    packages='libc6-dev libnginx-mod-http-brotli-filter'
+    tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip
+        apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli"
+    packages='libc6-dev libnginx-mod-http-brotli-filter libapache2-mod-php php-fpm php-mysql php-gd php-xml php-mbstring php-curl php-dev
+        libphp-embed'
     ;;
 experiments)
     # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
     tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
-        php-cgi:php-cgi ab:apache2-utils siege:siege openssl:openssl node:nodejs javac:default-jdk-headless"
+        php-cgi:php-cgi ab:apache2-utils siege:siege patch:patch openssl:openssl node:nodejs javac:default-jdk-headless"
     packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl
         node-mysql libmariadb-java libjna-java libjna-platform-java'
     ;;

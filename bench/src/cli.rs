@@ -43,6 +43,9 @@ struct Args {
     /// Varnish's binary
     #[arg(long, value_name = "PATH", default_value = "/usr/sbin/varnishd", value_parser = absolute)]
     varnish: PathBuf,
+    /// Apache's binary
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/apache2", value_parser = absolute)]
+    apache: PathBuf,
     /// Rounds of each part [default: 9]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
@@ -166,6 +169,7 @@ impl Args {
             h2o: self.h2o,
             haproxy: self.haproxy,
             varnish: self.varnish,
+            apache: self.apache,
             rounds: rounds.max(1),
             measure: Duration::from_secs_f64(secs.clamp(0.1, 600.0)),
             warmup: Duration::from_millis(300),

@@ -22,6 +22,8 @@ pub struct Conf {
     pub http2: bool,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
+    /// Directives of Apache's site, for Apache alone.
+    pub apache: String,
     /// Served over TLS with the certificate `a.crt` and its key `a.key` in this folder.
     pub tls: Option<PathBuf>,
     /// The port of the back end that requests are passed on to, for servers with a configuration language of their own.
@@ -50,12 +52,16 @@ impl Default for Conf {
             http: String::new(),
             http2: false,
             site: String::new(),
+            apache: String::new(),
             tls: None,
             back_end: None,
             vhosts: None,
         }
     }
 }
+
+/// Where Debian has Apache's modules.
+pub const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
 
 /// The place that a configuration is written for.
 #[derive(Debug, Clone, Copy)]
@@ -193,6 +199,26 @@ impl Conf {
         )
     }
 
+    /// In Apache's language: processes that embed PHP, which the site's directives load.
+    pub fn apache(&self, place: Place<'_>) -> String {
+        let (port, dir) = (place.port, place.dir.display());
+        let mut text = format!(
+            "ServerRoot {dir}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {dir}/apache.pid\nErrorLog {dir}/error.log\n\
+             KeepAlive On\nKeepAliveTimeout 300\nMaxKeepAliveRequests 0\n"
+        );
+        let modules = ["mpm_prefork", "authz_core", "dir", "headers"];
+        let load = |module: &str| format!("LoadModule {module}_module {APACHE_MODULES}/mod_{module}.so\n");
+        text.extend(modules.map(load));
+        text.extend([
+            "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n",
+            &self.apache,
+        ]);
+        if rustix::process::geteuid().is_root() {
+            text.push_str("User nobody\nGroup nogroup\n");
+        }
+        text
+    }
+
     /// In h2o's language.
     pub fn h2o(&self, place: Place<'_>) -> String {
         let Place { port, dir, docroot } = place;
@@ -254,6 +280,8 @@ mod tests {
         let cached = Conf::default().cached(90);
         assert!(cached.nginx(place).contains("proxy_cache bench;"));
         assert!(cached.varnish(place).join(" ").starts_with("-F -a 127.0.0.1:81 -b 127.0.0.1:90 "));
+        let php = Conf { apache: "DocumentRoot /srv\n".to_owned(), ..Conf::default() }.apache(place);
+        assert!(php.contains("Listen 127.0.0.1:81\n") && php.contains("DocumentRoot /srv\n"));
         assert_eq!(regex_locations(200).matches("location").count(), 200);
     }
 }

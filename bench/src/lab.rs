@@ -34,6 +34,8 @@ pub struct Options {
     pub haproxy: PathBuf,
     /// Varnish's binary.
     pub varnish: PathBuf,
+    /// Apache's binary.
+    pub apache: PathBuf,
     /// Rounds of each part.
     pub rounds: usize,
     /// Length of one measurement.

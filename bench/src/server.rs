@@ -34,6 +34,8 @@ pub enum Program {
     Haproxy,
     /// Debian's Varnish.
     Varnish,
+    /// Debian's Apache, with mod_php.
+    Apache,
     /// [`crate::floor`], with a body of so many bytes.
     Floor { body_bytes: usize },
     /// [`crate::least::forward`], to this port.
@@ -115,6 +117,11 @@ impl Spec {
                 let path = conf("haproxy.cfg", self.conf.haproxy(place))?;
                 (present(&options.haproxy)?, vec!["-db".to_owned(), "-f".to_owned(), path])
             }
+            Program::Apache => {
+                let path = conf("apache.conf", self.conf.apache(place))?;
+                let args = ["-D", "FOREGROUND", "-f", &path].map(str::to_owned);
+                (present(&options.apache)?, args.to_vec())
+            }
             Program::Varnish => (present(&options.varnish)?, self.conf.varnish(place)),
             Program::Floor { body_bytes } => {
                 let args = ["floor".to_owned(), port.to_string(), body_bytes.to_string()];
@@ -167,6 +174,8 @@ impl Prepared {
         command.arg(&self.program).args(&self.args);
         let output = File::create(self.dir.join("output.log"))?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        // Apache's prefork ends its whole process group, which would be the harness's.
+        command.process_group(0);
         let child = command.spawn()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let (name, beside, dir) = (self.name.clone(), self.beside.clone(), self.dir.clone());
@@ -199,6 +208,11 @@ impl Server {
             std::thread::sleep(interval);
         }
         Ok(())
+    }
+
+    /// Its first process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// CPU by thread, of all the server's processes.
@@ -317,6 +331,7 @@ fn present(binary: &Path) -> io::Result<PathBuf> {
             "h2o" => "apt-get install -y h2o",
             "haproxy" => "apt-get install -y haproxy",
             "varnishd" => "apt-get install -y varnish",
+            "apache2" => "apt-get install -y apache2-bin libapache2-mod-php",
             _ => "cargo build --release -p brisk",
         };
         io::Error::other(format!(

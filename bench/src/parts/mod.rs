@@ -12,6 +12,7 @@ mod load;
 mod memory;
 mod observe;
 mod php;
+mod pools;
 mod proxied;
 mod routing;
 mod slow;
@@ -123,6 +124,23 @@ pub const ALL: &[Definition] = &[
         about: "WordPress's front page (examples/wordpress) through PHP-FPM, CPU of server and PHP together: made for each \
                 request, and with a micro-cache of 1 s.",
         run: php::wordpress,
+    },
+    Definition {
+        name: "pool",
+        about: "A script of one line in a pool of Brisk's, by nginx and PHP-FPM, and by Apache and mod_php: 8 processes and 4 clients, \
+                CPU of server and PHP together.",
+        run: pools::hello,
+    },
+    Definition {
+        name: "pool-bank",
+        about: "The page of an account (examples/bank) in the same ways, with the CPU of its database.",
+        run: pools::bank,
+    },
+    Definition {
+        name: "pool-wp",
+        about: "WordPress's front page (examples/wordpress) in the same ways, with the CPU of its database: made for each request, \
+                and with a micro-cache of 1 s. Beside it the memory of 8 workers.",
+        run: pools::wordpress,
     },
     Definition {
         name: "slow",

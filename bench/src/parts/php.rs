@@ -17,15 +17,15 @@ use brisk_load::output;
 
 /// PHP's processes, connections that are kept to them, and clients: with as many connections kept as there are processes,
 /// nginx would stall.
-const CHILDREN: usize = 8;
-const KEPT: usize = 4;
+pub(super) const CHILDREN: usize = 8;
+pub(super) const KEPT: usize = 4;
 const CLIENTS: usize = 4;
 /// Clients of the front page, without and with a cache.
 const READERS: [usize; 2] = [4, 64];
 const START_MAX: Duration = Duration::from_secs(30);
 
 /// What Debian's `fastcgi.conf` says, without what names the script.
-const PARAMS: &str = "fastcgi_param QUERY_STRING $query_string;
+pub(super) const PARAMS: &str = "fastcgi_param QUERY_STRING $query_string;
 fastcgi_param REQUEST_METHOD $request_method;
 fastcgi_param CONTENT_TYPE $content_type;
 fastcgi_param CONTENT_LENGTH $content_length;
@@ -42,10 +42,15 @@ fastcgi_param REDIRECT_STATUS 200;
 ";
 
 /// A PHP-FPM of our own.
-struct Fpm(Child);
+pub(super) struct Fpm {
+    child: Child,
+    /// Where it listens.
+    pub(super) socket: PathBuf,
+}
 
 impl Fpm {
-    fn start(folder: &Path) -> io::Result<Self> {
+    /// With this php.ini, or with OPcache alone.
+    pub(super) fn start(folder: &Path, ini: Option<&Path>) -> io::Result<Self> {
         let root = rustix::process::geteuid().is_root();
         let user = if root { "user = nobody\ngroup = nogroup\n" } else { "" };
         let socket = folder.join("php.sock");
@@ -59,11 +64,15 @@ impl Fpm {
         let mut command = Command::new("/proc/self/exe");
         command.args(["exec", &std::process::id().to_string(), "any"]).arg(fpm_program()?);
         // No configuration of the machine, but what Debian has on by default.
-        command.args(["-n", "-d", "zend_extension=opcache", "-F", "-R", "-y"]).arg(folder.join("fpm.conf"));
+        match ini {
+            Some(ini) => command.args(["-n", "-c"]).arg(ini),
+            None => command.args(["-n", "-d", "zend_extension=opcache"]),
+        };
+        command.args(["-F", "-R", "-y"]).arg(folder.join("fpm.conf"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let fpm = Self(command.spawn()?);
+        let fpm = Self { child: command.spawn()?, socket };
         let limit = Instant::now() + START_MAX;
-        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        while std::os::unix::net::UnixStream::connect(&fpm.socket).is_err() {
             if Instant::now() > limit {
                 return Err(io::Error::other("PHP-FPM does not come up"));
             }
@@ -71,11 +80,16 @@ impl Fpm {
         }
         Ok(fpm)
     }
+
+    /// Its master.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Fpm {
     fn drop(&mut self) {
-        end(&mut self.0);
+        end(&mut self.child);
     }
 }
 
@@ -90,12 +104,12 @@ fn fpm_program() -> io::Result<PathBuf> {
 /// One line of PHP.
 pub fn hello(lab: &Lab) -> io::Result<Findings> {
     let folder = lab.server_dir("php-fpm")?;
-    let fpm = Fpm::start(&folder)?;
+    let fpm = Fpm::start(&folder, None)?;
     fs::write(lab.docroot.join("hello.php"), "<?php echo \"Hello, world!\\n\";\n")?;
     let conf = |keeps: bool| {
         let (block, kept) =
             if keeps { (format!("keepalive {KEPT};"), "fastcgi_keep_conn on;") } else { <_>::default() };
-        let socket = folder.join("php.sock");
+        let socket = &fpm.socket;
         Conf {
             http: format!("upstream php {{ server unix:{}; {block} }}\n", socket.display()),
             site: format!(
@@ -108,7 +122,7 @@ pub fn hello(lab: &Lab) -> io::Result<Findings> {
     };
     let kept = |spec: Spec| Spec { name: format!("{} kept", spec.name), ..spec };
     let specs = [brisk(conf(false)), kept(brisk(conf(true))), nginx(conf(false)), kept(nginx(conf(true)))];
-    let specs = specs.map(|spec| spec.with(&[fpm.0.id()]));
+    let specs = specs.map(|spec| spec.with(&[fpm.pid()]));
     let mut findings = Findings::default();
     let case = "hello.php";
     let measured = measure(lab, &mut findings, case, &specs, "/hello.php", CLIENTS)?;

@@ -13,6 +13,7 @@ use brisk_net::sys;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_server::log::LogFile;
+use brisk_server::news::News;
 use brisk_server::worker::Worker;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -78,6 +79,7 @@ fn begin(
     let signals = sys::signal_fd(SIGNALS).map_err(failed("signalfd"))?;
     let copies = sockets.all().map_err(failed("dup"))?;
     let start = Start {
+        news: News::default(),
         paths: paths.clone(),
         snap: snap.clone(),
         logs: logs.to_vec(),

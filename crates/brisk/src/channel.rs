@@ -198,7 +198,8 @@ impl From<OwnedFd> for Channel {
     }
 }
 
-fn memory_file(payload: &[u8]) -> io::Result<OwnedFd> {
+/// A file in memory with these bytes.
+pub fn memory_file(payload: &[u8]) -> io::Result<OwnedFd> {
     let fd = memfd_create("brisk", MemfdFlags::CLOEXEC)?;
     let mut at = 0;
     while at < payload.len() {

@@ -138,11 +138,17 @@ impl Outcome {
 
 /// Reads and builds the configuration from the disk.
 pub fn load(paths: &Paths) -> Outcome {
+    load_with_tree(paths).0
+}
+
+/// The same with the directives that it was made of.
+pub fn load_with_tree(paths: &Paths) -> (Outcome, Vec<Directive>) {
     let loader = DiskLoader::new(&paths.env.conf_prefix);
-    let (snap, diags, sources) = build(paths, &loader);
+    let (tree, diags, sources) = parse(paths, &loader);
+    let (snap, diags, sources) = build_of(paths, &loader, &tree, diags, sources);
     let sources = Arc::new(sources);
     let loaded = snap.map(|snap| Loaded { snap, bundle: loader.into_bundle(), sources: sources.clone() });
-    Outcome { loaded, diags, sources }
+    (Outcome { loaded, diags, sources }, tree)
 }
 
 /// Reads the configuration again, for a running server; warnings go to `log`. The error has every reason why it is
@@ -164,10 +170,12 @@ pub fn headlines(error: &str) -> Vec<&str> {
     if lines.is_empty() { vec![error] } else { lines }
 }
 
-/// Builds the configuration from a bundle.
-pub fn load_bundle(paths: &Paths, bundle: &Bundle) -> Option<Snapshot> {
+/// Builds the configuration from a bundle, without disk and names. The texts are for messages about what only the running system can
+/// refuse.
+pub fn load_bundle(paths: &Paths, bundle: &Bundle) -> Option<(Snapshot, SourceMap)> {
     let loader = BundleLoader { conf_prefix: &paths.env.conf_prefix, bundle };
-    build(paths, &loader).0
+    let (snap, _, sources) = build(paths, &loader);
+    Some((snap?, sources))
 }
 
 /// The directives of the file and of `-g`, as far as they can be read.
@@ -219,9 +227,19 @@ fn globals(
 }
 
 fn build(paths: &Paths, loader: &dyn Loader) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
-    let (tree, mut diags, mut sources) = parse(paths, loader);
+    let (tree, diags, sources) = parse(paths, loader);
+    build_of(paths, loader, &tree, diags, sources)
+}
+
+fn build_of(
+    paths: &Paths,
+    loader: &dyn Loader,
+    tree: &[Directive],
+    mut diags: Vec<Diag>,
+    mut sources: SourceMap,
+) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
     // Syntax errors make what follows from them look wrong too: but the rest of the file is still worth checking.
-    let snap = brisk_server::conf::build(MODULES, &paths.env, &mut sources, loader, &tree, &mut diags);
+    let snap = brisk_server::conf::build(MODULES, &paths.env, &mut sources, loader, tree, &mut diags);
     let mut snap = snap.filter(|_| !diags.iter().any(Diag::is_error));
     if let Some(snap) = &mut snap
         && !snap.main.has_events
@@ -313,6 +331,8 @@ fn try_out(snap: &Snapshot) -> Vec<Diag> {
     }
     refused.extend(sockets::try_bind(snap));
     refused.extend(crate::host::identity(&snap.main).err());
+    refused.extend(crate::pools::unknown_accounts(snap));
+    refused.extend(crate::programs::unknown_accounts(snap));
     refused
 }
 

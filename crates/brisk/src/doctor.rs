@@ -1,7 +1,7 @@
 //! `brisk doctor`: what slows a site down, as far as its configuration tells, and what limits it under a load. Changes nothing.
 
-mod files;
-mod measure;
+pub mod files;
+pub mod measure;
 
 use brisk_cli::terminal;
 use brisk_cli::{Call, Entry};
@@ -126,7 +126,8 @@ fn as_json(read: &Read, findings: &[Finding]) -> Value {
     })
 }
 
-fn limit(found: &Diagnosis) -> Value {
+/// The diagnosis in JSON.
+pub fn limit(found: &Diagnosis) -> Value {
     json!({
         "tier": found.tier,
         "cause": found.cause,

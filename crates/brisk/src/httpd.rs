@@ -7,7 +7,7 @@ use brisk_cli::getopt::{self, Given, Long};
 use brisk_cli::{Call, Entry};
 use brisk_conf::{Level, SourceMap};
 use brisk_load::output;
-use brisk_modules::htaccess::own_files::{self, Arguments, Host, MODULES, VERSION};
+use brisk_modules::htaccess::own_files::{self, Arguments, Host, VERSION, modules};
 use brisk_server::conf::Places;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use std::collections::BTreeMap;
@@ -30,6 +30,11 @@ const ORDERS: [(&str, &str); 5] = [
 /// Files that are looked for where none is named.
 const USUAL: [&str; 3] =
     ["/etc/apache2/apache2.conf", "/etc/httpd/conf/httpd.conf", "/usr/local/apache2/conf/httpd.conf"];
+
+/// Apache's configuration where packages put it, if it is there.
+pub fn usual() -> Option<String> {
+    USUAL.iter().find(|file| Path::new(file).is_file()).map(|file| (*file).to_owned())
+}
 
 fn definition() -> Command {
     let flag = |id: &'static str, letter: char, help: &'static str| {
@@ -214,7 +219,7 @@ fn about(topic: &str, paths: Option<&Paths>) -> String {
         "modules" => out.push_str("Compiled in modules:\n  core.c\n  mod_so.c\n  http_core.c\n"),
         "loaded" => {
             out.push_str("Modules of Apache that Brisk stands for (LoadModule switches them on):\n");
-            for module in MODULES {
+            for module in modules::all() {
                 let _ = writeln!(out, " {module}_module (static)");
             }
         }

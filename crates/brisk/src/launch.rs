@@ -4,13 +4,15 @@ use crate::background::{self, Caller, Detached};
 use crate::claim::{self, pid_file};
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::pools::Pools;
+use crate::programs::Programs;
 use crate::sockets::{self, Sockets};
-use crate::{alone, host, master, refusal, systemd, takeover, title};
+use crate::{alone, host, master, refusal, systemd, takeover, title, upgrade};
 use brisk_conf::Diag;
 use brisk_load::output;
 use brisk_net::{fault, sys};
-use brisk_server::conf::LogTarget;
+use brisk_server::conf::{LogTarget, Snapshot};
 use brisk_server::log::LogFile;
+use brisk_server::quic::secret;
 
 /// Runs the server; gives the exit code when it has ended.
 pub fn run(paths: &Paths) -> i32 {
@@ -88,6 +90,35 @@ fn early_log(paths: &Paths) -> Result<(), Diag> {
     })
 }
 
+/// The sockets that are open already: those of the program that this one replaces (`upgraded` names them), of systemd, and of a
+/// worker that has lost its master, which is returned too.
+fn inherited(
+    paths: &Paths,
+    snap: &Snapshot,
+    upgraded: Option<&str>,
+) -> Result<(Sockets, Option<Box<takeover::Taken>>), String> {
+    let mut open = Sockets::default();
+    let mut orphan = None;
+    if let Some(numbers) = upgraded {
+        open.inherit(sockets::inherited(numbers));
+        if let Some(bytes) = upgrade::secret() {
+            secret::inherit(bytes);
+        }
+        fault::step("successor");
+    } else if paths.inline.is_none() {
+        orphan = takeover::at_start(&pid_file(paths, &snap.main))?;
+    }
+    open.inherit(systemd::sockets());
+    if let Some(orphan) = &mut orphan {
+        open.inherit(std::mem::take(&mut orphan.sockets));
+        // Before a worker is forked: packets of the orphan's connections are understood by its successor.
+        if let Ok(bytes) = orphan.secret.as_slice().try_into() {
+            secret::inherit(bytes);
+        }
+    }
+    Ok((open, orphan))
+}
+
 fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let Loaded { snap, bundle, sources } = loaded;
     let told = |diag: Diag| refusal::without_level(&diag, &sources);
@@ -101,19 +132,8 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     }
     snap.temp_folders.iter().for_each(|folder| brisk_server::temp_file::remove_stale(folder));
     let logs = claim::logs(paths, &snap).map_err(told)?;
-    let mut open = Sockets::default();
     let upgraded = std::env::var("NGINX").ok();
-    let mut orphan = None;
-    if let Some(numbers) = &upgraded {
-        open.inherit(sockets::inherited(numbers));
-        fault::step("successor");
-    } else if paths.inline.is_none() {
-        orphan = takeover::at_start(&pid_file(paths, &snap.main))?;
-    }
-    open.inherit(systemd::sockets());
-    if let Some(orphan) = &mut orphan {
-        open.inherit(std::mem::take(&mut orphan.sockets));
-    }
+    let (mut open, orphan) = inherited(paths, &snap, upgraded.as_deref())?;
     let fresh = open.prepare(&snap).map_err(told)?;
     let detached = snap.main.daemon && paths.inline.is_none();
     if paths.inline.is_none() {
@@ -135,8 +155,9 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let wanted: Vec<_> = snap.sockets.iter().map(|l| l.address.clone()).collect();
     open.commit(&wanted, fresh);
     // What is bound here is the daemon's alone.
-    let pools = match Pools::default().prepare(&snap).map_err(told) {
-        Ok(pools) => pools,
+    let children = Pools::default().prepare(&snap).and_then(|pools| Ok((pools, Programs::prepare(&snap)?)));
+    let (pools, programs) = match children.map_err(told) {
+        Ok(children) => children,
         Err(message) => {
             open.close(upgraded.is_none() && orphan.is_none());
             return if caller.failed(&message) { Ok(1) } else { Err(message) };
@@ -150,7 +171,7 @@ fn begin(paths: &Paths, loaded: Loaded) -> Result<i32, String> {
     let paths = Paths { detached, ..paths.clone() };
     title::master(&paths.conf);
     let ran = if snap.main.master_process {
-        let start = master::Start { snap, bundle, logs, sockets: open, orphan, pools };
+        let start = master::Start { snap, bundle, logs, sockets: open, orphan, pools, programs };
         master::run(&paths, start, caller.clone())
     } else {
         alone::run(&paths, snap, logs, open, &caller, orphan.map(|orphan| *orphan))

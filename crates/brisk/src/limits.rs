@@ -24,6 +24,14 @@ pub const KEEPER_FILE_BYTES_MAX: u64 = 1 << 20;
 pub const LOCAL_CERTIFICATE_LEFT_DAYS_MIN: i64 = 7;
 /// A worker that has not answered an order by then is replaced.
 pub const ORDER_TIME_MAX: Duration = Duration::from_secs(20);
+/// Lines of one supervised program that are logged in a second; the others are counted.
+pub const PROGRAM_LINES_PER_SECOND_MAX: u32 = 500;
+/// Between two looks at a program that is starting.
+pub const PROGRAM_START_LOOK_TIME: Duration = Duration::from_millis(100);
+/// An answer to such a look that has a longer head is none.
+pub const PROGRAM_ANSWER_BYTES_MAX: usize = 16 << 10;
+/// What is told of a reload that was refused.
+pub const REASON_LETTERS_MAX: usize = 500;
 /// A worker that was told to stop at once and has not ended by then is killed.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a worker that has drained waits for its pool.
@@ -38,3 +46,47 @@ pub const INCLUDES_MAX: usize = 10;
 pub const WATCHED_FOLDERS_MAX: usize = 10_000;
 /// Changes of code that come within this time are one.
 pub const WATCH_SETTLE_TIME: Duration = Duration::from_millis(200);
+/// So many settings the tuner tries at most, as its search has it.
+pub const TUNE_DIALS_MAX: usize = 8;
+/// A program of the copy that does not answer by then does not run.
+pub const TUNE_START_TIME_MAX: Duration = Duration::from_secs(15);
+/// A copy that answers with errors of the server until then does so always.
+pub const TUNE_ERRORS_TIME_MAX: Duration = Duration::from_secs(3);
+/// A program of the copy that was told to end has this long.
+pub const TUNE_END_TIME_MAX: Duration = Duration::from_secs(5);
+/// A database of the copy that does not answer by then does not run: it may have to recover.
+pub const TUNE_DATABASE_START_TIME_MAX: Duration = Duration::from_mins(2);
+/// A database of the copy that was told to end has this long: it writes what it has in memory.
+pub const TUNE_DATABASE_END_TIME_MAX: Duration = Duration::from_secs(30);
+/// The folder of a database's copy is removed in so many tries at most, a tenth of a second apart: its server may be ending.
+pub const TUNE_REMOVE_TRIES_MAX: usize = 300;
+/// A reload of a site's program is waited for no longer; one that keeps its processes is given this time.
+pub const TUNE_RELOAD_TIME_MAX: Duration = Duration::from_secs(2);
+/// What of a slice is warm-up: a quarter of its counted part, and at least this.
+pub const TUNE_WARMUP_TIME_MIN: Duration = Duration::from_millis(150);
+/// The tuner's look at what limits.
+pub const TUNE_LOOK_TIME_MIN: Duration = Duration::from_secs(1);
+/// The same, at most.
+pub const TUNE_LOOK_TIME_MAX: Duration = Duration::from_secs(10);
+/// The counted part of a slice.
+pub const TUNE_SLICE_TIME_MIN: Duration = Duration::from_millis(200);
+/// The same, at most.
+pub const TUNE_SLICE_TIME_MAX: Duration = Duration::from_secs(6);
+/// A side of a pair under real traffic is so many seconds.
+pub const TUNE_LIVE_SLICE_SECS_MIN: usize = 3;
+/// The same, at most.
+pub const TUNE_LIVE_SLICE_SECS_MAX: usize = 15;
+/// A load whose rate changes by more than this share between two sides with the same configuration is not stationary.
+pub const TUNE_LIVE_DRIFT_MAX: f64 = 0.10;
+/// A pair under real traffic that is not stationary is measured again so many times.
+pub const TUNE_LIVE_TRIES_MAX: usize = 20;
+/// A configuration that has not been read by then is refused: a file or a name server of it does not answer.
+pub const READ_TIME_MAX: Duration = Duration::from_mins(5);
+/// `brisk why` does not wait longer for the answer that it explains.
+pub const WHY_ANSWER_TIME_MAX: Duration = Duration::from_mins(1);
+/// The longest head of such an answer, in bytes.
+pub const WHY_HEAD_BYTES_MAX: usize = 1 << 20;
+/// So many lines of the configuration are shown for one decision.
+pub const WHY_PLACES_MAX: usize = 6;
+/// What is shorter is no secret by itself, and could be a part of any word.
+pub const SECRET_BYTES_MIN: usize = 6;

@@ -13,6 +13,7 @@ use crate::config::Paths;
 use crate::control::{Control, socket_path};
 use crate::orders::Order;
 use crate::pools::{self, Pools};
+use crate::programs::{self, Programs};
 use crate::sockets::Sockets;
 use crate::takeover::{Taken, Token};
 use crate::{notice, systemd, upgrade};
@@ -21,12 +22,14 @@ use brisk_net::{fault, sys};
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_server::log::{self, Entry, LogFile};
+use brisk_server::news::News;
 use brisk_server::tls::Source;
 use brisk_supervise::{Family, Pid};
 use std::sync::Arc;
 use std::time::Instant;
 
 mod change;
+mod reading;
 mod rounds;
 mod state;
 mod succession;
@@ -56,12 +59,14 @@ pub struct Start {
     pub orphan: Option<Box<Taken>>,
     /// PHP pools of the configuration.
     pub pools: pools::Next,
+    /// Programs that it supervises.
+    pub programs: programs::Next,
 }
 
 /// Runs the master until it is told to end; gives the exit code. The error says why it does not serve; then nothing is left of
 /// it.
 pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
-    let Start { snap, bundle, logs, mut sockets, orphan, pools: wanted } = start;
+    let Start { snap, bundle, logs, mut sockets, orphan, pools: wanted, programs } = start;
     let opened = sys::signal_fd(SIGNALS)
         .map_err(|error| format!("signalfd() failed ({})", brisk_conf::os_text(&error)))
         .and_then(|signals| Ok((signals, Token::new().map_err(|e| format!("pipe() failed ({e})"))?)));
@@ -79,6 +84,7 @@ pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
         workers: Family::new(workers::policy()),
         certificates: Certificates::new(Vec::new()),
         pools: Pools::default(),
+        programs: Programs::default(),
         generation: 1,
         control: None,
         token,
@@ -90,6 +96,7 @@ pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
         again: None,
         calls: Vec::new(),
         rounds: Vec::new(),
+        news: News::default(),
         orders_given: 0,
         adoptions: Vec::new(),
         successor: None,
@@ -97,6 +104,10 @@ pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
         caller,
     };
     master.pools.commit(wanted);
+    if master.predecessor_listens() {
+        master.programs.hold();
+    }
+    master.programs.commit(programs);
     if let Err(message) = master.begin(snap, orphan) {
         master.stage = Stage::Failed(message);
     }
@@ -115,7 +126,7 @@ impl Master {
             None if self.paths.inline.is_none() => self.control = Control::open(&self.pid_path),
             None => {}
         }
-        self.tend_pools();
+        self.tend_children();
         self.start_worker(Some(snap), None)?;
         sys::release_free_memory();
         Ok(())
@@ -175,11 +186,14 @@ impl Master {
     fn supervise(&mut self) -> Result<i32, String> {
         loop {
             match &self.stage {
-                // Requests that workers finish may need PHP to the end.
-                Stage::Ending if self.workers.is_empty() && !self.pools.is_empty() => {
+                // Requests that workers finish may need PHP and other programs to the end.
+                Stage::Ending
+                    if self.workers.is_empty() && !(self.pools.is_empty() && self.programs.is_empty()) =>
+                {
                     if !self.pools.is_ending() {
                         self.pools.end(false);
                     }
+                    self.programs.end();
                     self.turn();
                 }
                 Stage::Ending if self.workers.is_empty() => {
@@ -213,6 +227,7 @@ impl Master {
         }
         self.workers.clear();
         self.pools.end(true);
+        self.programs.end();
         if self.control.take().is_some() && !was_adopted {
             let _ = std::fs::remove_file(socket_path(&self.pid_path));
         }
@@ -277,11 +292,18 @@ impl Master {
         }
     }
 
-    /// Does what is due for PHP pools, and logs what they say.
-    fn tend_pools(&mut self) {
-        self.pools.turn(Instant::now());
-        for (level, text) in self.pools.notes() {
+    /// Does what is due for PHP pools and supervised programs, and logs what they say.
+    fn tend_children(&mut self) {
+        let now = Instant::now();
+        self.pools.turn(now);
+        self.programs.turn(now);
+        for (level, text) in self.pools.notes().into_iter().chain(self.programs.notes()) {
             self.log(level, &text);
+        }
+        let programs = self.programs.news();
+        if programs != self.news.programs {
+            self.news.programs = programs;
+            self.tell_news();
         }
     }
 

@@ -1,5 +1,5 @@
-//! What master and worker say to each other. Every order has a number, and every reply names the order that it answers: a late
-//! reply is never taken for the answer to the next order.
+//! What master and worker say to each other, and what the process says that reads a configuration for the master. Every order has a
+//! number, and every reply names the order that it answers: a late reply is never taken for the answer to the next order.
 
 use crate::channel::Parcel;
 use rustix::fd::OwnedFd;
@@ -17,10 +17,13 @@ pub enum Order {
     Configure { generation: u64, bundle: Vec<u8>, fds: Vec<OwnedFd> },
     /// These files have changed (a bundle), with certificates and keys in them.
     Certificates { files: Vec<u8> },
-    /// Write to these from now on; `which` are their places in the worker's list of logs.
-    Reopen { which: Vec<u32>, fds: Vec<OwnedFd> },
+    /// Write to these from now on; `paths` are their names. Not their places in a list of logs: a worker that is given a configuration
+    /// meanwhile has another list.
+    Reopen { paths: Vec<String>, fds: Vec<OwnedFd> },
     /// An operator's order to the caches.
     Purge { order: String },
+    /// What the master knows has changed ([`News`](brisk_server::news::News), encoded).
+    News { text: String },
     /// The control socket is another one from now on.
     Control { listener: OwnedFd },
     /// Accept nothing more (it answers when that is so), finish what runs, then end. `server_ends`: no other server takes over, so the
@@ -40,8 +43,12 @@ pub enum Reply {
     /// The order could not be carried out. Everything is as it was.
     Failed { reason: String },
     /// From a worker that has lost its master, to the one that takes it over: its generation, and its control socket, token
-    /// and listening sockets.
-    Heritage { generation: u64, fds: Vec<OwnedFd> },
+    /// and listening sockets; `secret`: what keys of QUIC are made of.
+    Heritage { generation: u64, secret: Vec<u8>, fds: Vec<OwnedFd> },
+    /// From the process that reads a configuration: something that is to be logged.
+    Warning { text: String },
+    /// From the same: all that the configuration was read from, as a [`Bundle`](crate::bundle::Bundle) travels. It was found to be good.
+    Read { bundle: Vec<u8> },
 }
 
 impl Order {
@@ -54,11 +61,11 @@ impl Order {
                 Parcel { kind: b'c', number: generation, payload: bundle, fds, ..empty }
             }
             Order::Certificates { files } => Parcel { kind: b't', payload: files, ..empty },
-            Order::Reopen { which, fds } => {
-                let payload = which.iter().flat_map(|place| place.to_le_bytes()).collect();
-                Parcel { kind: b'r', payload, fds, ..empty }
+            Order::Reopen { paths, fds } => {
+                Parcel { kind: b'r', payload: paths.join("\0").into_bytes(), fds, ..empty }
             }
             Order::Purge { order } => Parcel { kind: b'p', payload: order.into_bytes(), ..empty },
+            Order::News { text } => Parcel { kind: b'n', payload: text.into_bytes(), ..empty },
             Order::Control { listener } => Parcel { kind: b'l', fds: vec![listener], ..empty },
             Order::Quit { server_ends } => Parcel { kind: b'q', number: server_ends.into(), ..empty },
             Order::Stop => Parcel { kind: b's', ..empty },
@@ -73,11 +80,12 @@ impl Order {
             b'c' => Order::Configure { generation: number, bundle: payload, fds },
             b't' => Order::Certificates { files: payload },
             b'r' => {
-                let (places, _) = payload.as_chunks::<4>();
-                let which = places.iter().map(|place| u32::from_le_bytes(*place)).collect();
-                Order::Reopen { which, fds }
+                let paths =
+                    text(payload).split('\0').filter(|path| !path.is_empty()).map(str::to_string).collect();
+                Order::Reopen { paths, fds }
             }
             b'p' => Order::Purge { order: text(payload) },
+            b'n' => Order::News { text: text(payload) },
             b'l' => Order::Control { listener: fds.pop().ok_or_else(unknown)? },
             b'q' => Order::Quit { server_ends: number != 0 },
             b's' => Order::Stop,
@@ -94,18 +102,25 @@ impl Reply {
             Reply::Done => Parcel { kind: b'd', ..empty },
             Reply::Purged { count } => Parcel { kind: b'g', number: count, ..empty },
             Reply::Failed { reason } => Parcel { kind: b'f', payload: reason.into_bytes(), ..empty },
-            Reply::Heritage { generation, fds } => Parcel { kind: b'h', number: generation, fds, ..empty },
+            Reply::Heritage { generation, secret, fds } => {
+                Parcel { kind: b'h', number: generation, payload: secret, fds, ..empty }
+            }
+            Reply::Warning { text } => Parcel { kind: b'w', payload: text.into_bytes(), ..empty },
+            Reply::Read { bundle } => Parcel { kind: b'b', payload: bundle, ..empty },
         }
     }
 
     /// The reverse.
     pub fn from_parcel(parcel: Parcel) -> io::Result<Reply> {
         let Parcel { kind, number, payload, fds, .. } = parcel;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(match kind {
             b'd' => Reply::Done,
             b'g' => Reply::Purged { count: number },
-            b'f' => Reply::Failed { reason: String::from_utf8_lossy(&payload).into_owned() },
-            b'h' => Reply::Heritage { generation: number, fds },
+            b'f' => Reply::Failed { reason: text(payload) },
+            b'h' => Reply::Heritage { generation: number, secret: payload, fds },
+            b'w' => Reply::Warning { text: text(payload) },
+            b'b' => Reply::Read { bundle: payload },
             _ => return Err(unknown()),
         })
     }
@@ -135,8 +150,10 @@ mod tests {
         };
         check(Order::Configure { generation: 3, bundle: b"text".to_vec(), fds: Vec::new() });
         check(Order::Certificates { files: b"files".to_vec() });
-        check(Order::Reopen { which: vec![0, 7, 70_000], fds: Vec::new() });
+        check(Order::Reopen { paths: vec!["/var/log/a".into(), "/b c".into()], fds: Vec::new() });
+        check(Order::Reopen { paths: Vec::new(), fds: Vec::new() });
         check(Order::Purge { order: "a b".into() });
+        check(Order::News { text: "refused 1\n".into() });
         check(Order::Quit { server_ends: true });
         check(Order::Quit { server_ends: false });
         check(Order::Stop);
@@ -149,7 +166,9 @@ mod tests {
         check(Reply::Done);
         check(Reply::Purged { count: 4 });
         check(Reply::Failed { reason: "why".into() });
-        check(Reply::Heritage { generation: 2, fds: Vec::new() });
+        check(Reply::Heritage { generation: 2, secret: vec![7; 32], fds: Vec::new() });
+        check(Reply::Warning { text: "what".into() });
+        check(Reply::Read { bundle: b"files".to_vec() });
         assert!(Order::from_parcel(Parcel::default()).is_err());
         assert!(Reply::from_parcel(Parcel::default()).is_err());
         assert!(Order::from_parcel(Parcel { kind: b'l', ..Parcel::default() }).is_err(), "no socket");

@@ -8,6 +8,7 @@ mod precompile;
 
 use crate::config::{self, Paths};
 use crate::control;
+use crate::pools::Program;
 use crate::site::Site;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;
@@ -135,13 +136,18 @@ fn pools(paths: &Paths, wanted: Option<&str>) -> Result<Vec<Arc<PoolSpec>>, Stri
 }
 
 fn ask(pool: &PoolSpec) -> Result<Value, String> {
+    let name = &pool.settings.pool;
+    if let Some(program) = Program::find(&pool.settings).ok().filter(|program| !program.takes_orders()) {
+        return Err(format!(
+            "pool {name} is run by {program}, which cannot be asked; its own status page can (pm.status_path)"
+        ));
+    }
     let mut answer = String::new();
     let asked = UnixStream::connect(&pool.control).and_then(|mut stream| {
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         stream.write_all(b"status\n")?;
         stream.read_to_string(&mut answer)
     });
-    let name = &pool.settings.pool;
     asked.map_err(|error| {
         format!("pool {name} does not answer ({}): does the server run?", brisk_conf::os_text(&error))
     })?;

@@ -11,6 +11,7 @@ use brisk_net::{fault, sys};
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_server::log::{self, Entry, LogFile};
+use brisk_server::news::News;
 use brisk_server::worker::{Socket, Worker};
 use rustix::event::Timespec;
 use rustix::fd::OwnedFd;
@@ -28,6 +29,8 @@ pub struct Start {
     pub logs: Vec<Arc<LogFile>>,
     pub sockets: Vec<Socket>,
     pub generation: u64,
+    /// What the master knows at this moment.
+    pub news: News,
 }
 
 /// What a worker needs to go on without its master, until another one takes it over.
@@ -57,7 +60,7 @@ pub fn start(start: Start) -> Result<Worker, String> {
     }
     let affinity = main.affinity.clone();
     let pin = move |index| host::pin(&affinity, index);
-    Worker::start(start.snap, start.logs, &start.sockets, count, start.generation, pin)
+    Worker::start(start.snap, start.logs, &start.sockets, count, start.generation, start.news, pin)
         .map_err(|error| format!("starting threads failed ({error}){}", host::memory_hint()))
 }
 

@@ -185,10 +185,30 @@ fn names(addresses: &[Address], listens: &str, ssl: &str, certificate: &str) -> 
     let names = "server_name localhost *.localhost $hostname \"\" ~^[0-9.]+$ ~^\\[; ";
     let default = format!("{ssl}; ");
     let listens = listens.replace(&default, &format!("{ssl} default_server; "));
+    let listens = listens.replace(" quic; ", " quic default_server; ");
     let text = "brisk serve: this name is not this machine's; use localhost, or serve with --public\\n";
     let refusal =
         format!("server {{ {listens}{certificate} default_type text/plain; return 421 \"{text}\"; }}\n");
     (names, refusal)
+}
+
+/// HTTP/3 beside HTTP/2, on those addresses whose UDP ports can be had, and the field that tells browsers of it. They remember it for
+/// a minute: the port may be another program's next time.
+fn http3(addresses: &[Address]) -> (String, String) {
+    let can_be_had = |address: &&Address| match address {
+        Address::Ip(ip) => {
+            brisk_net::listen::bind(&Address::Udp(*ip), &brisk_net::listen::Options::default()).is_ok()
+        }
+        _ => false,
+    };
+    let found: Vec<&Address> = addresses.iter().filter(can_be_had).collect();
+    let listens = found.iter().map(|address| format!("listen {} quic; ", quote(&address.to_string())));
+    let port = found.iter().find_map(|address| match address {
+        Address::Ip(ip) => Some(ip.port()),
+        _ => None,
+    });
+    let offer = port.map(|port| format!(" add_header Alt-Svc 'h3=\":{port}\"; ma=60' always;"));
+    (listens.collect(), offer.unwrap_or_default())
 }
 
 fn configuration(
@@ -217,6 +237,8 @@ fn configuration(
     };
     let one = |address: &Address| format!("listen {}{ssl}; ", quote(&address.to_string()));
     let listens = addresses.iter().map(one).collect::<Vec<_>>().concat();
+    let (quic, offer) = if tls.is_some() { http3(addresses) } else { Default::default() };
+    let listens = listens + &quic;
     let types = include_str!("mime.types");
     let (names, strangers) = names(addresses, &listens, ssl, &certificate);
     let access_logs = access_logs(color);
@@ -230,7 +252,7 @@ fn configuration(
          default_type application/octet-stream; charset utf-8; sendfile on; tcp_nopush on; server_tokens off;\n\
          {access_logs}{pool}\
          hide_files on; autoindex on; autoindex_format page; autoindex_localtime on;\n\
-         server {{ {listens}{names}{certificate} root {root};{overrides} {scripts} }}\n\
+         server {{ {listens}{names}{certificate}{offer} root {root};{overrides} {scripts} }}\n\
          {strangers}}}\n"
     )
 }

@@ -214,7 +214,7 @@ fn is_stale(path: &Path) -> bool {
 pub fn try_bind(snap: &Snapshot) -> Vec<Diag> {
     let refused = |want: &Listen| {
         let existed = matches!(&want.address, Address::Unix(path) if path.exists());
-        match listen::bind(&want.address, &want.options) {
+        match listen::claim(&want.address, &want.options) {
             Ok(_) => {
                 if let (Address::Unix(path), false) = (&want.address, existed) {
                     let _ = std::fs::remove_file(path);

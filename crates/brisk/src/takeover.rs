@@ -12,6 +12,7 @@ use crate::control::{Control, socket_path};
 use crate::limits::{TAKEOVER_ANSWER_BYTES_MAX, TAKEOVER_ANSWER_TIME_MAX};
 use crate::orders::{Reply, START};
 use crate::upgrade;
+use brisk_server::quic::secret;
 use brisk_server::worker::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,6 +70,8 @@ pub struct Taken {
     pub generation: u64,
     pub control: OwnedFd,
     pub token: Token,
+    /// What the worker's keys of QUIC are made of.
+    pub secret: Vec<u8>,
     pub sockets: Vec<OwnedFd>,
 }
 
@@ -168,7 +171,7 @@ fn take(channel: Channel) -> io::Result<Taken> {
     let Received::Parcel(parcel) = channel.try_receive()? else {
         return Err(io::ErrorKind::UnexpectedEof.into());
     };
-    let Reply::Heritage { generation, fds } = Reply::from_parcel(parcel)? else {
+    let Reply::Heritage { generation, secret, fds } = Reply::from_parcel(parcel)? else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let mut fds = fds.into_iter();
@@ -178,7 +181,7 @@ fn take(channel: Channel) -> io::Result<Taken> {
     let pid = socket_peercred(channel.fd())?.pid;
     let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
     let token = Token { reader, writer };
-    Ok(Taken { pid, handle, channel, generation, control, token, sockets: fds.collect() })
+    Ok(Taken { pid, handle, channel, generation, control, token, secret, sockets: fds.collect() })
 }
 
 /// In the worker: gives everything to the master that asks over `stream`. The worker's new channel is given back.
@@ -198,7 +201,8 @@ pub fn hand_over(
     for (_, fd) in sockets {
         fds.push(copy(fd.as_fd())?);
     }
-    let parcel: Parcel = Reply::Heritage { generation, fds }.into_parcel(START);
+    let secret = secret::drawn().to_vec();
+    let parcel: Parcel = Reply::Heritage { generation, secret, fds }.into_parcel(START);
     mine.try_send(&parcel)?;
     send_with_fd(stream, TAKEN, theirs.fd())?;
     Ok(mine)
@@ -258,6 +262,7 @@ mod tests {
         token.give_back();
         let Some(Found::Orphan(taken)) = adoption.proceed() else { panic!() };
         assert_eq!((taken.generation, taken.sockets.len()), (7, 0));
+        assert_eq!(taken.secret, secret::drawn());
         assert_eq!(taken.pid, rustix::process::getpid());
         assert!(taken.token.take() && !token.take(), "it is the same token");
         drop(taken);

@@ -26,6 +26,11 @@ pub fn worker() {
     set("brisk: worker");
 }
 
+/// The process that reads a configuration for the master.
+pub fn reader() {
+    set("brisk: reading the configuration");
+}
+
 /// The master of this worker was killed.
 pub fn orphan() {
     set("brisk: worker without a master");

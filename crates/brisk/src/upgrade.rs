@@ -4,7 +4,9 @@
 //! numbers of the listening sockets in the variable `NGINX`. Both serve until the old one is told to quit; HUP to the
 //! old one takes it all back.
 
+use crate::channel::memory_file;
 use brisk_net::fault;
+use brisk_server::quic::secret::{self, SECRET_BYTES};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags};
 use std::fmt::Write as _;
@@ -13,6 +15,9 @@ use std::process::Command;
 
 /// The variable with the old master's process id.
 const PREDECESSOR: &str = "BRISK_PREDECESSOR";
+
+/// The variable with the number of a file that keys of QUIC are made of.
+const SECRET: &str = "BRISK_QUIC_SECRET";
 
 /// The pid file of the old master during an upgrade.
 pub fn old_path(pid_path: &str) -> String {
@@ -32,17 +37,29 @@ pub fn start<'a>(pid_path: &str, sockets: impl Iterator<Item = &'a OwnedFd>) -> 
         let _ = write!(numbers, "{};", fd.as_raw_fd());
         opened.push(fd);
     }
+    // In memory, since others can read a process's variables; it is ours until the new binary has it.
+    let secret = memory_file(&secret::drawn())?;
+    brisk_net::sys::set_cloexec(secret.as_fd(), false)?;
     let mut args = crate::title::arguments().into_iter();
     let program = args.next().ok_or_else(|| io::Error::other("no program name"))?;
     let mut command = Command::new(program);
     let me = rustix::process::getpid().as_raw_nonzero().to_string();
     command.args(args).env("NGINX", numbers).env(PREDECESSOR, me);
+    command.env(SECRET, secret.as_raw_fd().to_string());
     brisk_net::sys::unblock_signals_in(&mut command);
     let started = command.spawn();
     for fd in opened {
         brisk_net::sys::set_cloexec(fd.as_fd(), true)?;
     }
     Ok(started?.id() as i32)
+}
+
+/// In the new binary: what the old one's keys of QUIC are made of. `None`: the old one has none to give.
+pub fn secret() -> Option<[u8; SECRET_BYTES]> {
+    let number = std::env::var(SECRET).ok()?.parse().ok().filter(|&number| number > 2)?;
+    let fd = brisk_net::sys::inherited(number).ok()?;
+    let mut bytes = [0; SECRET_BYTES];
+    (rustix::io::pread(&fd, &mut bytes, 0) == Ok(SECRET_BYTES)).then_some(bytes)
 }
 
 /// The new binary has ended: the pid file is ours again.

@@ -1,18 +1,13 @@
 //! `brisk upstream`: servers of upstreams listed and changed through the API of a running server.
 
-use crate::bundle::DiskLoader;
-use crate::config::{self, Paths};
+use crate::config::Paths;
+use crate::endpoint::{self, Address};
 use crate::site::Site;
 use brisk_cli::{Call, Entry};
 use brisk_conf::Directive;
-use brisk_http::response::{ResponseHead, parse_response};
 use brisk_load::output;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::{Map, Value};
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 /// `brisk upstream`.
 pub const UPSTREAM: Entry =
@@ -86,13 +81,11 @@ struct Server {
 }
 
 fn address_of(text: &str) -> Result<Address, String> {
-    Address::parse(text).ok_or_else(|| format!("invalid address \"{text}\""))
+    Address::parse(text, "/api").ok_or_else(|| format!("invalid address \"{text}\""))
 }
 
-/// A server that does not answer must not hold the caller up.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The version of the API that is spoken.
-const VERSION: u32 = 9;
+const VERSION: &str = "/9";
 
 fn main(call: &Call<'_>) -> i32 {
     match call.parse::<Args>() {
@@ -120,7 +113,11 @@ fn run(args: &Args) -> Result<(), String> {
         Order::Add { server: Server { upstream, server }, parameters } => {
             let mut body = parameters_of(parameters)?;
             body.insert("server".into(), server.as_str().into());
-            show(&api.call("POST", &format!("/http/upstreams/{upstream}/servers"), &Value::Object(body))?);
+            show(&api.call(
+                "POST",
+                &format!("{VERSION}/http/upstreams/{upstream}/servers"),
+                &Value::Object(body),
+            )?);
             Ok(())
         }
         Order::Set { server, parameters } => {
@@ -162,7 +159,7 @@ fn parameters_of(words: &[String]) -> Result<Map<String, Value>, String> {
 
 /// The API's path of a server that is named by its address or number.
 fn path_of(api: &Address, Server { upstream, server }: &Server) -> Result<String, String> {
-    let list = format!("/http/upstreams/{upstream}/servers");
+    let list = format!("{VERSION}/http/upstreams/{upstream}/servers");
     let servers = api.call("GET", &list, &Value::Null)?;
     let all = servers.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_it = |have: &&Value| {
@@ -176,10 +173,10 @@ fn path_of(api: &Address, Server { upstream, server }: &Server) -> Result<String
 fn list(api: &Address, upstream: Option<&str>, as_json: bool) -> Result<(), String> {
     let all = match upstream {
         Some(name) => {
-            let one = api.call("GET", &format!("/http/upstreams/{name}"), &Value::Null)?;
+            let one = api.call("GET", &format!("{VERSION}/http/upstreams/{name}"), &Value::Null)?;
             Map::from_iter([(name.to_string(), one)])
         }
-        None => match api.call("GET", "/http/upstreams", &Value::Null)? {
+        None => match api.call("GET", &format!("{VERSION}/http/upstreams"), &Value::Null)? {
             Value::Object(all) => all,
             _ => return Err("the API's answer is no list of upstreams".into()),
         },
@@ -227,147 +224,21 @@ fn print_server(server: &Value) {
     output::line(output::visible(&words.join(" ")));
 }
 
-/// Where the API is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Address {
-    Unix { socket: String, location: String },
-    Tcp { host: String, location: String },
-}
-
-impl Address {
-    fn parse(text: &str) -> Option<Address> {
-        if let Some(rest) = text.strip_prefix("unix:") {
-            let (socket, location) = rest.split_once(':').unwrap_or((rest, "/api"));
-            return Some(Address::Unix {
-                socket: socket.into(),
-                location: location.trim_end_matches('/').into(),
-            });
-        }
-        let rest = text.strip_prefix("http://")?;
-        let (host, location) = rest.find('/').map_or((rest, "/api"), |at| rest.split_at(at));
-        let host = if host.contains(':') { host.to_string() } else { format!("{host}:80") };
-        Some(Address::Tcp { host, location: location.trim_end_matches('/').into() })
-    }
-
-    /// Calls the API. The error is its own words.
-    fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let (host, location) = match self {
-            Address::Unix { location, .. } => ("localhost", location),
-            Address::Tcp { host, location } => (host.as_str(), location),
-        };
-        let request = format!(
-            "{method} {location}/{VERSION}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let mut answer = Vec::new();
-        let done = match self {
-            Address::Unix { socket, .. } => {
-                let prepare =
-                    |stream: UnixStream| stream.set_read_timeout(Some(CALL_TIMEOUT)).map(|()| stream);
-                UnixStream::connect(socket)
-                    .and_then(prepare)
-                    .and_then(|stream| ask(stream, &request, &mut answer))
-            }
-            Address::Tcp { host, .. } => {
-                let prepare =
-                    |stream: TcpStream| stream.set_read_timeout(Some(CALL_TIMEOUT)).map(|()| stream);
-                TcpStream::connect(host)
-                    .and_then(prepare)
-                    .and_then(|stream| ask(stream, &request, &mut answer))
-            }
-        };
-        done.map_err(|error| format!("no answer from the API at {self:?} ({error})"))?;
-        read_answer(&answer)
-    }
-}
-
-fn ask(mut stream: impl Read + Write, request: &str, answer: &mut Vec<u8>) -> std::io::Result<()> {
-    stream.write_all(request.as_bytes())?;
-    stream.read_to_end(answer).map(drop)
-}
-
-fn read_answer(bytes: &[u8]) -> Result<Value, String> {
-    let mut head = ResponseHead::default();
-    let broken = || "the API's answer is broken".to_string();
-    parse_response(bytes, &mut head).map_err(|_| broken())?;
-    let body = bytes.get(head.len..).filter(|_| head.len > 0).ok_or_else(broken)?;
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|_| format!("status {}: is this location an API?", head.status))?;
-    match value["error"]["text"].as_str() {
-        Some(text) => Err(text.to_string()),
-        None if head.status >= 400 => Err(format!("status {}", head.status)),
-        None => Ok(value),
-    }
+/// `api write=on`.
+fn may_change(directive: &Directive) -> bool {
+    directive.name() == "api" && directive.args.iter().any(|arg| arg.str() == "write=on")
 }
 
 /// The API that the configuration has.
 fn configured(paths: &Paths) -> Result<Address, String> {
-    let (tree, ..) = config::parse(paths, &DiskLoader::new(&paths.env.conf_prefix));
-    let mut found = Vec::new();
-    for server in blocks(&tree, "http").iter().flat_map(|http| blocks(inner(http), "server")) {
-        let Some(location) = api_location(inner(server)) else { continue };
-        let listens = inner(server).iter().filter(|directive| directive.name() == "listen");
-        found.extend(listens.filter_map(|listen| address(paths, listen.args.first()?.str(), &location)));
-    }
-    found.sort_by_key(|address| matches!(address, Address::Tcp { .. }));
-    found.into_iter().next().ok_or_else(|| {
+    endpoint::configured(paths, &may_change).into_iter().next().ok_or_else(|| {
         format!("no location with \"api write=on\" in {}; say where the API is with --api", paths.conf)
     })
-}
-
-fn blocks<'d>(tree: &'d [Directive], name: &str) -> Vec<&'d Directive> {
-    tree.iter().filter(|directive| directive.name() == name).collect()
-}
-
-fn inner(directive: &Directive) -> &[Directive] {
-    directive.block.as_deref().unwrap_or_default()
-}
-
-/// The prefix of a location with `api write=on`.
-fn api_location(block: &[Directive]) -> Option<String> {
-    for location in blocks(block, "location") {
-        let is_api = |directive: &Directive| {
-            directive.name() == "api" && directive.args.iter().any(|arg| arg.str() == "write=on")
-        };
-        if inner(location).iter().any(is_api) {
-            return Some(location.args.last()?.str().trim_end_matches('/').to_string());
-        }
-        if let Some(found) = api_location(inner(location)) {
-            return Some(found);
-        }
-    }
-    None
-}
-
-fn address(paths: &Paths, listen: &str, location: &str) -> Option<Address> {
-    if let Some(socket) = listen.strip_prefix("unix:") {
-        return Some(Address::Unix { socket: paths.env.full(socket), location: location.into() });
-    }
-    let host = match listen.rsplit_once(':') {
-        Some(("*" | "0.0.0.0" | "[::]", port)) => format!("127.0.0.1:{port}"),
-        Some(_) => listen.to_string(),
-        None if listen.bytes().all(|b| b.is_ascii_digit()) => format!("127.0.0.1:{listen}"),
-        None => format!("{listen}:80"),
-    };
-    Some(Address::Tcp { host, location: location.into() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_read() {
-        let unix =
-            |socket: &str, location: &str| Address::Unix { socket: socket.into(), location: location.into() };
-        let tcp = |host: &str, location: &str| Address::Tcp { host: host.into(), location: location.into() };
-        assert_eq!(Address::parse("unix:/run/x"), Some(unix("/run/x", "/api")));
-        assert_eq!(Address::parse("unix:/run/x:/y/"), Some(unix("/run/x", "/y")));
-        assert_eq!(Address::parse("http://a"), Some(tcp("a:80", "/api")));
-        assert_eq!(Address::parse("http://a:81/b/"), Some(tcp("a:81", "/b")));
-        assert_eq!(Address::parse("a:81"), None);
-    }
 
     #[test]
     fn parameters_are_documents() {

@@ -183,6 +183,39 @@ fn keys_from_a_subrequest() {
     server.wait_for_log("JWT key request \"/keys/none\" failed: status 404");
 }
 
+/// Found by reading: kept keys were known by the URI alone, so the issuer of one server opened another one's doors.
+#[test]
+fn keys_of_one_server_do_not_open_another() {
+    let conf = r"
+        auth_jwt_key_cache 1h;
+        server { listen 127.0.0.1:{{PORT}}; server_name one;
+            location / { auth_jwt x; auth_jwt_key_request /keys; }
+            location = /keys { internal; alias {{DIR}}/keys.json; } }
+        server { listen 127.0.0.1:{{PORT}}; server_name two;
+            location / { auth_jwt x; auth_jwt_key_request /keys; }
+            location = /keys { internal; alias {{DIR}}/other.json; } }
+        server { listen 127.0.0.1:{{PORT}}; server_name *.many;
+            location / { auth_jwt x; auth_jwt_key_request /keys; }
+            location = /keys { internal; alias {{DIR}}/$host.json; } }";
+    let builder = Builder::new(BIN).main("worker_processes 1;").http(conf);
+    let builder = builder.file("keys.json", KEYS).file("other.json", OTHER_KEYS);
+    let mut server =
+        builder.file("a.many.json", KEYS).file("b.many.json", OTHER_KEYS).file("html/a", "ok").start();
+    let status = |server: &Server, host: &str, token: &str| {
+        let text = format!("GET /a HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n");
+        server.request(text).status
+    };
+    for (host, good, bad) in
+        [("one", ALICE, CAROL), ("two", CAROL, ALICE), ("a.many", ALICE, CAROL), ("b.many", CAROL, ALICE)]
+    {
+        assert_eq!((status(&server, host, good), status(&server, host, bad)), (200, 401), "{host}");
+    }
+    // The same path leads elsewhere from now on.
+    server.configure_http("worker_processes 1;", &conf.replace("other.json", "keys.json"));
+    server.reload();
+    assert_eq!((status(&server, "two", ALICE), status(&server, "two", CAROL)), (200, 401));
+}
+
 #[test]
 fn configurations_that_cannot_work_are_refused() {
     let check = |directives: &str, want: &str| {

@@ -2,8 +2,12 @@
 
 #[path = "bench/compare.rs"]
 mod compare;
+#[path = "bench/printed.rs"]
+mod printed;
 #[path = "bench/proxy.rs"]
 mod proxy;
+#[path = "bench/terminal.rs"]
+mod terminal;
 #[path = "bench/watch.rs"]
 mod watch;
 
@@ -193,21 +197,7 @@ fn a_sweep_with_all_its_reports() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("8 users") && text.contains("highest rate measured"), "{text}");
-    // One table with a row per run and the tier's columns; what it does not say stands behind it, per run.
-    let lines: Vec<&str> = text.lines().collect();
-    for part in ["server CPUs", "server µs each", "server MB"] {
-        assert!(lines[0].contains(part), "{part:?}: {text}");
-    }
-    assert!(
-        (1..5).all(|row| lines[row].split_whitespace().count() == lines[1].split_whitespace().count()),
-        "{text}"
-    );
-    for part in ["machine: CPUs ", " requests a day, "] {
-        assert!(text.matches(part).count() >= 4, "{part:?}: {text}");
-    }
-    // On a machine that is busy with other tests it may be that it cannot be told.
-    let verdicts = ["nobody was full", "nobody was seen to be full", "the limit was"];
-    assert_eq!(verdicts.map(|verdict| text.matches(verdict).count()).iter().sum::<usize>(), 4, "{text}");
+    printed::look_at_sweep(&text);
     // Not a terminal: plain lines, without escapes.
     assert!(!String::from_utf8_lossy(&output.stderr).contains('\x1b'));
     let all: Value = serde_json::from_str(&server.read("r.json")).unwrap();
@@ -671,6 +661,7 @@ fn what_cannot_be_done_is_said() {
     check(&["--users", "1,2", "--raw", "x", url], "--raw holds the requests of one run");
     check(&["--users", "1,2", "-n", "9", "-d", "1s", url], "-d, not -n");
     check(&["--idle", "--watch", "a=1", url], "--watch looks at loads");
+    check(&["-c", "70000", "http://192.0.2.1/"], "need as many local ports");
     check(&["diff", "/no/such/file", "x"], "cannot read");
     check(&["diff", "x"], "two files");
     check(&["compare", "http://127.0.0.1:1/"], "two targets");

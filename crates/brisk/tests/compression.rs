@@ -121,6 +121,58 @@ fn a_changed_page_is_compressed_anew() {
     }
 }
 
+/// A level that takes its time is the pool's, once per thread: what it made is an answer with a length, and a prepared one, to those who
+/// ask at the same level, until the file changes.
+#[test]
+fn what_a_slow_level_has_made_is_kept() {
+    let server = Builder::new(BIN)
+        .http(
+            "types { text/css css; }
+             server { listen 127.0.0.1:{{PORT}}; gzip_types text/css; brotli_types text/css;
+                location /nine/ { alias html/; gzip on; gzip_comp_level 9; }
+                location /eight/ { alias html/; gzip on; gzip_comp_level 8; gzip_window 512; }
+                location /br/ { alias html/; brotli on; brotli_comp_level 9; }
+                location /stamped/ { alias html/; gzip on; gzip_comp_level 9; add_header X-Id $request_id; }
+                location = /metrics { metrics; } }",
+        )
+        .file("html/a.css", page(50_000))
+        .start();
+    let prepared = || {
+        let text = server.get("/metrics").text();
+        let line = text.lines().find_map(|line| line.strip_prefix("brisk_prepared_answers_total "));
+        line.unwrap().parse::<f64>().unwrap()
+    };
+    let kept = |target: &str, plain: &[u8]| {
+        let coding = if target.starts_with("/br/") { "br" } else { "gzip" };
+        wait::until("an answer with a length", || {
+            let response = accepting(&server, target, coding);
+            assert_eq!(response.header("Content-Encoding"), Some(coding), "{target}");
+            assert!(decoded(&response) == plain, "{target}");
+            response.header("Content-Length").is_some().then_some(response)
+        })
+    };
+    for plain in [page(50_000), page(51_000)] {
+        server.write("html/a.css", &plain);
+        let lengths = ["/nine/a.css", "/eight/a.css", "/br/a.css"].map(|target| {
+            let length = kept(target, &plain).body.len();
+            let before = prepared();
+            wait::holds("prepared answers", || {
+                assert_eq!(kept(target, &plain).body.len(), length, "{target}");
+                prepared() > before
+            });
+            length
+        });
+        // Each location has its own.
+        assert!(lengths[0] != lengths[1] && lengths[2] < lengths[0].min(lengths[1]), "{lengths:?}");
+        // An answer that is no other client's: its body is nevertheless made once.
+        let ids = [(); 2].map(|()| {
+            let response = kept("/stamped/a.css", &plain);
+            response.header("X-Id").unwrap().to_owned()
+        });
+        assert_ne!(ids[0], ids[1]);
+    }
+}
+
 #[test]
 fn proxies_and_old_browsers_get_what_is_said() {
     let server = Builder::new(BIN)

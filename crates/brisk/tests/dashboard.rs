@@ -1,6 +1,7 @@
-//! `dashboard`: who may see it and change something by it, and what a browser makes of its numbers.
+//! `dashboard`: access to the page, changes of back ends, and the page in a browser.
 
-use brisk_testkit::{Builder, Server, TempDir, browser, wait};
+use brisk_testkit::{Builder, Server, TempDir, browser, process, wait};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -41,7 +42,7 @@ fn data(server: &Server) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Nobody sees it by accident: from elsewhere, through a proxy, by another site's page.
+/// It is closed to requests from elsewhere, through a proxy and by another site's page.
 #[test]
 fn without_rules_it_is_for_this_machine_alone() {
     let server = start();
@@ -73,7 +74,7 @@ fn without_rules_it_is_for_this_machine_alone() {
     assert_eq!(ask(&server, "POST /d", "", "x").0, 405);
 }
 
-/// A change needs `write=on`, somebody who has proven who it is, and a page of this server.
+/// A change needs `write=on`, a user that an authentication module has accepted, and a page of this server.
 #[test]
 fn back_ends_are_changed_by_its_own_page_alone() {
     const USER: &str = "Authorization: Basic dTpw\r\n";
@@ -161,6 +162,48 @@ fn the_history_outlives_a_reload() {
     let (_, text) = ask(&server, &format!("GET /d?data&since={last}"), "", "");
     let newer = ended(&serde_json::from_str(&text).unwrap());
     assert!(newer.iter().all(|secs| secs.as_i64() > Some(last)), "{newer:?}");
+}
+
+/// What is served is not what stands on the disk: the page, `status` and `brisk top` say so until a reload succeeds.
+#[test]
+fn a_refused_reload_is_told() {
+    let site = Builder::new(BIN).http(CONF).file("users", "").file("html/files/a", "x");
+    let mut server = site.allow_alerts("exited on signal 9|unknown directive \"nonsense\"").start();
+    let of = |data: &Value, name: &str| data["status"][name]["values"][0].clone();
+    let successful = "brisk_configuration_last_reload_successful";
+    let first = data(&server);
+    assert_eq!(of(&first, successful)["value"], 1.0);
+    assert!(first["status"]["brisk_configuration_reload_refused_seconds"].is_null());
+    server.configure_http("", "server { listen 127.0.0.1:{{PORT}}; location /d { dashboard; nonsense 1; } }");
+    server.signal(Signal::HUP);
+    wait::holds("the refusal is told", || of(&data(&server), successful)["value"] == 0.0);
+    let told = data(&server);
+    let last = of(&told, "brisk_configuration_reload_refused_seconds");
+    let reason = last["labels"]["reason"].as_str().unwrap();
+    assert!(reason.contains("unknown directive \"nonsense\""), "{reason}");
+    assert!(
+        (last["value"].as_f64().unwrap() - told["own"]["now_ms"].as_f64().unwrap() / 1000.0).abs() < 60.0
+    );
+    assert_eq!(of(&told, "brisk_configuration_reloads_refused_total")["value"], 1);
+    let dir = TempDir::new();
+    let url = format!("http://127.0.0.1:{}/d", server.port());
+    let seen = browser::visit(&url, 1280, dir.path());
+    assert!(
+        seen.console.is_empty() && seen.document.contains("The last reload was refused"),
+        "{}",
+        seen.document
+    );
+    // A worker that takes the place of another one knows it, too.
+    let worker = told["own"]["pid"].as_i64().unwrap();
+    process::signal(worker as u32, Signal::KILL);
+    process::wait_gone(worker as u32);
+    let answer = data(&server);
+    assert!(answer["own"]["pid"] != worker && of(&answer, successful)["value"] == 0.0);
+    server.configure_http("", CONF);
+    server.reload();
+    let after = data(&server);
+    assert_eq!(of(&after, successful)["value"], 1.0);
+    assert_eq!(of(&after, "brisk_configuration_reloads_refused_total")["value"], 1);
 }
 
 /// A browser shows the numbers, says nothing in its console, and scrolls to no side, on a phone and on a wide screen.

@@ -10,6 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 #[path = "drive/agree.rs"]
 mod agree;
+#[path = "drive/codes.rs"]
+mod codes;
 #[path = "drive/formats.rs"]
 mod formats;
 #[path = "drive/interrupt.rs"]
@@ -154,6 +156,60 @@ fn get_lays_an_exchange_bare() {
 }
 
 /// Unreachable, malformed, half: named, and none of it counts as an answer.
+/// Over QUIC, and what is said where it cannot be had.
+#[test]
+fn get_over_http3() {
+    let lines = r#"
+        ssl_certificate {{DIR}}/a.crt;
+        ssl_certificate_key {{DIR}}/a.key;
+        add_header Alt-Svc 'h3=":{{PORT}}"';
+        server {
+            listen 127.0.0.1:{{PORT}} ssl;
+            listen 127.0.0.1:{{PORT}} quic;
+            server_name localhost;
+            client_body_early_read 1;
+            client_max_body_size 2m;
+            location = /echo { return 200 $content_length; }
+        }
+        server { listen 127.0.0.1:{{PORT2}} ssl; }
+    "#;
+    let large = "0123456789".repeat(100_000);
+    let server = Builder::new(BIN)
+        .http(lines)
+        .certificate("localhost")
+        .file("html/a.txt", "a".repeat(100))
+        .file("html/large.txt", &large)
+        .file("body", &large)
+        .start();
+    let of = |port: u16, path: &str| format!("https://127.0.0.1:{port}{path}");
+    let (url, body) = (of(server.port(), "/a.txt"), format!("@{}", server.dir().join("body").display()));
+    let text = printed(&["get", "-k", "--http3", &url], 0);
+    for line in [
+        "< HTTP/3 200",
+        "* QUIC ",
+        "the server chose h3",
+        "* body: 100 bytes",
+        "* HTTP/3: used",
+        "> :path: /a.txt",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(printed(&["get", "-k", "--only-body", "-3", &of(server.port(), "/large.txt")], 0) == large);
+    let echo = of(server.port(), "/echo");
+    assert_eq!(printed(&["get", "-k", "--only-body", "-3", "--body", &body, &echo], 0), "1000000");
+    let over_tcp = printed(&["get", "-k", &url], 0);
+    assert!(over_tcp.contains("HTTP/3: offered (Alt-Svc:") && over_tcp.contains("(--http3)"), "{over_tcp}");
+    for (args, why) in [
+        (vec!["get", "-k", "-3", &*of(server.port_of(2), "/")], "nothing listens on UDP"),
+        (vec!["get", "-3", &*url], "the certificate is not trusted"),
+        (vec!["get", "-3", "http://127.0.0.1/"], "HTTP/3 needs https"),
+    ] {
+        let output = run(&args);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && text.contains(why), "{args:?}: {text}");
+    }
+}
+
 #[test]
 fn what_is_no_answer_is_named() {
     let server = server();

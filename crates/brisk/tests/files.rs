@@ -16,6 +16,7 @@ mod unreported;
 mod unwatched;
 
 use brisk_testkit::process::is_root;
+use brisk_testkit::versions::everywhere;
 use brisk_testkit::{Builder, Response, Server, scenario};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -32,9 +33,13 @@ fn set_time(path: &Path, secs: u64) {
     File::options().write(true).open(path).and_then(|f| f.set_modified(time)).expect("our own file");
 }
 
-/// `files/http.conf` with the files that its cases speak of.
 fn site() -> Server {
-    let prepared = Builder::new(BIN)
+    start(files())
+}
+
+/// `files/http.conf` with the files that its cases speak of.
+fn files() -> Builder {
+    Builder::new(BIN)
         .http(include_str!("files/http.conf"))
         .file("html/ten.txt", "0123456789")
         .file("html/empty.txt", "")
@@ -60,7 +65,10 @@ fn site() -> Server {
         .file("html/listed/json/x.txt", "x")
         .file("html/links/real.txt", "linked")
         .file("html/elsewhere/file.txt", "inside")
-        .prepare();
+}
+
+fn start(builder: Builder) -> Server {
+    let prepared = builder.prepare();
     let html = prepared.dir().join("html");
     set_time(&html.join("ten.txt"), EXAMPLE_TIME);
     for (name, target) in
@@ -89,6 +97,18 @@ fn mapping() {
     scenario::run(&server, include_str!("files/mapping.txt"));
     let listing = server.get("/listed/").text();
     assert!(!listing.contains("hidden"), "{listing}");
+}
+
+#[test]
+fn files_over_other_versions() {
+    let (builder, versions) = everywhere(files());
+    let server = start(builder);
+    // The second time everything is answered from memory.
+    for _ in 0..2 {
+        assert!(scenario::run_over(&server, include_str!("files/mapping.txt"), &versions) > 40);
+        assert!(scenario::run_over(&server, include_str!("files/ranges.txt"), &versions) > 20);
+        assert!(scenario::run_over(&server, include_str!("files/conditions.txt"), &versions) > 20);
+    }
 }
 
 /// A link of another owner than its target is refused by `if_not_owner`, and taken again when the owners agree.

@@ -1,5 +1,6 @@
 //! Filters that change bodies: `sub_filter`, `addition`, SSI.
 
+use brisk_testkit::versions::everywhere;
 use brisk_testkit::{Builder, Client, Response, Server, scenario};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -8,17 +9,20 @@ fn get(server: &Server, target: &str) -> Response {
     server.request(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
 }
 
-#[test]
-fn substitution_and_addition() {
-    let server = Builder::new(BIN)
+/// `filters/sub.conf` with the files that its cases speak of.
+fn substituted() -> Builder {
+    Builder::new(BIN)
         .http(include_str!("filters/sub.conf"))
         .file("html/a.html", "foo Foo FOO bar")
         .file("html/a.css", "foo")
         .file("html/empty.html", "")
         .file("html/big.html", "0123456789".repeat(30_000))
         .file("html/part.html", "<p>part</p>")
-        .start();
-    scenario::run(&server, include_str!("filters/sub.txt"));
+}
+
+#[test]
+fn substitution_and_addition() {
+    scenario::run(&substituted().start(), include_str!("filters/sub.txt"));
 }
 
 #[test]
@@ -36,9 +40,9 @@ fn a_large_file_is_substituted_across_its_pieces() {
     assert_eq!(response.header("Content-Length"), None);
 }
 
-#[test]
-fn commands_of_pages() {
-    let server = Builder::new(BIN)
+/// `filters/ssi.conf` with the pages that its cases speak of.
+fn pages() -> Builder {
+    Builder::new(BIN)
         .http(include_str!("filters/ssi.conf"))
         .file("html/part.html", "part")
         .file("html/sub/rel.html", "[<!--#include virtual=\"leaf.html\" -->]")
@@ -51,7 +55,19 @@ fn commands_of_pages() {
         .file("html/loop.html", "<!--#include virtual=\"/loop.html\" -->")
         .file("html/long.txt", "x".repeat(100))
         .file("html/toolong.html", "<!--#include virtual=\"/long.txt\" set=\"x\" -->never")
-        .start();
+}
+
+#[test]
+fn bodies_that_change_over_other_versions() {
+    let (builder, versions) = everywhere(substituted());
+    assert!(scenario::run_over(&builder.start(), include_str!("filters/sub.txt"), &versions) > 10);
+    let (builder, versions) = everywhere(pages());
+    assert!(scenario::run_over(&builder.start(), include_str!("filters/ssi.txt"), &versions) > 4);
+}
+
+#[test]
+fn commands_of_pages() {
+    let server = pages().start();
     scenario::run(&server, include_str!("filters/ssi.txt"));
     server.wait_for_log("subrequests cycle while processing \"/loop.html\"");
     server.wait_for_log("too big subrequest response: 100");

@@ -4,6 +4,7 @@
 //! needs a pace, a clock or another socket.
 
 use brisk_testkit::client::{Client, Ending, Failure};
+use brisk_testkit::versions::everywhere;
 use brisk_testkit::{Builder, scenario, wait};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,9 +24,9 @@ fn framing() {
     scenario::run(&server, include_str!("http1/framing.txt"));
 }
 
-#[test]
-fn routing() {
-    let server = Builder::new(&bin())
+/// `http1/routing.conf` with the files that its cases speak of.
+fn routed() -> Builder {
+    Builder::new(&bin())
         .http(include_str!("http1/routing.conf"))
         .file("html/404.html", "page 404\n")
         .file("html/413.html", "page 413\n")
@@ -38,8 +39,17 @@ fn routing() {
         .file("html/any/a.txt", "any\n")
         .file("html/anynot/a.txt", "secret\n")
         .file("html/status/a.txt", "html\n")
-        .start();
-    scenario::run(&server, include_str!("http1/routing.txt"));
+}
+
+#[test]
+fn routing() {
+    scenario::run(&routed().start(), include_str!("http1/routing.txt"));
+}
+
+#[test]
+fn routing_over_other_versions() {
+    let (builder, versions) = everywhere(routed());
+    assert!(scenario::run_over(&builder.start(), include_str!("http1/routing.txt"), &versions) > 60);
 }
 
 /// Three megabytes: more than sockets hold.
@@ -357,16 +367,26 @@ fn connections_have_an_end() {
     client.expect_closed();
 }
 
-#[test]
-fn headers() {
-    let server = plain(include_str!("http1/headers.conf"))
+/// `http1/headers.conf` with the files that its cases speak of.
+fn with_headers() -> Builder {
+    plain(include_str!("http1/headers.conf"))
         .file("html/a.txt", "x\n")
         .file("html/a.bin", "x\n")
         .file("html/types/a.txt", "x\n")
         .file("html/types/a.bin", "x\n")
         .file("html/charset/a.txt", "x\n")
         .file("html/charset/a.bin", "x\n")
-        .start();
+}
+
+#[test]
+fn headers_over_other_versions() {
+    let (builder, versions) = everywhere(with_headers());
+    assert!(scenario::run_over(&builder.start(), include_str!("http1/headers.txt"), &versions) > 20);
+}
+
+#[test]
+fn headers() {
+    let server = with_headers().start();
     scenario::run(&server, include_str!("http1/headers.txt"));
     let response = server.get("/trailer?x=1");
     assert_eq!(response.trailers, [("X-End".to_string(), "end-1".to_string())]);

@@ -1,7 +1,8 @@
 //! `brisk httpd`: Apache's own files as they are, beside Debian's Apache where answers are compared.
 
 use brisk_testkit::apache::open_to_all;
-use brisk_testkit::{Apache, Builder, Client, Response, Server};
+use brisk_testkit::application::Speaks;
+use brisk_testkit::{Apache, Application, Builder, Client, Response, Server};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -255,6 +256,200 @@ fn sites_answer_as_with_apache() {
     assert!(differences.is_empty(), "{differences}\n{}\n{}", brisk.error_log(), apache.log());
 }
 
+/// Sections, maps, pages, negotiation and names, beside Apache. `ROOT` is the folder, `PORT` the server's own port.
+const MORE: &str = r#"
+TypesConfig ROOT/mime.types
+ServerName main.example
+DocumentRoot ROOT/site
+<Directory />
+  Options FollowSymLinks
+  AllowOverride None
+</Directory>
+<Directory ROOT/site>
+  Require all granted
+  AddType text/html .shtml
+  AddOutputFilter INCLUDES .shtml
+</Directory>
+<Directory ROOT/site/pages>
+  Options +Includes
+  SetEnv GIVEN "<given>"
+  AcceptPathInfo On
+</Directory>
+<Directory ROOT/site/maps>
+  RewriteEngine On
+  RewriteRule ^n/(.*)$ ${numbers:$1|none}.txt
+  RewriteRule ^l/(.*)$ ${lower:$1}.txt
+  RewriteRule ^u/(.*)$ ${unknown:$1|none}.txt
+</Directory>
+<Directory ROOT/site/views>
+  Options +MultiViews
+  AddLanguage de .de
+  AddLanguage en .en
+  LanguagePriority en de
+  DirectoryIndex index.html
+</Directory>
+<Directory ROOT/site/names>
+  CheckSpelling On
+</Directory>
+<Directory ROOT/site/posts>
+  AllowMethods GET
+</Directory>
+<Location /located>
+  RewriteEngine On
+  RewriteCond %{QUERY_STRING} =away
+  RewriteRule ^ http://away.example/ [R,L]
+</Location>
+AliasMatch "^/x(.*)$" "ROOT/site/$1"
+<Directory ROOT/site/closed>
+  Require all denied
+</Directory>
+<Directory ROOT/site/posts/../guarded>
+  Require all denied
+</Directory>
+<DirectoryMatch "^ROOT/site/shut">
+  Require all denied
+</DirectoryMatch>
+<LocationMatch "^/letter/(?<letter>[a-z])$">
+  Alias ROOT/site/letters/%{env:MATCH_LETTER}.txt
+  Header set X-Letter "expr=%{env:MATCH_LETTER}"
+</LocationMatch>
+<Location /ranges>
+  MaxRanges 1
+</Location>
+<VirtualHost *:PORT>
+  ServerName other.example
+  RewriteMap numbers txt:ROOT/numbers.txt
+  RewriteMap lower int:tolower
+  RewriteEngine On
+  RewriteRule ^/asked/(.*)$ http://127.0.0.1:PORT/letters/$1 [P]
+  <Location /asked/none>
+    RewriteRule ^ - [F]
+  </Location>
+</VirtualHost>
+"#;
+
+const MORE_FILES: &[(&str, &str)] = &[
+    ("mime.types", "text/html html\ntext/plain txt\n"),
+    ("numbers.txt", "# numbers\n1 one\n2  two ignored\n"),
+    (
+        "site/pages/a.shtml",
+        "<!--#echo var=\"GIVEN\" -->|<!--#echo var=\"NONE\" -->|<!--#echo var=\"PATH_INFO\" -->|<!--#echo var=\"QUERY_STRING\" -->|<!--#exec cmd=\"id\" -->|<!--#if expr='reqenv(\"GIVEN\") =~ /giv/' -->yes<!--#else -->no<!--#endif -->|<!--#set var=\"x\" value=\"${QUERY_STRING}!\" --><!--#echo var=\"x\" -->",
+    ),
+    ("site/plain/a.shtml", "<!--#echo var=\"GIVEN\" -->"),
+    ("site/maps/one.txt", "1"),
+    ("site/maps/two.txt", "2"),
+    ("site/maps/none.txt", "none"),
+    ("site/maps/low.txt", "low"),
+    ("site/views/index.html.de", "deutsch"),
+    ("site/views/index.html.en", "english"),
+    ("site/views/a.txt", "a"),
+    ("site/names/good.txt", "good"),
+    ("site/names/other.txt", "other"),
+    ("site/posts/a.txt", "a"),
+    ("site/letters/b.txt", "letter b"),
+    ("site/located/a.txt", "located"),
+    ("site/ranges/a.txt", "0123456789"),
+    ("site/sub/a.txt", "sub"),
+    ("site/closed/a.txt", "closed"),
+    ("site/guarded/a.txt", "guarded"),
+    ("site/shut/a.txt", "shut"),
+];
+
+const MORE_REQUESTS: &[(&str, &str, &str)] = &[
+    ("main.example", "/pages/a.shtml", ""),
+    ("main.example", "/pages/a.shtml?q=1", ""),
+    ("main.example", "/pages/a.shtml/more/path", ""),
+    ("main.example", "/plain/a.shtml", ""),
+    ("main.example", "/maps/n/1", ""),
+    ("main.example", "/maps/n/2", ""),
+    ("main.example", "/maps/n/3", ""),
+    ("main.example", "/maps/l/LOW", ""),
+    ("main.example", "/maps/u/1", ""),
+    ("main.example", "/views/", ""),
+    ("main.example", "/views/", "Accept-Language: de\r\n"),
+    ("main.example", "/views/index", "Accept-Language: de;q=0.2, en;q=0.1\r\n"),
+    ("main.example", "/views/index.html.de", ""),
+    ("main.example", "/views/a", ""),
+    ("main.example", "/views/none", ""),
+    ("main.example", "/names/god.txt", ""),
+    ("main.example", "/names/GOOD.txt?x", ""),
+    ("main.example", "/names/nothing.txt", ""),
+    ("main.example", "/posts/a.txt", ""),
+    ("main.example", "/located/a.txt", ""),
+    ("main.example", "/located/a.txt?away", ""),
+    ("main.example", "/letter/b", ""),
+    ("main.example", "/letter/c", ""),
+    ("main.example", "/ranges/a.txt", "Range: bytes=0-1\r\n"),
+    ("main.example", "/ranges/a.txt", "Range: bytes=0-1,4-5\r\n"),
+    ("main.example", "/sub/a.txt", ""),
+    ("main.example", "/sub%2fa.txt", ""),
+    ("main.example", "/sub/..%2Fsub/a.txt", ""),
+    ("main.example", "/sub/a.txt?x=%2f", ""),
+    // Groups of patterns give paths that sections are not written as.
+    ("main.example", "/x/sub/a.txt", ""),
+    ("main.example", "/x/closed/a.txt", ""),
+    ("main.example", "/x./closed/a.txt", ""),
+    ("main.example", "/x../site/closed/a.txt", ""),
+    ("main.example", "/guarded/a.txt", ""),
+    ("main.example", "/x/shut/a.txt", ""),
+    ("main.example", "/x./shut/a.txt", ""),
+    ("other.example", "/asked/b.txt", ""),
+    ("other.example", "/asked/b.txt?q=%20", ""),
+    ("other.example", "/asked/b%0d%0aX: y", ""),
+];
+
+#[test]
+fn maps_pages_and_names_are_as_with_apache() {
+    let modules: Vec<&str> = MODULES
+        .iter()
+        .copied()
+        .chain(["include", "negotiation", "speling", "allowmethods", "proxy", "proxy_http"])
+        .collect();
+    let mut builder = Builder::new(BIN);
+    for (name, text) in MORE_FILES {
+        builder = builder.file(&format!("sites/{name}"), text);
+    }
+    let root = builder.dir().join("sites");
+    open_to_all(builder.dir());
+    let sites = MORE.replace("ROOT", &root.display().to_string()).replace("PORT", "{{PORT}}");
+    let loads: Vec<String> =
+        modules.iter().map(|m| format!("LoadModule {m}_module x/mod_{m}.so\n")).collect();
+    let brisk = start(builder, &format!("{HEAD}{}{sites}", loads.concat()));
+    let apache = Apache::start(&modules, &sites);
+    let mut differences = String::new();
+    for request in MORE_REQUESTS {
+        let theirs = shown(&ask(&mut apache.client(), *request));
+        for _ in 0..2 {
+            let ours = shown(&ask(&mut brisk.client(), *request));
+            if theirs != ours {
+                let _ = writeln!(differences, "== {request:?}\n- {theirs}\n+ {ours}");
+                break;
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{differences}\n{}\n{}", brisk.error_log(), apache.log());
+}
+
+#[test]
+fn what_a_client_sends_names_no_socket_for_the_flag_p() {
+    let builder = Builder::new(BIN);
+    let socket = builder.dir().join("inner.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(&socket, all).unwrap();
+    open_to_all(builder.dir());
+    let loads = ["rewrite", "proxy", "proxy_http"].map(|m| format!("LoadModule {m}_module x/mod_{m}.so\n"));
+    let rule = "RewriteEngine On\nRewriteRule ^/to/(.*)$ http://$1 [P]\n";
+    let brisk = start(builder, &format!("{HEAD}{}ServerName a.example\n{rule}", loads.concat()));
+    for start in ["unix", "Unix"] {
+        let path = format!("/to/{start}:{}:/x", socket.display());
+        let status = ask(&mut brisk.client(), ("a.example", &path, "")).status;
+        assert!(matches!(status, 403 | 500 | 502), "{path}: {status}");
+    }
+    assert!(listener.accept().is_err(), "{}", brisk.error_log());
+}
+
 /// The output of the program with these arguments: exit code, standard output, standard error.
 fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
     let done = Command::new(BIN).arg("httpd").args(args).current_dir(folder).output().expect("it starts");
@@ -282,6 +477,10 @@ fn the_command_line_is_apaches() {
     );
     let (code, out, _) = run(&dir, &["-f", &conf, "-S"]);
     assert!(code == 0 && out.contains("default server a (") && out.contains("alias b"), "{out}");
+    let php = "LoadModule php_module x.so\n<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n";
+    fs::write(dir.join("php.conf"), format!("{text}{php}")).expect("our own file");
+    let (code, _, err) = run(&dir, &["-f", "php.conf", "-t"]);
+    assert!(code == 0 && err.ends_with("Syntax OK\n"), "{err}");
     // A mistake is told with its line, and the server does not start.
     for (line, wanted) in [
         ("Nonsense on", "Invalid command 'Nonsense'"),
@@ -306,7 +505,7 @@ fn back_ends_are_asked_behind_the_same_rules() {
         .start();
     let to = format!("http://127.0.0.1:{}", back_end.port());
     let conf = format!(
-        "{HEAD}LoadModule proxy_module x\nProxyPreserveHost On\nProxyPass /app/own !\nProxyPass /app {to}/inner\nProxyPassReverse /app {to}/inner\nDocumentRoot {{{{DIR}}}}/html\n<Location /app/closed>\nRequire all denied\n</Location>\n<Location /app>\nHeader set X-App yes\n</Location>\n<If \"%{{QUERY_STRING}} == 'no'\">\nRequire all denied\n</If>\n"
+        "{HEAD}LoadModule proxy_module x\nProxyPreserveHost On\nProxyPass /app/own !\nProxyPass /app {to}/inner\nProxyPassReverse /app {to}/inner\nProxyPassMatch ^/match/(.*)$ {to}/matched/$1\nDocumentRoot {{{{DIR}}}}/html\n<Location /app/closed>\nRequire all denied\n</Location>\n<Location /app>\nHeader set X-App yes\n</Location>\n<If \"%{{QUERY_STRING}} == 'no'\">\nRequire all denied\n</If>\n"
     );
     let server = start(Builder::new(BIN).file("html/app/own/a.txt", "own"), &conf);
     for _ in 0..3 {
@@ -326,6 +525,7 @@ fn back_ends_are_asked_behind_the_same_rules() {
         check("/app/closed/x", 403, "");
         check("/app/x?no", 403, "");
         check("/apple", 404, "");
+        check("/match/a%20b?c", 200, "/matched/a%20b?c ");
     }
 }
 
@@ -352,4 +552,72 @@ fn hosts_of_apache_stand_beside_servers() {
     assert_eq!(get("b.example", "/closed/"), (200, "own".into()));
     assert_eq!(get("c.example", "/closed/").1, "own");
     server.wait_for_line("apache/logs.txt", "127.0.0.1 200");
+}
+
+/// An application that tells which script it was to run, and by what name.
+fn telling() -> Application {
+    Application::start(Speaks::FastCgi, 2, |exchange| {
+        let names = ["SCRIPT_FILENAME", "SCRIPT_NAME", "PATH_INFO", "HTTPS"];
+        let values: Vec<String> = names.iter().map(|name| exchange.asked.param(name).to_string()).collect();
+        exchange.stdout(format!("Content-Type: text/plain\r\n\r\n{}", values.join("|")));
+    })
+}
+
+#[test]
+fn scripts_below_an_alias_are_those_that_were_judged() {
+    let application = telling();
+    let conf = format!(
+        "{HEAD}LoadModule proxy_module x\nLoadModule proxy_fcgi_module x\nLoadModule alias_module x\nDocumentRoot {{{{DIR}}}}/html\n<Directory {{{{DIR}}}}>\nAllowOverride All\nRequire all granted\n</Directory>\nAlias /app {{{{DIR}}}}/elsewhere\n<FilesMatch \\.php$>\nSetHandler \"proxy:fcgi://{}\"\n</FilesMatch>\n",
+        application.address()
+    );
+    let server = start(
+        Builder::new(BIN)
+            .file("html/a.php", "<?php root")
+            .file("html/app/closed/a.php", "<?php open below the root")
+            .file("elsewhere/a.php", "<?php elsewhere")
+            .file("elsewhere/closed/a.php", "<?php secret")
+            .file("elsewhere/closed/.htaccess", "Require all denied\n")
+            .file("elsewhere/index.php", "<?php index")
+            .file("elsewhere/.htaccess", "DirectoryIndex index.php\n"),
+        &conf,
+    );
+    let root = server.dir().display().to_string();
+    for _ in 0..2 {
+        for (target, status, text) in [
+            ("/a.php", 200, format!("{root}/html/a.php|/a.php||")),
+            ("/a.php/more", 200, format!("{root}/html/a.php|/a.php|/more|")),
+            ("/app/a.php", 200, format!("{root}/elsewhere/a.php|/app/a.php||")),
+            ("/app/a.php/more", 200, format!("{root}/elsewhere/a.php|/app/a.php|/more|")),
+            ("/app/", 200, format!("{root}/elsewhere/index.php|/app/index.php||")),
+            ("/app/closed/a.php", 403, String::new()),
+            ("/app/none.php", 404, String::new()),
+        ] {
+            let response = server.get(target);
+            assert_eq!(response.status, status, "{target}: {}", server.error_log());
+            assert!(status != 200 || response.text() == text, "{target}: {} {text}", response.text());
+            assert!(!response.text().contains("<?php"), "{target}");
+        }
+    }
+}
+
+#[test]
+fn groups_of_back_ends_and_logs_of_some_requests() {
+    let back_end = Builder::new(BIN)
+        .http("server { listen 127.0.0.1:{{PORT}}; location / { return 200 \"$request_uri $http_host\"; } }")
+        .start();
+    let to = format!("127.0.0.1:{}", back_end.port());
+    let conf = format!(
+        "{HEAD}LoadModule proxy_module x\nLoadModule setenvif_module x\nDocumentRoot {{{{DIR}}}}/html\n<Proxy \"*\">\nRequire all granted\n</Proxy>\n<Proxy balancer://Group>\nBalancerMember http://{to} loadfactor=2\nProxySet lbmethod=bybusyness\n</Proxy>\nProxyPass /g balancer://group/in\n<Location /l/>\nProxyPass http://{to}/\nProxyPassReverse http://{to}/\nHeader set X-Located yes\n</Location>\nSetEnvIf Request_URI \"^/g/quiet\" Quiet=1\nCustomLog loud.txt \"%U [%{{Quiet}}e]\" env=!Quiet\nCustomLog quiet.txt \"%U [%{{Quiet}}e]\" env=Quiet\n"
+    );
+    let server = start(Builder::new(BIN), &conf);
+    for _ in 0..3 {
+        assert!(server.get("/g/x").text().starts_with("/in/x "));
+        assert!(server.get("/g/quiet").text().starts_with("/in/quiet "));
+        let response = server.get("/l/y?z");
+        assert!(response.text().starts_with("/y?z "), "{}", response.text());
+        assert!(response.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-located")));
+    }
+    server.wait_for_line("quiet.txt", r"/g/quiet \[1\]");
+    server.wait_for_line("loud.txt", r"/l/y \[-\]");
+    assert!(!server.read("loud.txt").contains("quiet") && !server.read("quiet.txt").contains("/g/x"));
 }

@@ -158,6 +158,13 @@ fn every_area_has_its_numbers_in_both_forms() {
     is(&server, "brisk_tls_handshakes_total{outcome=\"full\"}", 1.0);
     is(&server, "brisk_tls_handshakes_total{outcome=\"resumed\"}", 1.0);
     is(&server, "brisk_tls_handshakes_total{outcome=\"failed\"}", 1.0);
+    let end = format!(
+        "brisk_tls_certificate_not_after_seconds{{certificate=\"{}/a.crt\"}}",
+        server.dir().display()
+    );
+    let days =
+        (value(&server, &end).unwrap() - std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64()) / 86_400.0;
+    assert!((2.9..3.1).contains(&days), "{days}");
     // The server asks itself, as any client does.
     TlsClient::get(server.port_of(2), &context, "one.example", "/").unwrap();
     is(&server, "brisk_upstream_tls_handshakes_total{outcome=\"full\"}", 1.0);
@@ -175,6 +182,7 @@ fn every_area_has_its_numbers_in_both_forms() {
         "brisk_limit_conn_requests_total",
         "brisk_overload_refused_total",
         "brisk_tls_handshakes_total",
+        "brisk_tls_certificate_not_after_seconds",
         "brisk_file_cache_lookups_total",
         "brisk_thread_skew",
         "brisk_configuration_generation",

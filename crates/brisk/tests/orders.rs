@@ -5,9 +5,9 @@ use brisk_testkit::load::{Connections, Load, Plan};
 use brisk_testkit::server::text;
 use brisk_testkit::{Builder, Client, Server, process, wait};
 use rustix::process::Signal;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::process::Output;
+use std::process::{Command, Output};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -162,7 +162,7 @@ fn a_stopped_master_is_named_by_commands_that_wait_for_it() {
     let master = server.pid();
     process::signal(master, Signal::STOP);
     wait::holds("the master to stop", || process::is_stopped(master));
-    let Output { status, stderr, .. } = std::process::Command::new(BIN)
+    let Output { status, stderr, .. } = Command::new(BIN)
         .args(["php", "reload", "www", "-c"])
         .arg(server.dir().join("brisk.conf"))
         .env("BRISK_FAULTS", "limit:300=answer")
@@ -284,4 +284,124 @@ fn a_pid_file_without_room() {
     server.wait_for_log("generation 2 is live");
     assert_eq!((who(&server), server.pid()), ("two".to_string(), server.child_pid()));
     assert_eq!(ask(&server, "generation"), "ok 2\n");
+}
+
+/// What an answer over the control socket waits for, until it waits for `what`.
+fn ask_until(server: &Server, order: &str, what: &str) -> BufReader<UnixStream> {
+    let mut stream = UnixStream::connect(server.dir().join("brisk.pid.sock")).unwrap();
+    stream.set_read_timeout(Some(wait::DEADLINE)).unwrap();
+    stream.write_all(format!("{order}\n").as_bytes()).unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    while !line.contains(what) {
+        line.clear();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "no answer waits for {what}");
+    }
+    stream
+}
+
+fn rest(mut stream: BufReader<UnixStream>) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().last().unwrap_or_default().to_string()
+}
+
+/// Found by reading: while the master read a configuration no worker was replaced and no order was heard.
+#[test]
+fn a_file_that_cannot_be_read_holds_up_nothing_but_the_reload() {
+    let mut server = site("").allow_alerts("exited on signal 9").start();
+    let slow = server.dir().join("slow.conf");
+    assert!(Command::new("mkfifo").arg(&slow).status().unwrap().success());
+    let old = server.worker();
+    server.configure_http("", &format!("include {{{{DIR}}}}/slow.conf; {}", SITE.replace("one", "two")));
+    let reload = || ask_until(&server, "reload", "the configuration to be read");
+    let waiting = reload();
+    assert_eq!(ask(&server, "generation"), "ok 1\n");
+    process::signal(old, Signal::KILL);
+    server.wait_for_log(&format!("worker process {old} exited on signal 9"));
+    assert_eq!(who(&server), "one");
+    assert!(ask(&server, "reopen").ends_with("ok reopened\n"));
+    // Ends when somebody has it open for reading.
+    std::fs::write(&slow, "").unwrap();
+    assert_eq!(rest(waiting), "ok generation 2");
+    assert_eq!(who(&server), "two");
+
+    let worker = server.worker();
+    let waiting = reload();
+    let reader = wait::until("the reader", || server.workers().into_iter().find(|&pid| pid != worker));
+    assert_eq!(ask(&server, "stop"), "ok the server ends\n");
+    assert_eq!(rest(waiting), "error the server is ending");
+    assert!(server.wait().success());
+    process::wait_gone(reader);
+}
+
+/// Whatever happens to the process that reads: the reload has failed, and says why.
+#[test]
+fn a_reader_that_dies_or_stops_refuses_the_configuration() {
+    let table = [
+        ("kill=reader", r"process \d+, which read the configuration, exited on signal 9$"),
+        ("stop=reader;limit:300=read", r"the configuration could not be read within 0\.3 s$"),
+    ];
+    for (fault, why) in table {
+        let mut server = site(fault).allow_alerts(why).start();
+        configure(&mut server, "", "two");
+        let (code, said) = reload(&server);
+        assert!(code == Some(1) && said.contains("the old configuration stays live"), "{fault}: {said}");
+        server.wait_for_log(&format!(r"\[emerg\] .*{why}"));
+        assert_eq!((who(&server), ask(&server, "generation")), ("one".into(), "ok 1\n".into()), "{fault}");
+        wait::holds("the reader to go", || server.workers().len() == 1);
+    }
+}
+
+/// Found by reading: logs were named by their places in the list of the configuration before.
+#[test]
+fn logs_are_reopened_by_name_while_a_configuration_is_on_its_way() {
+    let location = |name: &str| {
+        format!("location /{name} {{ access_log {{{{DIR}}}}/{name}.log short; return 200 {name}; }}")
+    };
+    let http = |first: &str, second: &str| {
+        let (first, second) = (location(first), location(second));
+        format!("log_format short $uri; server {{ listen 127.0.0.1:{{{{PORT}}}}; {first} {second} }}")
+    };
+    let mut server = Builder::new(BIN).http(&http("a", "b")).start();
+    let worker = server.worker();
+    process::signal(worker, Signal::STOP);
+    server.configure_http("", &http("b", "a"));
+    let waiting = ask_until(&server, "reload", "to serve the configuration");
+    for name in ["a", "b"] {
+        let path = |end: &str| server.dir().join(format!("{name}.{end}"));
+        std::fs::rename(path("log"), path("old")).unwrap();
+    }
+    server.signal(Signal::USR1);
+    server.wait_for_log("reopening logs");
+    process::signal(worker, Signal::CONT);
+    assert_eq!(rest(waiting), "ok generation 2");
+    for name in ["a", "b"] {
+        server.get(&format!("/{name}"));
+        let file = format!("{name}.log");
+        wait::holds("its own line in its new file", || server.read(&file) == format!("/{name}\n"));
+    }
+}
+
+/// Found by looking: the values of the master that a worker was forked from kept their logs open in it.
+#[test]
+fn a_worker_closes_logs_that_its_configuration_does_not_name() {
+    let http = |name: &str| {
+        SITE.replace("location", &format!("access_log {{{{DIR}}}}/{name}.log; location")).replace("one", name)
+    };
+    let mut server = Builder::new(BIN).http(&http("first")).start();
+    let has_open = |server: &Server, name: &str| {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", server.worker())).unwrap().flatten();
+        let mut paths = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        paths.any(|path| path.ends_with(format!("{name}.log")))
+    };
+    assert!(has_open(&server, "first"));
+    // By the same worker, and by another one.
+    for (main, before, name) in [("", "first", "second"), ("worker_processes 3;", "second", "third")] {
+        server.configure_http(main, &http(name));
+        server.reload();
+        assert_eq!(who(&server), name);
+        assert!(has_open(&server, name));
+        wait::holds("the log before to be closed", || !has_open(&server, before));
+    }
 }

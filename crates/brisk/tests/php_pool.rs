@@ -2,6 +2,8 @@
 
 #[path = "php_pool/auto.rs"]
 mod auto;
+#[path = "php_pool/bad.rs"]
+mod bad;
 #[path = "php_pool/faults.rs"]
 mod faults;
 #[path = "php_pool/life.rs"]

@@ -1,6 +1,7 @@
 //! Request bodies that are read: in memory and in files, slow, broken, too large, abandoned.
 
 use brisk_testkit::client::{Ending, Failure};
+use brisk_testkit::versions::everywhere;
 use brisk_testkit::{Builder, Client, Server, process, scenario, wait};
 use rustix::process::Signal;
 use std::fmt::Write as _;
@@ -77,6 +78,12 @@ fn digits(len: usize) -> String {
 #[test]
 fn scenarios() {
     scenario::run(&server(), include_str!("request_body/cases.txt"));
+}
+
+#[test]
+fn scenarios_over_other_versions() {
+    let (builder, versions) = everywhere(Builder::new(BIN).http(CONF));
+    assert!(scenario::run_over(&builder.start(), include_str!("request_body/cases.txt"), &versions) > 4);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `stream`: TCP and UDP over real sockets, reloads, and back ends that fail.
 
+#[path = "stream/opening.rs"]
+mod opening;
+
 use brisk_testkit::backend::Backend;
 use brisk_testkit::{Builder, Client, Server, wait};
 use std::net::{SocketAddr, UdpSocket};

@@ -120,7 +120,9 @@ fn one_upgrade_at_a_time() {
     let server = site().start();
     let (old, new) = upgrade(&server);
     process::signal(old, Signal::USR2);
-    server.wait_for_log("changing binary signal is ignored");
+    server.wait_for_log("changing binary signal is ignored: an upgrade is under way");
+    process::signal(new, Signal::USR2);
+    server.wait_for_log("changing binary signal is ignored: the old binary's process is there still");
     assert_eq!(server.pid(), new);
     process::signal(old, Signal::QUIT);
     process::wait_gone(old);

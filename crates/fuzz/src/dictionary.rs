@@ -141,6 +141,29 @@ pub const CONFIGURATIONS: &[&str] = &[
     "packaging/default.conf",
 ];
 
+/// Pieces of packets with frames of QUIC, and transport parameters.
+pub const QUIC: &[&[u8]] = &[
+    b"\x07\x06\x0f\0\0\x01a\0",
+    b"\x05\x05\x0a\0\x02hi",
+    b"\x07\x06\x0e\0\x40\x64\x01z",
+    b"\x05\x04\x04\0\x01\x05",
+    b"\x05\x03\x05\0\x01",
+    b"\x07\x09\x1a12345678",
+    b"\x05\x09\x1b12345678",
+    b"\x05\x05\x02\0\0\0\0",
+    b"\x07\x02\x10\x44",
+    b"\x05\x03\x12\x40\xff",
+    b"\x05\x02\x19\x01",
+    b"\x05\x05\x1c\0\0\0\0",
+    b"\x02\xff",
+    b"\x0c\0",
+    b"\x04\x04\x80\x10\0\0",
+    b"\x08\x02\x40\x64",
+    b"\x03\x02\x45\xac",
+    b"\x0f\x08hostile!",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff",
+];
+
 /// Words of Apache's files.
 pub const APACHE: &[&[u8]] = &[
     b"RewriteRule ",

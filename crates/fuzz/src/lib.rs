@@ -8,10 +8,11 @@
 mod config;
 mod dictionary;
 pub mod mutate;
+mod quic;
 
 use brisk_modules::reference::directives;
 use dictionary::{
-    APACHE, CACHE, CONF, CONFIGURATIONS, FRAMES, FRAMES3, GATEWAY, HTML, HTTP, JWT, LOCUST, MP4, PAGES,
+    APACHE, CACHE, CONF, CONFIGURATIONS, FRAMES, FRAMES3, GATEWAY, HTML, HTTP, JWT, LOCUST, MP4, PAGES, QUIC,
     SCENARIO, URLS,
 };
 use std::path::{Path, PathBuf};
@@ -90,8 +91,8 @@ pub static TARGETS: &[Target] = &[
     },
     Target {
         name: "proxy_protocol",
-        run: brisk_http::fuzz::fuzz_proxy_protocol,
-        seeds: &["crates/http/corpus/proxy_protocol"],
+        run: brisk_proxy_protocol::fuzz::fuzz_proxy_protocol,
+        seeds: &["crates/proxy_protocol/corpus"],
         dictionary: HTTP,
         bytes_max: 300,
     },
@@ -212,6 +213,20 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "quic",
+        run: quic::fuzz_connection,
+        seeds: &["crates/quic/corpus/quic"],
+        dictionary: QUIC,
+        bytes_max: 400,
+    },
+    Target {
+        name: "quic_parameters",
+        run: quic::fuzz_parameters,
+        seeds: &["crates/quic/corpus/parameters"],
+        dictionary: QUIC,
+        bytes_max: 120,
+    },
+    Target {
         name: "cache_policy",
         run: brisk_cachepolicy::fuzz::fuzz_cache_policy,
         seeds: &["crates/cachepolicy/corpus"],
@@ -326,6 +341,11 @@ pub static TARGETS: &[Target] = &[
 ];
 
 impl Target {
+    /// How many random inputs tests give it: those of QUIC begin with a handshake each.
+    pub fn rounds(&self) -> usize {
+        if self.name.starts_with("quic") { 100 } else { 2000 }
+    }
+
     /// The target of this name.
     pub fn find(name: &str) -> Option<&'static Target> {
         TARGETS.iter().find(|target| target.name == name)

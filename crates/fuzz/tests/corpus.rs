@@ -25,7 +25,7 @@ fn a_few_thousand_random_inputs() {
     for target in TARGETS {
         let (seeds, tokens) = (target.seeds(), target.tokens());
         let mut random = Random::new(7);
-        for _ in 0..2000 {
+        for _ in 0..target.rounds() {
             let input = mutate(&seeds, &tokens, target.bytes_max, &mut random);
             println!("{}: {:?}", target.name, String::from_utf8_lossy(&input));
             (target.run)(&input);

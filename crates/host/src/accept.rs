@@ -110,10 +110,14 @@ impl Thread {
     pub(crate) fn stop_accepting(self: &Rc<Self>) {
         let live = self.live();
         for listener in self.listeners.borrow().clone() {
+            // What comes there belongs to connections that are accepted already, too: the protocol takes no new ones.
+            if let Address::Quic(..) = listener.address {
+                continue;
+            }
             if let Some(io) = &*listener.io.borrow() {
                 io.mute();
             }
-            while !matches!(listener.address, Address::Udp(_) | Address::Quic(..))
+            while !matches!(listener.address, Address::Udp(_))
                 && let Ok(Some((fd, peer))) = listener.accept()
             {
                 self.place(fd, peer, &listener, &live);
@@ -139,6 +143,16 @@ impl Thread {
         self.accept_paused.set(false);
         let count = self.listeners.borrow().len();
         (0..count).for_each(|index| self.accept(index));
+    }
+
+    /// What this thread listens on at an address.
+    pub fn listener_of(&self, address: &Address) -> Option<Rc<Listener>> {
+        self.listeners.borrow().iter().find(|listener| listener.address == *address).cloned()
+    }
+
+    /// Gives a connection to what serves a listener, as if it had come there.
+    pub fn hand_over(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: &Rc<Listener>) {
+        self.place(fd, peer, listener, &self.live());
     }
 
     /// Gives a new connection to a thread. Most connections of some clients bring one request and end; handing those over costs

@@ -4,6 +4,7 @@ use crate::counters::Count;
 pub use crate::live::Live;
 use crate::log::{LogBuffers, present};
 use crate::memory::Budget;
+use crate::news::News;
 pub use crate::protocol::{LISTENER_KEY, Listener, Protocol};
 use crate::service::Work;
 use brisk_net::listen::Address;
@@ -14,7 +15,7 @@ use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 
 /// What one thread counts of connections, in a cache line of its own.
@@ -41,6 +42,8 @@ pub struct Shared {
     pub watcher: Option<Arc<Watcher>>,
     /// `memory_limit`.
     pub budget: Budget,
+    /// What the master has told last.
+    news: Mutex<Arc<News>>,
     /// Readable when a thread that drains has no connection left.
     empty: OwnedFd,
 }
@@ -55,8 +58,19 @@ impl Shared {
             arrivals: (0..threads).map(|_| Arrivals::default()).collect(),
             watcher,
             budget: Budget::default(),
+            news: Mutex::default(),
             empty: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
+    }
+
+    /// What the master has told last.
+    pub fn news(&self) -> Arc<News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The master tells something new.
+    pub fn tell(&self, news: News) {
+        *self.news.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(news);
     }
 
     fn tell_empty(&self) {

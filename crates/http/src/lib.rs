@@ -16,7 +16,6 @@ pub mod h1;
 pub mod head;
 pub mod limits;
 pub mod negotiate;
-pub mod proxy_protocol;
 pub mod range;
 pub mod response;
 pub mod status;

@@ -9,12 +9,6 @@ pub const TEXT_BYTES_MAX: usize = 1748;
 
 /// `max_ranges` where it is not configured.
 pub const MAX_RANGES_UNSET: usize = i32::MAX as usize;
-/// The longest header of version 1, with its CRLF (§2.1).
-pub const PROXY_V1_BYTES_MAX: usize = 107;
-/// The longest header of version 2 that is taken, TLVs included (nginx: `NGX_PROXY_PROTOCOL_MAX_HEADER`).
-pub const PROXY_V2_BYTES_MAX: usize = 4096;
-/// What is quoted of something that is no header.
-pub const PROXY_TEXT_BYTES_MAX: usize = 1024;
 /// Interim responses (RFC 9110 §15.2) that a client takes before the final one: real servers send one or two, and one that
 /// sends nothing else would keep its client busy for ever.
 pub const INTERIM_RESPONSES_MAX: usize = 32;

@@ -5,12 +5,18 @@
 use brisk_conf::cidr::Cidr;
 use brisk_conf::{Context, Diag, Directive, Risk};
 use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::LogLevel;
 use brisk_server::core::Satisfy;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
+use brisk_server::log::may_debug;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Declared, Dependencies, Handler, Plan};
 use brisk_server::request::Request;
+use brisk_server::trace::{self, Source};
+use brisk_server::vars::Context as _;
+use brisk_stream::conf::Check;
+use brisk_stream::{FORBIDDEN, Session, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -22,9 +28,10 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
+const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT).or(crate::stream::part::BLOCKS);
 
 static ROWS: &[Row] = &[
+    // In the order of the file: what stands behind a rule for all is never reached.
     directive("allow")
         .doc("Lets clients with this address or network in: IPv4, IPv6, unix: or all. The first of allow and deny that matches decides.")
         .in_(CONTEXTS)
@@ -33,6 +40,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("allow 192.0.2.0/24;")
         .set(|cx, d| add(cx, d, Verdict::Allow)),
+    // A 403 that other access modules may overrule (`satisfy any`): a password can let in whom an address does not.
     directive("deny")
         .doc("Answers clients with this address or network with 403: IPv4, IPv6, unix: or all.")
         .in_(CONTEXTS)
@@ -123,6 +131,26 @@ struct Access {
     rules: Box<[Rule]>,
 }
 
+/// What the present block of `stream` asks of sessions.
+pub fn of_sessions(cx: &Cx<'_, '_>) -> Option<Arc<dyn Check>> {
+    let conf: &Conf = cx.conf_of();
+    (!conf.rules.is_empty())
+        .then(|| -> Arc<dyn Check> { Arc::new(Access { rules: conf.rules.as_slice().into() }) })
+}
+
+impl Check for Access {
+    fn check(&self, session: &Session) -> Result<(), Status> {
+        let found = deciding(&self.rules, session.client.get().ip());
+        match found.map(|at| self.rules[at].verdict) {
+            None | Some(Verdict::Allow) => Ok(()),
+            Some(Verdict::Deny) => {
+                session.log(LogLevel::Error, format_args!("access forbidden by rule"));
+                Err(FORBIDDEN)
+            }
+        }
+    }
+}
+
 impl Handler for Access {
     fn declares(&self) -> Declared {
         // By address: the answer is for this client only.
@@ -130,8 +158,12 @@ impl Handler for Access {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        let verdict = verdict(&self.rules, r.client_addr().ip());
-        brisk_server::dlog!(r, "access: {:?}", verdict);
+        let found = deciding(&self.rules, r.client_addr().ip());
+        let verdict = found.map(|at| self.rules[at].verdict);
+        if may_debug() {
+            brisk_server::dlog!(r, "access: {verdict:?}");
+            tell(r, found);
+        }
         match verdict {
             // No rule matched, which is no permission: with `satisfy any` others decide.
             None => Flow::Next,
@@ -147,8 +179,19 @@ impl Handler for Access {
     }
 }
 
-/// The first rule that matches an address; `None` is a unix socket.
-fn verdict(rules: &[Rule], address: Option<IpAddr>) -> Option<Verdict> {
+/// Says which rule decides to whom asks why.
+#[cold]
+fn tell(r: &Request, found: Option<usize>) {
+    let client = String::from_utf8_lossy(r.client_text()).into_owned();
+    let (text, source) = match found {
+        Some(at) => (format!("the first rule for {client}"), Source::Nth(&["allow", "deny"], at)),
+        None => (format!("no rule is for {client}"), Source::Unknown),
+    };
+    trace::say(r, MODULE.name, trace::Kind::Rule { applies: found.is_some() }, text, source);
+}
+
+/// The place of the first rule that matches an address; `None` is a unix socket.
+fn deciding(rules: &[Rule], address: Option<IpAddr>) -> Option<usize> {
     // An IPv4 client of an IPv6 socket is an IPv4 client, as far as there are rules for such.
     let has_v4 = rules.iter().any(|rule| matches!(rule.who, Who::All | Who::Net(Cidr::V4(..))));
     let address = address.map(|ip| if has_v4 { ip.to_canonical() } else { ip });
@@ -159,7 +202,7 @@ fn verdict(rules: &[Rule], address: Option<IpAddr>) -> Option<Verdict> {
         // it.
         (Who::Unix, Some(_)) | (Who::Net(_), None) => false,
     };
-    rules.iter().find(|rule| matches(rule.who)).map(|rule| rule.verdict)
+    rules.iter().position(|rule| matches(rule.who))
 }
 
 #[cfg(test)]
@@ -194,7 +237,8 @@ mod tests {
                     Rule { who, verdict }
                 })
                 .collect();
-            assert_eq!(verdict(&rules, address.map(|a| a.parse().unwrap())), want, "{text}: {address:?}");
+            let found = deciding(&rules, address.map(|a| a.parse().unwrap()));
+            assert_eq!(found.map(|at| rules[at].verdict), want, "{text}: {address:?}");
         };
         let (allow, deny) = (Some(Verdict::Allow), Some(Verdict::Deny));
         check("-10.0.0.1 +10.0.0.0/8 -all", Some("10.0.0.1"), deny);

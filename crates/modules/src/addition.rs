@@ -26,6 +26,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // The same URI for all: a request's own part of it would need variables, which nginx does not have here either.
     directive("add_before_body")
         .doc("A URI whose answer is put before the body of responses with status 200; an empty one ends what is inherited.")
         .in_(Context::HSL)
@@ -64,6 +65,7 @@ impl ModuleConf for Conf {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     if !conf.before.is_empty() || !conf.after.is_empty() {
+        // Behind what changes the content itself, so that added answers are not searched or included in again.
         plan.add_filter(Stage::Surroundings, Arc::new(conf.clone()));
     }
 }
@@ -89,6 +91,7 @@ impl Filter for Conf {
         if r.is_head() {
             return;
         }
+        // One copy of the head for both parts.
         let parent = Parent::of(r);
         let part = |uri: &Arc<[u8]>| (!uri.is_empty()).then(|| Part::new(&parent, uri.to_vec(), Vec::new()));
         let (before, after) = (part(&self.before), part(&self.after));
@@ -137,6 +140,7 @@ impl BodyStream for Surrounded {
                 chunk => return Poll::Ready(chunk),
             }
         }
+        // Its body is given last, whenever it came.
         match &mut self.after {
             Some(after) => after.poll_chunk(cx),
             None => Poll::Ready(None),

@@ -29,6 +29,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // Any other status is a fault of what decides, and no fault must let a request in.
     directive("auth_request")
         .doc("A URI whose answer decides: any 2xx lets the request in; 401 (with its WWW-Authenticate) and 403 are given to the client, anything else is a 500.")
         .in_(Context::HSL)
@@ -41,6 +42,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().uri = (uri != b"off").then(|| uri.into());
             Ok(())
         }),
+    // A security matter: an application that gets the user's name from such a variable believes it.
     directive("auth_request_set")
         .doc("Sets a variable when auth_request has its answer; the value may contain variables of that answer, such as $sent_http_… and $upstream_http_….")
         .in_(Context::HSL)
@@ -71,6 +73,7 @@ fn auth_request_set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let is_first = cx.first;
     let conf = cx.conf::<Conf>();
     if is_first {
+        // The first of a block ends what was inherited.
         conf.sets.clear();
     }
     conf.sets.push((id, value));
@@ -80,6 +83,7 @@ fn auth_request_set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if let Some(uri) = &conf.uri {
+        // In the access phase, so that `satisfy` counts it among the others.
         plan.access.push(Arc::new(AuthRequest { uri: uri.clone(), sets: conf.sets.clone().into() }));
     }
 }
@@ -150,6 +154,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
 async fn drain(body: Body) {
     let Body::Stream(mut stream) = body else { return };
     let mut bytes = 0;
+    // Bounded: an answer of that purpose is short, and this one is not looked at.
     while bytes < DRAINED_BYTES_MAX
         && let Some(Ok(chunk)) = poll_fn(|cx| stream.poll_chunk(cx)).await
     {

@@ -27,6 +27,7 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+// Found, the file is another URI of its own: its location decides (`location ~ \.php$`), not the directory's.
 static ROWS: &[Row] = &[directive("index")
     .doc("Files that stand for a directory, in the order in which they are looked for. The last may be an absolute URI.")
     .in_(Context::HSL)
@@ -117,9 +118,11 @@ impl Handler for Index {
 impl Index {
     /// Looks for one file; `None`: go on with the next.
     fn try_file(&self, r: &mut Request, name: &[u8], checked_directory: &mut bool) -> Option<Flow> {
+        // Room for the name, which is appended: one allocation per look.
         let Some(mut mapped) = path::map(r, name.len()) else { return Some(Flow::Status(404)) };
         mapped.bytes.extend_from_slice(name);
         let symlinks = path::symlinks(r, &mapped);
+        // Only looked at: the location that answers may have another root, and opens the file itself.
         let found = match r.stat_file(mapped.path(), symlinks) {
             Ok(found) => found,
             Err(flow) => return Some(flow),
@@ -161,6 +164,7 @@ impl Index {
     /// Without the directory no further file can be there: 404 instead of 403.
     fn directory(&self, r: &mut Request, path: &[u8], name_len: usize) -> Option<Flow> {
         let mut dir = &path[..path.len() - name_len];
+        // The root stays a slash.
         while dir.len() > 1 && dir.ends_with(b"/") {
             dir = &dir[..dir.len() - 1];
         }
@@ -171,6 +175,7 @@ impl Index {
         };
         match found.info() {
             Some(info) if info.kind == Kind::Directory => None,
+            // A file with a slash behind its name.
             Some(_) => Some(Flow::Status(404)),
             None => {
                 if let Found::Missing(error) = &found

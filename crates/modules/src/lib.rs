@@ -71,6 +71,7 @@ mod static_files;
 pub mod stream;
 mod stub_status;
 mod sub_filter;
+pub mod supervise;
 mod try_files;
 pub mod upstream;
 mod userid;
@@ -145,6 +146,7 @@ pub static MODULES: &[&Module] = &[
     &ssl::peer::GRPC_MODULE,
     &stub_status::MODULE,
     &sub_filter::MODULE,
+    &supervise::MODULE,
     &try_files::MODULE,
     &directory_overrides::AGAIN,
     &mirror::MODULE,

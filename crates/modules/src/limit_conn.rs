@@ -5,16 +5,20 @@
 
 use crate::limiting::{self, Outcome, Outcomes, Parts, ZoneRef, no_zone, refusal_rows};
 use crate::limits::LIMIT_CONN_KEY_BYTES_MAX;
+use crate::stream::part::BLOCKS;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::LogLevel;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::metrics::Scrape;
 use brisk_server::module::{Module, Row, joined, rows_in};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
-use brisk_server::vars::{Template, Variable, VariableGet};
+use brisk_server::vars::{Context as VarContext, Template, Variable, VariableGet};
 use brisk_server::zone::{self as zones, Zone};
+use brisk_stream::conf::Check;
+use brisk_stream::{Session, Status, UNAVAILABLE};
 
 use hashbrown::HashTable;
 use std::cell::{Cell, RefCell};
@@ -31,7 +35,7 @@ static ROWS: [Row; rows_in(TABLES)] = joined(TABLES);
 const OWN: &[Row] = &[
     directive("limit_conn_zone")
         .doc("Declares counters of requests in progress: a key and zone=NAME:SIZE. Requests whose key is empty are not counted. When the memory is used up, requests with other keys are refused. A reload keeps the counters of a zone whose key and size are unchanged.")
-        .in_(Context::HTTP)
+        .in_(Context::HTTP.or(Context::STREAM))
         .arity(Arity::TWO)
         .takes("KEY zone=NAME:SIZE")
         .many()
@@ -40,8 +44,8 @@ const OWN: &[Row] = &[
         .example("limit_conn_zone $binary_remote_addr zone=connections:10m;")
         .set(limit_conn_zone),
     directive("limit_conn")
-        .doc("A zone and how many requests of a key may be in progress at a time; a connection counts while it has a request in progress, each stream of HTTP/2 and HTTP/3 for itself. All limits of a block count.")
-        .in_(Context::HSL)
+        .doc("A zone and how many requests of a key may be in progress at a time; a connection counts while it has a request in progress, each stream of HTTP/2 and HTTP/3 for itself; in stream a session. All limits of a block count.")
+        .in_(Context::HSL.or(BLOCKS))
         .arity(Arity::TWO)
         .takes("NAME NUMBER")
         .many()
@@ -53,6 +57,7 @@ const OWN: &[Row] = &[
 const REFUSAL: [Row; 3] = refusal_rows!(
     "limit_conn",
     Limit,
+    Context::HSL.or(BLOCKS),
     "The level of messages about refused requests: info, notice, warn or error.",
     "Whether requests are only counted and logged, not refused."
 );
@@ -112,8 +117,9 @@ fn limit_conn_zone(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         return Err(no_zone(d));
     }
     let name = named.0.clone();
-    let zone = cx.global.add_zone(NAME, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
-    cx.global.named.insert((NAME, name), Arc::new(Keyed { zone, key }));
+    let owner = limiting::owner(cx, NAME);
+    let zone = cx.global.add_zone(owner, named, token, d.arg(0), |bytes| Arc::new(Counters::new(bytes)))?;
+    cx.global.named.insert((owner, name), Arc::new(Keyed { zone, key }));
     Ok(())
 }
 
@@ -160,7 +166,8 @@ impl Drop for Place {
 
 fn metrics(to: &mut Scrape) {
     let what = ("brisk_limit_conn_requests_total", "Requests by what limit_conn said to them.");
-    for zone in to.snap().zones.iter().filter(|zone| zone.module == NAME) {
+    let is_ours = |zone: &&Arc<Zone>| [NAME, limiting::SESSIONS].contains(&zone.module);
+    for zone in to.snap().zones.iter().filter(is_ours) {
         let outcomes = [Outcome::Passed, Outcome::Rejected, Outcome::RejectedDryRun];
         zone.state::<Counters>().outcomes.tell(to, what, &zone.name, &outcomes);
     }
@@ -168,6 +175,36 @@ fn metrics(to: &mut Scrape) {
 
 struct LimitConn {
     conf: Arc<Conf>,
+}
+
+/// The limits of the present block of `stream`.
+pub fn of_sessions(cx: &Cx<'_, '_>) -> Option<Arc<dyn Check>> {
+    let has_limits = !cx.conf_of::<Conf>().limits.is_empty();
+    has_limits.then(|| -> Arc<dyn Check> { Arc::new(LimitConn { conf: cx.shared() }) })
+}
+
+/// The variables of sessions.
+pub static SESSION_VARIABLES: &[brisk_host::vars::Variable<Session>] = &[brisk_host::vars::Variable {
+    name: "limit_conn_status",
+    get: VariableGet::Fixed(|session: &Session, out| {
+        let outcome = session.kept(|counted: &Counted| counted.outcome.get()).flatten();
+        outcome.is_some_and(|outcome| {
+            out.extend_from_slice(outcome.as_str().as_bytes());
+            true
+        })
+    }),
+    set: None,
+    reads: brisk_host::vars::Reads::Anything,
+    doc: "What limit_conn did: PASSED, REJECTED or REJECTED_DRY_RUN.",
+}];
+
+impl Check for LimitConn {
+    fn check(&self, session: &Session) -> Result<(), Status> {
+        let counted = Counted::default();
+        let may_go_on = self.enter(session, &counted);
+        session.keep(counted);
+        if may_go_on { Ok(()) } else { Err(UNAVAILABLE) }
+    }
 }
 
 impl Handler for LimitConn {
@@ -178,19 +215,22 @@ impl Handler for LimitConn {
         if counted.outcome.get().is_some() {
             return Flow::Next;
         }
+        if self.enter(r, &counted) { Flow::Next } else { Flow::Status(self.conf.status) }
+    }
+}
+
+impl LimitConn {
+    /// Takes a place for each limit; false if one of them has none left.
+    fn enter<C: VarContext>(&self, of: &C, counted: &Counted) -> bool {
         for limit in &self.conf.limits {
             let Some(keyed) = &limit.keyed else { continue };
-            let Some(key) = limit.zone.key(&keyed.key, r, NAME, LIMIT_CONN_KEY_BYTES_MAX) else { continue };
+            let Some(key) = limit.zone.key(&keyed.key, of, NAME, LIMIT_CONN_KEY_BYTES_MAX) else { continue };
             counted.outcome.set(Some(Outcome::Passed));
             let counters = keyed.zone.state::<Counters>();
             // Asked and counted under one lock: two requests cannot both get the last place.
             let entered = counters.enter(&key, limit.max);
-            brisk_server::dlog!(
-                r,
-                "limit conn: zone \"{}\", at most {}: {entered:?}",
-                limit.zone.name,
-                limit.max
-            );
+            let (name, max) = (&limit.zone.name, limit.max);
+            of.log(LogLevel::Debug, format_args!("limit conn: zone \"{name}\", at most {max}: {entered:?}"));
             match entered {
                 Enter::Counted => {
                     counters.outcomes.note(Outcome::Passed);
@@ -198,11 +238,8 @@ impl Handler for LimitConn {
                     continue;
                 }
                 Enter::Over => {
-                    let (name, level) = (&limit.zone.name, self.conf.level);
                     let note = if self.conf.dry_run { ", dry run," } else { "" };
-                    if r.logs(level) {
-                        r.log(level, format_args!("limiting connections{note} by zone \"{name}\""));
-                    }
+                    of.log(self.conf.level, format_args!("limiting connections{note} by zone \"{name}\""));
                 }
                 // nginx refuses when the zone has no memory, too: a limit that cannot be counted must not be open.
                 Enter::Full => {}
@@ -212,13 +249,13 @@ impl Handler for LimitConn {
             if self.conf.dry_run {
                 counted.outcome.set(Some(Outcome::RejectedDryRun));
                 counters.outcomes.note(Outcome::RejectedDryRun);
-                return Flow::Next;
+                return true;
             }
             counted.outcome.set(Some(Outcome::Rejected));
             counters.outcomes.note(Outcome::Rejected);
-            return Flow::Status(self.conf.status);
+            return false;
         }
-        Flow::Next
+        true
     }
 }
 

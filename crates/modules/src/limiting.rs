@@ -7,9 +7,7 @@ use brisk_server::core::LogLevel;
 use brisk_server::metrics::{Counter, Scrape};
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Plan;
-use brisk_server::request::Request;
-use brisk_server::rlog;
-use brisk_server::vars::{Template, Variable};
+use brisk_server::vars::{Context, Template, Variable};
 use hashbrown::DefaultHashBuilder;
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,11 +135,11 @@ pub fn no_zone(d: &Directive) -> Diag {
 
 /// The rows about what is done with refused requests: `…_log_level`, `…_status`, `…_dry_run`.
 macro_rules! refusal_rows {
-    ($prefix:literal, $limit:ty, $level:literal, $dry_run:literal) => {
+    ($prefix:literal, $limit:ty, $contexts:expr, $level:literal, $dry_run:literal) => {
         [
             brisk_server::directive::directive(concat!($prefix, "_log_level"))
                 .doc($level)
-                .in_(brisk_conf::Context::HSL)
+                .in_($contexts)
                 .takes_one_of(&crate::limiting::LEVELS)
                 .default("error")
                 .risk(brisk_conf::Risk::Security)
@@ -163,7 +161,7 @@ macro_rules! refusal_rows {
                 .sets(|cx, status| cx.conf::<crate::limiting::Conf<$limit>>().status = status as u16),
             brisk_server::directive::directive(concat!($prefix, "_dry_run"))
                 .doc($dry_run)
-                .in_(brisk_conf::Context::HSL)
+                .in_($contexts)
                 .takes_flag()
                 .default("off")
                 .risk(brisk_conf::Risk::Security)
@@ -173,6 +171,14 @@ macro_rules! refusal_rows {
     };
 }
 pub(crate) use refusal_rows;
+
+/// Whose zones are meant: those of `http` and `stream` are not the same, even of one name.
+pub fn owner(cx: &Cx<'_, '_>, module: &'static str) -> &'static str {
+    if crate::stream::part::is_in_stream(cx.block) { SESSIONS } else { module }
+}
+
+/// The zones of sessions. Of the limits only `limit_conn` is in `stream`.
+pub const SESSIONS: &str = "limit_conn of stream";
 
 /// A zone that a limit names. It may be declared further down in `http`.
 #[derive(Clone)]
@@ -184,21 +190,24 @@ pub struct ZoneRef {
 impl ZoneRef {
     /// What the module has noted of the zone's declaration, once all of `http` has been read.
     pub fn declared<T: Clone + 'static>(&self, cx: &Cx<'_, '_>, module: &'static str) -> Result<T, Diag> {
-        let found = cx.global.named.get(&(module, self.name.to_string()));
+        let found = cx.global.named.get(&(owner(cx, module), self.name.to_string()));
         found.and_then(|found| found.downcast_ref::<T>()).cloned().ok_or_else(|| {
             Diag::emerg(self.span, format!("zero size shared memory zone \"{}\"", self.name))
-                .help(format!("declare it in http: {module}_zone KEY zone={}:10m …", self.name))
+                .help(format!(
+                    "declare it in the same http or stream: {module}_zone KEY zone={}:10m …",
+                    self.name
+                ))
                 .once()
         })
     }
 
     /// What a request is counted under, if it is.
-    pub fn key(&self, key: &Template, r: &Request, module: &str, bytes_max: usize) -> Option<Vec<u8>> {
-        let (key, name) = (key.eval(r), &self.name);
+    pub fn key<C: Context>(&self, key: &Template, of: &C, module: &str, bytes_max: usize) -> Option<Vec<u8>> {
+        let (key, name) = (key.eval(of), &self.name);
         // As in nginx: not counted, so not limited, either. The line says so.
         if key.len() > bytes_max {
             let what = format_args!("the key of {module}_zone \"{name}\"");
-            rlog!(r, Error, "the value of {what} is more than {bytes_max} bytes");
+            of.log(LogLevel::Error, format_args!("the value of {what} is more than {bytes_max} bytes"));
             return None;
         }
         (!key.is_empty()).then_some(key)

@@ -77,6 +77,13 @@ pub const INLINE_SLOW_BYTES_MAX: u64 = 16 * 1024;
 /// Bodies in memory whose plain text is no longer than this are decompressed at once.
 pub const INLINE_PLAIN_BYTES_MAX: usize = 128 * 1024;
 
+// coding/kept.rs
+
+/// Compressed bodies that a thread keeps for the next requests of their files.
+pub const KEPT_BODIES_MAX: usize = 256;
+/// Their bytes.
+pub const KEPT_BODIES_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 // coding/stream.rs
 
 /// A piece up to this size is compressed on the event loop; sending it to the pool would cost about as much.
@@ -129,10 +136,22 @@ pub const HTACCESS_STORE_BYTES_MAX: usize = 96 * 1024 * 1024;
 /// What settings take of memory beside their patterns, for each byte of text.
 pub const HTACCESS_SETTINGS_BYTES_PER_BYTE: usize = 4;
 
+// htaccess/negotiate.rs, htaccess/spelling.rs
+
+/// Names of one folder that are compared with one that is not there; what is more is not looked at.
+pub const FOLDER_NAMES_MAX: usize = 10_000;
+
+// htaccess/login.rs
+
+/// How long the nonce of a challenge holds, as `AuthDigestNonceLifetime` has it without a line.
+pub const DIGEST_NONCE_SECS_MAX: i64 = 300;
+
 // htaccess/facts.rs
 
 /// Files that the rules of `.htaccess` look at for one request.
 pub const HTACCESS_LOOKS_MAX: usize = 256;
+/// Bytes of a `RewriteMap` that are looked through at the cost of one byte of rules' work.
+pub const MAP_BYTES_PER_WORK: usize = 64;
 
 // dictionary/encode.rs
 
@@ -179,6 +198,11 @@ pub const HOST_BYTES_MAX: usize = 256;
 /// Levels of `if` within each other; nginx has one.
 pub const LEVELS_MAX: usize = 32;
 
+// ssi/mod.rs
+
+/// Bytes of a parameter of a command in Apache's dialect.
+pub const APACHE_VALUE_BYTES_MAX: usize = 8192;
+
 // ssi/expression.rs
 
 /// Bytes that a value may come to. Variables can hold variables' values: without a limit a page of some lines could
@@ -210,6 +234,21 @@ pub const CACHE_BYTES_MIN: u64 = 8 * 4096;
 pub const PATTERNS_MAX: usize = 255;
 /// Bodies in memory up to this size are worked on at once and keep a Content-Length.
 pub const SUB_FILTER_INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
+
+// supervise/settings.rs
+
+/// A program that has not been ready by then is given up.
+pub const PROGRAM_START_TIME_DEFAULT: Duration = Duration::from_mins(1);
+/// A program that was told to end is killed after this.
+pub const PROGRAM_STOP_TIME_DEFAULT: Duration = Duration::from_secs(10);
+/// The longest time of any kind that a program may be given.
+pub const PROGRAM_TIME_MAX: Duration = Duration::from_hours(24);
+/// Between two looks at a program.
+pub const HEALTH_INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
+/// An answer that comes later is none.
+pub const HEALTH_TIMEOUT_DEFAULT: Duration = Duration::from_secs(2);
+/// So many failures in a row are one of the program.
+pub const HEALTH_FAILS_DEFAULT: u32 = 3;
 
 // upstream/draft.rs
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 pub static MODULE: Module = Module { name: "map", rows: ROWS, ..Module::EMPTY };
 
 static ROWS: &[Row] = &[
+    // A map that is not read costs a request nothing: it is looked up when its variable is.
     directive("map")
         .doc("Defines a variable by a table: the first value is looked up, without regard to case, among strings, then (with hostnames) wildcard names, then regular expressions in their order, then default. volatile: look again at each use.")
         .in_(Context::HTTP.or(Context::STREAM))

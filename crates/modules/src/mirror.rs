@@ -23,6 +23,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // What a copy is answered is thrown away: it must not matter to the client.
     directive("mirror")
         .doc("A URI to which a copy of each request goes, with its arguments; may be written several times. The client does not wait for the copies, and the server ends no thread before them.")
         .in_(Context::HSL)
@@ -31,6 +32,7 @@ static ROWS: &[Row] = &[
         .many()
         .example("mirror /copy;")
         .set(mirror),
+    // It goes to two places, while a body that is passed on as it comes can be sent once.
     directive("mirror_request_body")
         .doc("Whether copies have the request's body. It is read before anything else is done with the request then.")
         .in_(Context::HSL)

@@ -16,6 +16,7 @@ use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::{Request, Sender};
 use brisk_server::vars::{Variable, VariableGet};
+use brisk_stream::conf::RealIp;
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -31,9 +32,10 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // A security matter: clients of a network that is too wide choose their address, and with it what access rules and limits see.
     directive("set_real_ip_from")
-        .doc("A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed.")
-        .in_(Context::HSL)
+        .doc("A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed; in stream that of its PROXY header.")
+        .in_(Context::HSL.or(crate::stream::part::BLOCKS))
         .takes("ADDRESS | CIDR | NAME | unix:")
         .many()
         .risk(Risk::Security)
@@ -47,6 +49,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("real_ip_header X-Forwarded-For;")
         .set(real_ip_header),
+    // Off: the last address is what the nearest proxy has added; those before it may be the client's own words.
     directive("real_ip_recursive")
         .doc("Whether addresses of trusted proxies in the field are passed over: the last other one is the client's. Otherwise it is the last.")
         .in_(Context::HSL)
@@ -154,19 +157,26 @@ fn real_ip_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// Whom the present block of `stream` believes.
+pub fn of_sessions(cx: &Cx<'_, '_>) -> Option<RealIp> {
+    let conf = cx.conf_of::<Conf>();
+    let trusts_any = !conf.proxies.is_empty() || conf.trusts_unix;
+    trusts_any.then(|| RealIp { proxies: conf.proxies.clone(), trusts_unix: conf.trusts_unix })
+}
+
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.conf_of::<Conf>();
     if conf.proxies.is_empty() && !conf.trusts_unix {
         return;
     }
     // Not declared: a prepared answer would be logged with the proxy's address.
-    let handler = Arc::new(RealIp { conf: cx.shared() });
+    let handler = Arc::new(Believes { conf: cx.shared() });
     plan.post_read.push(handler.clone());
     // Again in the location, whose own rules count if those of the server have found nothing.
     plan.preaccess.push(handler);
 }
 
-struct RealIp {
+struct Believes {
     conf: Arc<Conf>,
 }
 
@@ -174,7 +184,7 @@ struct RealIp {
 #[derive(Default)]
 struct Found(Cell<bool>);
 
-impl Handler for RealIp {
+impl Handler for Believes {
     fn handle(&self, r: &mut Request) -> Flow {
         // Once: a header must not be believed because an earlier one has named a trusted address.
         let found = r.state.shared.values.get_or(Found::default);
@@ -188,7 +198,7 @@ impl Handler for RealIp {
     }
 }
 
-impl RealIp {
+impl Believes {
     fn client(&self, r: &Request) -> Option<SocketAddr> {
         // Of the connection, not of what was told before: only a proxy that is connected may tell of others.
         let is_trusted = self.trusts(r.peer());

@@ -28,6 +28,7 @@ pub static MODULE: Module = Module {
 const SERVER_LOCATION: Context = Context::SERVER.or(Context::LOCATION);
 
 static ROWS: &[Row] = &[
+    // A security matter in name only: a client can write any `Referer`. It keeps browsers from showing pictures in strangers' pages.
     directive("valid_referers")
         .doc("Pages from which requests may come: host names, with wildcards or the beginning of a path; ~regex; server_names; none, if there need be no Referer; blocked, if it may be something without http://.")
         .in_(SERVER_LOCATION)
@@ -53,6 +54,7 @@ static ROWS: &[Row] = &[
 
 static VARIABLES: &[Variable] = &[Variable {
     name: "invalid_referer",
+    // Once per request: expressions may be dear.
     get: VariableGet::Once(invalid_referer),
     doc: "1 if the Referer header is none of valid_referers, else empty.",
     ..Variable::SILENT
@@ -119,6 +121,7 @@ fn valid_referers(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// Builds the table, when the server's names are all known.
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    // What is inherited was built with the outer block.
     if cx.conf_of::<Conf>().reading.is_none() {
         return Ok(());
     }
@@ -196,12 +199,14 @@ impl Referers {
         let Some(referer) = referer else { return Ok(self.none) };
         let Some(rest) = without_scheme(referer) else { return Ok(self.blocked) };
         let host_len = rest.iter().position(|b| matches!(b, b'/' | b':')).unwrap_or(rest.len());
+        // No name is longer (RFC 1035 §2.3.4): what is cannot be one of the list.
         if host_len > HOST_BYTES_MAX {
             return Ok(false);
         }
         let host = rest[..host_len].to_ascii_lowercase();
         if let Some(index) = self.hosts.find(&host) {
             let path = memchr::memchr(b'/', rest).map_or(&b""[..], |at| &rest[at..]);
+            // Without looking at the expressions: a host of the list is judged by the list, as in nginx.
             return Ok(path.starts_with(&self.paths[index as usize]));
         }
         Ok(any(&self.server_names, &host)? || any(&self.regexes, rest)?)

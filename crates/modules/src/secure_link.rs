@@ -36,6 +36,7 @@ static ROWS: &[Row] = &[
             checked(cx, d)?.link = Some(template);
             Ok(())
         }),
+    // Without the time among what is hashed a client can write another one into its link, which then never ends.
     directive("secure_link_md5")
         .doc("The text whose MD5 the link must carry; it should contain a secret, the URI and the time.")
         .in_(Context::HSL)

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub static MODULE: Module = Module { name: "split_clients", rows: ROWS, ..Module::EMPTY };
 
+// Hashed and not drawn: a client stays in its part, without a cookie.
 static ROWS: &[Row] = &[directive("split_clients")
     .doc("Defines a variable for tests with parts of all clients: a value (MurmurHash2 of it, as in nginx) is always in the same part. Percentages have up to two decimals; * is the rest.")
     .in_(Context::HTTP.or(Context::STREAM))

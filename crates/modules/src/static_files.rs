@@ -24,6 +24,7 @@ pub static MODULE: Module = Module {
 
 /// Answers with the file that the URI leads to.
 pub fn handle(r: &mut Request) -> Flow {
+    // Before the disk is asked: the answer does not depend on what is there.
     if !matches!(r.route.method, Method::Get | Method::Head | Method::Post) {
         return Flow::Status(405);
     }
@@ -40,6 +41,7 @@ pub fn handle(r: &mut Request) -> Flow {
     match found {
         Found::File(file) => serve(r, file),
         Found::Other(info) if info.kind == Kind::Directory => add_slash(r),
+        // Sockets, pipes and devices: opening one could wait for ever, or do something.
         Found::Other(_) => {
             brisk_server::rlog!(r, Crit, "\"{}\" is not a regular file", mapped.path().display());
             Flow::Status(404)
@@ -58,6 +60,7 @@ fn missing(r: &Request, mapped: &path::Mapped, error: &io::Error) -> Flow {
     let path = mapped.path().display();
     if is_crit {
         brisk_server::rlog!(r, Crit, "open() \"{path}\" failed ({})", reason(error));
+    // A refusal is always worth a line: somebody has set the rights.
     } else if status == 403 || r.core().log_not_found {
         brisk_server::rlog!(r, Error, "open() \"{path}\" failed ({})", reason(error));
     }
@@ -73,6 +76,7 @@ fn add_slash(r: &mut Request) -> Flow {
         location.push(b'?');
         location.extend_from_slice(&r.route.args);
     }
+    // A path; the core makes it absolute if that is configured (`absolute_location`).
     r.resp.location = Some(location.into());
     Flow::Status(301)
 }
@@ -91,10 +95,12 @@ pub fn respond_with(r: &mut Request, file: Rc<OpenFile>) {
     let size = file.info.size;
     r.resp.status = 200;
     r.resp.content_length = Some(size);
+    // Of the open descriptor and not of the path: what is sent and what is told belong together.
     r.resp.last_modified = Some(file.info.mtime);
     if r.core().etag {
         r.resp.etag = Some(etag(file.info.mtime, size));
     }
+    // A handler before may have said it.
     if r.resp.content_type.is_none() {
         r.set_content_type_by_extension();
     }

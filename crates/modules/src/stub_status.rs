@@ -21,6 +21,7 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+// A security matter: the numbers tell strangers how busy the machine is.
 static ROWS: &[Row] = &[directive("stub_status")
     .doc("The location answers with the numbers of connections and requests since the start.")
     .in_(Context::SERVER.or(Context::LOCATION))
@@ -49,20 +50,24 @@ impl ModuleConf for Conf {
     }
 
     fn enter(&mut self, into: Context) -> bool {
+        // A content handler is a location's own, as in nginx.
         self.on &= Context::SAME_LOCATION.has(into);
         true
     }
 }
 
 fn handle(r: &mut Request) -> Flow {
+    // As in nginx, whose module knows no other methods.
     if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }
     let totals = r.thread.shared.totals();
     let text = format!(
+        // Byte for byte nginx's, trailing spaces included: monitoring programs parse it.
         "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
         totals.active,
         totals.accepted,
+        // Less than those accepted only where the limit of connections has refused some.
         totals.handled,
         totals.requests,
         totals.reading,

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
 /// Whom to connect to.
@@ -30,6 +30,18 @@ pub struct Options {
     pub rcvbuf: usize,
     /// As `rcvbuf`, for sending.
     pub sndbuf: usize,
+}
+
+impl Options {
+    fn set(&self, fd: &OwnedFd) -> rustix::io::Result<()> {
+        if self.rcvbuf > 0 {
+            sockopt::set_socket_recv_buffer_size(fd, self.rcvbuf)?;
+        }
+        if self.sndbuf > 0 {
+            sockopt::set_socket_send_buffer_size(fd, self.sndbuf)?;
+        }
+        Ok(())
+    }
 }
 
 /// What failed, as nginx names it.
@@ -69,20 +81,10 @@ pub fn begin(to: Destination<'_>, options: &Options) -> Result<Started, ConnectE
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = net::socket_with(family, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
-    let set = failed("setsockopt");
-    let settings = || -> rustix::io::Result<()> {
-        if options.keepalive {
-            sockopt::set_socket_keepalive(&fd, true)?;
-        }
-        if options.rcvbuf > 0 {
-            sockopt::set_socket_recv_buffer_size(&fd, options.rcvbuf)?;
-        }
-        if options.sndbuf > 0 {
-            sockopt::set_socket_send_buffer_size(&fd, options.sndbuf)?;
-        }
-        Ok(())
-    };
-    settings().map_err(set)?;
+    options.set(&fd).map_err(failed("setsockopt"))?;
+    if options.keepalive {
+        sockopt::set_socket_keepalive(&fd, true).map_err(failed("setsockopt"))?;
+    }
     let connected = match to {
         Destination::Unix(path) => {
             let address = SocketAddrUnix::new(path).map_err(failed("connect"))?;
@@ -124,10 +126,18 @@ pub fn begin(to: Destination<'_>, options: &Options) -> Result<Started, ConnectE
 }
 
 /// A socket for datagrams to and from one address.
-pub fn datagrams(to: SocketAddr) -> Result<Io, ConnectError> {
+pub fn datagrams(to: SocketAddr, options: &Options) -> Result<Io, ConnectError> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = net::socket_with(family, SocketType::DGRAM, flags, None).map_err(failed("socket"))?;
+    options.set(&fd).map_err(failed("setsockopt"))?;
+    if let Some(local) = options.bind {
+        if options.transparent {
+            let own = |error| ConnectError { call: "setsockopt", error };
+            sys::set_transparent(fd.as_fd(), to.is_ipv6()).map_err(own)?;
+        }
+        net::bind(&fd, &local).map_err(failed("bind"))?;
+    }
     net::connect(&fd, &to).map_err(failed("connect"))?;
     Io::new(fd).map_err(|error| ConnectError { call: "epoll_ctl", error })
 }

@@ -152,6 +152,11 @@ impl Io {
         self.source.ready.set(self.source.ready.get() | Ready::READ.0);
     }
 
+    /// Nothing is left to be read, for a caller that reads by other calls than those here and was told so.
+    pub fn mark_drained(&self) {
+        self.clear(Ready::READ);
+    }
+
     /// Marks the source writable, for a caller that knows before the event comes.
     pub fn mark_writable(&self) {
         self.source.ready.set(self.source.ready.get() | Ready::WRITE.0);

@@ -35,6 +35,6 @@ pub use io::Io;
 pub use mailbox::{Mailbox, TaskId};
 pub use source::Ready;
 pub use stream::Stream;
-pub use task::spawn;
+pub use task::{one_turn, spawn};
 pub use timer::{Deadline, Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};
 pub use tls::{Handshakes, Tls, TlsError, handshakes as tls_handshakes, kernel_seals};

@@ -102,8 +102,18 @@ impl Default for Options {
 
 /// Creates, binds and listens. The socket is non-blocking and close-on-exec.
 pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
+    let fd = claim(address, options)?;
+    if matches!(address, Address::Ip(_) | Address::Unix(_)) {
+        net::listen(&fd, options.backlog)?;
+    }
+    Ok(fd)
+}
+
+/// Creates and binds, without listening: to find out whether an address can be had. Clients are refused meanwhile, as they are where
+/// there is no server; a connection to a socket that listens and is closed again would be reset.
+pub fn claim(address: &Address, options: &Options) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let fd = match address {
+    match address {
         Address::Ip(addr) => {
             let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let protocol = options.multipath.then_some(net::ipproto::MPTCP);
@@ -119,7 +129,7 @@ pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
             // Accepted connections inherit it: a call less for each.
             sockopt::set_tcp_nodelay(&fd, true)?;
             net::bind(&fd, addr)?;
-            fd
+            Ok(fd)
         }
         Address::Unix(path) => {
             let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -127,13 +137,11 @@ pub fn bind(address: &Address, options: &Options) -> io::Result<OwnedFd> {
             net::bind(&fd, &net::SocketAddrUnix::new(path)?)?;
             // nginx makes its sockets usable by everyone; the folder guards them.
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
-            fd
+            Ok(fd)
         }
-        Address::Udp(addr) => return bind_datagrams(addr, options),
-        Address::Quic(addr, _) => return bind_quic(addr, options),
-    };
-    net::listen(&fd, options.backlog)?;
-    Ok(fd)
+        Address::Udp(addr) => bind_datagrams(addr, options),
+        Address::Quic(addr, _) => bind_quic(addr, options),
+    }
 }
 
 fn bind_datagrams(addr: &SocketAddr, options: &Options) -> io::Result<OwnedFd> {
@@ -230,6 +238,18 @@ pub fn ip_of(addr: &SocketAddrAny) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_are_refused_while_an_address_is_only_claimed() {
+        let address = Address::Ip(([127, 0, 0, 1], 0).into());
+        let claimed = claim(&address, &Options::default()).unwrap();
+        let connect = || std::net::TcpStream::connect(local_ip(&claimed).unwrap());
+        assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        net::listen(&claimed, 1).unwrap();
+        assert!(connect().is_ok());
+        let taken = Address::Ip(local_ip(&claimed).unwrap());
+        assert_eq!(claim(&taken, &Options::default()).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
 
     /// Kernels may be built, and network namespaces set up, without multipath TCP.
     #[test]

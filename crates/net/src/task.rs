@@ -4,7 +4,7 @@ use crate::event_loop::Loop;
 use crate::mailbox::{Mailbox, TaskId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,4 +120,17 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) -> TaskId {
     let id = home.tasks.insert(Box::pin(future));
     home.tasks.poll(id);
     id
+}
+
+/// Lets everything else have its turn; the loop does not sleep meanwhile.
+pub async fn one_turn() {
+    let mut turned = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut turned, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -1,11 +1,13 @@
 //! Taking new connections over from their listening sockets, and giving them to other threads.
 
+use crate::conf::ids::ListenId;
 use crate::connection::Connection;
 use crate::table::{Slot, State, Thread};
 use brisk_host::peer::Peer;
 use brisk_host::thread::Listener;
 use brisk_net::{Io, Loop, Stream, clock};
 use rustix::fd::OwnedFd;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -13,20 +15,49 @@ impl Thread {
     /// Makes a socket a connection of this thread; it is already counted.
     pub(crate) fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
         let Some(io) = self.register(fd, peer) else { return };
+        // One sequence for all threads: `$connection` is unique in the process, and a connection keeps it when it moves.
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
         self.arrivals().handled.up();
         let now = clock::now();
         let live = self.live();
         let timeout = live.header_timeout(&listener);
         let conn = Connection::new(io, id, peer, listener, now);
+        // By it a reload knows which connections it must end when `worker_shutdown_timeout` is over.
         conn.generation.set(live.generation);
         crate::log::accepted(&live, &conn);
         let timeout = crate::tls::opening::adopted(&live, &conn).unwrap_or(timeout);
         self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
     }
 
+    /// Makes one end of a pair of sockets a connection, as if `client` had connected to `local` on this listening socket. Everything
+    /// about it is noted ([`trace`](crate::trace)).
+    pub(crate) fn bring(
+        self: &Rc<Self>,
+        fd: OwnedFd,
+        client: SocketAddr,
+        local: SocketAddr,
+        listen: ListenId,
+    ) {
+        let live = self.live();
+        let peer = Peer::Ip(client);
+        self.shared.loads[self.index].fetch_add(1, Ordering::Relaxed);
+        let Some(io) = self.register(fd, peer) else { return };
+        let address = live.snap.listen(listen).address.clone();
+        let listener = Rc::new(Listener::without_socket(address, Some(listen)));
+        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        let now = clock::now();
+        let timeout = live.header_timeout(&listener);
+        let conn = Connection::new(io, id, peer, listener, now);
+        conn.stand_for(local);
+        conn.generation.set(live.generation);
+        conn.debug.set(true);
+        let timeout = crate::tls::opening::adopted(&live, &conn).unwrap_or(timeout);
+        self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
+    }
+
     fn register(&self, fd: OwnedFd, peer: Peer) -> Option<Stream> {
         let io = match peer {
+            // Without registration for writing: see docs/decisions.md.
             Peer::Unix => Io::local(fd),
             Peer::Ip(_) => match Io::new(fd) {
                 Ok(io) => io,
@@ -45,6 +76,7 @@ impl Thread {
         let slot =
             Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms, turn: 0 };
         let key = self.insert(slot);
+        // The driver is told of what has come already, too: a request often comes with the connection.
         conn.io.set_hot(key);
         Loop::current().hot_timer(deadline_ms, key);
     }
@@ -60,12 +92,15 @@ impl Thread {
     /// True if the connection has left this thread.
     fn give_away(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
         let (target, fewest) = self.least();
+        // A session, frames that have begun or a PROXY header cannot be handed over with the descriptor.
         let is_plain = conn.io.tls().is_none() && conn.session().is_none() && conn.proxy.get().is_none();
+        // One more here than there is no reason to move: it would only wander.
         if fewest + 1 >= self.connections() || !is_plain || self.is_draining() || conn.outlived.get() {
             return false;
         }
         let Ok(fd) = conn.io.hand_over() else { return false };
-        let (id, peer, started) = (conn.id, conn.peer, conn.started);
+        let (id, peer, started) = (conn.id, conn.peer(), conn.started);
+        // Before it is on its way, so that two threads do not both see the same empty one.
         self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
         self.send_to(target, &conn.listener, move |host, listener| {
             let Some(thread) = Thread::current() else { return host.uncount() };
@@ -75,6 +110,7 @@ impl Thread {
             }
             let Some(io) = thread.register(fd, peer) else { return };
             let conn = Connection::new(io, id, peer, listener, started);
+            // It has been answered once: `keepalive_requests` goes on counting.
             conn.requests.set(1);
             conn.generation.set(thread.live().generation);
             crate::log::accepted(&thread.live(), &conn);

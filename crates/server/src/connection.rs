@@ -3,6 +3,7 @@
 //! It is one thread's, so its state is in cells without locks. It knows no requests: those hold it, and a parked one
 //! stands in the table beside it.
 
+use crate::limits::CLIENT_ADDRESSES_MAX;
 use crate::shared::{Ongoing, Seat};
 use crate::stream::Session;
 use crate::tls::facts::Facts;
@@ -10,9 +11,9 @@ use brisk_host::memory::Account;
 pub use brisk_host::peer::{Cut, Peer};
 use brisk_host::thread::Listener;
 use brisk_http::RequestHead;
-use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_net::Stream;
 use brisk_net::clock::Now;
+use brisk_proxy_protocol::ProxyHeader;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -46,6 +47,19 @@ impl PartialHead {
     }
 }
 
+/// An address that a client has had, without the port, and the one after it. Texts are only added, so that references to them stay
+/// good.
+struct AddressText {
+    text: Box<[u8]>,
+    next: OnceCell<Box<AddressText>>,
+}
+
+impl AddressText {
+    fn of(peer: Peer) -> AddressText {
+        AddressText { text: peer.to_string().into_bytes().into(), next: OnceCell::new() }
+    }
+}
+
 /// A client's connection.
 pub struct Connection {
     /// The socket, with the TLS session if there is one.
@@ -59,10 +73,12 @@ pub struct Connection {
     /// `$connection`: unique in the process.
     /// It stays the same when the connection moves to another thread: log lines of one connection have one number.
     pub id: u64,
-    /// Who has connected, before any header tells of another client.
-    pub peer: Peer,
+    /// See [`Connection::peer`].
+    peer: Cell<Peer>,
     /// `$remote_addr` as text: it is in every log line.
-    pub peer_text: Box<[u8]>,
+    texts: AddressText,
+    /// Which of the texts is the present one's.
+    text_at: Cell<usize>,
     /// The listening socket that it came by.
     /// A reload changes what its `id` means, or takes it away; the connection keeps the listener.
     pub listener: Rc<Listener>,
@@ -107,8 +123,9 @@ impl Connection {
             unsent: RefCell::default(),
             caught_up_us: Cell::new(0),
             id,
-            peer,
-            peer_text: peer.to_string().into_bytes().into(),
+            peer: Cell::new(peer),
+            texts: AddressText::of(peer),
+            text_at: Cell::new(0),
             listener,
             account: Rc::default(),
             started,
@@ -131,9 +148,47 @@ impl Connection {
 
     /// `tcp_nodelay off`. Listening sockets have it on, and connections inherit it.
     pub fn delay_small_packets(&self) {
-        if !self.delays.replace(true) && matches!(self.peer, Peer::Ip(_)) {
+        if !self.delays.replace(true) && matches!(self.peer.get(), Peer::Ip(_)) {
             self.io.delay_small_packets();
         }
+    }
+
+    /// Who has connected, before any header tells of another client. Over QUIC a client may move: then it is the address that was
+    /// validated last.
+    #[inline]
+    pub fn peer(&self) -> Peer {
+        self.peer.get()
+    }
+
+    /// [`Connection::peer`] as text, without the port.
+    #[inline]
+    pub fn peer_text(&self) -> &[u8] {
+        let mut node = &self.texts;
+        for _ in 0..self.text_at.get() {
+            match node.next.get() {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        &node.text
+    }
+
+    /// The client has shown that it receives at another address (RFC 9000 §9). False: it has had too many of them, and the
+    /// connection is to be closed.
+    pub(crate) fn move_to(&self, address: SocketAddr) -> bool {
+        let peer = Peer::Ip(address);
+        let wanted = AddressText::of(peer);
+        let (mut node, mut at) = (&self.texts, 0);
+        while node.text != wanted.text {
+            at += 1;
+            if at == CLIENT_ADDRESSES_MAX {
+                return false;
+            }
+            node = node.next.get_or_init(|| Box::new(AddressText::of(peer)));
+        }
+        self.peer.set(peer);
+        self.text_at.set(at);
+        true
     }
 
     /// Whether the client goes away before `wait` is over. For those who have the connection for themselves; others ask
@@ -174,6 +229,11 @@ impl Connection {
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.
     pub fn local(&self) -> Option<SocketAddr> {
         *self.local.get_or_init(|| self.io.local_ip())
+    }
+
+    /// Our side's address of a connection that came by no socket.
+    pub(crate) fn stand_for(&self, local: SocketAddr) {
+        let _ = self.local.set(Some(local));
     }
 
     /// How much more request heads may occupy on this connection.

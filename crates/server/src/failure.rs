@@ -41,6 +41,7 @@ pub fn status(failure: &Failure) -> u16 {
         // nginx's own: the client closed the connection while a response was made.
         (Origin::Client, ..) => 499,
         (Origin::Upstream, _, Cause::TimedOut) => 504,
+        // Also where the fault is here: to the client it is the same, no server could be asked.
         (Origin::Upstream, ..) | (_, Activity::Resolving | Activity::Connecting, _) => 502,
         (Origin::Local | Origin::Configuration, ..) => 500,
     }

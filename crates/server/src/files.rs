@@ -73,6 +73,8 @@ impl Found {
 
     /// False for failures that are ours or pass by themselves: no descriptors, no memory.
     fn is_lasting(&self) -> bool {
+        // What the path and its permissions decide, so that a watch tells when it changes. EMFILE or ENOMEM would be remembered after their cause
+        // has gone.
         const LASTING: [i32; 5] = [2, 13, 20, 36, 40]; // ENOENT EACCES ENOTDIR ENAMETOOLONG ELOOP
         match self {
             Found::Missing(error) => error.raw_os_error().is_some_and(|code| LASTING.contains(&code)),
@@ -236,6 +238,7 @@ impl Files {
             return Ok(entry.known.found.clone());
         }
         self.counters().file_misses.up();
+        // Dropped before the disk is asked: if that must wait, the entry must not answer for others meanwhile.
         self.drop_entry(&key);
         // What the disk says now must not be mixed with what was known before: an index file that has just gone, and
         // the old text of the one that took its place. Whatever is taken from the cache next is confirmed anew.
@@ -300,6 +303,7 @@ impl Files {
         let descriptors = usize::from(matches!(&known.found, Found::File(file) if file.fd.is_some()));
         let full = self.entries.borrow().len() >= FILE_ENTRIES_MAX
             || self.bytes.get() + bytes > FILE_MEMORY_BYTES_MAX
+            // Three bounds: small files cost memory, large ones descriptors, missing ones neither, but a place.
             || self.descriptors.get() + descriptors > FILE_DESCRIPTORS_MAX;
         if full {
             self.make_room();
@@ -326,6 +330,7 @@ impl Files {
     fn make_room(&self) {
         let mut turn = false;
         self.entries.borrow_mut().retain(|_, entry| {
+            // Every second one, without an order of use: a hit then writes nothing.
             turn = !turn;
             let stay = turn && entry.watch.is_up();
             if !stay {

@@ -7,7 +7,7 @@ use crate::core::http_conf::IfModifiedSince;
 use crate::plan::{Filter, Plan, Stage};
 use crate::purity::Declared;
 use crate::request::Request;
-use crate::response::{Body, Piece};
+use crate::response::{AskedRanges, Body, Piece};
 use brisk_http::HeaderId;
 use brisk_http::conditional::{self, ImsMode, Outcome, Preconditions, Validators};
 use brisk_http::range::{self, Multipart, RangeOutcome};
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Puts the core's filters into a plan.
 pub fn install(_: &crate::conf::cx::Cx<'_, '_>, plan: &mut Plan) {
     // In every plan: which answers have validators is known when they come.
+    // NotModified is the earlier stage: RFC 9110 §13.2.2 has preconditions evaluated before `Range`.
     plan.add_filter(Stage::NotModified, Arc::new(NotModified));
     plan.add_filter(Stage::Range, Arc::new(Ranges));
     #[cfg(debug_assertions)]
@@ -53,6 +54,7 @@ impl Filter for NotModified {
             if_unmodified_since: r.header(HeaderId::IfUnmodifiedSince),
         };
         let validators = Validators { etag: r.resp.etag.as_deref(), last_modified: r.resp.last_modified };
+        // The order of RFC 9110 §13.2.2 is in there; this filter only carries out what comes of it.
         match conditional::evaluate(&conditions, &validators, mode) {
             Outcome::Proceed => {}
             Outcome::NotModified => {
@@ -89,6 +91,7 @@ impl Filter for Ranges {
         // Without a length there is no Content-Range (RFC 9110 §14.4), and no range can be judged.
         let Some(length) = r.resp.content_length else { return };
         let max = r.core().max_ranges.unwrap_or(usize::MAX);
+        // As nginx: not even `Accept-Ranges` is said then.
         if max == 0 {
             return;
         }
@@ -104,7 +107,10 @@ impl Filter for Ranges {
         }
         // `max_ranges` unset: the parser has a bound of its own for the sum.
         let max = if max == usize::MAX { range::MAX_RANGES_UNSET } else { max };
-        match range::parse_ranges(value, length, max) {
+        let asked = r.state.visit.get::<AskedRanges>().and_then(|asked| asked.0.clone());
+        let outcome = asked.map_or_else(|| range::parse_ranges(value, length, max), RangeOutcome::Ranges);
+        // What is malformed is ignored (RFC 9110 §14.2): the client gets the whole, which it can use.
+        match outcome {
             RangeOutcome::Ignore => {}
             RangeOutcome::Unsatisfiable => unsatisfiable(r, length),
             RangeOutcome::Ranges(ranges) => match ranges.as_slice() {
@@ -120,6 +126,7 @@ fn unsatisfiable(r: &mut Request, length: u64) {
     range::write_content_range_unsatisfied(length, &mut text);
     // Fields that the configuration has added stay; the page of a 416 would drop them.
     let keep = std::mem::take(&mut r.resp.headers);
+    // A page of the configuration may lead elsewhere; then that answer has its own fields.
     if let crate::flow::Flow::Done = crate::special::status(r, 416) {
         r.resp.status = 416;
         r.resp.headers = keep;
@@ -134,6 +141,7 @@ fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {
     r.resp.status = 206;
     r.resp.remove("Accept-Ranges");
     r.resp.set("Content-Range", text);
+    // Of the part: a client that reads the head only must know how much follows.
     r.resp.content_length = Some(end - start);
     let body = std::mem::take(&mut r.resp.body);
     // No frame: a single range is the body itself.
@@ -149,6 +157,7 @@ fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
     let mut content_type = Vec::new();
     r.resp.write_content_type(&mut content_type);
     let parts = Multipart {
+        // Relaxed: only that no two are the same counts.
         boundary: BOUNDARY.fetch_add(1, Ordering::Relaxed),
         content_type: &content_type,
         total: length,
@@ -198,6 +207,7 @@ fn cut(body: Body, ranges: &[(u64, u64)], frame: impl Fn(Option<(u64, u64)>) -> 
         let mut at = 0;
         for piece in &pieces {
             let len = piece.len();
+            // A range may begin and end in any pieces; those outside of it are passed over without being read.
             let (from, to) = (start.max(at), end.min(at + len));
             if from < to {
                 out.push(part(piece, from - at, to - at));
@@ -217,6 +227,7 @@ fn part(piece: &Piece, from: u64, to: u64) -> Piece {
         // A copy: shared bytes have no ranges of their own.
         Piece::Bytes(text) => Piece::Bytes(text[from as usize..to as usize].to_vec().into()),
         Piece::File { file, range } => {
+            // No byte is read here: the sender takes the range from the same descriptor.
             Piece::File { file: file.clone(), range: range.start + from..range.start + to }
         }
     }
@@ -283,6 +294,7 @@ impl crate::response::BodyStream for CutStream {
     }
 
     fn poll_ahead(&mut self, cx: &mut std::task::Context<'_>) {
+        // Ranges of a stream are cut from all of it, so reading ahead is worth as much as for the whole.
         self.inner.poll_ahead(cx);
     }
 }

@@ -13,6 +13,7 @@ pub fn at_once(mut stream: Box<dyn BodyStream>, bytes_max: u64) -> Body {
     let mut pieces = VecDeque::new();
     let mut bytes = 0;
     let last = loop {
+        // Asked before the next pull, so at most one piece goes beyond the bound.
         if bytes > bytes_max {
             break None;
         }
@@ -24,6 +25,7 @@ pub fn at_once(mut stream: Box<dyn BodyStream>, bytes_max: u64) -> Body {
                 }
             }
             Poll::Ready(None) => return whole(pieces.into(), bytes),
+            // A flush or an error behind the pieces: both keep their place.
             Poll::Ready(last) => break last,
             // The next pull gives a waker of its own.
             Poll::Pending => break None,

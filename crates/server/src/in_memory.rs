@@ -45,6 +45,7 @@ impl InMemory {
     ) -> Poll<io::Result<Vec<u8>>> {
         if self.reading.is_none() {
             let fd = file.fd.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
+            // Bounded: a filter holds one piece at a time, whatever the file's size.
             let want = COPY_CHUNK_BYTES.min(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
             let mut buf = vec![0; want];
             // Without waiting where the kernel has it in memory: no thread is woken for it.
@@ -65,8 +66,10 @@ impl InMemory {
             });
             self.reading = Some(job.map_err(|_| io::Error::other("the queue of the thread pool is full"))?);
         }
+        // Never reached: a job was put there above.
         let Some(job) = &mut self.reading else { return Poll::Pending };
         let read = ready!(Pin::new(job).poll(cx));
+        // A job that has ended must not be polled again.
         self.reading = None;
         Poll::Ready(read)
     }
@@ -112,6 +115,7 @@ impl BodyStream for InMemory {
 
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {
         if let Some(stream) = &mut self.stream {
+            // Files need none: the kernel reads ahead.
             stream.poll_ahead(cx);
         }
     }

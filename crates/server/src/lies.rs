@@ -18,7 +18,7 @@ struct Lie(Look);
 const LIES: &[(&str, Look)] = &[
     ("lie-header", |r| field(r, b"x-test")),
     ("lie-cookie", |r| r.head.field(HeaderId::Cookie).map_or(Vec::new(), <[u8]>::to_vec)),
-    ("lie-address", |r| r.conn().peer_text.to_vec()),
+    ("lie-address", |r| r.conn().peer_text().to_vec()),
     ("lie-tls", |r| {
         let version = r.conn().io.tls().map(|tls| tls.session(brisk_tls::Session::version));
         version.unwrap_or_default().as_bytes().to_vec()

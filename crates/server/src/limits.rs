@@ -5,12 +5,16 @@ pub use brisk_host::limits::*;
 
 /// Rewrites and internal redirects of one request before it is given up with 500 (nginx: 10).
 pub const URI_CHANGES_MAX: u8 = 11;
+/// Locations of which `brisk why` says why they do not serve a request.
+pub const TRACED_LOCATIONS_MAX: usize = 50;
 /// Bytes taken from a socket in one read of the hot path.
 pub const READ_CHUNK_BYTES: usize = 16 * 1024;
 /// Room for all requests that one wake-up reads before they are answered.
 pub const ARENA_BYTES: usize = 256 * 1024;
 /// Room for the answers that one turn sends together, which is kept for the next one; more is made for the turn only.
 pub const BURST_BYTES_MAX: usize = 256 * 1024;
+/// A body in memory from this size on is sent from where it is; copying a smaller one behind its head costs less than a call that gathers.
+pub const APART_BODY_BYTES_MIN: usize = 16 * 1024;
 /// Requests that are over and kept by a thread for later ones: as many as usually wait for back ends at once.
 pub const POOLED_REQUESTS_MAX: usize = 128;
 /// Requests answered for one connection before others have their turn.
@@ -146,5 +150,15 @@ pub const H3_WHOLE_BYTES_MAX: usize = 64 << 10;
 pub const H3_STEP_BYTES: usize = 16 << 10;
 /// Bytes that a connection gives to QUIC in one turn.
 pub const H3_TURN_BYTES_MAX: usize = 256 << 10;
+/// Bytes of `quic_host_key` at least: fewer can be guessed.
+pub const QUIC_HOST_KEY_BYTES_MIN: usize = 16;
+/// IP addresses that a client of QUIC may have had; then its connection is closed, and it comes back with a new one.
+pub const CLIENT_ADDRESSES_MAX: usize = 32;
+/// Bytes of packets that are handed to another thread or worker process at once.
+pub const PARCEL_BYTES_MAX: usize = 48 << 10;
+/// How long a message of another worker process counts. A machine has one clock; what is older was kept by a third party.
+pub const PARCEL_AGE_MS_MAX: u64 = 2000;
+/// Parcels of other worker processes that are taken before other work has its turn.
+pub const PARCELS_PER_TURN_MAX: usize = 16;
 /// Looks at one socket for datagrams before other sockets and requests have their turn: 16 messages each.
 pub const DATAGRAM_READS_PER_TURN_MAX: usize = 4;

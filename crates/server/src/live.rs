@@ -45,6 +45,7 @@ impl<S: Served> Live<S> {
     /// For one thread. `logs` are open, by their number; `generation` counts reloads, from 1.
     pub fn new(snap: Arc<Snapshot<S>>, logs: Arc<Vec<Arc<LogFile>>>, generation: u64) -> Live<S> {
         let head_options = snap
+            // Per socket: a head is parsed before its server is known, by the rules of the socket's default server, as in nginx.
             .listens
             .iter()
             .map(|listen| {

@@ -47,6 +47,19 @@ impl LocationTree {
         LocationTree { prefixes, has_auto_redirect, regexes, set: OnceLock::new() }
     }
 
+    /// All of them, in the order in which their blocks stand in the text.
+    pub(crate) fn written(&self) -> Vec<(LocationId, Written<'_>)> {
+        let prefixes = self.prefixes.iter().flat_map(|entry| {
+            let prefix = Written::Prefix { text: &entry.text, no_regex: entry.no_regex };
+            let exact = entry.exact.map(|id| (id, Written::Exact(&entry.text)));
+            exact.into_iter().chain(entry.prefix.map(|id| (id, prefix)))
+        });
+        let regexes = self.regexes.iter().map(|(regex, id)| (*id, Written::Regex(regex)));
+        let mut all: Vec<_> = prefixes.chain(regexes).collect();
+        all.sort_by_key(|(id, _)| *id);
+        all
+    }
+
     /// Regular expressions that may match, where there are many.
     pub(crate) fn candidates(&self, uri: &[u8]) -> Option<Candidates<'_>> {
         if self.regexes.len() < REGEX_SET_MIN {
@@ -94,6 +107,49 @@ impl LocationTree {
         let index = self.prefixes[after..].binary_search_by(compare).ok()?;
         let entry = &self.prefixes[after + index];
         entry.prefix.filter(|_| entry.auto_redirect)
+    }
+}
+
+/// A location of a tree as it is written.
+pub(crate) enum Written<'t> {
+    Exact(&'t [u8]),
+    Prefix { text: &'t [u8], no_regex: bool },
+    Regex(&'t Regex),
+}
+
+impl Written<'_> {
+    /// Bytes of the text; none of an expression.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Written::Exact(text) | Written::Prefix { text, .. } => text.len(),
+            Written::Regex(_) => 0,
+        }
+    }
+
+    /// It is for this path alone.
+    pub fn is(&self, uri: &[u8]) -> bool {
+        matches!(self, Written::Exact(text) if *text == uri)
+    }
+
+    /// It is a prefix, and the path begins so.
+    pub fn is_prefix_of(&self, uri: &[u8]) -> bool {
+        matches!(self, Written::Prefix { text, .. } if uri.starts_with(text))
+    }
+
+    /// It is an expression that matches. Nothing is captured.
+    pub fn is_matched_by(&self, uri: &[u8]) -> bool {
+        matches!(self, Written::Regex(regex) if regex.is_match(uri).unwrap_or(false))
+    }
+
+    /// As the block begins.
+    pub fn shown(&self) -> String {
+        let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        match self {
+            Written::Exact(path) => format!("= {}", text(path)),
+            Written::Prefix { text: path, no_regex: true } => format!("^~ {}", text(path)),
+            Written::Prefix { text: path, .. } => text(path),
+            Written::Regex(regex) => format!("~ {}", regex.pattern()),
+        }
     }
 }
 

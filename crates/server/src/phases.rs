@@ -15,6 +15,7 @@ use crate::purity::{Declared, Dependencies};
 use crate::request::Request;
 use crate::request::route::{Cursor, Phase};
 use crate::text::Text;
+use crate::trace::{self, told};
 use crate::{body, dlog, special, tunnel};
 use brisk_http::Method;
 use std::future::poll_fn;
@@ -72,6 +73,7 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
             }
             Run::Wait(waiter) => {
                 r.hint_before_waiting();
+                // The request is lent to the future and comes back with the flow, so nothing else may act on it meanwhile.
                 let flow = waiter(r).await;
                 r.thread.files.must_confirm();
                 run = resume(r, flow);
@@ -195,6 +197,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
             r.depends_on(Dependencies::AWAITED);
             return Some(Run::Pending(pending));
         }
+        // Without a word to the client: `return 444`, and requests that cannot be answered.
         Flow::Close => return Some(Run::Close),
     }
     None
@@ -213,6 +216,9 @@ fn refuse(r: &mut Request, status: u16) -> Option<Run> {
         }
         advance(r);
         return None;
+    }
+    if brisk_host::log::may_debug() {
+        told::refused(r, status);
     }
     // The page may be made by another location: then this is a redirect as any other.
     match special::status(r, status) {
@@ -233,7 +239,7 @@ fn advance(r: &mut Request) {
 
 fn early_body(r: &mut Request) -> Flow {
     if r.route.cursor.handler == 0 && brisk_host::log::may_debug() {
-        show(r);
+        if trace::is_on() { told::begun(r) } else { show(r) }
     }
     // Only at first: the phase is entered again when the body is there.
     if r.route.cursor.handler == 0 && body::is_wanted_early(r) {
@@ -335,13 +341,18 @@ fn find_config(r: &mut Request) -> Flow {
                 uri.extend_from_slice(&r.route.args);
             }
             r.resp.location = Some(uri.into());
+            told::decided(r, "the path lacks the slash of the location");
             return Flow::Status(301);
         }
     }
-    dlog!(r, "using configuration \"{}\"", shown_name(snap, r.route.loc));
+    if brisk_host::log::may_debug() {
+        dlog!(r, "using configuration \"{}\"", shown_name(snap, r.route.loc));
+        told::located(r, root);
+    }
     let core = r.core();
     // As if there were none: nginx answers 404, not 403.
     if core.internal && !r.route.internal {
+        told::decided(r, "the location is internal: clients may not ask for it");
         return Flow::Status(404);
     }
     // Each location may have another `client_max_body_size`, so it is asked anew after each redirect.
@@ -461,6 +472,7 @@ fn content(r: &mut Request) -> Flow {
     if let Some((_, handler)) = plan.content_chain.get(usize::from(r.route.cursor.handler)) {
         return handler.handle(r);
     }
+    // All handlers of the chain have declined a folder: index and listing are among them. What is there is not for everybody.
     if r.route.uri.ends_with(b"/") {
         // The path is only for the message; where it cannot be made the answer is the same.
         if let Some(path) = crate::path::map(r, 0) {

@@ -40,11 +40,13 @@ use std::sync::Arc;
 #[inline]
 pub fn is_usual(r: &Request) -> bool {
     let unusual = &r.live.snap.unusual;
+    // HEAD would need another end of the same bytes, and is rare.
     r.head.parsed.method == Method::Get
         && r.head.parsed.present & unusual.ids == 0
         // Two `Host` fields are a 400 (RFC 9112 §3.2), which the full way finds out.
         && r.head.parsed.repeated & HeaderId::Host.bit() == 0
         && r.head.parsed.headers.len() as u64 <= unusual.fields_max
+        // Fields that were dropped from the head cannot be looked at any more.
         && r.head.parsed.ignored.is_empty()
         // The debug log is to show the whole way of a request.
         && !(brisk_host::log::may_debug() && r.logs(brisk_host::log::LogLevel::Debug))
@@ -59,6 +61,7 @@ fn keeps_connections_alike(r: &Request) -> bool {
         let header = core.keepalive_header;
         (core.keepalive_requests, core.keepalive_time, core.keepalive_timeout, header, core.http2)
     };
+    // A location that was compiled late is no index of the snapshot that answers are found in.
     start == r.route.loc || of(r.core()) == of(&r.snap().location(start).core)
 }
 
@@ -81,7 +84,7 @@ pub struct Answer {
     pub target: Target,
     pub uri: Box<[u8]>,
     pub args: Box<[u8]>,
-    /// The target as it was sent: `uri` is where rewrites and index files have led.
+    /// The target as it was sent, where requests are recorded: `uri` is where rewrites and index files have led.
     asked: Box<[u8]>,
     pub host: Box<[u8]>,
     pub port: Option<u16>,
@@ -106,6 +109,7 @@ impl Answer {
             && (!has_log || r.state.shared.vars.is_empty())
             // Only these: an error may be over with the next request, and `error_page` may do anything.
             && (200..400).contains(&r.resp.status)
+            // Larger answers gain little from being copied as a whole, and few of them would fill the thread's memory.
             && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
             && is_usual(r)
             && keeps_connections_alike(r)
@@ -127,7 +131,7 @@ impl Answer {
             target: r.head.target.without_path(),
             uri: r.route.uri[..].into(),
             args: r.route.args[..].into(),
-            asked: r.unparsed_uri()[..].into(),
+            asked: if r.live.places.is_some() { r.unparsed_uri()[..].into() } else { Box::default() },
             host: r.head.host[..].into(),
             port: r.head.port,
             deps: r.evidence.deps[..].into(),
@@ -296,6 +300,7 @@ impl Prepared {
     ) -> Option<Rc<Answer>> {
         let hash = self.hash(listen, host, target);
         let entry = self.map.get(&Key(hash))?;
+        // The whole key is compared and not its hash alone: clients choose targets, and could look for two with one hash.
         if *entry.target != *target || *entry.host != *host || entry.listen != listen {
             return None;
         }
@@ -306,6 +311,7 @@ impl Prepared {
                 answers.iter().find(|(have, _)| *have == class).map(|(_, answer)| answer)?
             }
         };
+        // The time first: it costs nothing, and an answer that is too old needs no look at its files.
         if now <= answer.until && confirm(answer) {
             return Some(answer.clone());
         }

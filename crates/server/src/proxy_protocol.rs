@@ -5,7 +5,7 @@
 use crate::connection::{Connection, Stage};
 use crate::live::Live;
 use brisk_host::log::LogLevel;
-use brisk_http::proxy_protocol::{Progress, ProxyError, parse};
+use brisk_proxy_protocol::{Progress, ProxyError, parse};
 use std::fmt;
 
 /// What came of an attempt to [`take`] a header.

@@ -16,9 +16,9 @@ use brisk_host::memory::Account;
 use brisk_host::peer::Peer;
 use brisk_http::head::Header;
 use brisk_http::negotiate::Preference;
-use brisk_http::proxy_protocol::ProxyHeader;
 use brisk_http::{HeaderId, Method, RequestHead, Version};
 use brisk_net::clock::{self, Now};
+use brisk_proxy_protocol::ProxyHeader;
 use brisk_tls::Session;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -172,13 +172,13 @@ impl Request {
     /// The address of the client: of the connection's other side, or what `real_ip_header` found.
     pub fn client_addr(&self) -> Peer {
         self.depends_on(Dependencies::CLIENT);
-        self.state.shared.sender.get().map_or_else(|| self.conn().peer, |sender| sender.peer)
+        self.state.shared.sender.get().map_or_else(|| self.conn().peer(), |sender| sender.peer)
     }
 
     /// [`Request::client_addr`] as `$remote_addr` shows it.
     pub fn client_text(&self) -> &[u8] {
         self.depends_on(Dependencies::CLIENT);
-        self.state.shared.sender.get().map_or_else(|| &*self.conn().peer_text, |sender| &sender.text)
+        self.state.shared.sender.get().map_or_else(|| self.conn().peer_text(), |sender| &sender.text)
     }
 
     /// Believes that the request comes from there; only once.
@@ -189,13 +189,13 @@ impl Request {
     /// The connection's other side. A proxy that is trusted may have told of another client: [`Request::client_addr`].
     pub fn peer(&self) -> Peer {
         self.depends_on(Dependencies::CLIENT);
-        self.conn().peer
+        self.conn().peer()
     }
 
     /// The same as text, without the port.
     pub fn peer_text(&self) -> &[u8] {
         self.depends_on(Dependencies::CLIENT);
-        &self.conn().peer_text
+        self.conn().peer_text()
     }
 
     /// What a PROXY header has told.

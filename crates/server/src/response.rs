@@ -184,6 +184,11 @@ fn split_charset(value: &[u8]) -> Option<(&[u8], &[u8])> {
     (!charset.is_empty()).then_some((&value[..media_end], charset))
 }
 
+/// The ranges that a request asks for, half open, where they were read by the rules of another server than nginx:
+/// kept for the request, since few have it.
+#[derive(Default)]
+pub struct AskedRanges(pub Option<Vec<(u64, u64)>>);
+
 impl Response {
     /// All but the body and what makes trailers.
     #[must_use]

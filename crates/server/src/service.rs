@@ -26,9 +26,11 @@ pub fn request(uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
         .listeners
         .borrow()
         .iter()
+        // One that the present configuration names: others have no server any more.
         .find(|listener| listener.id.get().is_some())
         .cloned()
         .ok_or(io::ErrorKind::NotFound)?;
+    // A connection needs a socket. Its other end is closed at once, so nothing can ever be read from it.
     let (ours, _) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let id = thread.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
@@ -39,6 +41,7 @@ pub fn request(uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
     r.progress.started = now;
     r.head.buf = [b"GET ", uri.as_bytes(), b" HTTP/1.0\r\nHost: ", host, b"\r\n\r\n"].concat();
     let Head { buf, parsed, target, .. } = &mut r.head;
+    // By the parser for clients: variables find its fields as they find theirs.
     parse_request(buf, &HeadOptions::default(), parsed).map_err(invalid)?;
     let sent = parsed.target.of(buf);
     parse_target(sent, UriOptions::default(), target).map_err(|_| io::ErrorKind::InvalidInput)?;

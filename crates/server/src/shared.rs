@@ -4,6 +4,7 @@ use crate::counters::{Count, Counters, Totals};
 use crate::metrics::history::History;
 use crate::metrics::places::PlacesOfThread;
 use crate::metrics::tops::{Tops, Watched};
+use crate::quic::common::Common;
 use brisk_net::watch::Watcher;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -23,6 +24,8 @@ pub struct Shared {
     pub tops: Vec<Tops>,
     /// Whether [`Shared::tops`] is wanted.
     pub watched: Watched,
+    /// What they have in common of QUIC.
+    pub quic: Common,
 }
 
 impl Deref for Shared {
@@ -43,11 +46,13 @@ impl Shared {
             history: Mutex::default(),
             tops: (0..threads).map(|_| Tops::default()).collect(),
             watched: Watched::default(),
+            quic: Common::new(threads),
         })
     }
 
     /// The counters of all threads together.
     pub fn totals(&self) -> Totals {
+        // Read one after the other while the threads go on: sums may be off by what happens meanwhile.
         let mut totals = Totals {
             active: self.loads.iter().map(|load| load.load(Ordering::Relaxed) as u64).sum(),
             ..Totals::default()

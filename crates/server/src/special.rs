@@ -7,6 +7,7 @@ use crate::request::Request;
 use crate::request::reply::Persistence;
 use crate::response::Response;
 use crate::text::Text;
+use crate::trace::told;
 use crate::vars::target::Target as _;
 use brisk_http::uri::{Escape, escape};
 use brisk_http::{HeaderId, Method, status as http_status};
@@ -21,6 +22,7 @@ pub fn server_token(tokens: &ServerTokens) -> &'static str {
     match tokens {
         ServerTokens::On => NAME_VERSION,
         ServerTokens::Off => NAME,
+        // There is no name of a build to add; nginx shows its version as well.
         ServerTokens::Build => NAME_VERSION,
     }
 }
@@ -43,6 +45,7 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
     }
     r.reply.err_status = status;
     // Where the next request begins is not known, or was never sent.
+    // The list is nginx's (`ngx_http_special_response_handler`).
     if http_status::closes_connection(status) {
         r.reply.persistence = Persistence::Close;
     }
@@ -80,6 +83,7 @@ fn clear(r: &mut Request) {
 /// The page that the location's [`Pages`](crate::plan::Pages) have for this status.
 fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
     let pages = r.snap().location(r.route.loc).plan.pages.clone()?;
+    // A page that fails has none of its own: a folder's files could lead in a circle.
     if r.reply.error_page {
         return None;
     }
@@ -96,6 +100,7 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
             prepare_page(r);
             return Some(Flow::RedirectAsClient { uri, args: Some(args) });
         }
+        // As Apache does for `ErrorDocument` with a URL; the client then sees 302 in the place of the error.
         Page::Url(url) => redirect_to_page(r, 302, url),
     }
     Some(Flow::Done)
@@ -109,6 +114,7 @@ fn to_page(r: &mut Request, uri: Vec<u8>, args: Vec<u8>) -> Flow {
 
 fn prepare_page(r: &mut Request) {
     clear(r);
+    // HEAD stays: its client must not get a body (RFC 9110 §9.3.2).
     if r.route.method != Method::Head {
         r.route.method = Method::Get;
     }
@@ -136,8 +142,12 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     if nested && !core.recursive_error_pages {
         return None;
     }
+    // The first one, in the order of the text.
     let page = core.error_pages.iter().find(|page| page.codes.contains(&status))?;
     r.reply.error_page = true;
+    if brisk_host::log::may_debug() {
+        told::page(r, status, &page.target);
+    }
     // `=` alone takes the status of whatever makes the page; `=200` gives it that one.
     if let Some(code) = page.overwrite {
         r.reply.err_status = code.unwrap_or(0);
@@ -145,16 +155,19 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     let template = match &page.target {
         PageTarget::Named(name) => {
             clear(r);
+            // The URI and the method stay: a named location answers for the request as it was, POST included.
             return Some(Flow::Named(name.to_vec()));
         }
         PageTarget::Uri(template) => template,
     };
     let (path, args) = template.split_target(r);
+    // The part before the question mark: variables of the arguments must not decide whether it is a path.
     if path.starts_with(b"/") {
         return Some(to_page(r, path, args.unwrap_or_default()));
     }
     let uri = template.eval_target(r);
     let code = match page.overwrite {
+        // Another number is no redirect, and a `Location` without one leads nowhere.
         Some(Some(code @ (301 | 302 | 303 | 307 | 308))) => code,
         _ => 302,
     };
@@ -197,6 +210,7 @@ fn builtin(r: &mut Request, status: u16) {
 
 /// `msie_refresh`: a page that leads on instead of a redirect; false for whoever is not MSIE.
 fn refresh(r: &mut Request) -> bool {
+    // Read through the accessor, so the answer is one for this browser only.
     let is_msie =
         r.header(HeaderId::UserAgent).is_some_and(|agent| memchr::memmem::find(agent, b"MSIE ").is_some());
     if !is_msie {
@@ -204,6 +218,7 @@ fn refresh(r: &mut Request) -> bool {
     }
     let Some(location) = r.resp.location.take() else { return false };
     let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
+    // The target stands in an attribute: a quote in it would end that, and be a client's markup in our page.
     escape(Escape::Refresh, &location, &mut page);
     page.extend_from_slice(b"\"></head><body></body></html>\r\n");
     r.reply.err_status = 200;

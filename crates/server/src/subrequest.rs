@@ -68,6 +68,7 @@ impl Parent {
         // So the main answer is never prepared.
         r.note(Declared::ANYTHING);
         let mut head = Head::empty();
+        // Copied: the main request goes back to the pool when it is answered, and parts of its body may still be made then.
         r.head.copy_to(&mut head);
         Parent {
             head,
@@ -80,6 +81,7 @@ impl Parent {
             has_decoded_delimiter: r.route.has_decoded_delimiter,
             depth: r.route.depth,
             started: r.progress.started,
+            // Given back with the last part that holds this parent.
             charge: r.account().map(|account| account.hold_head(r.head_bytes())),
         }
     }
@@ -123,6 +125,7 @@ impl Parent {
         let thread = self.thread.clone();
         let work = Box::pin(async move { drop(parent.run(method, &uri, &args).await) });
         let id = conn.map_or(0, |conn| conn.id);
+        // Detached: the client's answer does not wait for the copy's.
         brisk_net::spawn(Aside { thread, id, work: Some(work) });
         true
     }
@@ -138,6 +141,7 @@ impl Parent {
         copy.route.unparsed_uri_valid = r.route.unparsed_uri_valid;
         copy.resp = r.resp.head();
         copy.reply.limit_rate = r.reply.limit_rate;
+        // Values of `set` are the request's own; without them the copy would compute others.
         copy.state.own = r.state.own.clone();
         copy
     }
@@ -149,6 +153,7 @@ impl Parent {
         self.head.copy_to(&mut r.head);
         r.client.carrier.clone_from(&self.carrier);
         r.route.server = self.server;
+        // The location is looked for anew, by the subrequest's own URI.
         r.route.loc = r.snap().server(self.server).root;
         r.state.shared = self.shared.clone();
         // A subrequest never reads from the connection: what comes there is the main request's.
@@ -164,6 +169,7 @@ impl Parent {
         r.route.unparsed_uri_valid = false;
         // The log tells of the whole request's time.
         r.progress.started = self.started;
+        // The request holds its connection from here on, so that its descriptor is not closed under it.
         r.hold();
         r
     }
@@ -243,6 +249,7 @@ impl Part {
     /// subrequest's location.
     pub fn replace(&mut self, content_type: Option<Text>, body: Text) {
         let State::Open { mut r, .. } = std::mem::replace(&mut self.0, State::Over) else { return };
+        // The status of the error that is replaced would win over 200.
         r.reply.err_status = 0;
         r.reply.completed = false;
         r.resp = Response {
@@ -273,6 +280,7 @@ impl BodyStream for Part {
         };
         match &chunk {
             Some(Ok(Chunk::Piece(piece))) => r.progress.sent.body_bytes += piece.len(),
+            // A flush or an error is not counted.
             Some(_) => {}
             None => r.reply.completed = true,
         }
@@ -306,6 +314,7 @@ impl Again {
         copy.route.loc = route.loc;
         copy.route.internal = route.internal;
         copy.route.unparsed_uri_valid = route.unparsed_uri_valid;
+        // The copy begins behind the rewrite phase, whose results it therefore needs.
         copy.route.location_valid = route.location_valid;
         copy.state.captures.replace(self.captures.clone());
         copy.route.cursor = Cursor::at(Phase::Content);
@@ -343,6 +352,7 @@ impl Future for Aside {
             Ok(poll) => poll,
             Err(_) => {
                 crate::hand_over::panicked(&this.thread, this.id);
+                // Its memory goes at once, and with it what it has borrowed.
                 this.work = None;
                 Poll::Ready(())
             }

@@ -35,10 +35,8 @@ use brisk_net::listen::Address;
 use brisk_net::{Driver, Loop, clock};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 
 impl Served for Http {
     type Plan = Plan;
@@ -101,6 +99,7 @@ impl Thread {
         });
         // The host accepts for all protocols; which one a socket has it asks them.
         thread.host.add_protocol(Rc::new(Serves(thread.clone())));
+        // Last: work from other threads finds a thread that is complete, or none.
         CURRENT.set(Some(thread.clone()));
         thread
     }
@@ -180,6 +179,7 @@ impl Thread {
     pub(crate) fn find_listen(&self, address: &Address) -> Option<ListenId> {
         let live = self.live();
         let group = address.group();
+        // By address and not by number: numbers are the configuration's, and a reload may order them anew.
         let at = live.snap.listens.iter().position(|l| l.address == group)?;
         Some(ListenId(at as u32))
     }
@@ -459,8 +459,10 @@ impl Protocol for Serves {
 
     fn switched(&self, gone: &[Rc<Listener>]) {
         turn::switched(&self.0, gone);
-        // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before.
-        self.0.sessions(|_| true, |session, conn| session.drain(conn));
+        // What a connection of HTTP/2 has agreed on at its beginning belongs to the configuration before. HTTP/3's goes on: its requests
+        // follow the new one.
+        let is_over_tcp = |conn: &Connection| !conn.session().is_some_and(Session::is_counted_elsewhere);
+        self.0.sessions(is_over_tcp, |session, conn| session.drain(conn));
         for listener in gone {
             self.0.sessions(|conn| Rc::ptr_eq(&conn.listener, listener), |session, conn| session.leave(conn));
             // HTTP/1.1's take the new configuration with their next request, but on this socket there is none.
@@ -558,7 +560,7 @@ fn flush_touched(thread: &Rc<Thread>) {
             let Some(conn) = conn else { continue };
             if conn.session().is_some_and(|session| session.flush_touched(&conn)) {
                 // It has used up its turn: it goes on after the others.
-                brisk_net::spawn(one_turn());
+                brisk_net::spawn(brisk_net::one_turn());
             }
         }
         // Those that were touched again have used up their turn: the loop looks at its events first.
@@ -566,19 +568,6 @@ fn flush_touched(thread: &Rc<Thread>) {
             return;
         }
     }
-}
-
-/// Keeps the loop from sleeping.
-async fn one_turn() {
-    let mut turned = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut turned, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Opens every log of a configuration that is not open yet.

@@ -6,6 +6,7 @@ use brisk_http::Version;
 
 /// The last word about a response's status, before its filters.
 pub(crate) fn settle(r: &mut Request) {
+    // HTTP/1.1 has a 101, and a subrequest's status is not sent.
     if r.version() < Version::Http2 || r.route.depth > 0 {
         return;
     }
@@ -23,6 +24,7 @@ pub(crate) fn settle(r: &mut Request) {
         }
         return;
     }
+    // A refusal is an answer to a CONNECT; a success would say that there is a tunnel (RFC 9110 §9.3.6).
     if is_tunnel(r) || (status >= 300 && status != 304) {
         return;
     }
@@ -33,6 +35,7 @@ pub(crate) fn settle(r: &mut Request) {
     } else {
         crate::rlog!(r, Info, "client sent extended CONNECT for what is no tunnel");
         special::replace(r, 405);
+        // A 405 must have it (RFC 9110 §15.5.6).
         r.resp.add("Allow", "GET, HEAD");
     }
 }

@@ -1,8 +1,11 @@
 //! What the worker process does as a whole: start threads, switch configurations, drain.
 
+use crate::conf::ids::ListenId;
 use crate::conf::snapshot::Snapshot;
 use crate::limits::LOG_SETTLE_MS_MAX;
 use crate::live::Live;
+use crate::news::News;
+use crate::quic::between;
 use crate::shared::Shared;
 use crate::table::Thread;
 use crate::thread::ThreadDriver;
@@ -14,6 +17,7 @@ use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Barrier, mpsc};
@@ -32,19 +36,28 @@ pub struct Worker {
     snap: Arc<Snapshot>,
 }
 
+/// Waits for all threads. All of them are heard before the first failure is told: one whose failure is not heard aborts.
+fn all_started(started: &mpsc::Receiver<io::Result<()>>, count: usize) -> io::Result<()> {
+    let results: Vec<io::Result<()>> = started.iter().take(count).collect();
+    results.into_iter().collect()
+}
+
 impl Worker {
-    /// Starts `count` threads that serve `snap` on `sockets`.
+    /// Starts `count` threads that serve `snap` on `sockets`; `news`: what the master knows at this moment.
     pub fn start(
         snap: Arc<Snapshot>,
         logs: Vec<Arc<LogFile>>,
         sockets: &[Socket],
         count: usize,
         generation: u64,
+        news: News,
         pin: impl Fn(usize) + Send + Sync + 'static,
     ) -> io::Result<Worker> {
         // Without inotify every request looks at its files itself: slower, never wrong.
         let watcher = Watcher::new().ok().map(Arc::new);
         let shared = Arc::new(Shared::new(count, watcher)?);
+        shared.tell(news);
+        let has_quic = between::begin(&shared, &snap);
         log::set_debugs(snap.debugs);
         // Before any thread runs: messages ask it without a lock.
         let logs = Arc::new(logs);
@@ -93,12 +106,24 @@ impl Worker {
             };
             std::thread::Builder::new().name(format!("brisk-{index}")).spawn(body)?;
         }
-        // All of them are heard before the first failure is told: one whose failure nobody hears aborts.
-        let results: Vec<io::Result<()>> = started.iter().take(count).collect();
-        results.into_iter().collect::<io::Result<()>>()?;
+        all_started(&started, count)?;
+        if has_quic {
+            between::open(&shared);
+        }
         // Now that the threads have what they need.
         shared.budget.set_limit(memory::limit::of(snap.main.memory_limit));
         Ok(Worker { shared, generation, logs, snap })
+    }
+
+    /// Gives the first thread one end of a pair of sockets as a connection, as if `client` had connected to `local` on the listening
+    /// socket `listen`. Everything about it is noted, if this process [traces](crate::trace).
+    pub fn bring(&self, fd: OwnedFd, client: SocketAddr, local: SocketAddr, listen: ListenId) {
+        let Some(mailbox) = self.shared.mailboxes.first().and_then(|mailbox| mailbox.get()) else { return };
+        mailbox.call(move || {
+            if let Some(thread) = Thread::current() {
+                thread.bring(fd, client, local, listen);
+            }
+        });
     }
 
     /// The present configuration's number: it counts reloads, from 1.
@@ -136,6 +161,7 @@ impl Worker {
         crate::zone::inherit(&snap.zones, &self.snap.zones);
         let old = std::mem::replace(&mut self.snap, snap.clone());
         self.logs = Arc::new(logs);
+        let has_quic = between::begin(&self.shared, &snap);
         self.shared.budget.set_limit(memory::limit::of(snap.main.memory_limit));
         if let Some(watcher) = &self.shared.watcher {
             // A mount over a watched path is told by no event: after a reload all files are looked at anew.
@@ -151,6 +177,9 @@ impl Worker {
             let (snap, logs, sockets) = (snap.clone(), logs.clone(), copies.next().unwrap_or_default());
             move |thread: &Rc<Thread>| thread.switch(Live::new(snap, logs, generation), sockets)
         });
+        if has_quic {
+            between::open(&self.shared);
+        }
         // Dropped by the thread that made it: cheaper than by whichever of the others lets go of it last.
         drop(old);
         results.into_iter().collect()
@@ -188,6 +217,9 @@ impl Worker {
 
     /// No new connections: when this returns clients are refused, or taken by whoever else listens.
     pub fn drain(&self) {
+        if let Some(passage) = self.shared.quic.passage() {
+            passage.retire();
+        }
         self.on_each(|| |thread: &Rc<Thread>| thread.drain());
     }
 
@@ -210,6 +242,7 @@ impl Worker {
 fn duplicate(sockets: &[Socket]) -> io::Result<Vec<Socket>> {
     sockets
         .iter()
+        // From 3 on: where a standard stream is closed a copy must not take its place.
         .map(|(address, fd)| Ok((address.clone(), rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3)?)))
         .collect()
 }

@@ -1,11 +1,16 @@
 //! What a configuration says of `stream`: typed, immutable.
 
+use crate::proxy::Status;
 use crate::session::Session;
 use brisk_balance::Group;
+use brisk_conf::cidr::Cidr;
 use brisk_host::log::LogTo;
+use brisk_host::peer::Peer;
+use brisk_host::server_name::NameTable;
 use brisk_host::snapshot::ListenId;
-use brisk_host::vars::{Table, Template};
+use brisk_host::vars::{Table, Template, VarId};
 use brisk_net::listen::Address;
+use brisk_resolver::Resolver;
 use hashbrown::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,35 +38,97 @@ pub struct Listen {
     /// What is listened on.
     pub address: Address,
     /// What answers there.
-    pub server: Arc<Server>,
+    pub place: Arc<Place>,
     /// A wildcard's socket stands for other addresses of its port: the local address decides.
-    pub by_local: Vec<(SocketAddr, Arc<Server>)>,
+    pub by_local: Vec<(SocketAddr, Arc<Place>)>,
 }
 
 impl Listen {
-    /// The server for a local address, which is asked for only where several are possible.
-    pub fn server(&self, local: impl FnOnce() -> Option<SocketAddr>) -> &Arc<Server> {
+    /// What answers at a local address, which is asked for only where several are possible.
+    pub fn place(&self, local: impl FnOnce() -> Option<SocketAddr>) -> &Arc<Place> {
         if self.by_local.is_empty() {
-            return &self.server;
+            return &self.place;
         }
         let local = local();
         let found = self.by_local.iter().find(|(address, _)| Some(*address) == local);
-        found.map_or(&self.server, |(_, server)| server)
+        found.map_or(&self.place, |(_, place)| place)
     }
+}
+
+/// The servers of one address.
+pub struct Place {
+    /// Each connection begins with a PROXY header.
+    pub proxy_protocol: bool,
+    /// What serves until a name has led to another one.
+    pub server: Arc<Server>,
+    /// Numbers in `servers` by the name that a client of TLS wants.
+    pub names: NameTable<u32>,
+    /// All servers of the address.
+    pub servers: Vec<Arc<Server>>,
 }
 
 /// A `server` block.
 pub struct Server {
+    /// `$server_name`: the first name.
+    pub name: Box<[u8]>,
+    /// `set_real_ip_from`: who is believed about a client's address.
+    pub real_ip: Option<RealIp>,
+    /// `set`, in order.
+    pub sets: Vec<(VarId, Template)>,
+    /// Who is let in, in the order in which it is asked.
+    pub checks: Vec<Arc<dyn Check>>,
+    /// `proxy_protocol_timeout`.
+    pub proxy_protocol_timeout: Duration,
+    /// `ssl_preread`: the ClientHello is looked at; not taken.
+    pub preread: Option<Preread>,
     /// What it does.
     pub action: Arc<Action>,
     /// `error_log`.
     pub error_log: Arc<[LogTo]>,
     /// `access_log`.
     pub logs: Vec<Arc<dyn AccessLog>>,
+    /// `resolver`: for names that variables come to.
+    pub resolver: Option<Arc<Resolver>>,
+    /// `resolver_timeout`.
+    pub resolver_timeout: Duration,
     /// `tcp_nodelay`.
     pub tcp_nodelay: bool,
     /// Directives of the proxy.
     pub proxy: Proxy,
+}
+
+/// Whose word about a client's address is believed, when it stands in a PROXY header.
+#[derive(Clone, Debug, Default)]
+pub struct RealIp {
+    /// By address.
+    pub proxies: Vec<Cidr>,
+    /// Peers on unix sockets, too.
+    pub trusts_unix: bool,
+}
+
+impl RealIp {
+    /// Whether this peer is believed.
+    pub fn trusts(&self, peer: Peer) -> bool {
+        match peer.ip() {
+            Some(ip) => self.proxies.iter().any(|proxy| proxy.contains(ip)),
+            None => self.trusts_unix,
+        }
+    }
+}
+
+/// How a connection's beginning is looked at before it is passed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Preread {
+    /// `preread_buffer_size`.
+    pub buffer_bytes: usize,
+    /// `preread_timeout`.
+    pub timeout: Duration,
+}
+
+/// Whether a session may go on. What a check counts is given back with what it [keeps](Session::keep).
+pub trait Check: Send + Sync {
+    /// The error is the status that the session ends with.
+    fn check(&self, session: &Session) -> Result<(), Status>;
 }
 
 /// What a server does with a session.
@@ -70,13 +137,24 @@ pub enum Action {
     Return(Template),
     /// `proxy_pass`.
     Pass(Pass),
+    /// `pass`: another server of this process has the connection, as if it had come there.
+    HandOver(Template),
+}
+
+/// `proxy_bind`.
+#[derive(Clone)]
+pub struct Bind {
+    /// The address, with or without a port; empty: the kernel's choice.
+    pub address: Template,
+    /// It may be another machine's (`IP_TRANSPARENT`).
+    pub transparent: bool,
 }
 
 /// `proxy_pass`.
 pub enum Pass {
     /// An `upstream` block, or a group made for an address.
     Group(Arc<dyn Balanced>),
-    /// A text with variables: the name of an `upstream` block, or an address with a port.
+    /// A text with variables: the name of an `upstream` block, or an address or a name with a port.
     Text(Template),
 }
 
@@ -103,6 +181,14 @@ pub struct Proxy {
     pub half_close: bool,
     /// `proxy_socket_keepalive`.
     pub socket_keepalive: bool,
+    /// `proxy_socket_rcvbuf`; 0: the kernel's choice.
+    pub socket_rcvbuf: usize,
+    /// `proxy_socket_sndbuf`; 0: the kernel's choice.
+    pub socket_sndbuf: usize,
+    /// `proxy_bind`.
+    pub bind: Option<Bind>,
+    /// `proxy_protocol`: peers are told of the client first.
+    pub proxy_protocol: bool,
     /// Bytes per second; empty or 0: no limit.
     pub upload_rate: Template,
     /// As `upload_rate`, to the client.
@@ -122,6 +208,10 @@ impl Default for Proxy {
             requests: 0,
             half_close: false,
             socket_keepalive: false,
+            socket_rcvbuf: 0,
+            socket_sndbuf: 0,
+            bind: None,
+            proxy_protocol: false,
             upload_rate: Template::default(),
             download_rate: Template::default(),
         }

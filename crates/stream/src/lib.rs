@@ -1,12 +1,13 @@
 //! `stream`: TCP connections and UDP sessions that are passed to back ends as they are. It knows no HTTP.
 //!
 //! A [`Session`] is what variables are computed of and what a line of the access log is about. [`serve`] takes connections
-//! and datagrams from the host; [`proxy`] finds a peer; [`relay`] moves bytes, [`udp`] datagrams.
+//! and datagrams from the host; [`opening`] asks whether a session may go on and finds its server; [`proxy`] finds a peer; [`relay`] moves bytes, [`udp`] datagrams.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod conf;
 pub mod limits;
+mod opening;
 mod proxy;
 mod relay;
 mod serve;
@@ -15,6 +16,7 @@ mod tcp;
 mod udp;
 mod vars;
 
+pub use proxy::{FORBIDDEN, Status, UNAVAILABLE};
 pub use serve::install;
 pub use session::{Attempt, Origin, Session};
 pub use vars::VARIABLES;

@@ -4,6 +4,8 @@
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Datagrams taken from one socket before others have their turn.
 pub const DATAGRAMS_PER_TURN_MAX: usize = 64;
+/// A ClientHello may be looked at as far as this, whatever `preread_buffer_size` says: less has no room for its fixed part.
+pub const HELLO_PEEK_BYTES_MIN: usize = 64;
 /// Datagrams of one session that wait for its back end; more are dropped, as a network drops them.
 pub const DATAGRAMS_WAITING_MAX: usize = 64;
 /// Reads of one direction of a session before others have their turn.

@@ -3,11 +3,12 @@
 use crate::conf::{Balanced, Pass, Proxy};
 use crate::session::{Attempt, Session};
 use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Times};
-use brisk_host::log::LogLevel;
+use brisk_host::log::{self, Entry, LogLevel};
 use brisk_host::vars::{Context, Template};
 use brisk_net::connect::{self, ConnectError, Destination, Options};
 use brisk_net::{Io, clock, timeout};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A status that a session ends with.
@@ -15,10 +16,16 @@ pub type Status = u16;
 
 /// The session has ended as it should.
 pub const OK: Status = 200;
+/// The client has not sent what it should.
+pub const BAD_REQUEST: Status = 400;
+/// The client is not let in.
+pub const FORBIDDEN: Status = 403;
 /// Something has failed here.
 pub const INTERNAL: Status = 500;
 /// No peer could be reached.
 pub const BAD_GATEWAY: Status = 502;
+/// A limit is reached.
+pub const UNAVAILABLE: Status = 503;
 
 /// A peer that has taken the session. Dropped, the peer is free again.
 pub struct Connected {
@@ -76,7 +83,7 @@ impl Balanced for Single {
 }
 
 /// The group that the session is for.
-fn group_of(session: &Session, pass: &Pass) -> Result<Arc<dyn Balanced>, Status> {
+async fn group_of(session: &Session, pass: &Pass) -> Result<Arc<dyn Balanced>, Status> {
     let template = match pass {
         Pass::Group(group) => return Ok(group.clone()),
         Pass::Text(template) => template,
@@ -86,32 +93,60 @@ fn group_of(session: &Session, pass: &Pass) -> Result<Arc<dyn Balanced>, Status>
     if let Some(group) = session.origin.conf.upstreams.get(&text.to_ascii_lowercase()) {
         return Ok(group.clone());
     }
-    match text.parse::<SocketAddr>() {
-        Ok(address) => {
-            let group = Group::of_addresses(&text, vec![Endpoint::Ip(address)]);
-            Ok(Arc::new(Single { name: text.into_owned(), group: Arc::new(group) }))
+    let endpoints = if let Some(path) = text.strip_prefix("unix:") {
+        vec![Endpoint::Unix(path.into())]
+    } else if let Ok(address) = text.parse() {
+        vec![Endpoint::Ip(address)]
+    } else {
+        let named = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let Some((host, port)) = named.filter(|(host, _)| !host.is_empty()) else {
+            session.log(LogLevel::Error, format_args!("no port in upstream \"{text}\""));
+            return Err(INTERNAL);
+        };
+        addresses(session, host, port).await?
+    };
+    let group = Group::of_addresses(&text, endpoints);
+    Ok(Arc::new(Single { name: text.into_owned(), group: Arc::new(group) }))
+}
+
+/// What a name stands for, by `resolver`.
+async fn addresses(session: &Session, host: &str, port: u16) -> Result<Vec<Endpoint>, Status> {
+    let server = session.server();
+    let Some(resolver) = &server.resolver else {
+        // The system's resolver would block the thread, so it is no way out.
+        session.log(LogLevel::Error, format_args!("no resolver defined to resolve {host}"));
+        return Err(INTERNAL);
+    };
+    let (logs, live, id) = (server.error_log.clone(), session.live.clone(), session.origin.id);
+    let log: brisk_resolver::Log = Rc::new(move |text| {
+        log::write_all(&logs, &live.logs, &Entry::new(LogLevel::Error, Some(id), text));
+    });
+    match resolver.lookup(host, server.resolver_timeout, &log).await {
+        Ok(found) => {
+            let endpoint = |ip: &IpAddr| Endpoint::Ip(SocketAddr::new(*ip, port));
+            Ok(found.addresses.iter().map(endpoint).collect())
         }
-        Err(_) => {
-            let why = "it is neither an upstream nor an address with a port";
-            session.log(LogLevel::Error, format_args!("cannot pass to \"{text}\": {why}"));
-            Err(INTERNAL)
+        Err(error) => {
+            session.log(LogLevel::Error, format_args!("{host} {error}"));
+            Err(BAD_GATEWAY)
         }
     }
 }
 
 /// Connects to a peer of the group; those that do not answer are passed over.
 pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Connected, Status> {
-    let backend = group_of(session, pass)?;
+    let backend = group_of(session, pass).await?;
     let began_ms = clock::mono_ms();
     let ask = Ask {
         key: backend.key().map(|key| key.eval(session)).unwrap_or_default(),
-        client: session.origin.client.ip(),
+        client: session.client.get().ip(),
         own: None,
         seed: backend.seed(),
     };
     if session.store().have_failed() {
         return Err(INTERNAL);
     }
+    let bind = bound(session, proxy);
     let mut selection = Selection::new(backend.group().clone(), ask, began_ms);
     if proxy.next_upstream_tries > 0 {
         selection.limit_tries(proxy.next_upstream_tries);
@@ -124,7 +159,7 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
             return Err(BAD_GATEWAY);
         };
         session.attempts.borrow_mut().push(Attempt { peer: lease.peer.name.clone(), ..Attempt::default() });
-        let made = dial(session, &lease.peer.endpoint, proxy).await;
+        let made = dial(session, &lease.peer.endpoint, proxy, bind).await;
         let took_ms = clock::mono_ms().saturating_sub(attempt_ms);
         let io = match made {
             Ok(io) => io,
@@ -154,15 +189,43 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
     }
 }
 
+/// `proxy_bind`: the address that connections to peers come from.
+///
+/// With a mistake in it, which is logged, the kernel chooses, as in nginx.
+fn bound(session: &Session, proxy: &Proxy) -> Option<SocketAddr> {
+    let text = proxy.bind.as_ref()?.address.eval(session);
+    let text = String::from_utf8_lossy(&text);
+    if text.is_empty() {
+        return None;
+    }
+    let address = text.parse().or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0)));
+    if address.is_err() {
+        session.log(LogLevel::Error, format_args!("invalid local address \"{text}\""));
+    }
+    address.ok()
+}
+
 /// Connects to one peer; the error is a message for the log.
-async fn dial(session: &Session, endpoint: &Endpoint, proxy: &Proxy) -> Result<Io, String> {
+async fn dial(
+    session: &Session,
+    endpoint: &Endpoint,
+    proxy: &Proxy,
+    bind: Option<SocketAddr>,
+) -> Result<Io, String> {
+    let options = Options {
+        bind,
+        transparent: proxy.bind.as_ref().is_some_and(|bind| bind.transparent),
+        keepalive: proxy.socket_keepalive,
+        rcvbuf: proxy.socket_rcvbuf,
+        sndbuf: proxy.socket_sndbuf,
+    };
     let failed = |error: ConnectError| {
         let why = brisk_conf::os_text(&error.error);
         format!("{}() failed ({why}) while connecting to upstream", error.call)
     };
     if session.origin.is_udp {
         return match endpoint {
-            Endpoint::Ip(address) => connect::datagrams(*address).map_err(failed),
+            Endpoint::Ip(address) => connect::datagrams(*address, &options).map_err(failed),
             Endpoint::Unix(_) => Err("UDP is not passed to unix sockets".to_string()),
         };
     }
@@ -170,7 +233,6 @@ async fn dial(session: &Session, endpoint: &Endpoint, proxy: &Proxy) -> Result<I
         Endpoint::Ip(address) => Destination::Ip(*address),
         Endpoint::Unix(path) => Destination::Unix(path),
     };
-    let options = Options { keepalive: proxy.socket_keepalive, ..Options::default() };
     let io = match connect::begin(to, &options).map_err(failed)? {
         connect::Started::Made(io) => return Ok(io),
         connect::Started::Begun(io) => io,

@@ -57,15 +57,25 @@ pub struct Direction {
 }
 
 /// `proxy_upload_rate`, `proxy_download_rate`.
-struct Rate {
+pub struct Rate {
     bytes_per_sec: u64,
     since_ms: u64,
     read_bytes: u64,
 }
 
 impl Rate {
+    /// So many bytes per second from now on; 0: `None`, as much as comes.
+    pub fn new(bytes_per_sec: u64) -> Option<Rate> {
+        (bytes_per_sec > 0).then(|| Rate { bytes_per_sec, since_ms: clock::mono_ms(), read_bytes: 0 })
+    }
+
+    /// Notes what was read.
+    pub fn note(&mut self, bytes: usize) {
+        self.read_bytes += bytes as u64;
+    }
+
     /// How many bytes may be read now, or when (monotonic, ms) some may be again.
-    fn room(&self, now_ms: u64) -> Result<usize, u64> {
+    pub fn room(&self, now_ms: u64) -> Result<usize, u64> {
         let seconds = now_ms.saturating_sub(self.since_ms) / 1000 + 1;
         let allowed = self.bytes_per_sec.saturating_mul(seconds);
         match allowed.checked_sub(self.read_bytes).filter(|&room| room > 0) {
@@ -81,17 +91,26 @@ impl Rate {
 impl Direction {
     /// A direction with a buffer of so many bytes and a limit of bytes per second, 0: none.
     pub fn new(buffer_bytes: usize, bytes_per_sec: u64, half_close: bool) -> Direction {
-        let since_ms = clock::mono_ms();
-        let rate = (bytes_per_sec > 0).then_some(Rate { bytes_per_sec, since_ms, read_bytes: 0 });
         Direction {
             state: State::Open,
             buffer: Vec::new(),
             size: buffer_bytes.max(1),
             start: 0,
             end: 0,
-            rate,
+            rate: Rate::new(bytes_per_sec),
             half_close,
         }
+    }
+
+    /// Bytes that are written before what is read.
+    pub fn preceded_by(mut self, bytes: &[u8]) -> Direction {
+        if !bytes.is_empty() {
+            self.size = self.size.max(bytes.len());
+            self.buffer = vec![0; self.size];
+            self.buffer[..bytes.len()].copy_from_slice(bytes);
+            self.end = bytes.len();
+        }
+        self
     }
 
     /// Whether the source has ended and all of it is written.
@@ -180,7 +199,7 @@ impl Direction {
         }
         let result = from.poll_read(cx, &mut self.buffer[..room]);
         if let (Poll::Ready(Ok(count)), Some(rate)) = (&result, &mut self.rate) {
-            rate.read_bytes += *count as u64;
+            rate.note(*count);
         }
         result
     }

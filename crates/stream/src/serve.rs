@@ -140,15 +140,15 @@ impl Sessions {
         let local = listener.with_io(|io| listen::local_ip(io.fd())).flatten();
         let session = Session::new(Origin {
             thread: self.thread.clone(),
-            server: conf.listens[id.0 as usize].server.clone(),
+            place: conf.listens[id.0 as usize].place.clone(),
             conf,
             listener: listener.clone(),
             id: self.id(),
-            client: Peer::Ip(from),
+            peer: Peer::Ip(from),
             is_udp: true,
             local,
         });
-        let inbox = Rc::new(Inbox::new(session.origin.server.proxy.requests));
+        let inbox = Rc::new(Inbox::new(session.server().proxy.requests));
         inbox.put(datagram);
         if !inbox.is_full() {
             self.inboxes.borrow_mut().insert(client.clone(), inbox.clone());
@@ -200,18 +200,18 @@ impl Protocol for Serves {
             },
         };
         let local = listen::local_ip(io.fd());
-        let server = conf.listens[id.0 as usize].server(|| local).clone();
-        if !server.tcp_nodelay && matches!(peer, Peer::Ip(_)) {
+        let place = conf.listens[id.0 as usize].place(|| local).clone();
+        if !place.server.tcp_nodelay && matches!(peer, Peer::Ip(_)) {
             // Listening sockets have it on, and connections inherit it.
             let _ = rustix::net::sockopt::set_tcp_nodelay(io.fd(), false);
         }
         let session = Session::new(Origin {
             thread: thread.clone(),
             conf,
-            server,
+            place,
             listener,
             id: sessions.id(),
-            client: peer,
+            peer,
             is_udp: false,
             local,
         });

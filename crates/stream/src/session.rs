@@ -1,13 +1,16 @@
 //! One session: a client's connection, or its datagrams, and what became of it.
 
-use crate::conf::{Server, Stream};
+use crate::conf::{Place, Server, Stream};
 use brisk_host::log::{self, Entry, LogLevel};
 use brisk_host::peer::Peer;
 use brisk_host::regex::Captures;
 use brisk_host::thread::{Listener, Live, Thread};
 use brisk_host::vars::{Context, Store, Table};
 use brisk_net::clock::{self, Now};
-use std::cell::{Cell, RefCell};
+use brisk_proxy_protocol::ProxyHeader;
+use brisk_tls::Hello;
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -36,14 +39,14 @@ pub struct Origin {
     pub thread: Rc<Thread>,
     /// The part of `stream` in the configuration that it began with.
     pub conf: Arc<Stream>,
-    /// The server that it is of.
-    pub server: Arc<Server>,
+    /// The servers of the address that it came to.
+    pub place: Arc<Place>,
     /// Where it came in.
     pub listener: Rc<Listener>,
     /// `$connection`: unique in the process.
     pub id: u64,
-    /// The client's address.
-    pub client: Peer,
+    /// The other side's address.
+    pub peer: Peer,
     /// It is one of datagrams.
     pub is_udp: bool,
     /// Our side's address; `None` for a unix socket.
@@ -58,6 +61,14 @@ pub struct Session {
     pub live: Rc<Live>,
     /// When it began.
     pub started: Now,
+    /// The client's address: the other side's, or what a proxy that is believed has told.
+    pub client: Cell<Peer>,
+    /// The PROXY header that the connection began with.
+    pub header: OnceCell<ProxyHeader>,
+    /// What the client offers in its ClientHello, where that was looked at.
+    pub hello: OnceCell<Box<Hello>>,
+    server: RefCell<Arc<Server>>,
+    kept: RefCell<Vec<Box<dyn Any>>>,
     /// Bytes from the client.
     pub received_bytes: Cell<u64>,
     /// Bytes to the client.
@@ -74,6 +85,11 @@ impl Session {
     pub(crate) fn new(origin: Origin) -> Session {
         Session {
             live: origin.thread.live(),
+            client: Cell::new(origin.peer),
+            header: OnceCell::new(),
+            hello: OnceCell::new(),
+            server: RefCell::new(origin.place.server.clone()),
+            kept: RefCell::default(),
             origin,
             started: clock::now(),
             received_bytes: Cell::new(0),
@@ -83,6 +99,25 @@ impl Session {
             store: Store::default(),
             captures: RefCell::default(),
         }
+    }
+
+    /// The server that it is of: that of its address, until a name leads to another one.
+    pub fn server(&self) -> Arc<Server> {
+        self.server.borrow().clone()
+    }
+
+    pub(crate) fn move_to(&self, server: &Arc<Server>) {
+        *self.server.borrow_mut() = server.clone();
+    }
+
+    /// Keeps a value until the end of the session.
+    pub fn keep(&self, value: impl Any) {
+        self.kept.borrow_mut().push(Box::new(value));
+    }
+
+    /// Looks at the first value of this type that is [kept](Session::keep).
+    pub fn kept<T: Any, R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        self.kept.borrow().iter().find_map(|value| value.downcast_ref::<T>()).map(look)
     }
 
     /// Milliseconds since the beginning.
@@ -99,19 +134,19 @@ impl Session {
 
     /// Writes the lines of the access logs.
     pub(crate) fn finish(&self) {
-        self.origin.server.logs.iter().for_each(|log| log.log(self));
+        self.server().logs.iter().for_each(|log| log.log(self));
     }
 
     /// Whether a message of this level is wanted.
     pub(crate) fn logs(&self, level: LogLevel) -> bool {
-        self.origin.server.error_log.iter().any(|to| to.level >= level)
+        self.server.borrow().error_log.iter().any(|to| to.level >= level)
     }
 
     /// Writes a message with nothing about a back end behind it.
     pub(crate) fn info(&self, message: fmt::Arguments<'_>) {
         if self.logs(LogLevel::Info) {
             let entry = Entry::new(LogLevel::Info, Some(self.origin.id), message);
-            log::write_all(&self.origin.server.error_log, &self.live.logs, &entry);
+            log::write_all(&self.server().error_log, &self.live.logs, &entry);
         }
     }
 }
@@ -134,7 +169,7 @@ impl Context for Session {
             return;
         }
         let mut entry = Entry::new(level, Some(self.origin.id), message);
-        entry.about("client", self.origin.client.to_string().as_bytes(), false);
+        entry.about("client", self.client.get().to_string().as_bytes(), false);
         entry.about("server", shown(&self.origin.listener.address).as_bytes(), false);
         if let Some(attempt) = self.attempts.borrow().last() {
             entry.about("upstream", attempt.peer.as_bytes(), true);
@@ -143,7 +178,7 @@ impl Context for Session {
             let (received, sent) = (attempt.received_bytes, attempt.sent_bytes);
             entry.about("bytes from/to upstream", format!("{received}/{sent}").as_bytes(), false);
         }
-        log::write_all(&self.origin.server.error_log, &self.live.logs, &entry);
+        log::write_all(&self.server().error_log, &self.live.logs, &entry);
     }
 
     // Nothing of a session is kept for another one.

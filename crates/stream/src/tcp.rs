@@ -1,16 +1,20 @@
 //! A client's connection, from its beginning to its end.
 
-use crate::conf::Action;
-use crate::proxy::{self, OK, Status};
+use crate::conf::{Action, Proxy};
+use crate::opening;
+use crate::proxy::{self, INTERNAL, OK, Status};
 use crate::relay::{Direction, Failure, Moved, Side};
 use crate::session::{Session, shown};
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
+use brisk_host::peer::Peer;
 use brisk_host::vars::{Context as _, Template};
+use brisk_net::listen::Address;
 use brisk_net::{Deadline, Io, clock, sleep_until};
 use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -52,10 +56,15 @@ pub async fn serve(session: &Session, client: &Io) -> Status {
         full(session),
         shown(&session.origin.listener.address)
     ));
-    match &*session.origin.server.action {
+    if let Err(status) = open(session, client).await {
+        return status;
+    }
+    let server = session.server();
+    match &*server.action {
         Action::Return(text) => answer(session, client, text).await,
+        Action::HandOver(address) => hand_over(session, client, address),
         Action::Pass(pass) => {
-            let proxy = &session.origin.server.proxy;
+            let proxy = &server.proxy;
             let connected = match proxy::connect(session, pass, proxy).await {
                 Ok(connected) => connected,
                 Err(status) => return status,
@@ -67,11 +76,60 @@ pub async fn serve(session: &Session, client: &Io) -> Status {
     }
 }
 
+/// Goes through the phases before the last one; the error is the status that the session ends with.
+async fn open(session: &Session, client: &Io) -> Result<(), Status> {
+    if session.origin.place.proxy_protocol {
+        opening::take_header(session, client).await?;
+    }
+    opening::begin(session)?;
+    let preread = session.server().preread;
+    match preread {
+        Some(preread) => opening::preread(session, client, preread).await,
+        None => Ok(()),
+    }
+}
+
+/// `pass`: gives the connection to what listens at another address of this process.
+fn hand_over(session: &Session, client: &Io, address: &Template) -> Status {
+    let text = address.eval(session);
+    let text = String::from_utf8_lossy(&text);
+    let Some(address) = listening(&text) else {
+        session.log(LogLevel::Error, format_args!("invalid address \"{text}\" in pass"));
+        return INTERNAL;
+    };
+    let thread = &session.origin.thread;
+    let Some(listener) = thread.listener_of(&address) else {
+        session.log(LogLevel::Error, format_args!("nothing listens at \"{text}\" in this configuration"));
+        return INTERNAL;
+    };
+    match client.hand_over() {
+        Ok(fd) => {
+            thread.hand_over(fd, session.client.get(), &listener);
+            OK
+        }
+        Err(error) => {
+            let why = os_text(&error);
+            session.log(LogLevel::Error, format_args!("the connection cannot be handed over ({why})"));
+            INTERNAL
+        }
+    }
+}
+
+/// An address as `listen` has it: with a port, a port of all IPv4 addresses, or a unix socket.
+fn listening(text: &str) -> Option<Address> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Some(Address::Unix(path.into()));
+    }
+    let of_all = text.strip_prefix("*:").unwrap_or(text).parse::<u16>();
+    let address = of_all.map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    address.or_else(|_| text.parse()).ok().map(Address::Ip)
+}
+
 /// The client with its port.
 pub fn full(session: &Session) -> String {
-    match session.origin.client {
-        brisk_host::peer::Peer::Ip(address) => address.to_string(),
-        brisk_host::peer::Peer::Unix => "unix:".to_string(),
+    match session.client.get() {
+        Peer::Ip(address) => address.to_string(),
+        Peer::Unix => "unix:".to_string(),
     }
 }
 
@@ -80,7 +138,7 @@ async fn answer(session: &Session, client: &Io, text: &Template) -> Status {
     let text = text.eval(session);
     let mut at = 0;
     let mut limit = Deadline::default();
-    limit.set(session.origin.server.proxy.timeout);
+    limit.set(session.server().proxy.timeout);
     poll_fn(|cx| {
         while at < text.len() {
             match client.poll_write(cx, &text[at..]) {
@@ -112,9 +170,11 @@ enum End {
 
 /// Passes bytes on in both directions until one side has ended, with `proxy_half_close` both.
 async fn relay(session: &Session, client: &Io, peer: &Io) -> Status {
-    let proxy = &session.origin.server.proxy;
+    let server = session.server();
+    let proxy = &server.proxy;
     let rate = |template: &Template| rate_of(session, template);
-    let mut up = Direction::new(proxy.buffer_bytes, rate(&proxy.upload_rate), proxy.half_close);
+    let mut up = Direction::new(proxy.buffer_bytes, rate(&proxy.upload_rate), proxy.half_close)
+        .preceded_by(header(session, proxy).as_bytes());
     let mut down = Direction::new(proxy.buffer_bytes, rate(&proxy.download_rate), proxy.half_close);
     let began_ms = clock::mono_ms();
     let mut idle = Deadline::default();
@@ -159,8 +219,20 @@ async fn relay(session: &Session, client: &Io, peer: &Io) -> Status {
     conclude(session, &end)
 }
 
+/// What a peer is told of the client first: a PROXY header, or nothing.
+pub fn header(session: &Session, proxy: &Proxy) -> String {
+    if !proxy.proxy_protocol {
+        return String::new();
+    }
+    let client = match session.client.get() {
+        Peer::Ip(client) => Some(client),
+        Peer::Unix => None,
+    };
+    brisk_proxy_protocol::write(client.zip(session.origin.local))
+}
+
 /// Has the task woken when a rate lets reading go on.
-fn poll_rates(cx: &mut Context<'_>, wait: &Cell<Option<(u64, brisk_net::Sleep)>>, at: [Option<u64>; 2]) {
+pub fn poll_rates(cx: &mut Context<'_>, wait: &Cell<Option<(u64, brisk_net::Sleep)>>, at: [Option<u64>; 2]) {
     let Some(at_ms) = at.into_iter().flatten().min() else { return };
     let mut sleep = match wait.take() {
         Some((have_ms, sleep)) if have_ms == at_ms => sleep,
@@ -174,7 +246,7 @@ fn poll_rates(cx: &mut Context<'_>, wait: &Cell<Option<(u64, brisk_net::Sleep)>>
 }
 
 /// A rate of bytes per second; 0: no limit.
-fn rate_of(session: &Session, template: &Template) -> u64 {
+pub fn rate_of(session: &Session, template: &Template) -> u64 {
     let text = template.eval(session);
     if text.is_empty() {
         return 0;
@@ -213,7 +285,7 @@ fn conclude(session: &Session, end: &End) -> Status {
             session.log(LogLevel::Info, format_args!("{side} disconnected"));
         }
         End::TimedOut => {
-            let limit = Duration::as_millis(&session.origin.server.proxy.timeout);
+            let limit = Duration::as_millis(&session.server().proxy.timeout);
             session.log(
                 LogLevel::Info,
                 format_args!(

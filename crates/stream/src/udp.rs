@@ -2,10 +2,12 @@
 
 use crate::conf::{Action, Proxy};
 use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX, DATAGRAMS_WAITING_MAX};
-use crate::proxy::{self, BAD_GATEWAY, OK, Status};
+use crate::opening;
+use crate::proxy::{self, BAD_GATEWAY, INTERNAL, OK, Status};
+use crate::relay::Rate;
 use crate::serve::Sessions;
 use crate::session::{Session, shown};
-use crate::tcp::full;
+use crate::tcp::{full, header, poll_rates, rate_of};
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_host::vars::Context as _;
@@ -92,7 +94,15 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
         full(session),
         shown(&session.origin.listener.address)
     ));
-    match &*session.origin.server.action {
+    if let Err(status) = opening::begin(session) {
+        return status;
+    }
+    let server = session.server();
+    match &*server.action {
+        Action::HandOver(_) => {
+            session.log(LogLevel::Error, format_args!("\"pass\" is for TCP connections"));
+            INTERNAL
+        }
         Action::Return(text) => {
             let text = text.eval(session);
             takes.leave();
@@ -102,7 +112,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
             OK
         }
         Action::Pass(pass) => {
-            let proxy = &session.origin.server.proxy;
+            let proxy = &server.proxy;
             let connected = match proxy::connect(session, pass, proxy).await {
                 Ok(connected) => connected,
                 Err(status) => return status,
@@ -165,24 +175,32 @@ impl Tally {
 
 /// Passes datagrams on until all answers have come or nothing has for `proxy_timeout`. The error is a message for the log.
 async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String> {
-    let proxy = &session.origin.server.proxy;
+    let server = session.server();
+    let proxy = &server.proxy;
     let began_ms = clock::mono_ms();
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     let mut tally = Tally::default();
+    let mut upload = Rate::new(rate_of(session, &proxy.upload_rate));
+    let mut download = Rate::new(rate_of(session, &proxy.download_rate));
+    let wait = Cell::new(None);
     let mut idle = Deadline::default();
     idle.set(proxy.timeout);
+    introduce(session, peer)?;
     poll_fn(|cx| {
         let before = tally;
         let mut turns = 0;
-        while turns < DATAGRAMS_PER_TURN_MAX && !tally.is_full(proxy) {
+        // A datagram is not cut: what is over the rate is made up for by those after it.
+        let resumes = |rate: &Option<Rate>| rate.as_ref().and_then(|rate| rate.room(clock::mono_ms()).err());
+        while turns < DATAGRAMS_PER_TURN_MAX && !tally.is_full(proxy) && resumes(&upload).is_none() {
             let Poll::Ready(datagram) = takes.inbox.poll_next(cx) else { break };
             tally.requests += 1;
             turns += 1;
+            upload.iter_mut().for_each(|rate| rate.note(datagram.len()));
             if let Err(error) = upward(session, peer, &datagram) {
                 return Poll::Ready(Err(error));
             }
         }
-        loop {
+        while resumes(&download).is_none() {
             match poll_datagram(peer, cx, &mut buffer) {
                 Poll::Pending => break,
                 Poll::Ready(Err(error)) => {
@@ -193,6 +211,7 @@ async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String
                 Poll::Ready(Ok(count)) => {
                     tally.responses += 1;
                     turns += 1;
+                    download.iter_mut().for_each(|rate| rate.note(count));
                     note(session, count, began_ms);
                     if !reply(session, takes.client.1, &buffer[..count]) {
                         return Poll::Ready(Ok(()));
@@ -220,14 +239,25 @@ async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String
         if turns >= DATAGRAMS_PER_TURN_MAX {
             cx.waker().wake_by_ref();
         }
+        poll_rates(cx, &wait, [resumes(&upload), resumes(&download)]);
         Poll::Pending
     })
     .await
 }
 
+/// `proxy_protocol`: a datagram of its own tells the peer who the client is.
+fn introduce(session: &Session, peer: &Io) -> Result<(), String> {
+    let header = header(session, &session.server().proxy);
+    if header.is_empty() { Ok(()) } else { send(session, peer, header.as_bytes()) }
+}
+
 /// Sends a client's datagram to the peer. What its socket has no room for is lost, as on any way.
 fn upward(session: &Session, peer: &Io, datagram: &[u8]) -> Result<(), String> {
     session.received_bytes.set(session.received_bytes.get() + datagram.len() as u64);
+    send(session, peer, datagram)
+}
+
+fn send(session: &Session, peer: &Io, datagram: &[u8]) -> Result<(), String> {
     match peer.try_write(datagram) {
         Ok(count) => session.attempt(|attempt| attempt.sent_bytes += count as u64),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

@@ -1,8 +1,9 @@
 //! The variables of sessions.
 
 use crate::session::{Attempt, Session};
+use brisk_host::log::LogLevel;
 use brisk_host::peer::Peer;
-use brisk_host::vars::{Reads, Variable, VariableGet, values};
+use brisk_host::vars::{Context as _, Reads, Variable, VariableGet, values};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,16 +32,72 @@ pub static VARIABLES: &[Variable<Session>] = &[
     ),
     fixed("pid", |_, out| values::pid(out), "The worker's process id."),
     fixed("protocol", |s, out| put(out, if s.origin.is_udp { b"UDP" } else { b"TCP" }), "TCP or UDP."),
-    fixed("proxy_protocol_addr", |_, _| false, "Nothing: PROXY headers are not read in stream yet."),
-    fixed("proxy_protocol_port", |_, _| false, "Nothing: PROXY headers are not read in stream yet."),
-    fixed("remote_addr", |s, out| put(out, s.origin.client.to_string().as_bytes()), "The client's address."),
-    fixed("remote_port", remote_port, "The client's port."),
+    fixed(
+        "proxy_protocol_addr",
+        |s, out| s.header.get().is_some_and(|header| address(out, header.source)),
+        "The client's address as the PROXY header tells it.",
+    ),
+    fixed(
+        "proxy_protocol_port",
+        |s, out| s.header.get().is_some_and(|header| number(out, header.source.port().into())),
+        "The client's port as the PROXY header tells it.",
+    ),
+    fixed(
+        "proxy_protocol_server_addr",
+        |s, out| s.header.get().is_some_and(|header| address(out, header.destination)),
+        "The address that the client connected to, as the PROXY header tells it.",
+    ),
+    fixed(
+        "proxy_protocol_server_port",
+        |s, out| s.header.get().is_some_and(|header| number(out, header.destination.port().into())),
+        "The port that the client connected to, as the PROXY header tells it.",
+    ),
+    Variable {
+        name: "proxy_protocol_tlv_*",
+        get: VariableGet::Family(proxy_tlv),
+        set: None,
+        reads: Reads::Anything,
+        doc: "A field of the PROXY header: alpn, authority, unique_id, netns, ssl, ssl_verify, ssl_version, ssl_cn, ssl_cipher, ssl_sig_alg, ssl_key_alg, or a type as 0xNN or ssl_0xNN.",
+    },
+    fixed(
+        "realip_remote_addr",
+        |s, out| put(out, s.origin.peer.to_string().as_bytes()),
+        "The address that the connection comes from, whatever set_real_ip_from makes of it.",
+    ),
+    fixed(
+        "realip_remote_port",
+        |s, out| port(s.origin.peer, out),
+        "The port that the connection comes from.",
+    ),
+    fixed("remote_addr", |s, out| put(out, s.client.get().to_string().as_bytes()), "The client's address."),
+    fixed("remote_port", |s, out| port(s.client.get(), out), "The client's port."),
     fixed("server_addr", server_addr, "The address that the client has reached."),
+    fixed("server_name", |s, out| put(out, &s.server().name), "The first name of the server."),
     fixed("server_port", server_port, "The port that the client has reached."),
     fixed(
         "session_time",
         |s, out| values::seconds(out, s.age_ms()),
         "Age of the session in seconds with milliseconds.",
+    ),
+    fixed(
+        "ssl_preread_alpn_protocols",
+        preread_alpn,
+        "The protocols that the client offers by ALPN, with commas between them, where ssl_preread is on.",
+    ),
+    fixed(
+        "ssl_preread_protocol",
+        preread_protocol,
+        "The highest version of TLS that the client offers, where ssl_preread is on.",
+    ),
+    fixed(
+        "ssl_preread_server_name",
+        |s, out| {
+            s.hello
+                .get()
+                .and_then(|hello| hello.server_name.as_deref())
+                .is_some_and(|name| put(out, name.as_bytes()))
+        },
+        "The name that the client wants to reach (SNI), where ssl_preread is on.",
     ),
     fixed("status", status, "200, 400, 403, 500, 502 or 503: how the session ended."),
     fixed("time_iso8601", |_, out| values::time_iso8601(out), "Local time as 2026-11-20T22:46:01+00:00."),
@@ -109,15 +166,52 @@ fn listed(s: &Session, out: &mut Out, one: fn(&Attempt, &mut Out) -> bool) -> bo
 }
 
 fn binary_remote_addr(s: &Session, out: &mut Out) -> bool {
-    match s.origin.client.ip() {
+    match s.client.get().ip() {
         Some(IpAddr::V4(ip)) => put(out, &ip.octets()),
         Some(IpAddr::V6(ip)) => put(out, &ip.octets()),
         None => put(out, b"unix:"),
     }
 }
 
-fn remote_port(s: &Session, out: &mut Out) -> bool {
-    match s.origin.client {
+fn address(out: &mut Out, address: SocketAddr) -> bool {
+    put(out, address.ip().to_string().as_bytes())
+}
+
+fn proxy_tlv(s: &Session, name: &str, out: &mut Out) -> bool {
+    let Some(header) = s.header.get() else { return false };
+    match header.tlv(name) {
+        Ok(value) => value.is_some_and(|value| put(out, &value)),
+        Err(error) => {
+            s.log(LogLevel::Error, format_args!("{error}"));
+            false
+        }
+    }
+}
+
+fn preread_alpn(s: &Session, out: &mut Out) -> bool {
+    let Some(hello) = s.hello.get() else { return false };
+    out.extend_from_slice(&hello.alpn.join(&b","[..]));
+    true
+}
+
+/// The version that the client would speak: that of the extension, else that of the message.
+fn preread_protocol(s: &Session, out: &mut Out) -> bool {
+    let Some(hello) = s.hello.get() else { return false };
+    // Of clients that try what servers make of unknown versions (RFC 8701) these are not meant.
+    let known = |version: &&u16| (0x0300..=0x0304).contains(*version);
+    let name: &[u8] = match hello.versions.iter().filter(known).max().unwrap_or(&hello.version) {
+        0x0300 => b"SSLv3",
+        0x0301 => b"TLSv1",
+        0x0302 => b"TLSv1.1",
+        0x0303 => b"TLSv1.2",
+        0x0304 => b"TLSv1.3",
+        _ => return false,
+    };
+    put(out, name)
+}
+
+fn port(of: Peer, out: &mut Out) -> bool {
+    match of {
         Peer::Ip(addr) => number(out, u64::from(addr.port())),
         Peer::Unix => true,
     }

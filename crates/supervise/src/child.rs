@@ -5,7 +5,7 @@ use crate::Pid;
 use crate::limits::{LINE_BYTES_MAX, LINE_READ_BYTES_MAX};
 use brisk_net::sys::{self, Confinement};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, kill_process, kill_process_group};
 use std::io::{self, PipeReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -38,6 +38,15 @@ impl Child {
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
             let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Kills what is left of the process group that its process has led. For when that process has ended: others of the group would
+    /// keep what it had open, such as the port that the next one wants.
+    pub fn kill_group(&self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
+            // Most have left nothing.
+            let _ = kill_process_group(pid, Signal::KILL);
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct Policy {
     pub pause_min: Duration,
     /// The longest pause.
     pub pause_max: Duration,
+    /// Whether a process is started only when none before it is left, as what listens by itself needs it.
+    pub is_alone: bool,
 }
 
 /// Where a process stands.
@@ -124,6 +126,11 @@ impl<L> Family<L> {
         Family { policy, members: Vec::new(), backoff: Backoff::default(), is_wanted: false }
     }
 
+    /// Other times hold from now on.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
     /// Whether one process is to run from now on. Those that run are not touched; pauses are forgotten.
     pub fn want(&mut self, is_wanted: bool) {
         self.is_wanted = is_wanted;
@@ -225,7 +232,8 @@ impl<L> Family<L> {
     }
 
     fn is_missing(&self) -> bool {
-        self.is_wanted && !self.members.iter().any(|member| member.state.is_active())
+        let is_alone = self.policy.is_alone;
+        self.is_wanted && !self.members.iter().any(|member| is_alone || member.state.is_active())
     }
 
     /// The process that does the family's work: the newest that is ready.
@@ -278,6 +286,7 @@ mod tests {
         healthy_after: Duration::from_secs(1),
         pause_min: Duration::from_millis(200),
         pause_max: Duration::from_secs(5),
+        is_alone: false,
     };
 
     const fn ms(count: u64) -> Duration {
@@ -307,6 +316,21 @@ mod tests {
         // Where none is wanted none is started.
         family.want(false);
         assert_eq!((family.due(now), family.next(now)), (None, None));
+    }
+
+    #[test]
+    fn one_that_is_alone_is_started_when_the_one_before_has_ended() {
+        let (mut family, begin) = family();
+        family.policy.is_alone = true;
+        family.started(10, "a", begin);
+        family.ready(10);
+        family.draining(10, Some(begin + ms(500)));
+        assert_eq!((family.due(begin), family.next(begin)), (None, Some(begin + ms(500))));
+        assert_eq!(family.due(begin + ms(500)), Some(Due::EndOverdue(10)));
+        family.killed(10);
+        assert_eq!((family.due(begin + ms(501)), family.next(begin + ms(501))), (None, None));
+        family.gone(10, begin + ms(502));
+        assert_eq!(family.due(begin + ms(502)), Some(Due::Start));
     }
 
     #[test]

@@ -48,12 +48,12 @@ impl Answer {
 
 /// The fields of the last head.
 #[derive(Default)]
-struct Heads {
-    fields: Vec<(String, String)>,
+pub(crate) struct Heads {
+    pub fields: Vec<(String, String)>,
 }
 
 impl Heads {
-    fn status(&self) -> u16 {
+    pub fn status(&self) -> u16 {
         let status = self.fields.iter().find(|(name, _)| name == ":status");
         status.and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
     }

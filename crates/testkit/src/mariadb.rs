@@ -4,6 +4,7 @@ use crate::{TempDir, process, wait};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -46,6 +47,47 @@ impl MariaDb {
         let db = MariaDb { child, dir };
         wait::holds("MariaDB's socket", || UnixStream::connect(db.socket()).is_ok());
         db
+    }
+
+    /// Starts one as people have it: with the tables of its users, of which root has no password, and an option file.
+    ///
+    /// # Panics
+    /// If it is not installed, or does not start.
+    pub fn with_options(options: &str) -> MariaDb {
+        let dir = TempDir::new();
+        // Others' programs connect to its socket.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a folder of our own");
+        let at = dir.path().display().to_string();
+        let user = if rustix::process::getuid().is_root() { "user = root\n" } else { "" };
+        let file = dir.write(
+            "my.cnf",
+            format!(
+                "[mysqld]\n{user}datadir = {at}/data\nsocket = {at}/db.sock\npid-file = {at}/db.pid\ntmpdir = {at}\n\
+                 log-error = {at}/db.log\nskip-networking\ninnodb_log_file_size = 4M\n{options}"
+            ),
+        );
+        let named = format!("--defaults-file={}", file.display());
+        let quiet = |command: &mut Command| {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+        };
+        let mut install = Command::new("mariadb-install-db");
+        install.args([&named, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        let status = quiet(&mut install).and_then(|mut child| child.wait());
+        assert!(status.is_ok_and(|status| status.success()), "MariaDB's tables cannot be made");
+        let child = quiet(Command::new("/usr/sbin/mariadbd").arg(&named));
+        let db = MariaDb { child: child.expect("MariaDB is not installed: scripts/setup.sh does that"), dir };
+        wait::holds("MariaDB's socket", || UnixStream::connect(db.socket()).is_ok());
+        db
+    }
+
+    /// The option file of [`MariaDb::with_options`].
+    pub fn options(&self) -> PathBuf {
+        self.dir.path().join("my.cnf")
+    }
+
+    /// Where everything of it is.
+    pub fn folder(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Where it listens.
@@ -100,6 +142,22 @@ impl Connection {
         self.begin(query);
         let answer = self.receive();
         assert_eq!(answer.first(), Some(&0), "{query}: {}", String::from_utf8_lossy(&answer));
+    }
+}
+
+impl Connection {
+    /// Asks for one value, as its text.
+    ///
+    /// # Panics
+    /// If there is no such value.
+    pub fn value(&mut self, query: &str) -> String {
+        self.begin(query);
+        // The number of columns, the column, the end of columns, a row, the end of rows.
+        assert_eq!(self.receive(), [1], "{query}: one column");
+        let (_, _, row) = (self.receive(), self.receive(), self.receive());
+        self.receive();
+        let (length, text) = row.split_first().expect("a row");
+        String::from_utf8_lossy(&text[..usize::from(*length)]).into_owned()
     }
 }
 

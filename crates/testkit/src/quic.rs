@@ -3,11 +3,12 @@
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event, StreamId,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EndpointConfig, Event, StreamId,
     TokenMemoryCache, TransportConfig,
 };
+pub use quinn_proto::{Dir, VarInt};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ impl Visitor {
         Visitor {
             tls: Arc::new(QuicClientConfig::try_from(config).expect("the library has the suite of QUIC")),
             tokens: Arc::default(),
-            transport: Arc::default(),
+            transport: transport(),
         }
     }
 
@@ -58,6 +59,14 @@ impl Visitor {
         client.wait("a handshake", |client| client.events.iter().any(|e| matches!(e, Event::Connected)));
         client
     }
+}
+
+/// A client that waits for an answer says now and then that it is there, as browsers do: otherwise nothing would tell the server of a
+/// NAT that has given it another port.
+fn transport() -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config.keep_alive_interval(Some(Duration::from_millis(500)));
+    Arc::new(config)
 }
 
 fn socket() -> UdpSocket {
@@ -91,6 +100,11 @@ impl QuicClient {
     /// From now on it has another port, as after a change of a NAT's table.
     pub fn rebind(&mut self) {
         self.socket = socket();
+    }
+
+    /// From now on it is at this address of the machine.
+    pub fn move_to(&mut self, ip: IpAddr) {
+        self.socket = UdpSocket::bind((ip, 0)).expect("a port is free");
     }
 
     /// Sends what is to be sent, and takes what comes within `wait`.
@@ -170,6 +184,17 @@ impl QuicClient {
         id
     }
 
+    /// Has a stream send these bytes; while windows are full what comes is taken.
+    pub fn write(&mut self, id: StreamId, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            match self.conn.send_stream(id).write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(quinn_proto::WriteError::Blocked) => self.turn(Duration::from_millis(5)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
     /// All that comes on a stream.
     pub fn receive(&mut self, id: StreamId) -> Vec<u8> {
         let mut out = Vec::new();
@@ -188,6 +213,16 @@ impl QuicClient {
             is_whole
         });
         out
+    }
+
+    /// The code with which the other end's application has ended the connection.
+    pub fn end_code(&self) -> Option<u64> {
+        self.events.iter().find_map(|event| match event {
+            Event::ConnectionLost { reason: quinn_proto::ConnectionError::ApplicationClosed(close) } => {
+                Some(close.error_code.into_inner())
+            }
+            _ => None,
+        })
     }
 
     /// Why the connection is over, if it is.

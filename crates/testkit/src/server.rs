@@ -63,6 +63,15 @@ impl Builder {
         self
     }
 
+    /// The same text with changes.
+    pub(crate) fn edit_http(mut self, edit: impl FnOnce(&str) -> String) -> Builder {
+        match &mut self.conf {
+            Conf::Http { http, .. } => *http = edit(http),
+            Conf::Whole(_) => panic!("the configuration is given as a whole"),
+        }
+        self
+    }
+
     /// Directives of the main level, beside the usual ones; a directive here replaces the usual one of its name.
     #[must_use]
     pub fn main(mut self, text: &str) -> Builder {

@@ -119,6 +119,33 @@ fn nothing_waits_for_a_module_that_is_there() {
     }
 }
 
+/// Names of metrics in a text, without what a histogram adds to its own.
+fn metrics_in(text: &str) -> Vec<&str> {
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let at = text.match_indices("brisk_").map(|(at, _)| at);
+    let names = at.map(|at| &text[at..at + text[at..].bytes().take_while(|byte| is_name(*byte)).count()]);
+    let without_end =
+        |name| ["_bucket", "_sum", "_count"].iter().find_map(|end| str::strip_suffix(name, end));
+    names.map(|name| without_end(name).unwrap_or(name)).collect()
+}
+
+#[test]
+fn boards_and_alerts_use_metrics_that_there_are() {
+    let code: String = tree::files()
+        .into_iter()
+        .filter(|file| file.path.contains("/src/") && file.path.starts_with("crates/"))
+        .map(|file| file.text)
+        .collect();
+    for path in ["packaging/grafana/brisk.json", "packaging/prometheus/brisk.rules.yml"] {
+        let text = tree::read(path);
+        let names = metrics_in(&text);
+        assert!(names.len() > 10, "{path}: {names:?}");
+        for name in names {
+            assert!(code.contains(&format!("\"{name}\"")), "{path}: no metric is called {name}");
+        }
+    }
+}
+
 #[test]
 fn the_changelog_has_room_for_what_comes() {
     assert!(tree::read("CHANGELOG.md").contains("\n## [Unreleased]\n"));

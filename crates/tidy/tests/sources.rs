@@ -31,6 +31,7 @@ const RAW_READERS: &[(&str, &str)] = &[
     ("log/", "messages: a request that has one is never prepared"),
     ("metrics/", "numbers, when the answer has left"),
     ("phases.rs", "the debug log, which is one"),
+    ("trace/told.rs", "notes, in a process that prepares nothing"),
     ("interim/learned.rs", "what is learned is no part of the answer"),
     ("thread.rs", "the memory of a request"),
     ("service.rs", "requests of our own"),
@@ -50,6 +51,7 @@ const CLOCK_READERS: &[(&str, &str)] = &[
     ("overload.rs", "how often it complains"),
     ("upstream/", "back ends are awaited"),
     ("userid/", "says nothing"),
+    ("htaccess/login.rs", "the key of nonces is the process's"),
 ];
 
 /// Marks of what is not finished. In two halves, so that this file has none.

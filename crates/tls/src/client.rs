@@ -7,6 +7,7 @@ use crate::session::Session;
 use crate::suites::{Groups, Suites, Versions};
 use crate::trust::Trust;
 use brisk_x509::{Purpose, Refusal, is_for_host};
+use quinn_proto::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::CryptoProvider;
@@ -171,16 +172,26 @@ impl ClientContext {
         Ok(Session::client(UnbufferedClientConnection::new(config.clone(), name)?))
     }
 
+    /// What QUIC's handshakes need of it. Clients of one context have their sessions in common. The error: it has no TLS 1.3.
+    pub fn quic(&self) -> Result<Arc<dyn quinn_proto::crypto::ClientConfig>, String> {
+        let config = QuicClientConfig::try_from(self.named.clone()).map_err(|error| error.to_string())?;
+        Ok(Arc::new(config))
+    }
+
     /// Whether the server is who it should be: to be asked when the handshake is complete, before anything is sent. Also
     /// resumed sessions are checked.
     pub fn check(&self, session: &Session, name: &str, now: i64) -> Result<(), Distrust> {
+        self.check_chain(session.peer_certificates(), name, now)
+    }
+
+    /// As [`ClientContext::check`], of certificates (DER), the server's own first.
+    pub fn check_chain(&self, chain: &[impl AsRef<[u8]>], name: &str, now: i64) -> Result<(), Distrust> {
         let Verification::On { trust, depth } = &self.verification else { return Ok(()) };
-        let chain = session.peer_certificates();
         let Some((leaf, extra)) = chain.split_first() else {
             return Err(Distrust::Refused(Refusal::MALFORMED));
         };
-        trust.verify(leaf, extra, Purpose::Server, *depth, now).map_err(Distrust::Refused)?;
-        if !is_for_host(leaf, name) {
+        trust.verify(leaf.as_ref(), extra, Purpose::Server, *depth, now).map_err(Distrust::Refused)?;
+        if !is_for_host(leaf.as_ref(), name) {
             return Err(Distrust::OtherName(name.to_string()));
         }
         Ok(())

@@ -14,6 +14,7 @@ use quinn_proto::crypto::{
 };
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
+use rustls::pki_types::CertificateDer;
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Suite};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -222,6 +223,12 @@ impl Session {
         self.state = State::Started(Box::new(conn));
         Ok(true)
     }
+}
+
+/// The certificates that the library has of a server, its own first; none if it has none.
+pub fn chain_of(identity: Option<Box<dyn Any>>) -> Vec<Vec<u8>> {
+    let chain = identity.and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok());
+    chain.map_or_else(Vec::new, |chain| chain.iter().map(|cert| cert.to_vec()).collect())
 }
 
 /// RFC 8446 §6.2.

@@ -21,6 +21,7 @@ pub(crate) fn watch(seat: &Seat, stream: &Stream, occupancy: Option<Connected>) 
     if Loop::try_current().is_none() {
         return;
     }
+    // A copy of the descriptor, since the link is dropped by its caller and takes its registration with it.
     let Ok(fd) = stream.hand_over() else { return };
     let place = seat.occupy();
     let stream = Stream::from(Io::local(fd));
@@ -38,6 +39,7 @@ fn poll_end(stream: &Stream, until_ms: u64, cx: &mut Context<'_>) -> Poll<()> {
         ready!(stream.poll_readable(cx));
         let has_ended = scratch(|buf| match stream.try_read(buf) {
             Ok(0) => true,
+            // Until then what comes is what had been on its way when the request ended.
             Ok(_) => clock::mono_ms() > until_ms,
             Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
         });

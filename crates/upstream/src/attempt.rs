@@ -152,6 +152,7 @@ impl Attempt {
                     dlog!(r, "get keepalive peer: using another thread's connection");
                     send(request, r, peer, link, cx)
                 }
+                // It was worth asking, and somebody else was faster.
                 Poll::Ready(None) => dial(request, r, peer, key, cx),
                 Poll::Pending => Step::Wait(Attempt::Borrowing(peer, key, job)),
             },
@@ -193,9 +194,12 @@ fn choose<P: Protocol>(
     cx: &mut Context<'_>,
 ) -> Step {
     let state = &request.state;
-    if let Some(lease) = selection.next(clock::mono_ms()) {
+    if group.may_choose(r)
+        && let Some(lease) = selection.next(clock::mono_ms())
+    {
         state.choose(&lease.peer);
         dlog!(r, "get peer {}, try: {}", state.peer(), selection.tries());
+        // Before the request is made: a sticky group writes its cookie by it, whatever comes of the attempt.
         group.chosen(r, &lease);
         let peer = ChosenPeer::new(selection, lease, group, state.clone());
         return connect(request, r, Box::new(peer), cx);
@@ -217,6 +221,7 @@ fn choose<P: Protocol>(
                 let status = pool.refuse(r);
                 return Step::failed(None, Failure::decided(status));
             }
+            // nginx's words; 502, and never a retry, since no peer is left.
             let cause = Cause::Unavailable("no live upstreams".into());
             let failure = Failure::upstream(Activity::Connecting, cause);
             Step::failed(None, failure.retry_is(Retry::Never))
@@ -231,6 +236,7 @@ fn connect<P: Protocol>(
     peer: Box<ChosenPeer>,
     cx: &mut Context<'_>,
 ) -> Step {
+    // Made once per attempt, for the pool, for other threads and for a new connection alike: all three must mean the same.
     let key = request.key(r, &peer);
     // The connection of this thread that was used last: its peer most likely still has it open, and its buffers are
     // warm.
@@ -310,6 +316,8 @@ fn poll_head<P: Protocol>(
             // A codec gives neither before a head.
             Got::Data(_) | Got::Trailers(_) => {}
             Got::End => {
+                // An end without a head: on a connection that was used before the server may have closed it while the request was on its way, which
+                // `fetch` tells apart by `is_reused`.
                 return Poll::Ready(Err(Failure::upstream(Activity::ReadingHead, Cause::Closed)));
             }
         }
@@ -334,6 +342,7 @@ fn head_received(r: &mut Request, mut exchange: Box<Exchange>, head: BackendHead
     if head.status == 101
         && let Err(failure) = check_switch(r, &exchange, &head)
     {
+        // `$upstream_status` shows what was said, though it is refused.
         exchange.peer.state.note(|attempt| attempt.status = head.status);
         return Step::exchange_failed(exchange, failure);
     }

@@ -85,6 +85,12 @@ pub trait Backend: Send + Sync {
     /// One request's way through the servers.
     fn selection(&self, r: &Request) -> Selection;
 
+    /// Whether a request may be given a server now if one has a place; else it is asked to wait by [`Self::poll_place`].
+    fn may_choose(&self, r: &mut Request) -> bool {
+        let _ = r;
+        true
+    }
+
     /// A server was chosen.
     fn chosen(&self, r: &mut Request, lease: &Lease) {
         let _ = (r, lease);

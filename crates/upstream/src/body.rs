@@ -197,6 +197,7 @@ impl Incoming {
     }
 
     fn disk_failed(&mut self, error: &brisk_server::temp_file::TempError) {
+        // Ours, not the peer's: a full disk must not put servers out of service.
         let cause = Cause::Broken(error.to_string().into());
         self.fail(&Failure::new(Origin::Local, Activity::ReadingResponse, cause));
     }
@@ -214,6 +215,7 @@ impl Incoming {
     }
 
     fn client_has_gone(&self, cx: &mut Context<'_>) -> bool {
+        // Only while the back end is still at work: what waits here is sent, or fails, by itself.
         self.from.is_some() && self.client.as_ref().is_some_and(|client| client.poll_gone(cx).is_ready())
     }
 }
@@ -266,12 +268,14 @@ impl BodyStream for Incoming {
         loop {
             let is_idle = match self.spool.poll_disk(cx) {
                 Poll::Ready(Ok(())) => true,
+                // The file has a gap then: nothing that comes behind it could be given out in order.
                 Poll::Ready(Err(error)) => return self.disk_failed(&error),
                 Poll::Pending => false,
             };
             self.tell_of_file();
             // Full in memory: as much as a write is worth goes to the file. With the file full, too, the back end
             // waits.
+            // `poll_chunk` makes room, and is called before this is.
             if self.spool.is_full() && !(is_idle && self.spool.spill()) {
                 return;
             }

@@ -36,6 +36,7 @@ pub fn bind_of(settings: &Settings, r: &Request) -> Option<SocketAddr> {
     }
     let address = local_address(&text);
     if address.is_none() {
+        // The request goes on from the kernel's address, as in nginx (ngx_http_upstream_set_local).
         let text = String::from_utf8_lossy(&text);
         brisk_server::rlog!(r, Error, "invalid local address \"{text}\"");
     }
@@ -83,6 +84,7 @@ fn start(settings: &Settings, key: &Key) -> Result<Started, ConnectError> {
     };
     let options = Options {
         bind: key.bind,
+        // Needs CAP_NET_RAW, which the worker keeps only if some directive says so (`uses_raw_sockets`).
         transparent: settings.bind.as_ref().is_some_and(|bind| bind.transparent),
         keepalive: settings.socket_keepalive,
         rcvbuf: settings.socket_rcvbuf as usize,
@@ -136,8 +138,10 @@ impl Dialing {
 /// A connection with a TLS session: connecting and the handshake may each take `limit`.
 async fn secure(io: Io, key: Key, tls: Tls, limit: Duration) -> Result<Box<Link>, Failure> {
     let late = |activity| unasked(activity, Cause::TimedOut);
+    // Two limits of the same length, as nginx uses `proxy_connect_timeout` for both handshakes.
     timeout(limit, io.writable()).await.map_err(|_| late(Activity::Connecting))?;
     finished(&io)?;
+    // After TCP's handshake: a peer that is down costs no look at certificates on a disk.
     let context = tls.ready().await.map_err(|why| {
         Failure::new(Origin::Configuration, Activity::Handshaking, Cause::Unavailable(why.into()))
     })?;

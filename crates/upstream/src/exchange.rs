@@ -163,6 +163,7 @@ impl Exchange {
         // Counted when it begins, so that a connection is not used once more than `keepalive_requests` allows,
         // whatever its end.
         this.link.requests += 1;
+        // A process is busy from the first byte on, also if the request is given up: it may be carrying it out.
         if let Some(process) = &mut this.link.process {
             process.is_busy = true;
         }

@@ -95,6 +95,7 @@ pub(crate) async fn fetch<P: Protocol>(
     r: &mut Request,
     ask: Ask,
 ) -> Result<Fetched, Failure> {
+    // First: no place at a peer is held while a client sends its body.
     let payload = Payload::of(&engine, r).await?;
     let mut fetch = Fetch::begin(engine, r, ask, payload)?;
     poll_fn(|cx| fetch.poll(r, cx)).await
@@ -140,6 +141,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         let condition = retry::condition(failure).filter(|_| failure.retry() != Retry::Never)?;
         // What the client would get if this were the last attempt, as nginx shows it.
         self.state.note(|attempt| attempt.status = failure::status(failure));
+        // Before the next peer is chosen: this failure bears on that choice, in which the same peer may come up again.
         let EndedPeer { mut selection, is_disabled } = peer.finish(Outcome::Failed)?;
         if is_disabled {
             rlog!(r, Warn, "upstream server temporarily disabled while connecting to upstream");
@@ -177,6 +179,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         exchange: &mut Exchange,
         status: u16,
     ) -> Option<(Arc<dyn Backend>, Selection)> {
+        // Any other status is an answer, whatever the configuration says.
         let condition = next::of_status(status)?;
         let selection = exchange.peer.selection()?;
         // The present attempt is still one of those that are left.

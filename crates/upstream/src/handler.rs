@@ -17,6 +17,7 @@ impl<P: Protocol> Engine<P> {
     /// The content handler of a location without a cache. A request whose body need not be read first needs no future.
     pub fn handle(self: &Arc<Self>, r: &mut Request) -> Flow {
         let engine = self.clone();
+        // A body must be read, which takes a future: the request then leaves its connection's table entry for a task.
         let Some(payload) = Payload::at_hand(self, r) else {
             return Flow::Wait(Box::new(move |r| {
                 Box::pin(async move {
@@ -26,7 +27,9 @@ impl<P: Protocol> Engine<P> {
             }));
         };
         match Fetch::begin(engine, r, Ask::default(), payload) {
+            // Polled by the driver of the client's connection: no task, no allocation but this one.
             Ok(fetch) => Flow::Pending(fetch),
+            // It failed before a peer was chosen (a variable, the configuration): there is nothing to be retried.
             Err(failure) => failure::flow(&failure, r),
         }
     }
@@ -36,18 +39,22 @@ impl<P: Protocol> Origin for Engine<P>
 where
     P: Send + Sync,
 {
+    // A cache waits for the answer in any case, so a boxed future costs it nothing more.
     fn fetch(self: Arc<Self>, r: &mut Request, ask: Ask) -> FetchFuture<'_> {
         Box::pin(fetch::fetch(self, r, ask))
     }
 
     fn reads_body_first(&self, r: &Request) -> bool {
+        // A cache asks before it waits behind others: the client's body must be taken before its time-out.
         !Payload::can_stream(self, r)
     }
 
+    // An answer out of the cache has no exchange: head, length and body are all that a response is made of.
     fn respond(&self, r: &mut Request, head: &Arc<BackendHead>, length: Option<u64>, body: Body) -> Flow {
         respond::respond(&self.protocol, r, head, length, body)
     }
 
+    // The cache judges by the same fields: what the engine is told to ignore must not make an answer stored, or expire.
     fn ignored(&self) -> u32 {
         self.protocol.settings().ignore_headers
     }

@@ -45,6 +45,7 @@ impl Http1 {
         // Strict: a head in doubt is an error, since a lenient reading may differ from what a cache or client makes
         // of it (response splitting).
         let mut client = Client::new(Rules::Strict, shape.kind);
+        // Most answers have fewer, so the list is allocated once per exchange.
         client.reserve_fields(FIELDS);
         Http1 { head, shape, client, persists: false, length: None, excess: false }
     }

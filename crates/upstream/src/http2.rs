@@ -128,6 +128,7 @@ impl Http2 {
         }
         let announced = head.get(HeaderId::ContentLength);
         self.announced = announced.and_then(parse_length);
+        // A length in doubt is refused and not repaired: the client would be told another one than a cache behind it (RFC 9113 §8.1.1).
         if announced.is_some() && (self.announced.is_none() || head.all(HeaderId::ContentLength).count() > 1)
         {
             return Err(Failure::protocol("upstream sent invalid \"Content-Length\" header"));
@@ -146,6 +147,7 @@ impl Http2 {
     /// The end of the stream has come: the body must be complete.
     fn check_whole(&self) -> Result<(), Failure> {
         match self.left {
+            // RFC 9113 §8.1.1: DATA adds up to `Content-Length`. Less is an answer that was cut off, however orderly the stream ended.
             Some(left) if left > 0 => Err(Failure::protocol("upstream prematurely closed stream")),
             _ => Ok(()),
         }
@@ -153,6 +155,7 @@ impl Http2 {
 
     fn take(&mut self, count: usize) -> Result<(), Failure> {
         if let Some(left) = &mut self.left {
+            // Refused with the first byte too many: the client was told the length.
             *left = left.checked_sub(count as u64).ok_or_else(|| {
                 Failure::protocol("upstream sent response body larger than indicated content length")
             })?;
@@ -180,11 +183,13 @@ impl Http2 {
             return Ok(());
         };
         let code = match frame.kind {
+            // Both may come for a stream that has ended (RFC 9113 §5.1).
             kind::WINDOW_UPDATE | kind::PRIORITY => return Ok(()),
             kind::RST_STREAM => input.get(HEAD_BYTES..HEAD_BYTES + 4),
             _ => None,
         };
         match code {
+            // NO_ERROR behind a whole answer means that the rest of the request is not wanted (§8.1).
             Some([0, 0, 0, 0]) if !std::mem::replace(&mut self.is_reset, true) => Ok(()),
             Some(&[a, b, c, d]) if [a, b, c, d] != [0; 4] => {
                 let code = u32::from_be_bytes([a, b, c, d]);
@@ -219,8 +224,10 @@ impl Codec for Http2 {
         self.heads = Heads::default();
         (self.announced, self.left, self.last_data) = (None, None, None);
         (self.is_reset, self.is_leaving) = (false, false);
+        // Not when the codec is made: a kept connection has a session, and a preface in the midst of it would be an error.
         let session = self.session.get_or_insert_with(|| Box::new(Session::new(out)));
         let question = &self.question;
+        // The block was made for no connection in particular, so a retry sends the same bytes.
         self.stream = session.open(question.head.block(), question.is_bodiless, question.head_bytes_max, out);
     }
 
@@ -235,6 +242,7 @@ impl Codec for Http2 {
     fn end(&mut self, out: &mut Vec<u8>) {
         // Without a body the head has said END_STREAM already.
         let Some(session) = self.session.as_mut().filter(|_| !self.question.is_bodiless) else { return };
+        // Made apart: it is appended only if the last piece cannot carry the end itself, which spares the peer a frame.
         let mut frame = Vec::new();
         session.end(self.stream, &mut frame);
         match self.last_data.filter(|_| !frame.is_empty()).and_then(|at| out.get_mut(at..)) {
@@ -279,6 +287,7 @@ impl Codec for Http2 {
                 Told::Data { data, end } => {
                     self.take(data.len())?;
                     // Data is a part of the input.
+                    // Ranges instead of a borrow: the codec is a trait object, and its caller owns the input.
                     let start = data.as_ptr() as usize - input.as_ptr() as usize;
                     let range = start..start + data.len();
                     if end {

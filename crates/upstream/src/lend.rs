@@ -36,6 +36,7 @@ impl Lender {
         let this = Arc::new(Lender { mailbox: Loop::current().mailbox().clone(), idle: AtomicUsize::new(0) });
         // A panic while it is held leaves a whole list.
         let mut all = LENDERS.write().unwrap_or_else(PoisonError::into_inner);
+        // Threads that have ended: their pools, which hold the lenders, are gone.
         all.retain(|have| have.strong_count() > 0);
         all.push(Arc::downgrade(&this));
         this
@@ -73,9 +74,11 @@ pub(crate) async fn take(key: Key) -> Option<Box<Link>> {
     for lender in others().take(LENT_ASKED_MAX).collect::<Vec<_>>() {
         if let Some(passed) = ask(&lender, &key).await {
             let io = match key.endpoint {
+                // By the peer's address, since the descriptor does not say what it is.
                 Endpoint::Unix(_) => Ok(Io::local(passed.fd)),
                 Endpoint::Ip(_) => Io::new(passed.fd),
             };
+            // It could not be registered here: it is closed, and the next thread is asked.
             let Ok(io) = io else { continue };
             let mut link = Box::new(Link::new(Stream::from(io), key.clone()));
             // Age and requests go with it, or lending would make it younger.

@@ -123,6 +123,7 @@ impl Link {
         if self.stream.poll_readable(&mut Context::from_waker(Waker::noop())).is_pending() {
             return true;
         }
+        // The loop may know of an event whose bytes were read: only a read tells.
         let mut probe = [0];
         matches!(self.stream.try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -141,6 +142,7 @@ impl Link {
                 return false;
             }
         }
+        // Written whole or not at all: what waited here would stand behind the next request's first frame.
         out.is_empty() || self.stream.try_write(&out).is_ok_and(|count| count == out.len())
     }
     /// The time until idle connections are closed for this one; `None` if it has its answer already, or there is nothing to

@@ -49,6 +49,7 @@ impl Occupancy {
         if let Some(have) = addresses.get(endpoint).and_then(Weak::upgrade) {
             return have;
         }
+        // When an address is new, which is rare: peers that come by name and go would stay here for ever.
         addresses.retain(|_, have| have.strong_count() > 0);
         let new = Arc::<Occupancy>::default();
         addresses.insert(endpoint.clone(), Arc::downgrade(&new));
@@ -82,6 +83,7 @@ impl Occupancy {
     /// Has all idle connections closed.
     pub fn vacate(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
+        // Taken out: a thread that keeps a connection afterwards registers again, and tasks of threads that have ended do not stay.
         let keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
         keepers.iter().for_each(Waker::wake_by_ref);
     }
@@ -120,6 +122,7 @@ pub struct Wait {
 
 impl Wait {
     pub(crate) fn begin(occupancy: &Arc<Occupancy>, now_ms: u64) -> Wait {
+        // The time first: the first one of the set has waited longest.
         let key = (now_ms, occupancy.numbers.fetch_add(1, Ordering::Relaxed));
         occupancy.waiting().insert(key);
         Wait { of: occupancy.clone(), key }

@@ -60,6 +60,7 @@ impl Payload {
     /// Whether the client's body may be passed on as it comes; otherwise it is read as a whole first.
     pub fn can_stream<P: Protocol>(engine: &Engine<P>, r: &Request) -> bool {
         let settings = engine.protocol.settings();
+        // A protocol whose framing needs the length first (FastCGI's CONTENT_LENGTH) cannot begin without it.
         let is_known = r.body_len().is_some() || r.head.framing == brisk_http::framing::BodyFraming::None;
         // A body that the protocol makes replaces the client's, which is read and dropped.
         !engine.protocol.has_own_body()
@@ -71,6 +72,7 @@ impl Payload {
     /// Reads the body, or leaves it with the client.
     pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failure> {
         let settings = engine.protocol.settings();
+        // A body that an earlier handler has read is there to be sent as often as needed.
         if Self::can_stream(engine, r) && r.body.content().is_none() && !r.has_no_body() {
             let mut first = Vec::new();
             match r.read_body_now(&mut first) {
@@ -87,6 +89,7 @@ impl Payload {
         Ok(match (engine.protocol.own_body(r), r.body.content()) {
             (Some(bytes), _) => Payload::Own(bytes.into()),
             (None, Some(content)) if settings.pass_request_body => Payload::Content(content.clone()),
+            // Read and dropped: what is left on the connection would be taken for the next request.
             _ => Payload::None,
         })
     }
@@ -101,6 +104,7 @@ impl Payload {
     }
 }
 
+// Logged here, since there is no attempt yet that would log it.
 fn reported(r: &Request, failure: Failure) -> Failure {
     failure::report(&failure, r);
     failure

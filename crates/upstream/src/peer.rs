@@ -32,6 +32,7 @@ pub(crate) struct Ended {
 impl ChosenPeer {
     /// A peer that `selection` has just given.
     pub fn new(selection: Selection, lease: Lease, group: Arc<dyn Backend>, state: Rc<State>) -> ChosenPeer {
+        // Read once: the rules by which a connection was taken are those by which it is put back.
         let (keepalive, started_ms) = (group.keepalive(), clock::mono_ms());
         ChosenPeer { place: Some((selection, lease)), group, keepalive, state, started_ms, header_ms: None }
     }
@@ -62,6 +63,7 @@ impl ChosenPeer {
         self.header_ms = Some(elapsed);
         if let Some((_, lease)) = &mut self.place {
             lease.peer.stats.answered(status);
+            // For `least_time header`, which goes by this one and not by the end of the body.
             lease.header_received(elapsed, clock::mono_ms());
         }
         self.state.note(|attempt| {
@@ -73,14 +75,17 @@ impl ChosenPeer {
     /// Ends the attempt; `None` if it had ended before.
     pub(crate) fn finish(&mut self, outcome: Outcome) -> Option<Ended> {
         let elapsed = self.elapsed_ms();
+        // Taken: an attempt ends once, however many ways lead here.
         let (mut selection, lease) = self.place.take()?;
         let stats = &lease.peer.stats;
         self.state.note(|attempt| {
+            // The first end counts: a tunnel or a body that was given up may be finished again by its drop.
             attempt.response_ms.get_or_insert(elapsed);
             Stats::add(&stats.sent_bytes, attempt.sent);
             Stats::add(&stats.received_bytes, attempt.received);
         });
         let times = Times { header_ms: self.header_ms, response_ms: elapsed };
+        // Gives the place back to the peer and judges it (`max_fails`) in one step, so that counters cannot drift.
         let is_disabled = selection.finish(lease, outcome, times, clock::mono_ms());
         Some(Ended { selection, is_disabled })
     }
@@ -88,6 +93,7 @@ impl ChosenPeer {
 
 impl Drop for ChosenPeer {
     fn drop(&mut self) {
+        // A client that goes, or a configuration that ends, says nothing about the peer.
         self.finish(Outcome::Ok);
     }
 }

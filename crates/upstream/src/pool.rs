@@ -82,6 +82,7 @@ pub(crate) fn take(key: &Key) -> Option<Box<Link>> {
         loop {
             let mut idle = pool.idle.borrow_mut();
             let fits = |have: &Idle| have.link.as_ref().is_some_and(|link| link.key == *key);
+            // From the end, where the one that was used last is.
             let at = idle.iter().rposition(fits)?;
             let mut found = idle.remove(at);
             pool.tell(idle.len());
@@ -181,6 +182,7 @@ impl Pool {
         let now = clock::mono_ms();
         let generation = self.generation.get();
         let is_old = |one: &Idle| one.link.as_ref().is_none_or(|link| Some(link.generation) != generation);
+        // Dropped when the borrow has ended: the destructor of a connection may lead back into the pool.
         let mut gone = Vec::new();
         let mut idle = self.idle.borrow_mut();
         let mut at = 0;
@@ -214,6 +216,7 @@ async fn keep() {
                 sleep = None;
                 return Poll::<()>::Pending;
             }
+            // The timer is kept while its time stays the same: the keeper is woken by every connection that comes.
             if sleep.as_ref().is_none_or(|(at, _)| *at != next) {
                 sleep = Some((next, sleep_until(next)));
             }

@@ -66,6 +66,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         let Target { peers, tls, way, scheme, uri } = engine.protocol.target(r, &ask).map_err(decided)?;
         let state = State::begin(r, scheme, uri);
         let started_ms = clock::mono_ms();
+        // One for all attempts: a request that makes its process end must not go through the whole pool.
         let was_retried = Cell::new(false);
         let request =
             UpstreamRequest { engine, tls, state, payload, started_ms, was_retried, ask, way, shape };
@@ -113,6 +114,7 @@ impl<P: Protocol> UpstreamRequest<P> {
     pub fn key(&self, r: &Request, peer: &ChosenPeer) -> Key {
         let endpoint = peer.info().map(|peer| peer.endpoint.clone());
         Key {
+            // Besides the address: two groups may name one server and keep its connections by other rules.
             group: peer.group.id(),
             // An attempt has a place at its peer until it ends.
             endpoint: endpoint.unwrap_or_else(|| Endpoint::Unix(PathBuf::new())),
@@ -120,6 +122,7 @@ impl<P: Protocol> UpstreamRequest<P> {
             bind: connect::bind_of(self.settings(), r),
             // A connection that was verified for one name is not used for another.
             tls: self.tls.as_ref().map(|tls| tls.identity.clone()),
+            // Two modules may pass to one group: what is HTTP/1.1 to one connection is no frame to another.
             dialect: self.engine.protocol.dialect(),
         }
     }
@@ -145,6 +148,7 @@ impl<P: Protocol> UpstreamRequest<P> {
         *bytes += head.len() as u64;
         // The sum is bounded as a head is.
         if *bytes > self.settings().buffer_size {
+            // Hints only: the answer behind them is good, so the request goes on, as in nginx.
             rlog!(r, Info, "upstream sent too big early hints while reading response header from upstream");
             return;
         }

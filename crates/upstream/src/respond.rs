@@ -28,6 +28,7 @@ pub(crate) fn conclude<P: Protocol>(protocol: &P, r: &mut Request, result: Resul
             // Before the head is interpreted: `*_store` has the body as the back end has sent it.
             let stored = store::wrap(protocol.settings(), r, fetched);
             r.resp.tunnel = stored.tunnel;
+            // The back end has answered the client's conditions: a 200 means that they did not hold, and judging it again could make it a 304.
             r.resp.is_judged = true;
             respond(protocol, r, &stored.head, stored.length, stored.body)
         }
@@ -82,6 +83,7 @@ pub(crate) fn respond<P: Protocol>(
     if let Some(charset) =
         head.get(HeaderId::XAccelCharset).filter(|_| !settings.ignores(ignored::X_ACCEL_CHARSET))
     {
+        // For the charset filter, which may recode to it.
         r.resp.wanted_charset = Some(charset.to_vec().into());
         if r.resp.charset.is_none() {
             r.resp.charset.clone_from(&r.resp.wanted_charset);
@@ -192,6 +194,7 @@ fn obey(settings: &Settings, r: &mut Request, head: &BackendHead) {
         head.get(HeaderId::XAccelLimitRate).filter(|_| !settings.ignores(ignored::X_ACCEL_LIMIT_RATE))
         && let Some(rate) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
     {
+        // In the request and not in the response: an internal redirect keeps it.
         r.reply.limit_rate = Some(rate);
     }
 }
@@ -238,6 +241,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
     match field.id {
         // What an upgrade is to is for whoever asked for it.
         id if id != HeaderId::Upgrade && head.is_for_next_hop(field.name) => {}
+        // RFC 9110 §7.6.1: our connection to the client is ours to describe.
         id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
         // HTTP/2 has no upgrade (RFC 9113 §8.6).
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
@@ -275,6 +279,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
             let text = protocol.rewrite_cookie(r, field.value).unwrap_or_else(|| field.value.to_vec());
             r.resp.headers.push((field.name.to_vec().into(), text.into()));
         }
+        // The range filter says it by itself.
         HeaderId::AcceptRanges if settings.force_ranges => {}
         HeaderId::ContentEncoding if r.resp.content_encoding.is_none() => {
             r.resp.content_encoding = Some(value());
@@ -320,6 +325,7 @@ impl Trailers for Passed {
     }
 
     fn needs_chunks(&self) -> bool {
+        // With a length the body's end is known, and there is no place for trailers behind it (RFC 9112 §7.1.2).
         !self.has_length
     }
 }

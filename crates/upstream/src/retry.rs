@@ -62,6 +62,7 @@ pub fn condition(failure: &Failure) -> Option<u32> {
             Some(next::INVALID_HEADER)
         }
         (Origin::Upstream, _) => Some(next::ERROR),
+        // What cannot be reached from here may be for one peer only: local ports are used up per destination.
         (Origin::Local | Origin::Configuration, _)
             if matches!(failure.activity(), Activity::Resolving | Activity::Connecting) =>
         {

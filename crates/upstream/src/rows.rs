@@ -19,6 +19,7 @@ type Done = Result<(), Diag>;
 macro_rules! settings_rows {
     ($prefix:literal, $conf:ty, [$($extra:expr),* $(,)?]) => {
         &[
+            // A part of what a kept connection must match (`Key::bind`): one that was made from another address is not used.
             brisk_server::directive::directive(concat!($prefix, "_bind"))
                 .doc("The local address of connections to back ends; may contain variables, off for the kernel's choice. With transparent the client's address may be used, which needs rights and routing.")
                 .in_(brisk_conf::Context::HSL)
@@ -27,6 +28,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_bind 127.0.0.1;"))
                 .set($crate::rows::bind::<$conf>),
+            // A page, as in nginx. It bounds what a back end can make the server keep before the head is known, early hints included.
             brisk_server::directive::directive(concat!($prefix, "_buffer_size"))
                 .doc("The largest response head that is accepted, and how much is read at a time where answers are not buffered.")
                 .in_(brisk_conf::Context::HSL)
@@ -35,6 +37,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_buffer_size 8k;"))
                 .set($crate::rows::buffer_size::<$conf>),
+            // On: a back end's process is free as soon as it has answered, however slow the client is, which is what a proxy in front of it is for.
             brisk_server::directive::directive(concat!($prefix, "_buffering"))
                 .doc("Whether an answer is read ahead of a slow client, into buffers and a temporary file. Otherwise the back end is as slow as the client. X-Accel-Buffering changes it for an answer.")
                 .in_(brisk_conf::Context::HSL)
@@ -43,6 +46,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_buffering off;"))
                 .sets($crate::rows::buffering::<$conf>),
+            // Both numbers are kept as they were written, since nginx's checks of them are made, too (`Settings::check`).
             brisk_server::directive::directive(concat!($prefix, "_buffers"))
                 .doc("Number and size of buffers for an answer that is read ahead; only their product matters.")
                 .in_(brisk_conf::Context::HSL)
@@ -60,6 +64,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Safe)
                 .example(concat!($prefix, "_busy_buffers_size 16k;"))
                 .set($crate::rows::busy_buffers_size::<$conf>),
+            // Linux gives up by itself after about two minutes (tcp_syn_retries), so more than that means nothing.
             brisk_server::directive::directive(concat!($prefix, "_connect_timeout"))
                 .doc("The longest time to connect.")
                 .in_(brisk_conf::Context::HSL)
@@ -67,6 +72,7 @@ macro_rules! settings_rows {
                 .default("60s")
                 .example(concat!($prefix, "_connect_timeout 5s;"))
                 .sets($crate::rows::connect_timeout::<$conf>),
+            // Off: parts of an answer that is made anew for each request need not fit together.
             brisk_server::directive::directive(concat!($prefix, "_force_ranges"))
                 .doc("Whether ranges are cut out of answers whatever Accept-Ranges says.")
                 .in_(brisk_conf::Context::HSL)
@@ -74,6 +80,8 @@ macro_rules! settings_rows {
                 .default("off")
                 .example(concat!($prefix, "_force_ranges on;"))
                 .sets($crate::rows::force_ranges::<$conf>),
+            // A row that adds up: a field named in an outer block and another one in an inner block are not both hidden. As in nginx the first
+            // one of a block ends what was inherited.
             brisk_server::directive::directive(concat!($prefix, "_hide_header"))
                 .doc("A field of answers that is not passed on.")
                 .in_(brisk_conf::Context::HSL)
@@ -82,6 +90,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_hide_header X-Powered-By;"))
                 .set($crate::rows::hide_header::<$conf>),
+            // Off: the answer is not wanted any more, and a back end that notices may stop working. With a cache the answer is wanted.
             brisk_server::directive::directive(concat!($prefix, "_ignore_client_abort"))
                 .doc("Whether a request goes on when its client has left.")
                 .in_(brisk_conf::Context::HSL)
@@ -89,6 +98,7 @@ macro_rules! settings_rows {
                 .default("off")
                 .example(concat!($prefix, "_ignore_client_abort on;"))
                 .sets($crate::rows::ignore_client_abort::<$conf>),
+            // A security matter: without `Set-Cookie` in the way a cache stores the answer that logs one user in.
             brisk_server::directive::directive(concat!($prefix, "_ignore_headers"))
                 .doc("Fields of answers that are passed on but not obeyed: X-Accel-…, Expires, Cache-Control, Set-Cookie, Vary.")
                 .in_(brisk_conf::Context::HSL)
@@ -98,6 +108,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_ignore_headers Set-Cookie Cache-Control;"))
                 .set($crate::rows::ignore_headers::<$conf>),
+            // Off: what an application says of its own errors is better than what this server knows of them.
             brisk_server::directive::directive(concat!($prefix, "_intercept_errors"))
                 .doc("Whether error_page applies to what back ends answer.")
                 .in_(brisk_conf::Context::HSL)
@@ -105,6 +116,7 @@ macro_rules! settings_rows {
                 .default("off")
                 .example(concat!($prefix, "_intercept_errors on;"))
                 .sets($crate::rows::intercept_errors::<$conf>),
+            // Of the reading: the client's rate is `limit_rate`. Only with buffering do the two differ.
             brisk_server::directive::directive(concat!($prefix, "_limit_rate"))
                 .doc("Bytes per second that are read of an answer; 0: no limit. May contain variables.")
                 .in_(brisk_conf::Context::HSL)
@@ -112,6 +124,7 @@ macro_rules! settings_rows {
                 .default("0")
                 .example(concat!($prefix, "_limit_rate 1m;"))
                 .set($crate::rows::limit_rate::<$conf>),
+            // A gigabyte, as in nginx: a download that a slow client takes for an hour must not occupy a back end for as long.
             brisk_server::directive::directive(concat!($prefix, "_max_temp_file_size"))
                 .doc("How much of an answer may wait in a temporary file; 0: nothing, what does not fit into the buffers waits at the back end.")
                 .in_(brisk_conf::Context::HSL)
@@ -120,6 +133,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_max_temp_file_size 0;"))
                 .set($crate::rows::max_temp_file_size::<$conf>),
+            // Not after a head has come and left for the client: what was sent cannot be taken back.
             brisk_server::directive::directive(concat!($prefix, "_next_upstream"))
                 .doc("When a request is passed to the next server: error, timeout, invalid_header, http_403, http_404, http_429, http_500, http_502, http_503, http_504, non_idempotent (also POST, LOCK and PATCH that were sent already), off.")
                 .in_(brisk_conf::Context::HSL)
@@ -129,6 +143,7 @@ macro_rules! settings_rows {
                 .many()
                 .example(concat!($prefix, "_next_upstream error timeout http_503;"))
                 .set($crate::rows::next_upstream::<$conf>),
+            // Looked at when an attempt has failed: one that is under way is not cut off by it.
             brisk_server::directive::directive(concat!($prefix, "_next_upstream_timeout"))
                 .doc("How long a request may be passed on to further servers; 0: no limit.")
                 .in_(brisk_conf::Context::HSL)
@@ -136,6 +151,7 @@ macro_rules! settings_rows {
                 .default("0")
                 .example(concat!($prefix, "_next_upstream_timeout 10s;"))
                 .sets($crate::rows::next_upstream_timeout::<$conf>),
+            // 0 means every peer once: also without a limit no peer is asked twice in a round.
             brisk_server::directive::directive(concat!($prefix, "_next_upstream_tries"))
                 .doc("How many servers are tried; 0: all.")
                 .in_(brisk_conf::Context::HSL)
@@ -144,6 +160,7 @@ macro_rules! settings_rows {
                 .default("0")
                 .example(concat!($prefix, "_next_upstream_tries 2;"))
                 .sets($crate::rows::next_upstream_tries::<$conf>),
+            // For fields of the module's own list (`hidden`), which are meant for this server.
             brisk_server::directive::directive(concat!($prefix, "_pass_header"))
                 .doc("A field of answers that is passed on although it usually is not.")
                 .in_(brisk_conf::Context::HSL)
@@ -152,6 +169,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_pass_header X-Accel-Redirect;"))
                 .set($crate::rows::pass_header::<$conf>),
+            // The length is then not told either: with kept connections the next request would be taken for the body.
             brisk_server::directive::directive(concat!($prefix, "_pass_request_body"))
                 .doc("Whether back ends get the request's body.")
                 .in_(brisk_conf::Context::HSL)
@@ -166,6 +184,7 @@ macro_rules! settings_rows {
                 .default("on")
                 .example(concat!($prefix, "_pass_request_headers off;"))
                 .sets($crate::rows::pass_request_headers::<$conf>),
+            // Between two reads, so that an answer that trickles for hours is no error while it moves.
             brisk_server::directive::directive(concat!($prefix, "_read_timeout"))
                 .doc("The longest time between two reads of an answer.")
                 .in_(brisk_conf::Context::HSL)
@@ -173,6 +192,7 @@ macro_rules! settings_rows {
                 .default("60s")
                 .example(concat!($prefix, "_read_timeout 30s;"))
                 .sets($crate::rows::read_timeout::<$conf>),
+            // On: a back end is not occupied by a client that sends slowly, and another peer can be asked with the same body.
             brisk_server::directive::directive(concat!($prefix, "_request_buffering"))
                 .doc("Whether a request's body is read as a whole before a back end is asked. Otherwise it is passed on as it comes, and cannot be sent to a second server once it was begun.")
                 .in_(brisk_conf::Context::HSL)
@@ -181,6 +201,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_request_buffering off;"))
                 .sets($crate::rows::request_buffering::<$conf>),
+            // Between two writes that take something. Time does not run while the client has not sent what is to be written.
             brisk_server::directive::directive(concat!($prefix, "_send_timeout"))
                 .doc("The longest time between two writes of a request.")
                 .in_(brisk_conf::Context::HSL)
@@ -188,6 +209,7 @@ macro_rules! settings_rows {
                 .default("60s")
                 .example(concat!($prefix, "_send_timeout 30s;"))
                 .sets($crate::rows::send_timeout::<$conf>),
+            // The kernel's probes, for idle connections through firewalls that forget them; HTTP's keep-alive is the group's `keepalive`.
             brisk_server::directive::directive(concat!($prefix, "_socket_keepalive"))
                 .doc("Whether connections to back ends use TCP's keepalive.")
                 .in_(brisk_conf::Context::HSL)
@@ -212,6 +234,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_socket_sndbuf 256k;"))
                 .sets($crate::rows::socket_sndbuf::<$conf>),
+            // A security matter: the path may have variables, and clients choose those.
             brisk_server::directive::directive(concat!($prefix, "_store"))
                 .doc("Saves answers of status 200 as files: on (where root or alias puts the URI) or a path with variables.")
                 .in_(brisk_conf::Context::HSL)
@@ -229,6 +252,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_store_access user:rw group:rw all:r;"))
                 .set($crate::rows::store_access::<$conf>),
+            // Each write is a job of the thread pool, and costs the same however little it moves.
             brisk_server::directive::directive(concat!($prefix, "_temp_file_write_size"))
                 .doc("How much is written to the temporary file at a time.")
                 .in_(brisk_conf::Context::HSL)
@@ -237,6 +261,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Safe)
                 .example(concat!($prefix, "_temp_file_write_size 64k;"))
                 .set($crate::rows::temp_file_write_size::<$conf>),
+            // Two levels by default: a folder with a hundred thousand files is slow on many file systems.
             brisk_server::directive::directive(concat!($prefix, "_temp_path"))
                 .doc("The folder of temporary files, and up to three levels of folders in it.")
                 .in_(brisk_conf::Context::HSL)
@@ -347,6 +372,7 @@ pub fn buffers<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// `*_send_lowat SIZE`.
 pub fn send_lowat<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    // As nginx does where it lacks SO_SNDLOWAT (ngx_http_proxy_lowat_check); the kernel refuses to set it (socket(7)).
     if value::size(d.arg(0))? > 0 {
         let text = format!("\"{}\" has no effect: Linux does not have it", d.name());
         cx.warn(Diag::notice(d.arg(0).span, text).help("leave it out"));

@@ -79,6 +79,7 @@ impl Source {
     /// What was read of a body.
     pub fn of(content: Rc<Content>) -> Source {
         match &*content {
+            // Whatever it is kept in: a codec must not be given a piece of no length.
             _ if content.is_empty() => Source::None,
             Content::None => Source::None,
             Content::Memory(_) => Source::Memory { content, at: 0 },
@@ -155,6 +156,7 @@ impl Source {
                 piece
             }
             Source::Client { body, piece, is_over } => {
+                // As much as there is room for: each piece becomes a chunk or a frame of its own.
                 ready!(fill(body, piece, is_over, room, cx))?;
                 if piece.is_empty() {
                     return Poll::Ready(Ok(None));
@@ -175,6 +177,7 @@ fn fill(
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Failure>> {
     while piece.bytes.len() - piece.at < wanted && !*is_over {
+        // Only what was not sent stays, so the buffer does not grow with the body.
         piece.bytes.drain(..piece.at);
         piece.at = 0;
         match body.poll_piece(cx, &mut piece.bytes) {

@@ -104,6 +104,7 @@ impl Spool {
     pub fn spill(&mut self) -> bool {
         // Only what lies behind the file's end can be added to it; the front leaves before that.
         let waiting = if self.is_on_disk() { self.tail.len() } else { self.front_bytes };
+        // Against the sum ever written, since what was read back is not freed.
         let fits = self.written + waiting as u64 <= self.limits.file_bytes_max;
         // Not for a few bytes: each write is a job of the pool.
         if waiting == 0 || !fits || waiting < self.limits.write_bytes.min(self.limits.memory_bytes_max) {
@@ -112,6 +113,7 @@ impl Spool {
         let file = match std::mem::replace(&mut self.disk, Disk::None) {
             Disk::None => None,
             Disk::Idle(file) => Some(file),
+            // One job at a time: each takes the file along.
             busy => {
                 self.disk = busy;
                 return false;
@@ -208,6 +210,7 @@ async fn write(file: Option<TempFile>, place: Arc<TempPath>, bytes: Vec<u8>) -> 
 
 async fn read_back(file: TempFile, at: u64) -> ReadBack {
     let result = match file.read(at, READ_BYTES).await {
+        // More was written than is there: an end here would look like the end of the answer.
         Ok(bytes) if bytes.is_empty() => Err(std::io::ErrorKind::UnexpectedEof.into()),
         result => result,
     };

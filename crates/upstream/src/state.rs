@@ -95,6 +95,7 @@ impl State {
     pub fn unasked(&self, name: &str) {
         self.attempt(name.into());
         self.note(|attempt| {
+            // What the client gets, though no back end has said it; nginx lists it like an answer.
             attempt.status = 502;
             attempt.response_ms = Some(0);
         });

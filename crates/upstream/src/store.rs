@@ -42,10 +42,12 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
     // Found out now, while the request has its variables; the body outlives it.
     let path = match &settings.store {
         Store::Off => return fetched,
+        // Where a static location of the same tree looks: the next request finds the file, and no back end is asked.
         Store::On => match path::map(r, 0) {
             Some(mapped) => mapped.path().to_path_buf(),
             None => return fetched,
         },
+        // As the configuration writes it: variables in it are the administrator's responsibility, as in nginx.
         Store::Path(template) => PathBuf::from(OsStr::from_bytes(&template.eval(r))),
     };
     // An empty variable stores nothing for this request.
@@ -59,6 +61,7 @@ pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fe
     let temp = settings.temp_path(&r.snap().state_folder);
     let body = std::mem::take(&mut fetched.body);
     let storing = Storing {
+        // The file needs bytes; a body that is a file itself is read for it.
         inner: InMemory::new(body),
         // The file is made when the body is first pulled, on the pool: nothing here waits for a disk.
         work: Some(Work::Make(Box::pin(async move { TempFile::create(&temp, Fate::Removed).await }))),
@@ -141,6 +144,7 @@ impl Storing {
                 Ok(done) => done.await,
                 Err(blocking::QueueFull) => Err(io::Error::other("the queue of the thread pool is full")),
             };
+            // Held until here: dropping it removes the draft, which a copy to another disk has left.
             drop(file);
             result
         })));
@@ -159,6 +163,7 @@ fn give_name(from: &Path, place: &Place) -> io::Result<()> {
         // nginx sets the back end's time, so that the file's validators are those of the answer.
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
         let file = std::fs::File::options().write(true).open(from);
+        // Its time is no reason to have no file.
         let _ = file.and_then(|file| file.set_modified(time));
     }
     // rename(2) replaces the old file in one step: a reader sees one or the other.
@@ -171,6 +176,7 @@ fn give_name(from: &Path, place: &Place) -> io::Result<()> {
             }
             match std::fs::rename(from, &place.path) {
                 Ok(()) => return Ok(()),
+                // That the folder is on another disk is found only now: before, the call failed for want of it.
                 Err(error) if error.kind() != io::ErrorKind::CrossesDevices => {
                     return Err(named("rename", &place.path, &error));
                 }
@@ -213,6 +219,7 @@ impl BodyStream for Storing {
                 Some(Ok(chunk)) => {
                     let bytes = match &chunk {
                         Chunk::Piece(piece) => piece.in_memory().map(<[u8]>::to_vec),
+                        // A flush is about the client's connection.
                         Chunk::Flush => None,
                     };
                     self.given = Some(chunk);
@@ -230,6 +237,7 @@ impl BodyStream for Storing {
                 }
                 None => {
                     self.over = true;
+                    // The loop goes on: the end is told only when the file has its name, so a client that asks next finds it.
                     self.finish();
                 }
             }

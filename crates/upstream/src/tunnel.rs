@@ -64,6 +64,7 @@ impl Tunnel {
         // The codec ends here: from now on bytes mean nothing to us.
         let Exchange { peer, link, .. } = *exchange;
         let mut idle = Deadline::default();
+        // From the switch on: a tunnel in which neither side ever speaks ends, too.
         idle.set(read_timeout);
         Tunnel {
             link,
@@ -91,6 +92,7 @@ impl Tunnel {
                     Ok(count) => {
                         self.up_at += count;
                         self.peer.state.note(|attempt| attempt.sent += count as u64);
+                        // A write that took something begins the time anew.
                         self.link.write_limit.clear();
                         self.idle.set(self.read_timeout);
                     }
@@ -112,6 +114,7 @@ impl Tunnel {
             self.up_at = 0;
             match self.up_way {
                 Way::Open if ready!(self.client.poll_raw(cx, &mut self.up))? => {}
+                // The client has closed its side; what it had said before has left, as nothing is read while a piece waits.
                 Way::Open => self.up_way = Way::Ending,
                 // The back end may still have something to say.
                 Way::Ending => {
@@ -134,6 +137,7 @@ impl Tunnel {
         let read = scratch(|buf| {
             loop {
                 match self.link.stream.try_read(buf) {
+                    // Copied, since the buffer is another connection's as soon as this call ends.
                     Ok(count) => return Poll::Ready(Ok(buf[..count].to_vec())),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         ready!(self.link.stream.poll_readable(cx));
@@ -153,6 +157,7 @@ impl Tunnel {
 
     /// After the back end's last word: ready when nobody needs the tunnel any more.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Both have said all: nothing can come any more.
         if self.up_way == Way::Closed {
             return Poll::Ready(());
         }
@@ -160,6 +165,7 @@ impl Tunnel {
         if self.down_way == Way::Ending && self.client.poll_end(cx).is_ready() {
             self.down_way = Way::Closed;
         }
+        // A reset, or a close of both sides: what the client sends then goes nowhere.
         self.link.stream.poll_broken(cx)
     }
 
@@ -183,6 +189,7 @@ impl BodyStream for Tunnel {
         if !std::mem::replace(&mut self.has_begun, true) {
             return Poll::Ready(Some(Ok(Chunk::Flush)));
         }
+        // First, also while the client takes nothing: otherwise two peers that both wait for the other's bytes would stand still.
         if let Poll::Ready(Err(error)) = self.poll_up(cx) {
             return self.fail("send", &error);
         }

@@ -30,6 +30,7 @@ pub static VARIABLES: &[Variable] = &[
         "The addresses of the back ends that were asked: those of one location's work joined by \", \", those before and after an internal redirect by \" : \".",
     ),
     fixed(
+        // From the peer, heads and framing included: what a network is charged for.
         "upstream_bytes_received",
         |r, out| each(r, out, |attempt, out| write_number(attempt.received, out)),
         "Bytes received from each of them.",
@@ -40,6 +41,7 @@ pub static VARIABLES: &[Variable] = &[
         "Bytes sent to each of them.",
     ),
     fixed(
+        // 0.000 where a kept connection was used, a dash where there was none: in a list each attempt has its place.
         "upstream_connect_time",
         |r, out| each(r, out, |attempt, out| time(attempt.connect_ms, out)),
         "Seconds with milliseconds until each connection was there.",
@@ -52,12 +54,14 @@ pub static VARIABLES: &[Variable] = &[
     ),
     family("upstream_http_*", http, "This field of the last answer."),
     fixed(
+        // Of the body as it was passed on, without chunks.
         "upstream_response_length",
         |r, out| each(r, out, |attempt, out| write_number(attempt.length, out)),
         "Bytes of each answer's body.",
     ),
     fixed("upstream_response_time", response_time, "Seconds until each answer was complete."),
     fixed(
+        // nginx has a dash there while nothing has come.
         "upstream_status",
         |r, out| {
             each(r, out, |attempt, out| match attempt.status {
@@ -67,6 +71,7 @@ pub static VARIABLES: &[Variable] = &[
         },
         "The status of each answer; 502 or 504 where there was none.",
     ),
+    // Known only behind the body: for logs, and for trailers.
     family("upstream_trailer_*", trailer, "This trailer field of the last answer."),
 ];
 
@@ -78,6 +83,7 @@ fn each(r: &Request, out: &mut Vec<u8>, show: fn(&AttemptRecord, &mut Vec<u8>)) 
 fn time(ms: Option<u64>, out: &mut Vec<u8>) {
     match ms {
         Some(ms) => {
+            // Milliseconds with three digits, as logs and scripts expect it of nginx.
             let _ = write!(out, "{}.{:03}", ms / 1000, ms % 1000);
         }
         None => out.push(b'-'),
@@ -89,6 +95,7 @@ fn response_time(r: &Request, out: &mut Vec<u8>) -> bool {
     let Some(state) = r.state.own.get::<State>() else { return false };
     // In logs the head has been sent, and the time is there.
     let is_open = r.route.depth == 0 && r.progress.sent.head_bytes == 0 && state.head().is_some();
+    // Only the last attempt can be open: the others have ended, or it would not have been made.
     let last = state.len().saturating_sub(1);
     let at = Cell::new(0);
     state.join(out, |attempt, out| {
@@ -136,11 +143,13 @@ fn cookie(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
     let spaces = |text: &[u8]| text.iter().take_while(|&&b| b == b' ').count();
     for value in head.all(brisk_http::HeaderId::SetCookie) {
         let Some((have, rest)) = value.split_at_checked(name.len()) else { continue };
+        // As nginx compares names of cookies.
         if !have.eq_ignore_ascii_case(name.as_bytes()) {
             continue;
         }
         let Some(rest) = rest[spaces(rest)..].strip_prefix(b"=") else { continue };
         let rest = &rest[spaces(rest)..];
+        // Attributes (RFC 6265 §4.1.1) are no part of the value.
         let end = memchr::memchr(b';', rest).unwrap_or(rest.len());
         out.extend_from_slice(&rest[..end]);
         return true;

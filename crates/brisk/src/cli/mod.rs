@@ -6,7 +6,7 @@ mod help;
 mod man;
 mod nginx;
 
-use crate::{cache, convert, directives, doctor, httpd, log, php, serve, upstream};
+use crate::{cache, convert, directives, doctor, httpd, log, php, serve, top, tune, upstream, why};
 use brisk_cli::Entry;
 use brisk_drive::{get, page, probe, scenario};
 use brisk_load::cli::{COMPARE, DIFF, bench};
@@ -21,6 +21,8 @@ const COMMANDS: &[Entry] = &[
     convert::CONVERT,
     BENCH,
     doctor::DOCTOR,
+    why::WHY,
+    tune::TUNE,
     get::GET,
     probe::PROBE,
     brisk_drive::old::ALL[0],
@@ -29,6 +31,7 @@ const COMMANDS: &[Entry] = &[
     brisk_drive::old::ALL[3],
     cache::CACHE,
     upstream::UPSTREAM,
+    top::TOP,
     php::PHP,
     log::LOG,
     directives::DIRECTIVES,

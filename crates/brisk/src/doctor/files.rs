@@ -6,6 +6,7 @@ use crate::limits::INCLUDES_MAX;
 use brisk_conf::SourceMap;
 use brisk_tune::ini::{Comments, Ini};
 use brisk_tune::site::{Block, Machine, Site};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What the caller has named; nothing: it is looked for.
@@ -17,17 +18,28 @@ pub struct Wanted {
 }
 
 /// What was read.
+#[derive(Default)]
 pub struct Read {
     pub site: Site,
     /// The files, in their order.
     pub files: Vec<String>,
+    /// Those of the web server; the first one is not included by another.
+    pub server: Range<usize>,
+    /// Apache's, if that is the web server; the first one is not included by another.
+    pub apache: Range<usize>,
+    /// php.ini with its conf.d.
+    pub php: Range<usize>,
+    /// Those with pools.
+    pub pools: Range<usize>,
+    /// The database's option files.
+    pub database: Range<usize>,
     /// What was looked for and is not there.
     pub missing: Vec<&'static str>,
 }
 
 /// Reads a site. A file that was named and cannot be read is an error, and so is a configuration that cannot be understood.
 pub fn read(wanted: &Wanted) -> Result<Read, String> {
-    let mut read = Read { site: Site::default(), files: Vec::new(), missing: Vec::new() };
+    let mut read = Read::default();
     server(wanted.server.as_deref(), &mut read)?;
     php(wanted, &mut read)?;
     database(wanted, &mut read)?;
@@ -58,13 +70,14 @@ fn server(named: Option<&str>, read: &mut Read) -> Result<(), String> {
         return Err(diag.render(&sources));
     }
     read.site.is_brisk = path.starts_with(&own);
+    read.server = 0..sources.files().len();
     read.files.extend(sources.files().iter().map(|file| file.name.clone()));
     read.site.server = Some(Block::of(&tree, &sources));
     Ok(())
 }
 
 /// Files of a folder with this ending, in the order of their names.
-fn listed(folder: &Path, ending: &str) -> Vec<PathBuf> {
+pub fn listed(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|have| have == ending)).collect();
@@ -98,8 +111,11 @@ fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
         ([], Some(folder)) => listed(&folder.join("pool.d"), "conf"),
         (paths, _) => named(paths),
     };
+    let begins = read.files.len();
     read.site.php = all(&inis, Comments::Semicolons, &mut read.files)?;
+    let between = read.files.len();
     read.site.pools = all(&pools, Comments::Semicolons, &mut read.files)?;
+    (read.php, read.pools) = (begins..between, between..read.files.len());
     if inis.is_empty() {
         read.missing.push("php.ini (--php-ini)");
     }
@@ -129,9 +145,11 @@ fn database(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
         named => named.iter().map(PathBuf::from).collect(),
     };
     let mut ini = Ini::default();
+    let begins = read.files.len();
     for path in paths {
         options(&path, 0, &mut ini, &mut read.files)?;
     }
+    read.database = begins..read.files.len();
     read.site.database = ini;
     Ok(())
 }
@@ -168,7 +186,8 @@ const SYSCTLS: &[&str] = &[
     "fs.inotify.max_user_watches",
 ];
 
-fn machine() -> Machine {
+/// What the machine is, and how its kernel is set.
+pub fn machine() -> Machine {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let bytes = |name: &str| -> u64 {
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

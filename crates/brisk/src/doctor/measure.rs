@@ -11,7 +11,7 @@ use brisk_tune::diagnosis::{Measured, PoolFigures, QueryFigures, Role, TierFigur
 use std::time::Duration;
 
 /// What is done before the counted part.
-const WARMUP: Duration = Duration::from_secs(1);
+pub const WARMUP: Duration = Duration::from_secs(1);
 
 /// The load.
 pub struct Load {
@@ -21,14 +21,14 @@ pub struct Load {
 }
 
 /// The tiers that are there, with what each is for.
-fn tiers(load: &Load, read: &Read) -> Vec<(Tier, Role)> {
+pub fn tiers(place: &Place, read: &Read) -> Vec<(Tier, Role)> {
     let mut all = Vec::new();
     let mut add = |name: &str, who: Who, role: Role| {
         if !who.processes().is_empty() {
             all.push((Tier { name: name.to_string(), who: Some(who), source: None }, role));
         }
     };
-    match &load.url.origin.place {
+    match place {
         Place::Name(_, port) => add("server", Who::Port(*port), Role::Server),
         Place::Unix(path) => add("server", Who::Socket(path.clone()), Role::Server),
     }
@@ -55,7 +55,7 @@ pub fn measure(load: &Load, read: &Read) -> Result<Measured, String> {
         warmup: WARMUP,
         ..Plan::new(sites, load.users, Stop::After(load.time))
     };
-    let (watched, roles): (Vec<Tier>, Vec<Role>) = tiers(load, read).into_iter().unzip();
+    let (watched, roles): (Vec<Tier>, Vec<Role>) = tiers(&load.url.origin.place, read).into_iter().unzip();
     let run = beside::run(&plan, &watched).map_err(text)?;
     if run.outcome.stats.responses() == 0 {
         return Err(format!("nothing was answered at {}", load.url));
@@ -63,7 +63,8 @@ pub fn measure(load: &Load, read: &Read) -> Result<Measured, String> {
     Ok(figures(&run, &roles))
 }
 
-fn figures(run: &RunReport, roles: &[Role]) -> Measured {
+/// What the diagnosis is made of. `roles`: what each watched tier is for.
+pub fn figures(run: &RunReport, roles: &[Role]) -> Measured {
     let (tiers, machine) = run.tiers().unwrap_or_default();
     let stats = &run.outcome.stats;
     Measured {

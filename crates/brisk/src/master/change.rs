@@ -5,15 +5,14 @@
 //! ([`Order`]'s time), and is told to end. If no worker starts with the new configuration, or one dies of it, the old one stays
 //! live, and a worker that may have taken the new one is replaced.
 
-use super::state::{Change, Current, Master, Next, Purpose, Stage, copy};
+use super::state::{Change, Master, Next, Purpose, Stage, copy};
 use super::workers::targets;
-use crate::certificates::{self, Certificates};
-use crate::claim::{claim, pid_file, write_pid};
-use crate::config::{self, Loaded};
+use crate::certificates::Certificates;
+use crate::claim::{pid_file, write_pid};
+use crate::config;
 use crate::control::{Call, Control, socket_path};
 use crate::orders::Order;
 use crate::{host, systemd};
-use brisk_conf::Diag;
 use brisk_net::{fault, sys};
 use brisk_server::conf::Snapshot;
 use brisk_server::core::{LogLevel, MainConf};
@@ -30,35 +29,21 @@ impl Master {
         self.callers = callers;
         systemd::reloading();
         fault::step("reload");
-        match self.read_next() {
-            Ok((snap, next)) => self.begin_change(snap, Box::new(next)),
+        self.tell("the configuration to be read");
+        match self.start_reader() {
+            Ok(reader) => self.change = Some(Change::Reading(reader)),
             Err(message) => self.finish_change(Err(message)),
         }
     }
 
     /// Tells the callers what the reload waits for.
-    fn tell(&self, what: &str) {
+    pub(super) fn tell(&self, what: &str) {
         self.callers.iter().for_each(|call| call.waits_for(what));
     }
 
-    fn read_next(&mut self) -> Result<(Snapshot, Next), String> {
-        self.tell("the configuration to be read");
-        let Loaded { snap, bundle, sources: texts } =
-            config::reload(&self.paths, |level, message| self.log(level, message))?;
-        let told = |diag: Diag| diag.render(&texts);
-        self.tell("folders, logs and sockets to be opened");
-        let warnings = host::make_folders(&snap).map_err(told)?;
-        warnings.iter().for_each(|warning| self.log(LogLevel::Warn, warning));
-        let (logs, fresh) = claim(&self.paths, &snap, &self.sockets).map_err(told)?;
-        let pools = self.pools.prepare(&snap).map_err(told)?;
-        fault::step("reload-claimed");
-        let current = Current::new(&snap, bundle, logs);
-        let certificates = certificates::sources(&snap);
-        Ok((snap, Next { current, fresh, generation: self.generation + 1, certificates, pools }))
-    }
-
-    fn begin_change(&mut self, snap: Snapshot, next: Box<Next>) {
+    pub(super) fn begin_change(&mut self, snap: Snapshot, next: Box<Next>) {
         let is_same_process = self.current.uses_raw_sockets == next.current.uses_raw_sockets
+            && self.current.quic_host_key == next.current.quic_host_key
             && same_process(&self.current.main, &next.current.main);
         match self.workers.serving().map(|worker| worker.pid) {
             Some(worker) if is_same_process => {
@@ -199,12 +184,16 @@ impl Master {
         waiting.into_iter().for_each(|call| call.answer(&refused));
         let answer = match self.change.take() {
             Some(Change::Retiring { .. }) => Ok(format!("generation {}", self.generation)),
+            Some(Change::Reading(reader)) => {
+                reader.kill();
+                refused
+            }
             _ => refused,
         };
         std::mem::take(&mut self.callers).into_iter().for_each(|call| call.answer(&answer));
     }
 
-    fn finish_change(&mut self, result: Result<(), String>) {
+    pub(super) fn finish_change(&mut self, result: Result<(), String>) {
         sys::release_free_memory();
         systemd::ready(self.generation);
         match &result {
@@ -214,6 +203,7 @@ impl Master {
             Err(message) => {
                 config::headlines(message).into_iter().for_each(|line| self.log(LogLevel::Emerg, line));
                 self.log(LogLevel::Error, "the new configuration is refused; the old one stays live");
+                self.remember_refusal(message);
             }
         }
         let answer = result.map(|()| format!("generation {}", self.generation));
@@ -225,11 +215,12 @@ impl Master {
     }
 
     fn adopt(&mut self, next: Next) {
-        let Next { current, fresh, generation, certificates, pools } = next;
+        let Next { current, fresh, generation, certificates, pools, programs } = next;
         self.sockets.commit(&current.addresses, fresh);
         self.current = current;
         self.certificates = Certificates::new(certificates);
         self.pools.commit(pools);
+        self.programs.commit(programs);
         self.lead_errors();
         self.generation = generation;
         let pid_path = pid_file(&self.paths, &self.current.main);

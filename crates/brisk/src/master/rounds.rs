@@ -1,11 +1,14 @@
 //! Orders to all workers, with one answer: logs are opened again, something goes from the caches, certificates are replaced.
 
-use super::state::{Master, Purpose, Round, Subject, copy};
+use super::state::{Change, Master, Purpose, Round, Subject, copy};
+use crate::config;
 use crate::control::Call;
+use crate::limits::REASON_LETTERS_MAX;
 use crate::orders::Order;
 use brisk_server::conf::LogTarget;
 use brisk_server::core::LogLevel;
 use brisk_server::log::LogFile;
+use brisk_server::news::Refused;
 use brisk_supervise::{Pid, State};
 use rustix::fd::OwnedFd;
 
@@ -72,9 +75,14 @@ impl Master {
         self.pools.reopen();
         let mut problem = None;
         let mut opened: Vec<(LogTarget, OwnedFd)> = Vec::new();
-        let wanted = self.current.logs.iter().map(|log| &log.target);
+        // Those of a configuration that is on its way, too: its worker has got, or will get, what was open before.
+        let next = match &self.change {
+            Some(Change::Handed { next, .. } | Change::Starting { next, .. }) => &next.current.logs[..],
+            _ => &[],
+        };
+        let wanted = self.current.logs.iter().chain(next).map(|log| &log.target);
         for target in wanted.chain(self.workers.iter().flat_map(|worker| &worker.link.logs)) {
-            if matches!(target, LogTarget::Stderr) || opened.iter().any(|(have, _)| have == target) {
+            if !matches!(target, LogTarget::File(_)) || opened.iter().any(|(have, _)| have == target) {
                 continue;
             }
             match LogFile::open(target) {
@@ -86,22 +94,17 @@ impl Master {
             }
         }
         let fd_of = |target: &LogTarget| opened.iter().find(|(have, _)| have == target).map(|(_, fd)| fd);
-        for log in &self.current.logs {
+        for log in self.current.logs.iter().chain(next) {
             if let Some(fd) = fd_of(&log.target) {
                 let _ = log.replace(fd);
             }
         }
         self.lead_errors();
-        self.round(Subject::Reopen, problem, call, |master, pid| {
-            let (mut which, mut fds) = (Vec::new(), Vec::new());
-            let logs = master.workers.get(pid).map_or(&[][..], |worker| &worker.link.logs);
-            for (index, target) in logs.iter().enumerate() {
-                if let Some(fd) = fd_of(target) {
-                    which.push(index as u32);
-                    fds.push(copy(fd)?);
-                }
-            }
-            Ok(Order::Reopen { which, fds })
+        self.round(Subject::Reopen, problem, call, |_, _| {
+            // A worker leaves out what it does not have.
+            let paths = opened.iter().map(|(target, _)| target.to_string()).collect();
+            let fds = opened.iter().map(|(_, fd)| copy(fd)).collect::<Result<_, _>>()?;
+            Ok(Order::Reopen { paths, fds })
         });
     }
 
@@ -123,12 +126,30 @@ impl Master {
             self.log(LogLevel::Notice, &format!("\"{path}\" has changed and is used from now on"));
         }
         let payload = fresh.encode();
+        self.tell_serving(Purpose::Certificates, || Order::Certificates { files: payload.clone() });
+    }
+
+    /// Keeps why a reload was refused, for those who watch.
+    pub(super) fn remember_refusal(&mut self, message: &str) {
+        let reason: String = config::headlines(message).join("; ").chars().take(REASON_LETTERS_MAX).collect();
+        let unix_secs = brisk_net::clock::now().unix_secs;
+        self.news.refused_reloads += 1;
+        self.news.last_refused = Some(Refused { unix_secs, generation: self.generation, reason });
+        self.tell_news();
+    }
+
+    /// Tells the workers what has changed of what they are to know. Those that start afterwards have it from the beginning.
+    pub(super) fn tell_news(&mut self) {
+        let text = self.news.encode();
+        self.tell_serving(Purpose::News, || Order::News { text: text.clone() });
+    }
+
+    /// An order to those that serve or are about to. One that is about to end needs none.
+    fn tell_serving(&mut self, purpose: Purpose, order: impl Fn() -> Order) {
         for pid in self.workers.pids() {
             let is_serving = |state| matches!(state, State::Starting { .. } | State::Ready { .. });
             if self.workers.get(pid).is_some_and(|worker| is_serving(worker.state)) {
-                // One that is about to end needs none.
-                let _ =
-                    self.order(pid, Order::Certificates { files: payload.clone() }, Purpose::Certificates);
+                let _ = self.order(pid, order(), purpose);
             }
         }
     }

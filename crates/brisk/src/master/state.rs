@@ -9,13 +9,15 @@ use crate::config::Paths;
 use crate::control::{Call, Control};
 use crate::keeper::Keeper;
 use crate::pools::{self, Pools};
+use crate::programs::{self, Programs};
 use crate::sockets::{Fresh, Sockets};
 use crate::takeover::{Adoption, Token};
 use crate::upgrade::Predecessor;
 use brisk_net::listen::Address;
-use brisk_server::conf::{LogTarget, Snapshot};
+use brisk_server::conf::{HostKey, LogTarget, Snapshot};
 use brisk_server::core::{CoreConf, MainConf};
 use brisk_server::log::LogFile;
+use brisk_server::news::News;
 use brisk_server::tls::{Allowed, Source};
 use brisk_supervise::{Family, Orders, Pid};
 use rustix::fd::OwnedFd;
@@ -31,6 +33,8 @@ pub struct Master {
     pub certificates: Certificates,
     /// PHP pools.
     pub pools: Pools,
+    /// Programs that it supervises.
+    pub programs: Programs,
     pub generation: u64,
     pub pid_path: String,
     pub control: Option<Control>,
@@ -46,6 +50,8 @@ pub struct Master {
     /// Callers that have not said their order yet.
     pub calls: Vec<Call>,
     pub rounds: Vec<Round>,
+    /// What workers are to know of this process.
+    pub news: News,
     /// The number of the last order.
     pub orders_given: u64,
     /// Workers of a master that was killed, asked to obey this one.
@@ -89,6 +95,7 @@ pub struct Current {
     /// What workers may have read for them.
     pub allowed: Arc<Allowed>,
     pub uses_raw_sockets: bool,
+    pub quic_host_key: Option<HostKey>,
 }
 
 impl Current {
@@ -102,6 +109,7 @@ impl Current {
             bundle,
             allowed: snap.allowed.clone(),
             uses_raw_sockets: snap.uses_raw_sockets,
+            quic_host_key: snap.quic_host_key.clone(),
         }
     }
 }
@@ -115,10 +123,25 @@ pub struct Next {
     pub certificates: Vec<Arc<Source>>,
     /// Its PHP pools.
     pub pools: pools::Next,
+    /// Its supervised programs.
+    pub programs: programs::Next,
+}
+
+/// The process that reads a configuration for the master.
+pub struct Reader {
+    pub pid: Pid,
+    /// `None` when it has closed its end.
+    pub channel: Option<Channel>,
+    /// What it has found, or why there is nothing. Acted on when the process has ended: nothing of a reload is left then.
+    pub given: Option<Result<Bundle, String>>,
+    /// When it is given up.
+    pub until: Instant,
 }
 
 /// A reload under way. Its callers are kept beside it: a child that is forked meanwhile must be able to let go of them.
 pub enum Change {
+    /// The configuration is being read.
+    Reading(Reader),
     /// This worker was given the configuration.
     Handed { worker: Pid, next: Box<Next> },
     /// This worker starts with it.
@@ -134,6 +157,7 @@ pub enum Purpose {
     Configure,
     Certificates,
     Control,
+    News,
     Quit,
     /// A part of the round with this number.
     Round(u64),

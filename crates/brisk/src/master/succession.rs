@@ -9,9 +9,13 @@ use brisk_server::core::LogLevel;
 
 impl Master {
     pub(super) fn upgrade(&mut self) {
-        if self.successor.is_some() {
-            self.log(LogLevel::Error, "the changing binary signal is ignored: an upgrade is under way");
+        if let Some(why) = self.cannot_upgrade() {
+            self.log(LogLevel::Error, &format!("the changing binary signal is ignored: {why}"));
             return;
+        }
+        if self.predecessor.is_some() {
+            // Before the pid file moves: what the old master has left is at the place where it moves to.
+            self.predecessor_has_ended();
         }
         fault::step("upgrade");
         // The new master binds its own control socket beside its own pid file.
@@ -26,6 +30,17 @@ impl Master {
                 self.log(LogLevel::Alert, &format!("starting the new binary failed ({error})"));
             }
         }
+    }
+
+    fn cannot_upgrade(&self) -> Option<&'static str> {
+        if self.successor.is_some() {
+            return Some("an upgrade is under way");
+        }
+        let predecessor = self.predecessor.as_ref()?;
+        if predecessor.is_alive() {
+            return Some("the old binary's process is there still, end one of both first");
+        }
+        self.is_starting().then_some("this process starts still")
     }
 
     /// HUP during an upgrade: serve again with what we have, whatever the new binary does.
@@ -56,6 +71,7 @@ impl Master {
     /// The old binary's master has ended: in order, or its worker is without a master now.
     pub(super) fn predecessor_has_ended(&mut self) {
         self.predecessor = None;
+        self.programs.release();
         if !self.is_starting() {
             self.inherit_from_predecessor();
         }

@@ -1,6 +1,6 @@
 //! One look at everything that the master waits for: signals, callers, workers' answers and questions, certificates, times.
 
-use super::state::{Master, Stage};
+use super::state::{Change, Master, Reader, Stage};
 use super::workers::policy;
 use crate::control::{Call, Order as Asked, Said};
 use crate::orders::Order;
@@ -19,11 +19,13 @@ enum Source {
     Control,
     Calls,
     Worker(Pid),
+    Reader,
     Questions,
     Certificates,
     Predecessor,
     Adoptions,
     Pools,
+    Programs,
 }
 
 impl Master {
@@ -39,12 +41,13 @@ impl Master {
                 }
                 Source::Calls => self.read_calls(),
                 Source::Worker(pid) => self.read_replies(pid),
+                Source::Reader => self.hear_reader(),
                 Source::Questions => self.serve_files(),
                 Source::Certificates => self.certificates.notice(),
                 Source::Predecessor => self.predecessor_has_ended(),
                 Source::Adoptions => self.proceed_with_adoptions(),
                 // They are looked at in every turn.
-                Source::Pools => {}
+                Source::Pools | Source::Programs => {}
             }
         }
         self.do_what_is_due();
@@ -70,6 +73,9 @@ impl Master {
                 add(Source::Questions, keeper.fd());
             }
         }
+        if let Some(Change::Reading(Reader { channel: Some(channel), .. })) = &self.change {
+            add(Source::Reader, channel.fd());
+        }
         if let Some(fd) = self.certificates.fd() {
             add(Source::Certificates, fd);
         }
@@ -78,6 +84,10 @@ impl Master {
         }
         self.adoptions.iter().for_each(|adoption| add(Source::Adoptions, adoption.as_fd()));
         self.pools.fds().for_each(|fd| add(Source::Pools, fd));
+        for (fd, flags) in self.programs.waits() {
+            waits.push(PollFd::from_borrowed_fd(fd, flags));
+            sources.push(Source::Programs);
+        }
         let timeout = self.next_time().map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
@@ -99,8 +109,14 @@ impl Master {
         let answers = self.workers.iter().filter_map(|worker| worker.link.orders.next());
         let calls = self.calls.iter().map(|call| call.until);
         let adoptions = self.adoptions.iter().map(|adoption| adoption.until);
-        let others =
-            self.workers.next(now).into_iter().chain(self.certificates.next()).chain(self.pools.next(now));
+        let others = [
+            self.workers.next(now),
+            self.certificates.next(),
+            self.pools.next(now),
+            self.programs.next(now),
+            self.reader_until(),
+        ];
+        let others = others.into_iter().flatten();
         answers.chain(calls).chain(adoptions).chain(others).min()
     }
 
@@ -111,9 +127,10 @@ impl Master {
         let now = Instant::now();
         self.calls.retain(|call| call.until > now);
         self.adoptions.retain(|adoption| adoption.until > now);
-        self.tend_pools();
+        self.tend_children();
         let late: Vec<Pid> = self.late(now);
         late.into_iter().for_each(|pid| self.give_up(pid, now));
+        self.give_up_reader(now);
         while let Some(due) = self.workers.due(now) {
             match due {
                 Due::Start => self.restart(),

@@ -30,6 +30,7 @@ pub fn policy() -> Policy {
         healthy_after: Duration::from_secs(1),
         pause_min: Duration::from_millis(200),
         pause_max: Duration::from_secs(5),
+        is_alone: false,
     }
 }
 
@@ -90,20 +91,10 @@ impl Master {
         }
     }
 
-    fn child(&mut self, snap: Option<Snapshot>, next: Option<&mut Next>, channel: Channel) -> i32 {
-        // What belongs to the master alone must not live on here: callers read to the end. Signals stay blocked: the worker
-        // reads its own.
-        self.caller.forget();
-        self.calls.clear();
-        self.callers.clear();
-        self.rounds.clear();
-        self.adoptions.clear();
-        (self.change, self.again, self.predecessor) = (None, None, None);
-        self.workers.clear();
-        self.pools.forget();
-        self.certificates = crate::certificates::Certificates::new(Vec::new());
+    fn child(&mut self, snap: Option<Snapshot>, mut next: Option<&mut Next>, channel: Channel) -> i32 {
+        self.let_go();
         let current = next.as_ref().map_or(&self.current, |next| &next.current);
-        let snap = snap.or_else(|| config::load_bundle(&self.paths, &current.bundle));
+        let snap = snap.or_else(|| Some(config::load_bundle(&self.paths, &current.bundle)?.0));
         let sockets = match &next {
             Some(next) => self.sockets.copies(&next.current.addresses, &next.fresh),
             None => self.sockets.all(),
@@ -113,9 +104,11 @@ impl Master {
             let _ = channel.send(&Reply::Failed { reason }.into_parcel(START));
             return 2;
         };
-        let logs = current.logs.clone();
+        // What the master's values hold is held for the life of this process, below in the stack: logs that a later configuration does not
+        // name would stay open, and a socket that is closed later would go on listening in a corner of this process.
+        let own_logs = std::mem::take(&mut self.current.logs);
+        let logs = next.as_mut().map_or(own_logs, |next| std::mem::take(&mut next.current.logs));
         let generation = next.as_ref().map_or(self.generation, |next| next.generation);
-        // A socket that is closed later must not stay open in a corner of this process.
         self.sockets.close(false);
         if let Some(next) = next {
             next.fresh.close();
@@ -129,8 +122,24 @@ impl Master {
             owner: rustix::process::geteuid(),
         };
         let paths = self.paths.clone();
-        let start = process::Start { paths, snap: Arc::new(snap), logs, sockets, generation };
+        let news = self.news.clone();
+        let start = process::Start { paths, snap: Arc::new(snap), logs, sockets, generation, news };
         process::main(start, channel, heir)
+    }
+
+    /// In a process that was forked: what belongs to the master alone must not live on here, since callers read to the end. Signals stay
+    /// blocked: a worker reads its own.
+    pub(super) fn let_go(&mut self) {
+        self.caller.forget();
+        self.calls.clear();
+        self.callers.clear();
+        self.rounds.clear();
+        self.adoptions.clear();
+        (self.change, self.again, self.predecessor) = (None, None, None);
+        self.workers.clear();
+        self.pools.forget();
+        self.programs.forget();
+        self.certificates = crate::certificates::Certificates::new(Vec::new());
     }
 
     /// Takes in a worker whose master was killed. `is_ours`: the place of that master is taken, with its control socket.
@@ -234,10 +243,10 @@ impl Master {
             (Purpose::Round(round), Reply::Purged { count }) => self.round_answer(round, Ok(count)),
             (Purpose::Round(round), _) => self.round_answer(round, Ok(0)),
             (Purpose::Quit, _) => self.accepts_no_more(pid),
-            (Purpose::Certificates | Purpose::Control, Reply::Failed { reason }) => {
+            (Purpose::Certificates | Purpose::Control | Purpose::News, Reply::Failed { reason }) => {
                 self.log(LogLevel::Error, &format!("worker process {pid}: {reason}"));
             }
-            (Purpose::Certificates | Purpose::Control, _) => {}
+            (Purpose::Certificates | Purpose::Control | Purpose::News, _) => {}
         }
     }
 
@@ -343,7 +352,7 @@ impl Master {
                     let why = format!("worker process {pid} has not answered for {time}, and is replaced");
                     self.round_answer(round, Err(why));
                 }
-                Purpose::Quit | Purpose::Certificates | Purpose::Control => {}
+                Purpose::Quit | Purpose::Certificates | Purpose::Control | Purpose::News => {}
             }
         }
     }
@@ -389,7 +398,11 @@ impl Master {
                 self.successor_has_ended();
                 continue;
             }
-            if self.pools.gone(pid, &how, Instant::now()) {
+            let (now, is_good) = (Instant::now(), status.exit_status() == Some(0));
+            if self.pools.gone(pid, &how, now)
+                || self.programs.gone(pid, &how, is_good, now)
+                || self.reader_has_ended(pid, &how)
+            {
                 continue;
             }
             // As PID 1 of a container, children of others end here too.
@@ -416,7 +429,7 @@ impl Master {
                 Purpose::Round(round) => {
                     self.round_answer(round, Err(format!("worker process {pid} {how}")));
                 }
-                Purpose::Quit | Purpose::Certificates | Purpose::Control => {}
+                Purpose::Quit | Purpose::Certificates | Purpose::Control | Purpose::News => {}
             }
         }
         self.accepts_no_more(pid);

@@ -1,4 +1,4 @@
-//! A pool's two sockets: bound by the master process, reachable by the server's workers alone.
+//! A pool's sockets, one for requests and one for orders: bound by the master process, reachable by the server's workers alone.
 
 use brisk_conf::Diag;
 use brisk_modules::php::PoolSpec;
@@ -16,7 +16,9 @@ const BACKLOG: i32 = 511;
 
 /// See the module's head. Dropped by the process that has made it, it removes the names, unless they are another one's by then.
 pub struct Door {
-    sockets: [Named; 2],
+    requests: Named,
+    /// PHP-FPM and php-cgi take no orders: a socket that is never accepted on would make each caller wait for its time-out.
+    orders: Option<Named>,
     owner: Option<(u32, u32)>,
     made_by: Pid,
 }
@@ -28,45 +30,72 @@ struct Named {
 }
 
 impl Door {
-    /// Binds both sockets; `owner` are the ids of the server's workers.
-    pub fn open(spec: &PoolSpec, owner: Option<(u32, u32)>) -> Result<Door, Diag> {
-        let paths = [&spec.socket, &spec.control];
-        let failed = |error: io::Error| {
+    /// Binds the sockets; `owner` are the ids of the server's workers, `has_orders` says whether the pool's program takes orders.
+    pub fn open(spec: &PoolSpec, owner: Option<(u32, u32)>, has_orders: bool) -> Result<Door, Diag> {
+        let bound = || -> io::Result<Door> {
+            let requests = bind(&spec.socket, owner)?;
+            let orders = has_orders.then(|| bind(&spec.control, owner)).transpose()?;
+            Ok(Door { requests, orders, owner, made_by: rustix::process::getpid() })
+        };
+        bound().map_err(|error| {
             let (path, why) = (spec.socket.display(), brisk_conf::os_text(&error));
             let name = &spec.settings.pool;
             Diag::global(format!("bind() to \"{path}\" for PHP pool \"{name}\" failed ({why})"))
                 .help("the sockets of pools are beside the pid file: the master process must be able to write there")
-        };
-        Door::bind(paths, owner).map_err(failed)
-    }
-
-    fn bind(paths: [&PathBuf; 2], owner: Option<(u32, u32)>) -> io::Result<Door> {
-        let [first, second] = paths;
-        let sockets = [bind(first, owner)?, bind(second, owner)?];
-        Ok(Door { sockets, owner, made_by: rustix::process::getpid() })
+        })
     }
 
     /// The same names again, with other sockets.
     pub fn again(&self) -> io::Result<Door> {
-        let [first, second] = &self.sockets;
-        Door::bind([&first.path, &second.path], self.owner)
+        let requests = bind(&self.requests.path, self.owner)?;
+        let orders = self.orders.as_ref().map(|orders| bind(&orders.path, self.owner)).transpose()?;
+        Ok(Door { requests, orders, owner: self.owner, made_by: rustix::process::getpid() })
     }
 
-    /// Whether both names still lead here.
+    /// Has a socket for orders from now on, or none: another program runs the pool.
+    pub fn set_orders(&mut self, path: &Path, has_orders: bool) -> io::Result<()> {
+        match (&self.orders, has_orders) {
+            (None, true) => self.orders = Some(bind(path, self.owner)?),
+            (Some(orders), false) => {
+                orders.remove();
+                self.orders = None;
+            }
+            (None, false) | (Some(_), true) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether all names still lead here.
     pub fn is_named(&self) -> bool {
-        self.sockets.iter().all(Named::is_named)
+        self.all().all(Named::is_named)
     }
 
-    /// For a pool master.
-    pub fn copies(&self) -> io::Result<[OwnedFd; 2]> {
-        let [first, second] = &self.sockets;
-        Ok([first.socket.try_clone()?, second.socket.try_clone()?])
+    /// The socket for requests, for what runs the pool.
+    pub fn requests(&self) -> io::Result<OwnedFd> {
+        self.requests.socket.try_clone()
+    }
+
+    /// The socket for orders, for a pool master.
+    pub fn orders(&self) -> io::Result<OwnedFd> {
+        let orders = self.orders.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        orders.socket.try_clone()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Named> {
+        std::iter::once(&self.requests).chain(&self.orders)
     }
 }
 
 impl Named {
     fn is_named(&self) -> bool {
         std::fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.inode)
+    }
+
+    /// Removes the name, unless it is another one's.
+    fn remove(&self) {
+        if self.is_named() {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -75,9 +104,7 @@ impl Drop for Door {
         if self.made_by != rustix::process::getpid() {
             return;
         }
-        for socket in self.sockets.iter().filter(|socket| socket.is_named()) {
-            let _ = std::fs::remove_file(&socket.path);
-        }
+        self.all().for_each(Named::remove);
     }
 }
 

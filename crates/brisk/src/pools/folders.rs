@@ -14,8 +14,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What code and its settings are called. Logs, caches of other kinds and uploads change all the time, and nobody wants new processes for
-/// them.
+/// The endings of files with code and its settings. Other files (logs, caches, uploads) change all the time, and a change of one needs no
+/// new processes.
 const ENDS: &[&str] = &["php", "phtml", "inc", "env", "ini", "json", "twig", "xml", "yaml", "yml"];
 
 /// See the module's head.

@@ -4,12 +4,14 @@
 //! meanwhile. Another pool master is started beside the old one and takes its place when it serves; the old one finishes what it has
 //! begun. What a pool is told and says is in the folder `php` of the repository.
 
+mod accounts;
 mod door;
 mod folders;
 mod program;
 
 use crate::channel;
 use crate::control::Call;
+pub use accounts::unknown as unknown_accounts;
 use brisk_conf::Diag;
 use brisk_modules::php::{PoolSpec, Pools as Wanted};
 use brisk_net::sys::{Account, Confinement};
@@ -19,7 +21,7 @@ use brisk_server::core::LogLevel;
 use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
 use door::Door;
 use folders::Folders;
-use program::{Kind, Program};
+use program::Kind;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
@@ -30,6 +32,8 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+pub use program::Program;
 
 /// What would run a pool that asks for nothing special, in words; `None`: nothing that is installed.
 pub fn available() -> Option<String> {
@@ -46,6 +50,7 @@ const POLICY: Policy = Policy {
     healthy_after: Duration::from_secs(1),
     pause_min: Duration::from_millis(200),
     pause_max: Duration::from_secs(5),
+    is_alone: false,
 };
 
 /// All pools.
@@ -128,15 +133,22 @@ impl Pools {
             );
         }
         let owner = crate::host::identity(&snap.main)?;
+        // Who is not root becomes no other user, and the names have no effect.
+        if let (Some(_), Some(problem)) = (&owner, unknown_accounts(snap).into_iter().next()) {
+            return Err(problem);
+        }
         let user = owner.as_ref().map(|owner| owner.name().to_string());
         let workers_at_start = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let pools = wanted.iter().map(|spec| {
             let have = self.list.iter().find(|pool| pool.spec.socket == spec.socket);
+            let program = Program::find(&spec.settings)?;
             let door = match have {
                 Some(_) => None,
-                None => Some(Door::open(spec, owner.as_ref().map(crate::host::Identity::ids))?),
+                None => {
+                    let ids = owner.as_ref().map(crate::host::Identity::ids);
+                    Some(Door::open(spec, ids, program.takes_orders())?)
+                }
             };
-            let program = Program::find(&spec.settings)?;
             Ok(NextPool { spec: spec.clone(), user: user.clone(), workers_at_start, program, door })
         });
         Ok(Next { pools: pools.collect::<Result<_, Diag>>()? })
@@ -158,6 +170,11 @@ impl Pools {
                     && !pool.is_leaving;
                 (pool.spec, pool.program, pool.user, pool.is_leaving) = (spec, program, user, false);
                 if !is_same {
+                    if let Err(error) = pool.door.set_orders(&pool.spec.control, pool.program.takes_orders())
+                    {
+                        let text = format!("PHP pool \"{}\" has no socket for orders ({error})", pool.name());
+                        self.notes.push((LogLevel::Alert, text));
+                    }
                     pool.replace();
                     self.notes.extend(pool.watch());
                 }
@@ -222,9 +239,18 @@ impl Pools {
         self.list.iter().all(|pool| pool.family.is_empty())
     }
 
-    /// Their logs are opened again, here: pool masters may not write where root may.
+    /// Their logs are opened again, here: pool masters may not write where root may. PHP-FPM is root as we are, and does so itself;
+    /// php-cgi has none.
     pub fn reopen(&mut self) {
         for pool in &self.list {
+            match pool.program.kind {
+                Kind::Master => {}
+                Kind::Fpm => {
+                    pool.family.pids().into_iter().for_each(|pid| pool.signal(pid, Signal::USR1));
+                    continue;
+                }
+                Kind::Cgi => continue,
+            }
             for (name, path) in pool.spec.settings.logs() {
                 let problem = match open_log(path).map(|file| pool.send_log(name, &file)) {
                     Ok(Ok(())) => continue,
@@ -519,11 +545,14 @@ impl Pool {
         let ini = self.program.ini(&self.spec.settings);
         let ini = (ini.0.as_deref(), ini.1.as_deref());
         let settings = memory(&self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start))?;
-        let [listener, control] = self.door.copies()?;
+        let (listener, control) = (self.door.requests()?, self.door.orders()?);
         let mut command = Command::new(&self.program.path);
         // The name is for ps until the pool master has a title, and makes room for that.
         command.args(["--pool", &format!("{:32}", self.name())]);
-        let descriptors = vec![listener, control, lifeline, writer.into(), settings];
+        // Logs may go where the server's own output goes.
+        let out = io::stdout().as_fd().try_clone_to_owned()?;
+        let error = io::stderr().as_fd().try_clone_to_owned()?;
+        let descriptors = vec![listener, control, lifeline, writer.into(), settings, out, error];
         let confinement = Confinement { account: None, limits: Vec::new(), death_signal: None, descriptors };
         let child = Child::start(command, confinement)?;
         Ok(Process { child, ready: Some(reader), says_ready: SaysReady::Pipe })
@@ -533,7 +562,7 @@ impl Pool {
     fn start_fpm(&self) -> io::Result<Process> {
         let socket = self.spec.socket.display().to_string();
         let file = memory(&self.spec.settings.fpm_file(self.user.as_deref(), &socket))?;
-        let [listener, _] = self.door.copies()?;
+        let listener = self.door.requests()?;
         let mut command = Command::new(&self.program.path);
         command.args(["-F", "-y", "/proc/self/fd/4"]).env("FPM_SOCKETS", format!("{socket}=3"));
         if let Some(ini) = self.spec.settings.php_ini() {
@@ -551,7 +580,7 @@ impl Pool {
 
     /// php-cgi takes the socket as its input, and makes its children by itself.
     fn start_cgi(&self) -> io::Result<Process> {
-        let [listener, _] = self.door.copies()?;
+        let listener = self.door.requests()?;
         let settings = &self.spec.settings;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "exec \"$0\" \"$@\" 0<&3 3<&-"]).arg(&self.program.path);

@@ -43,6 +43,11 @@ impl fmt::Display for Program {
 }
 
 impl Program {
+    /// Whether it has a socket for orders and questions.
+    pub fn takes_orders(&self) -> bool {
+        self.kind == Kind::Master
+    }
+
     /// The program of the pool's version; of the highest version if it does not say. Without one of our own, PHP-FPM, else php-cgi.
     pub fn find(settings: &Settings) -> Result<Program, Diag> {
         let version = settings.version.as_deref();

@@ -13,7 +13,10 @@ use crate::{takeover, title};
 use brisk_cache::Purge;
 use brisk_cache::purge::unhex;
 use brisk_net::{fault, listen::Address, sys};
+use brisk_server::conf::LogTarget;
 use brisk_server::core::LogLevel;
+use brisk_server::log::LogFile;
+use brisk_server::news::News;
 use brisk_server::worker::{Socket, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -168,13 +171,20 @@ impl Servant {
                 }
                 Reply::Done
             }
-            Order::Reopen { which, fds } => {
+            Order::Reopen { paths, fds } => {
                 fault::step("worker-reopen");
-                self.reopen(&which, &fds);
+                self.reopen(&paths, &fds);
                 self.lead_errors();
                 Reply::Done
             }
             Order::Purge { order } => Reply::Purged { count: self.purge(&order) },
+            Order::News { text } => match News::decode(&text) {
+                Some(news) => {
+                    self.worker.shared().tell(news);
+                    Reply::Done
+                }
+                None => failed("malformed news of the master"),
+            },
             Order::Control { listener } => {
                 self.heir.control = Control::inherited(listener, self.heir.owner);
                 Reply::Done
@@ -340,7 +350,8 @@ impl Servant {
     /// Builds the configuration from the bundle and switches to it.
     fn configure(&mut self, generation: u64, bundle: &[u8], fds: Vec<OwnedFd>) -> Result<(), String> {
         let bundle = Bundle::decode(bundle).ok_or("malformed bundle")?;
-        let snap = config::load_bundle(&self.paths, &bundle).ok_or("the worker refuses the configuration")?;
+        let (snap, _) =
+            config::load_bundle(&self.paths, &bundle).ok_or("the worker refuses the configuration")?;
         let wanted: Vec<Address> = snap.sockets.iter().map(|l| l.address.clone()).collect();
         let have = &self.worker.snapshot().sockets;
         let fresh = wanted.iter().filter(|address| !have.iter().any(|l| l.address == **address));
@@ -380,9 +391,10 @@ impl Servant {
     }
 
     /// When this returns no line goes to an old file any more.
-    fn reopen(&self, which: &[u32], fds: &[OwnedFd]) {
-        for (&place, fd) in which.iter().zip(fds) {
-            if let Some(log) = self.worker.logs().get(place as usize) {
+    fn reopen(&self, paths: &[String], fds: &[OwnedFd]) {
+        for (path, fd) in paths.iter().zip(fds) {
+            let named = |log: &&Arc<LogFile>| matches!(&log.target, LogTarget::File(have) if have == path);
+            if let Some(log) = self.worker.logs().iter().find(named) {
                 let _ = log.replace(fd);
             }
         }

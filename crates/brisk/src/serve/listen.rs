@@ -130,7 +130,7 @@ fn unix(path: &str) -> Result<PathBuf, Problem> {
 pub fn check(address: &Address) -> Result<(), Problem> {
     match address {
         Address::Ip(ip) | Address::Udp(ip) | Address::Quic(ip, _) => {
-            listen::bind(address, &Options::default()).map(drop).map_err(|error| refused(*ip, &error))
+            listen::claim(address, &Options::default()).map(drop).map_err(|error| refused(*ip, &error))
         }
         Address::Unix(path) => check_unix(path),
     }
@@ -150,7 +150,7 @@ fn check_unix(path: &Path) -> Result<(), Problem> {
         // What a server that was killed has left behind.
         let _ = std::fs::remove_file(path);
     }
-    match listen::bind(&Address::Unix(path.to_owned()), &Options::default()) {
+    match listen::claim(&Address::Unix(path.to_owned()), &Options::default()) {
         Ok(_) => {
             let _ = std::fs::remove_file(path);
             Ok(())
@@ -171,7 +171,7 @@ fn refused(address: SocketAddr, error: &io::Error) -> Problem {
             let next = (1..=SUGGESTED_PORTS).filter_map(|more| port.checked_add(more));
             let is_free = |port: &u16| {
                 let address = Address::Ip(SocketAddr::new(address.ip(), *port));
-                listen::bind(&address, &Options::default()).is_ok()
+                listen::claim(&address, &Options::default()).is_ok()
             };
             let other = next.into_iter().find(is_free).map_or_else(|| "PORT".into(), |port| port.to_string());
             Problem::new(

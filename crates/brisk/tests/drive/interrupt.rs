@@ -110,7 +110,7 @@ fn everything_ends_with_its_report_so_far() {
 fn what_waits_for_an_answer_ends_as_well() {
     for (args, code, want) in [
         (&["bench", "page"][..], 1, "ended early"),
-        (&["probe", "--count", "5", "--store", "-"], 0, ""),
+        (&["probe", "--count", "5", "--store", "-"], 2, ""),
         (&["bench", "-c", "2"], 2, "0 responses"),
         (&["bench", "--rate", "20"], 2, "0 responses"),
         (&["siege", "-c1", "-t10m"], 0, "Transactions:"),

@@ -1,7 +1,9 @@
 //! `pm auto`: the number of workers is found while requests wait, and told with its reason.
 
 use crate::site::Site;
-use brisk_testkit::wait;
+use brisk_testkit::{process, wait};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -47,6 +49,66 @@ fn work_that_waits_gets_more_workers_and_work_that_runs_does_not() {
     ask_until(&site, 12, "/wait.php", "more workers", || wanted() >= 2 * cores + 2);
     assert!(status(&site)["total processes"].as_u64().unwrap() > cores);
     brisk_testkit::server::check(&site.php(&["status"]), 0, &["at most \\d+ workers now: "]);
+}
+
+/// A control group with a limit of memory, of the version that has this machine's memory controller.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(limit_bytes: u64) -> Group {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mount = |is_it: fn(&str) -> bool| {
+            let line =
+                mounts.lines().find(|line| line.split_once(" - ").is_some_and(|(_, rest)| is_it(rest)))?;
+            Some(PathBuf::from(line.split(' ').nth(4)?))
+        };
+        let first = mount(|rest| rest.starts_with("cgroup ") && rest.ends_with(",memory"));
+        let second = mount(|rest| rest.starts_with("cgroup2 "));
+        let (root, limit) = match (first, second) {
+            (Some(root), _) => (root, "memory.limit_in_bytes"),
+            (None, Some(root)) => {
+                fs::write(root.join("cgroup.subtree_control"), "+memory").expect("a memory controller");
+                (root, "memory.max")
+            }
+            (None, None) => panic!("no control groups for memory are mounted: mount /sys/fs/cgroup"),
+        };
+        let folder = root.join(format!("brisk-test-{}", std::process::id()));
+        fs::create_dir(&folder).expect("a control group of our own");
+        fs::write(folder.join(limit), limit_bytes.to_string()).expect("a limit of memory");
+        Group(folder)
+    }
+
+    fn take(&self, pid: u32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("a process of our own");
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Its members go back to the group above it.
+        let members = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        let above = self.0.parent().unwrap_or(Path::new("/"));
+        members.lines().for_each(|pid| drop(fs::write(above.join("cgroup.procs"), pid)));
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// What the machine has left is not what a container or a service has.
+#[test]
+fn the_memory_limit_of_a_control_group_bounds_a_pool() {
+    let group = Group::new(240 << 20);
+    let site = Site::new("max_children 24; queue 100 timeout=60s;", "");
+    // A request holds 20 MB while it waits.
+    site.script("hold.php", "<?php $a = str_repeat('x', 20 << 20); usleep(100000); echo strlen($a);");
+    let server = site.server.child_pid();
+    [server].into_iter().chain(process::tree(server)).for_each(|pid| group.take(pid));
+    let wanted = || status(&site)["wanted"].as_u64().unwrap_or(0);
+    let why = || status(&site)["why"].as_str().unwrap_or_default().to_string();
+    ask_until(&site, 30, "/hold.php", "a lack of memory", || {
+        // Eleven of them fill the group.
+        assert!(wanted() < 12, "{}", status(&site));
+        why().contains("more would not fit into memory")
+    });
 }
 
 #[test]

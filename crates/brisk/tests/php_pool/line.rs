@@ -2,6 +2,8 @@
 
 use crate::site::Site;
 use brisk_testkit::wait;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A script that waits until it is told to go on, and notes that it was run.
@@ -57,6 +59,35 @@ fn who_waits_too_long_is_refused() {
 }
 
 #[test]
+fn in_an_overload_who_is_refused_is_refused_at_once_and_who_is_not_is_served_soon() {
+    let site = Site::new("pm static; max_children 2; queue 8 timeout=6s;", "");
+    site.script("work.php", "<?php usleep(30000); echo 'ok';");
+    let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| {
+                while refused.load(Ordering::Relaxed) < 600 || served.load(Ordering::Relaxed) < 300 {
+                    let began = Instant::now();
+                    let status = site.get("/work.php").status;
+                    // Half of its time in the line.
+                    assert!(began.elapsed() < Duration::from_secs(3), "{status} after {:?}", began.elapsed());
+                    match status {
+                        200 => served.fetch_add(1, Ordering::Relaxed),
+                        503 => {
+                            thread::sleep(Duration::from_millis(10));
+                            refused.fetch_add(1, Ordering::Relaxed)
+                        }
+                        status => panic!("{status}\n{}", site.server.error_log()),
+                    };
+                }
+            });
+        }
+    });
+    // It is over: nobody is refused any more.
+    wait::holds("an end of the overload", || (0..20).all(|_| site.get("/work.php").status == 200));
+}
+
+#[test]
 fn a_client_that_has_gone_never_reaches_php() {
     let site = gated("pm static; max_children 1; queue 5 timeout=30s;");
     let mut first = site.server.client();
@@ -73,7 +104,7 @@ fn a_client_that_has_gone_never_reaches_php() {
     assert!(ran(&site, "3") && !ran(&site, "2"));
 }
 
-/// A pool of one worker whose line takes nobody: what it does not take at once is refused.
+/// A pool of one worker with a queue of length 0: a request that finds no free worker is refused.
 fn busy(rest: &str) -> Site {
     let site = Site::new("pm static; max_children 1; queue 0;", rest);
     site.script("ok.php", "<?php echo 'ok';");
@@ -146,4 +177,47 @@ fn a_script_hears_that_its_client_has_gone() {
         wait::holds("the script's end", || site.notes().join(sign).exists());
         wait::holds("the worker's next answer", || site.get("/ok.php").status == 200);
     }
+}
+
+/// One host's rush does not take the line from another host of the same pool.
+#[test]
+fn hosts_of_one_pool_take_turns() {
+    let one = |name: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}}; server_name {name}; root {{{{DIR}}}}/html; location = /metrics {{ metrics; }} location ~ \\.php$ {{ php_pass www; }} }} "
+        )
+    };
+    let pool = "php_pool www { pm static; max_children 1; queue 2 timeout=30s; } ";
+    let site = Site::of(crate::site::builder().http(&[pool, &one("a"), &one("b")].concat()));
+    let notes = site.notes().display().to_string();
+    site.script(
+        "gate.php",
+        &format!("<?php file_put_contents('{notes}/order', $_GET['n'], FILE_APPEND); while (!file_exists('{notes}/go')) {{ usleep(1000); clearstatcache(); }} echo 'done';"),
+    );
+    let order = || std::fs::read_to_string(site.notes().join("order")).unwrap_or_default();
+    let ask = |host: &str, n: u32| {
+        let mut client = site.server.client();
+        client.send(format!("GET /gate.php?n={n} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client
+    };
+    let waits = |count: usize| {
+        wait::holds("requests in the line", || {
+            site.get("/metrics").text().contains(&format!("\nbrisk_php_queue{{pool=\"www\"}} {count}\n"))
+        });
+    };
+    let mut first = ask("a", 1);
+    wait::holds("the first request in PHP", || order() == "1");
+    let mut second = ask("a", 2);
+    waits(1);
+    let mut third = ask("a", 3);
+    waits(2);
+    // The line is full: one of the same host is refused, and one of another host takes the newest's place.
+    assert_eq!(ask("a", 9).response().status, 503);
+    let mut other = ask("b", 4);
+    assert_eq!(third.response().status, 503);
+    std::fs::write(site.notes().join("go"), "").unwrap();
+    assert_eq!(first.response().text(), "done");
+    assert_eq!(other.response().text(), "done");
+    assert_eq!(second.response().text(), "done");
+    assert_eq!(order().len(), 3, "{}", order());
 }

@@ -69,6 +69,72 @@ fn a_status_page_and_logs_as_fpm_has_them() {
 }
 
 #[test]
+fn users_and_groups_that_are_unknown_are_told_by_a_test_of_the_configuration() {
+    let prepared = builder().http(&conf("user nobody_here; group no_such_group;", "")).prepare();
+    let told = [
+        "there is no user \"nobody_here\", whom PHP pool \"www\" names",
+        "there is no group \"no_such_group\", which PHP pool \"www\" names",
+    ];
+    brisk_testkit::server::check(&prepared.run(&["-t"]), 1, &told);
+    brisk_testkit::server::check(&prepared.run(&[]), 1, &told[..1]);
+}
+
+/// Each worker's lines are its own, and are ended by its request at the latest.
+#[test]
+fn what_workers_print_is_logged_line_by_line() {
+    let site = Site::new("pm static; max_children 3; catch_workers_output yes;", "");
+    site.script(
+        "print.php",
+        "<?php $to = fopen($_GET['to'], 'w'); foreach (['be', 'fo', 're ', $_GET['n']] as $part) { fwrite($to, $part); usleep(2000); }
+         if (isset($_GET['more'])) fwrite($to, \"\\nlong \" . str_repeat('x', 9000)); echo getmypid();",
+    );
+    let pids: Vec<String> = std::thread::scope(|scope| {
+        let one = |n| format!("/print.php?to=php://stderr&n={n}");
+        let all: Vec<_> = (0..3)
+            .map(|n| {
+                scope.spawn({
+                    let site = &site;
+                    move || site.get(&one(n)).text()
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for (n, pid) in pids.iter().enumerate() {
+        site.server.wait_for_log(&format!(
+            "worker process {pid} of pool www wrote to its standard error: before {n}"
+        ));
+    }
+    let pid = site.get("/print.php?to=php://stdout&n=9&more").text();
+    site.server
+        .wait_for_log(&format!("worker process {pid} of pool www wrote to its standard output: before 9"));
+    // A long line comes in pieces.
+    site.server.wait_for_log("wrote to its standard output: long x{7995}$");
+    site.server.wait_for_log("wrote to its standard output: x{1005}$");
+    let plain =
+        Site::new("pm static; max_children 1; catch_workers_output yes; decorate_workers_output no;", "");
+    plain.script("a.php", "<?php file_put_contents('php://stderr', \"[warn] the master 1\\n\");");
+    assert_eq!(plain.get("/a.php").status, 200);
+    plain.server.wait_for_log("\\[error\\] .*PHP: \\[warn\\] the master 1");
+}
+
+#[test]
+fn names_of_errors_are_numbers_and_relative_logs_are_below_the_prefix() {
+    let pool = "pm static; max_children 1; php_admin_value[error_reporting] E_ALL & ~E_DEPRECATED; access.log php-access.log;
+        access.suppress_path /quiet.php; access.format '%m %r %s';";
+    let site = Site::new(pool, "");
+    site.script("a.php", "<?php echo ini_get('error_reporting');");
+    site.script("quiet.php", "<?php if (isset($_GET['bad'])) http_response_code(500);");
+    assert_eq!(site.get("/a.php").text(), "24575");
+    // Only what is plain and goes well is left out.
+    assert_eq!(site.get("/quiet.php").status, 200);
+    assert_eq!(site.get("/quiet.php?bad").status, 500);
+    assert_eq!(site.post("/quiet.php", b"a=b").status, 200);
+    let want = "GET /a.php 200\nGET /quiet.php 500\nPOST /quiet.php 200\n";
+    wait::holds("the log", || site.server.read("php-access.log") == want);
+}
+
+#[test]
 fn workers_come_on_demand_and_go_when_idle() {
     let site = Site::new("pm ondemand; max_children 3; process_idle_timeout 1s;", "");
     let notes = site.notes().display().to_string();
@@ -117,6 +183,28 @@ fn a_server_without_the_program_says_what_to_do() {
             "make php",
         ],
     );
+}
+
+/// What stands in for the program takes no orders: those who ask are told so at once, and its logs are opened again its own way.
+#[test]
+fn php_fpm_stands_in_for_a_pool_master() {
+    let pool = "pm static; max_children 2; access.log {{DIR}}/access-php.log; access.format '%m %r';";
+    let site = Site::of(builder().env("BRISK_PHP", "php-fpm").http(&conf(pool, "")));
+    site.script("a.php", "<?php echo PHP_SAPI;");
+    assert_eq!(site.get("/a.php").text(), "fpm-fcgi");
+    let began = std::time::Instant::now();
+    let output = site.command(&["status"]).env("BRISK_PHP", "php-fpm").output().unwrap();
+    brisk_testkit::server::check(&output, 1, &["is run by .*php-fpm", "pm.status_path"]);
+    assert!(began.elapsed() < std::time::Duration::from_secs(4), "it waited for an answer");
+    let log = site.server.dir().join("access-php.log");
+    wait::holds("a line", || log.metadata().is_ok_and(|file| file.len() > 0));
+    std::fs::rename(&log, log.with_extension("old")).unwrap();
+    process::signal(site.server.child_pid(), Signal::USR1);
+    // PHP-FPM's old children write to the old file until they have ended.
+    wait::holds("a line in the new file", || {
+        assert_eq!(site.get("/a.php").text(), "fpm-fcgi");
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("GET /a.php"))
+    });
 }
 
 #[test]

@@ -81,9 +81,14 @@ impl Site {
 
     /// `brisk php …` about this server.
     pub fn php(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the program starts")
+    }
+
+    /// The same, not started yet.
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BIN);
         command.arg("php").args(args).arg("-p").arg(self.server.dir()).args(["-c", "brisk.conf"]);
-        command.output().expect("the program starts")
+        command
     }
 
     /// The masters of pools, and their workers.

@@ -2,21 +2,28 @@
 
 use crate::site::{Site, builder, conf};
 use brisk_testkit::wait;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
+/// A pool of one process with this script.
+fn of_script(script: &str, pool: &str) -> Site {
+    let pool = format!("pm static; max_children 1; worker {{{{DIR}}}}/html/worker.php; {pool}");
+    let builder = builder().file("html/worker.php", script);
+    let open = Permissions::from_mode(0o755);
+    for name in ["html", "html/worker.php"] {
+        std::fs::set_permissions(builder.dir().join(name), open.clone()).unwrap();
+    }
+    let text = conf(&pool, "")
+        .replace("location / { try_files $uri $uri/ =404; }", "early_hints 1; location / { php_pass www; }");
+    Site::of(builder.http(&text))
+}
 
 /// A pool of one process whose script calls `handle` for each request; `before` stands before the loop.
 fn site(before: &str, handle: &str, pool: &str) -> Site {
     let script = format!(
         "<?php $n = 0; {before} $handle = function () use (&$n) {{ $n++; {handle} }}; while (frankenphp_handle_request($handle)); echo 'over';"
     );
-    let pool = format!("pm static; max_children 1; worker {{{{DIR}}}}/html/worker.php; {pool}");
-    let builder = builder().file("html/worker.php", &script);
-    use std::os::unix::fs::PermissionsExt as _;
-    let open = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(builder.dir().join("html"), open.clone()).unwrap();
-    std::fs::set_permissions(builder.dir().join("html/worker.php"), open).unwrap();
-    let text =
-        conf(&pool, "").replace("location / { try_files $uri $uri/ =404; }", "location / { php_pass www; }");
-    Site::of(builder.http(&text))
+    of_script(&script, pool)
 }
 
 #[test]
@@ -24,12 +31,112 @@ fn a_script_stays_in_memory() {
     let site = site(
         "$big = range(1, 1000);",
         "echo $n, ' ', count($GLOBALS['big']), ' ', $_GET['a'] ?? '-', ' ', $_POST['b'] ?? '-', ' ', $_SERVER['REQUEST_URI'], ' ',
-         $_SERVER['FRANKENPHP_WORKER'], ' ', strlen(file_get_contents('php://input'));",
+         strlen(file_get_contents('php://input'));",
         "",
     );
-    assert_eq!(site.get("/x?a=1").text(), "1 1000 1 - /x?a=1 1 0");
-    assert_eq!(site.post("/y", b"b=2").text(), "2 1000 - 2 /y 1 3");
-    assert_eq!(site.get("/z").text(), "3 1000 - - /z 1 0");
+    assert_eq!(site.get("/x?a=1").text(), "1 1000 1 - /x?a=1 0");
+    assert_eq!(site.post("/y", b"b=2").text(), "2 1000 - 2 /y 3");
+    assert_eq!(site.get("/z").text(), "3 1000 - - /z 0");
+}
+
+/// By these applications load themselves, and know that they stay in memory. They are the script's, not its requests'.
+#[test]
+fn the_script_is_told_where_it_lies() {
+    let site = site(
+        "$was = $_SERVER;",
+        "global $was; echo $was['FRANKENPHP_WORKER'], ' ', $was['SCRIPT_FILENAME'] === __FILE__ ? 'here' : 'elsewhere', ' ',
+         isset($_SERVER['FRANKENPHP_WORKER']) ? 'left' : 'gone', ' ', isset($was['REQUEST_URI']) ? 'early' : 'none';",
+        "",
+    );
+    assert_eq!(
+        (site.get("/a").text(), site.get("/b").text()),
+        ("1 here gone none".into(), "1 here gone none".into())
+    );
+}
+
+/// What the script has set before its first request counts for all of them, and one may change it only for itself.
+#[test]
+fn what_the_script_has_set_stays() {
+    let site = site(
+        "class Handler implements SessionHandlerInterface {
+             public static $kept = [];
+             function open($p, $n): bool { return true; } function close(): bool { return true; }
+             function read($id): string { return self::$kept[$id] ?? ''; } function write($id, $d): bool { self::$kept[$id] = $d; return true; }
+             function destroy($id): bool { unset(self::$kept[$id]); return true; } function gc($t): int { return 0; } }
+         class Other extends Handler { function read($id): string { return 'n|s:5:\"other\";'; } }
+         session_set_save_handler(new Handler, true); ini_set('session.gc_maxlifetime', '77'); $_ENV['FROM_FILE'] = 'file';
+         $input = fopen('php://input', 'r');",
+        "if (isset($_GET['change'])) {
+             session_set_save_handler(new Other, true); ini_set('session.gc_maxlifetime', '88'); $_ENV['FROM_FILE'] = 'request';
+             session_id('changed'); session_start(); $_SESSION['m'] = 1; session_write_close(); echo $_SESSION['n'];
+             flush(); return;
+         }
+         session_id('kept'); session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; session_write_close();
+         global $input;
+         echo $_SESSION['n'], ' ', ini_get('session.save_handler'), ' ', ini_get('session.gc_maxlifetime'), ' ', $_ENV['FROM_FILE'], ' ',
+             strlen(fread($input, 10)), ' ', count(Handler::$kept);",
+        "php_admin_value[variables_order] EGPCS;",
+    );
+    assert_eq!(site.get("/").text(), "1 user 77 file 0 1");
+    assert_eq!(site.post("/", b"a=1").text(), "2 user 77 file 0 1");
+    for times in 3..6 {
+        assert_eq!(site.get("/?change=1").text(), "other");
+        assert_eq!(site.get("/").text(), format!("{times} user 77 file 0 2"), "{}", site.server.error_log());
+    }
+}
+
+/// The work after an answer may look at the request that it was for.
+#[test]
+fn the_script_sees_its_request_until_the_next_one_comes() {
+    let site = of_script(
+        "<?php $seen = '-'; while (frankenphp_handle_request(function () use (&$seen) { echo $seen; }))
+             $seen = $_SERVER['REQUEST_URI'] . ' ' . $_GET['a'] . ' ' . $_COOKIE['c'];",
+        "",
+    );
+    let ask = |target: &str| {
+        site.server.request(format!("GET {target} HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\n\r\n")).text()
+    };
+    assert_eq!(
+        (ask("/x?a=1"), ask("/y?a=2"), ask("/z")),
+        ("-".into(), "/x?a=1 1 d".into(), "/y?a=2 2 d".into())
+    );
+}
+
+#[test]
+fn functions_of_frankenphp_that_scripts_call() {
+    let site = of_script(
+        "<?php while (frankenphp_handle_request(function () {
+            switch ($_GET['do']) {
+                case 'hints':
+                    header('Link: </a.css>; rel=preload'); $sent = headers_send(103);
+                    header_remove('Link'); header('X-Final: 1'); http_response_code(201); echo $sent === 1 ? 'sent ' : 'failed ';
+                    break;
+                case 'head':
+                    header('X-A:b'); echo headers_send(202), headers_send(103), headers_sent() ? 'yes' : 'no', frankenphp_response_headers()['X-A'];
+                    break;
+                case 'finish':
+                    echo 'early'; frankenphp_finish_request(); echo 'late'; flush(); error_log('after the end');
+                    return;
+                case 'log':
+                    frankenphp_log('plain'); frankenphp_log('loud', FRANKENPHP_LOG_LEVEL_WARN, ['key' => ['a', 1]]);
+            }
+            echo frankenphp_request_headers()['X-Name'] ?? '-';
+        }));",
+        "php_admin_value[output_buffering] 0;",
+    );
+    let hints = site.get("/?do=hints");
+    assert_eq!((hints.status, hints.interim.as_slice(), hints.header("Link")), (201, &[103][..], None));
+    assert!(hints.interim_heads[0].contains("Link: </a.css>; rel=preload"), "{hints:?}");
+    assert_eq!((hints.text().as_str(), hints.header("X-Final")), ("sent -", Some("1")));
+    let head = site.get("/?do=head");
+    // The first number is SAPI_HEADER_SENT_SUCCESSFULLY or what PHP says of it; after the head nothing goes before it any more.
+    assert_eq!((head.status, head.text().ends_with("yesb-")), (202, true), "{}", head.text());
+    assert_eq!(site.get("/?do=finish").text(), "early");
+    site.server.wait_for_log("after the end");
+    let named = site.server.request("GET /?do=log HTTP/1.1\r\nHost: a\r\nX-Name: n\r\n\r\n");
+    assert_eq!(named.text(), "n");
+    site.server.wait_for_log("PHP message: info: plain; PHP message: warn: loud ");
+    assert!(site.server.error_log().contains(r#"["a",1]"#), "{}", site.server.error_log());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use crate::{BIN, builder, firehose, is_cut, proxy};
 use brisk_testkit::backend::Peer;
-use brisk_testkit::{Backend, Builder, wait};
+use brisk_testkit::tls::{TlsClient, stranger};
+use brisk_testkit::{Backend, Builder, Client, wait};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -159,4 +160,67 @@ fn answers_of_unknown_length_have_their_end_with_them() {
         let log = server.read("sent.log");
         (log.lines().count() == 2).then(|| assert_eq!(log, "15\n5\n"))
     });
+}
+
+/// Large bodies that are there at once leave from where they are, whatever comes behind them and however slowly they are taken.
+#[test]
+fn large_bodies_that_are_there_at_once_arrive_whole() {
+    let body = |length: usize| (0..length).map(|at| b'a' + (at % 23) as u8).collect::<Vec<u8>>();
+    let backend = Backend::start(move |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let length: usize = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+            if head.starts_with("HEAD") {
+                peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"));
+            } else {
+                peer.answer(body(length));
+            }
+        }
+    });
+    let server = Builder::new(BIN)
+        .http(&format!(
+            "log_format sizes \"$request_method $uri $body_bytes_sent\"; proxy_buffer_size 64k; proxy_buffers 4 64k;
+             ssl_certificate {{{{DIR}}}}/a.crt; ssl_certificate_key {{{{DIR}}}}/a.key;
+             upstream u {{ server 127.0.0.1:{}; keepalive 8; }}
+             server {{
+                 listen 127.0.0.1:{{{{PORT}}}}; listen 127.0.0.1:{{{{PORT2}}}} ssl;
+                 access_log {{{{DIR}}}}/sizes.log sizes;
+                 location / {{ proxy_pass http://u; }}
+             }}",
+            backend.port()
+        ))
+        .certificate("a")
+        .start();
+    let request = |method: &str, length: usize, fields: &str| {
+        format!("{method} /{length} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
+    };
+    let mut client = server.client();
+    for length in [100, 16_383, 16_384, 50_000, 60_000] {
+        // Two at a time: the second waits in the connection's input meanwhile.
+        client.send(request("GET", length, "") + &request("GET", length + 1, ""));
+        assert!(
+            client.response().body == body(length) && client.response().body == body(length + 1),
+            "{length}"
+        );
+        let head = client.request(request("HEAD", length, ""));
+        assert_eq!(head.header("Content-Length"), Some(length.to_string().as_str()));
+    }
+    let mut client = server.client();
+    assert!(client.request(request("GET", 50_000, "Connection: close\r\n")).body == body(50_000));
+    client.expect_closed();
+    assert!(server.request("GET /40000 HTTP/1.0\r\nHost: a\r\n\r\n").body == body(40_000));
+    // Its socket takes a part at a time.
+    let mut narrow = Client::connect_narrow(server.port());
+    for _ in 0..3 {
+        narrow.send(request("GET", 60_000, "") + &request("GET", 30_000, ""));
+        assert!(narrow.response().body == body(60_000) && narrow.response().body == body(30_000));
+    }
+    let text = TlsClient::get(server.port_of(2), &stranger(), "a", "/50000").unwrap();
+    assert!(text.as_bytes().ends_with(&body(50_000)));
+    let log =
+        wait::until("all lines", || Some(server.read("sizes.log")).filter(|log| log.lines().count() >= 24));
+    for line in
+        ["GET /16384 16384", "GET /60001 60001", "HEAD /60000 0", "GET /30000 30000", "GET /40000 40000"]
+    {
+        assert!(log.lines().any(|have| have == line), "{line}: {log}");
+    }
 }

@@ -2,6 +2,7 @@
 //! that the configuration means.
 
 use super::{BIN, body, hello_of, tool, with};
+use brisk_testkit::server::text;
 use brisk_testkit::tls::{issue, stranger};
 use brisk_testkit::{Builder, TlsClient, wait};
 use brisk_tls::issue::Issued;
@@ -154,4 +155,30 @@ fn an_encrypted_key_that_only_root_may_read() {
     std::fs::copy(path("a.crt"), path("b.crt")).unwrap();
     let server = builder.start();
     assert_eq!(body(&TlsClient::get(server.port(), &stranger(), "b", "/").unwrap()), "ok", "{made}");
+}
+
+/// Found by reading: a key that one server had decrypted was given to all servers that named its file.
+#[test]
+fn a_password_opens_a_key_for_its_own_server_only() {
+    let sealed = |builder: Builder| {
+        let builder = with(builder, "a", &issue("a.test", false, None));
+        let [plain, closed] = ["a.key", "b.key"].map(|name| builder.dir().join(name).display().to_string());
+        tool("openssl", &["ec", "-aes128", "-in", &plain, "-out", &closed, "-passout", "pass:secret"], "");
+        builder.file("good", "secret\n").file("bad", "wrong\n")
+    };
+    let server = |words: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}} ssl; server_name {words}; ssl_certificate a.crt; ssl_certificate_key b.key; ssl_password_file {words}; }}"
+        )
+    };
+    let test = |conf: &str| {
+        let output = sealed(Builder::new(BIN).http(conf)).prepare().run(&["-t"]);
+        (output.status.success(), text(&output.stderr))
+    };
+    let (is_good, said) = test(&(server("good") + &server("good")));
+    assert!(is_good, "{said}");
+    for conf in [server("bad"), server("good") + &server("bad"), server("bad") + &server("good")] {
+        let (is_good, said) = test(&conf);
+        assert!(!is_good && said.contains("cannot load certificate key"), "{conf}: {said}");
+    }
 }

@@ -122,3 +122,22 @@ fn ocsp_responses_are_stapled() {
         });
     }
 }
+
+/// Found by reading: servers with one certificate shared a stapler, though only one of them knew the issuer.
+#[test]
+fn each_server_finds_the_issuer_by_its_own_files() {
+    let conf = "ssl_stapling on; ssl_certificate good.crt; ssl_certificate_key good.key; ssl_stapling_responder http://127.0.0.1:{{PORT3}};
+        server { listen 127.0.0.1:{{PORT2}} ssl; ssl_client_certificate a.crt; }
+        server { listen 127.0.0.1:{{PORT}} ssl; ssl_client_certificate root.crt; }
+        server { listen 127.0.0.1:{{PORT3}}; location / { default_type application/ocsp-response; root {{DIR}}; try_files /answer.der =404; } }";
+    let builder = Builder::new(BIN).main("user root;").http(conf);
+    let dir = builder.dir().to_owned();
+    let authority = Authority::new(&dir);
+    authority.run("ocsp -issuer @root.crt -cert @good.crt -reqout @request.der");
+    authority.run("ocsp -index @index -CA @root.crt -rsigner @root.crt -rkey @root.key -reqin @request.der -respout @answer.der -ndays 1");
+    let server = with(builder, "a", &issue("a.test", false, None)).start();
+    let connect = format!("127.0.0.1:{}", server.port());
+    wait::holds("a stapled response", || {
+        tool("openssl", &["s_client", "-connect", &connect, "-status"], "Q\n").contains("Cert Status: good")
+    });
+}

@@ -42,20 +42,21 @@ pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead, start: CgiStart) -> Result
     }
     let parsed = fields(buf, head, Controls::Refused)?;
     if parsed == Parsed::Complete && head.status == 0 {
-        take_status(buf, head)?;
+        take_status(buf, head, start)?;
     }
     Ok(parsed)
 }
 
-fn take_status(buf: &[u8], head: &mut ResponseHead) -> Result<(), ResponseError> {
+fn take_status(buf: &[u8], head: &mut ResponseHead, start: CgiStart) -> Result<(), ResponseError> {
     let Some(field) = head.find(HeaderId::Status) else {
         head.status = if head.has(HeaderId::Location) { 302 } else { 200 };
         return Ok(());
     };
     let span = field.value;
     let value = span.of(buf);
-    head.status =
-        status(value).ok_or_else(|| ResponseError::InvalidStatus(printable(value).into_boxed_str()))?;
+    head.status = status(value)
+        .filter(|status| is_final(*status) || *status == 103 && start == CgiStart::Fields)
+        .ok_or_else(|| ResponseError::InvalidStatus(printable(value).into_boxed_str()))?;
     // A bare code gets its usual reason phrase.
     head.status_text = if value.len() > 3 { span } else { Span::default() };
     Ok(())
@@ -67,10 +68,11 @@ fn status(value: &[u8]) -> Option<u16> {
     let is_code = code.iter().all(u8::is_ascii_digit);
     let ends = matches!(rest.first(), None | Some(b' ' | b'.' | b'\t'));
     let code = code.iter().fold(0, |code, digit| code * 10 + u16::from(digit.wrapping_sub(b'0')));
-    (is_code && ends && is_final(code)).then_some(code)
+    (is_code && ends).then_some(code)
 }
 
-/// An application has one answer (RFC 3875 §6.2), so none that is interim. SCGI and uwsgi can switch protocols.
+/// An application has one answer (RFC 3875 §6.2), so none that is interim; but early hints (RFC 8297) may come before it over FastCGI. SCGI and uwsgi
+/// can switch protocols.
 fn is_final(status: u16) -> bool {
     status >= 200 || status == 101
 }
@@ -136,10 +138,14 @@ mod tests {
             fields(&format!("Status: {bad}\n"), Err(&message));
         }
         fields("Status: 099\n", Err("upstream sent invalid status \"099\""));
-        // There is no interim answer.
+        fields("Status: 103\nLink: x\n", Ok((103, "", 2)));
+        // There is no other interim answer.
         for status in ["100", "102", "103", "199"] {
             let message = format!("upstream sent invalid status \"{status}\"");
-            fields(&format!("Status: {status}\n"), Err(&message));
+            if status != "103" {
+                fields(&format!("Status: {status}\n"), Err(&message));
+            }
+            check(&format!("Status: {status}\n"), CgiStart::StatusLine, Err(&message));
             let line = format!("HTTP/1.1 {status}\r\n\r\nHTTP/1.1 200 OK\r\n");
             check(&line, CgiStart::StatusLine, Err(&message));
         }

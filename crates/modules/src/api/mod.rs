@@ -82,7 +82,7 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
     }
     // A page of any site can have a browser that may reach this address send requests to it; browsers say whose
     // page it was.
-    if !is_own_origin(r) {
+    if is_own_origin(r) == Some(false) {
         return respond(
             r,
             Answer::Failed(403, "CrossOrigin", "requests of other sites' pages are refused".into()),
@@ -91,31 +91,34 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
     let prefix = prefix.to_vec();
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
-            let mut body = Vec::new();
-            loop {
-                match r.body_piece(&mut body).await {
-                    Ok(true) if body.len() > API_BODY_BYTES_MAX => return Flow::Status(413),
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(failure) => return brisk_server::failure::end(&failure, r),
-                }
-            }
-            // The change is in force before it is saved: a disk that is full does not undo it, but the client
-            // is told.
-            let answer = match change(r, &prefix, &body) {
-                Ok((answer, upstream)) => save(r, upstream).await.unwrap_or(answer),
-                Err(answer) => answer,
+            let body = match whole_body(r).await {
+                Ok(body) => body,
+                Err(flow) => return flow,
             };
-            respond(r, answer)
+            let done = change(r, &prefix, &body);
+            conclude(r, done).await
         })
     }))
 }
 
-/// False for what a page of another site has a browser send here (RFC 6454 §7).
-fn is_own_origin(r: &Request) -> bool {
-    let Some(origin) = r.header_named(b"Origin") else { return true };
+/// The document of a change, up to [`API_BODY_BYTES_MAX`]; else how the request ends.
+pub(crate) async fn whole_body(r: &mut Request) -> Result<Vec<u8>, Flow> {
+    let mut body = Vec::new();
+    loop {
+        match r.body_piece(&mut body).await {
+            Ok(true) if body.len() > API_BODY_BYTES_MAX => return Err(Flow::Status(413)),
+            Ok(true) => {}
+            Ok(false) => return Ok(body),
+            Err(failure) => return Err(brisk_server::failure::end(&failure, r)),
+        }
+    }
+}
+
+/// Whether the page that had a browser send this is of this server (RFC 6454 §7); `None` if no page is named.
+pub(crate) fn is_own_origin(r: &Request) -> Option<bool> {
+    let origin = r.header_named(b"Origin")?;
     let host = r.header_named(b"Host").unwrap_or_default();
-    [&b"http://"[..], b"https://"].iter().any(|scheme| origin.strip_prefix(*scheme) == Some(host))
+    Some([&b"http://"[..], b"https://"].iter().any(|scheme| origin.strip_prefix(*scheme) == Some(host)))
 }
 
 fn respond(r: &mut Request, answer: Answer) -> Flow {
@@ -215,7 +218,13 @@ pub(crate) fn everything(r: &Request) -> Value {
 
 /// Changes a server of an upstream and answers as the API does.
 pub(crate) async fn patch_server(r: &mut Request, upstream: &str, server: &str, body: &[u8]) -> Flow {
-    let answer = match servers::change(r, &[upstream, "servers", server], body) {
+    let done = servers::change(r, &[upstream, "servers", server], body);
+    conclude(r, done).await
+}
+
+/// Keeps a change and answers. It is in force before it is saved: a disk that is full does not undo it, but the client is told.
+async fn conclude(r: &mut Request, done: servers::Done) -> Flow {
+    let answer = match done {
         Ok((answer, upstream)) => save(r, upstream).await.unwrap_or(answer),
         Err(answer) => answer,
     };

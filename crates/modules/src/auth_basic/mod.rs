@@ -39,6 +39,7 @@ pub static MODULE: Module = Module {
 const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
 
 static ROWS: &[Row] = &[
+    // The password comes with each request, encoded and not encrypted (RFC 7617 §4): without TLS everybody on the way reads it.
     directive("auth_basic")
         .doc("Asks for a name and password of auth_basic_user_file; the text, which may contain variables, is shown to the user. off ends what is inherited.")
         .in_(CONTEXTS)

@@ -21,7 +21,7 @@ use brisk_server::plan::Handler;
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
 use keys::KeySet;
-use source::{KeyFile, Missing};
+use source::{Asked, KeyFile, Missing};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,8 +137,9 @@ impl AuthJwt {
             keys.push(file.keys(r)?);
         }
         for uri in &self.conf.requests {
-            // An answer that is kept, by its URI; asking for one waits.
-            keys.push(source::answered(&uri.eval(r)).ok_or(Missing::Wait)?);
+            // An answer that is kept; asking for one waits.
+            let asked = Asked::by(r, uri.eval(r));
+            keys.push(source::answered(&asked).ok_or(Missing::Wait)?);
         }
         Ok(keys)
     }
@@ -149,10 +150,10 @@ impl AuthJwt {
             keys.push(file.fetch(r).await?);
         }
         for uri in &self.conf.requests {
-            let uri = uri.eval(r);
-            keys.push(match source::answered(&uri) {
+            let asked = Asked::by(r, uri.eval(r));
+            keys.push(match source::answered(&asked) {
                 Some(keys) => keys,
-                None => source::ask(r, &uri, self.conf.cache).await?,
+                None => source::ask(r, asked, self.conf.cache).await?,
             });
         }
         Ok(keys)

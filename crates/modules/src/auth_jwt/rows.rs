@@ -59,6 +59,7 @@ pub static ROWS: &[Row] = &[
             conf.requests.push(uri);
             Ok(())
         }),
+    // Of subrequests only: files are watched, so their keys need no time.
     directive("auth_jwt_key_cache")
         .doc("For how long keys from auth_jwt_key_request may be used again; 0: each request asks. Keys from files are kept as long as their file does not change.")
         .in_(Context::HSL)
@@ -67,6 +68,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("auth_jwt_key_cache 10m;")
         .sets(|cx, time| cx.conf::<Conf>().cache = time),
+    // For clocks that differ: RFC 7519 §4.1.4 allows some leeway, and none is the strict reading.
     directive("auth_jwt_leeway")
         .doc("How far clocks may differ when the claims exp and nbf are checked.")
         .in_(Context::HSL)

@@ -10,6 +10,7 @@ use brisk_conf::os_text;
 use brisk_http::Method;
 use brisk_net::file::{Info, Symlinks};
 use brisk_net::{blocking, clock};
+use brisk_server::conf::ServerId;
 use brisk_server::files::{Found, OpenFile};
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
@@ -50,7 +51,24 @@ struct Answer {
 
 thread_local! {
     static FILES: RefCell<HashMap<PathBuf, Kept>> = RefCell::default();
-    static ANSWERS: RefCell<HashMap<Vec<u8>, Answer>> = RefCell::default();
+    static ANSWERS: RefCell<HashMap<Asked, Answer>> = RefCell::default();
+}
+
+/// What keys were asked for. A URI alone means nothing: the same path leads to another issuer in another server, under another name of a
+/// server whose back end depends on it, and after a reload. Keys of one issuer must never open what another one guards.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Asked {
+    generation: u64,
+    server: ServerId,
+    host: Vec<u8>,
+    uri: Vec<u8>,
+}
+
+impl Asked {
+    /// `uri` as the request's own server serves it.
+    pub fn by(r: &Request, uri: Vec<u8>) -> Asked {
+        Asked { generation: r.live.generation, server: r.route.server, host: r.head.host.clone(), uri }
+    }
 }
 
 /// Why there are no keys yet.
@@ -87,6 +105,7 @@ impl KeyFile {
             Ok(Found::Other(info)) => return self.unreadable(r, path, Some(info), "not a regular file"),
             Err(flow) => return Err(Missing::Flow(flow)),
         };
+        // By what `fstat` said: a file that was replaced has another inode, time or size, and is parsed anew.
         if let Some(keys) = self.kept(&path, Some(file.info)) {
             return keys.map_err(Missing::Flow);
         }
@@ -164,14 +183,16 @@ async fn large(file: &OpenFile) -> Option<Vec<u8>> {
     job.ok()?.await
 }
 
-/// Keys that an earlier subrequest to `uri` has brought, if they may still be used.
-pub fn answered(uri: &[u8]) -> Option<Arc<KeySet>> {
+/// Keys that an earlier subrequest has brought, if they may still be used.
+pub fn answered(asked: &Asked) -> Option<Arc<KeySet>> {
     let now_ms = clock::mono_ms();
-    ANSWERS.with_borrow(|all| all.get(uri).filter(|a| now_ms < a.until_ms).map(|answer| answer.keys.clone()))
+    ANSWERS
+        .with_borrow(|all| all.get(asked).filter(|a| now_ms < a.until_ms).map(|answer| answer.keys.clone()))
 }
 
-/// Asks `uri` for keys; they may be used again for the time `cache`.
-pub async fn ask(r: &mut Request, uri: &[u8], cache: Duration) -> Result<Arc<KeySet>, Flow> {
+/// Makes the subrequest; its keys may be used again for the time `cache`.
+pub async fn ask(r: &mut Request, asked: Asked, cache: Duration) -> Result<Arc<KeySet>, Flow> {
+    let uri = &asked.uri[..];
     let (path, args) = match memchr::memchr(b'?', uri) {
         Some(at) => (&uri[..at], &uri[at + 1..]),
         None => (uri, &b""[..]),
@@ -186,6 +207,7 @@ pub async fn ask(r: &mut Request, uri: &[u8], cache: Duration) -> Result<Arc<Key
     if answer.resp.status != 200 {
         return Err(fail(&format!("status {}", answer.resp.status)));
     }
+    // Keys are not unpacked: a small body could come to gigabytes.
     if answer.resp.content_encoding.is_some() {
         return Err(fail("the response is compressed"));
     }
@@ -195,7 +217,7 @@ pub async fn ask(r: &mut Request, uri: &[u8], cache: Duration) -> Result<Arc<Key
     if !cache.is_zero() {
         let until_ms = clock::mono_ms() + cache.as_millis() as u64;
         let entry = Answer { until_ms, keys: keys.clone() };
-        ANSWERS.with_borrow_mut(|all| bounded(all).insert(uri.to_vec(), entry));
+        ANSWERS.with_borrow_mut(|all| bounded(all).insert(asked, entry));
     }
     Ok(keys)
 }

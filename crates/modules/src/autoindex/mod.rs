@@ -38,6 +38,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // Off: names alone tell much (backups, versions), so showing them takes a word of the configuration.
     directive("autoindex")
         .doc("Whether directories without an index file are listed. Names that begin with a dot are left out.")
         .in_(Context::HSL)
@@ -60,6 +61,7 @@ static ROWS: &[Row] = &[
         .default("off")
         .example("autoindex_localtime on;")
         .sets(|cx, on| cx.conf::<Conf>().local_time = on),
+    // For HTML alone: programs that read XML and JSON want bytes.
     directive("autoindex_exact_size")
         .doc("Whether sizes of an HTML listing are in bytes; off rounds them to K, M and G.")
         .in_(Context::HSL)
@@ -121,6 +123,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         let charset = charset::of_type(cx, b"text/html");
         // The rule that refuses files also keeps their names out of listings.
         let hidden = hide_files::filter(cx);
+        // Behind `index` (20) and before files (60).
         plan.add_content(30, Arc::new(Autoindex { conf: conf.clone(), charset, hidden }));
     }
 }

@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::io::Write as _;
 use std::sync::LazyLock;
 
+// In the page itself: it needs no second request, and no location that would have to be served.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
@@ -54,6 +55,7 @@ pub struct Sorting {
 impl Sorting {
     /// As the page's own links ask for it: `?sort=size&order=desc`.
     pub fn of(args: &[u8]) -> Sorting {
+        // What is no word of ours sorts by name: arguments are a stranger's.
         let wanted = builtin::find_arg(args, b"sort").unwrap_or_default();
         let column = COLUMNS.iter().find(|(_, word, ..)| word.as_bytes() == wanted);
         Sorting {
@@ -168,6 +170,7 @@ impl Page {
             Kind::Other => ("", "other", ""),
         };
         let _ = write!(out, "<tr data-name=\"{name}\"><td class=\"n\"><a href=\"");
+        // The bytes of the name, not its shown form: the link must lead to the file whatever its encoding.
         escape(Escape::UriComponent, &entry.name, out);
         let size = if entry.kind == Kind::File { size(entry.size) } else { String::new() };
         let t = Civil::from_unix(entry.modified + self.utc_offset);
@@ -186,6 +189,7 @@ fn summary(entries: &[Entry], left_out: usize) -> String {
     let folders = entries.iter().filter(|entry| entry.kind == Kind::Directory).count();
     let files = entries.len() - folders;
     let bytes =
+        // Saturating: sparse files may claim any size.
         entries.iter().filter(|e| e.kind == Kind::File).fold(0, |sum: u64, e| sum.saturating_add(e.size));
     let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let out = match entries.len() {

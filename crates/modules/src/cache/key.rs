@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 /// The key of a request. `method` takes the place of the request's own: a PURGE removes what a GET has stored.
 pub fn of(rules: &Rules, r: &Request, origin: &dyn Origin, method: Option<&str>) -> Vec<u8> {
+    // Most keys fit: one allocation.
     let mut out = Vec::with_capacity(128);
     let is_head = method.map_or(r.route.method == Method::Head, |method| method == "HEAD");
     // By RFC 9111's rules a HEAD may be answered with what a GET has stored, and its own answer is not stored.
     let is_apart = rules.mode == Mode::Nginx && !rules.convert_head && !rules.key_has_method;
     if is_head && is_apart {
+        // In front of the whole key: no configured key can be made to begin so by a client.
         out.extend_from_slice(OF_HEAD);
     }
     match &rules.key {
@@ -27,10 +29,12 @@ pub fn of(rules: &Rules, r: &Request, origin: &dyn Origin, method: Option<&str>)
 
 fn append(template: &Template, r: &Request, method: Option<&str>, out: &mut Vec<u8>) {
     let Some(method) = method.filter(|_| has_method(r, template)) else {
+        // Decoded delimiters stay encoded: `/a%3fb` and `/a?b` must have different keys.
         template.append_target(r, out);
         return;
     };
     for part in template.parts() {
+        // Only where the template names it: the purge of a key without a method is that of the key itself.
         if is_method(r, part) {
             out.extend_from_slice(method.as_bytes());
         } else {

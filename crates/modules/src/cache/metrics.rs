@@ -6,6 +6,7 @@ use brisk_server::metrics::Scrape;
 /// Of every cache of the configuration that is in force.
 pub fn metrics(to: &mut Scrape) {
     let snap = to.snap();
+    // By zone, since several locations share one.
     for (zone, cache) in path::live(&snap.zones) {
         let stats = cache.stats();
         let labels = [("zone", zone)];
@@ -32,6 +33,7 @@ pub fn metrics(to: &mut Scrape) {
         let counters: [(&'static str, &'static str, u64); 5] = [
             (
                 "brisk_cache_hits_total",
+                // Prepared ones never reach the cache: they are counted where they are given.
                 "Requests answered from the cache, without prepared answers.",
                 stats.hits,
             ),

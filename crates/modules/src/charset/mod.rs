@@ -51,6 +51,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().source = Some(charset);
             Ok(())
         }),
+    // Off: what a back end says of its own answer is believed.
     directive("override_charset")
         .doc("Whether responses that come with a charset of their own are recoded too.")
         .in_(Context::HSLI)

@@ -14,6 +14,7 @@ pub static MODULE: Module =
     Module { name: "brotli", rows: ROWS, conf: || Arc::new(Conf::default()), ..Module::EMPTY };
 
 static ROWS: &[Row] = &[
+    // Browsers offer `br` over TLS only, since proxies in between have mangled codings that they did not know.
     directive("brotli")
         .doc("Whether responses are compressed with Brotli for clients that accept br. See gzip for the choice among codings; gzip_vary, gzip_proxied, gzip_http_version and gzip_disable hold here too.")
         .in_(Context::HSLI)
@@ -28,6 +29,7 @@ static ROWS: &[Row] = &[
         .takes("NUMBER SIZE")
         .example("brotli_buffers 16 8k;")
         .ignored("buffers are made as they are needed, and a response has one at a time"),
+    // 6 is ngx_brotli's default.
     directive("brotli_comp_level")
         .doc("From 0, the fastest, to 11, the smallest; what is above 6 takes much longer.")
         .in_(Context::HSL)
@@ -47,6 +49,7 @@ static ROWS: &[Row] = &[
         .example("brotli_min_length 256;")
         .sets(|cx, bytes| cx.conf::<Conf>().min_length = bytes),
     types_row!(Conf, "brotli_types", "text/html", "that are compressed"),
+    // RFC 7932 §9.1 allows windows of 10 to 24 bits, which is 1 KiB to 16 MiB. The decoder must hold as much, too.
     directive("brotli_window")
         .doc("How far back repetitions are looked for: a power of two from 1k to 16m.")
         .in_(Context::HSL)
@@ -67,6 +70,7 @@ pub struct Conf {
     level: u8,
     min_length: u64,
     types: Arc<MediaTypes>,
+    // As a power of two, as the encoder takes it.
     window: u8,
 }
 
@@ -79,8 +83,13 @@ impl ModuleConf for Conf {
 impl Conf {
     /// Without a filter of its own: that of `gzip` takes all codings together, since one is chosen among them.
     pub fn offer(&self) -> Option<Offer> {
+        self.on.then(|| self.usual())
+    }
+
+    /// The same, whether it is on or not.
+    pub fn usual(&self) -> Offer {
         let params = Params { coding: Coding::Br, level: self.level, window: self.window };
-        self.on.then(|| Offer { params, min_length: self.min_length, types: self.types.clone() })
+        Offer { params, min_length: self.min_length, types: self.types.clone() }
     }
 }
 

@@ -55,6 +55,9 @@ enum State {
     Zstd(raw::Encoder<'static>),
 }
 
+/// What the library calls its first level codes with a fixed table, and makes 18 to 36 % more bytes of text than level 1 of zlib, which
+/// configurations mean. With the second one there are 2 to 6 % fewer than zlib's, for 7 % fewer instructions.
+const GZIP_LOWEST_LEVEL: u8 = 2;
 /// The lowest level that would have a larger one.
 const ZSTD_LEVEL_LARGE: u8 = 20;
 /// With less than this the library looks for repetitions in another way, which takes a third longer and finds no more.
@@ -79,7 +82,10 @@ impl Encoder {
     fn new(params: Params) -> io::Result<Encoder> {
         let level = params.level;
         let state = match params.coding {
-            Coding::Gzip => State::Gzip(Compress::new_gzip(Compression::new(level.into()), params.window)),
+            Coding::Gzip => {
+                let level = Compression::new(level.max(GZIP_LOWEST_LEVEL).into());
+                State::Gzip(Compress::new_gzip(level, params.window))
+            }
             Coding::Br => {
                 let quality = Quality::new(level).map_err(io::Error::other)?;
                 let window = WindowSize::new(params.window).map_err(io::Error::other)?;
@@ -255,6 +261,44 @@ pub mod tests {
                 }
             }
         }
+    }
+
+    /// A site that comes from nginx, where the level is 1 unless it says otherwise, sends no more bytes than before.
+    #[test]
+    fn the_first_level_makes_no_more_bytes_than_zlib() {
+        // By zlib 1.2.13 at level 1.
+        for (what, text, zlib) in [("words", text(50_000), 15_670), ("markup", markup(50_000), 10_323)] {
+            let mut encoder = Encoder::new(Params { coding: Coding::Gzip, level: 1, window: 15 }).unwrap();
+            let mut out = Vec::new();
+            encoder.encode(&text, Op::Finish, &mut out).unwrap();
+            assert!(
+                decode(Coding::Gzip, &out) == text && out.len() <= zlib,
+                "{what}: {} bytes, zlib {zlib}",
+                out.len()
+            );
+        }
+    }
+
+    /// Rules of a style sheet.
+    fn markup(length: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        for n in 0u32.. {
+            let hash = n.wrapping_mul(2_654_435_761) >> 12;
+            let rule = format!(
+                ".block-{} .item-{} {{ margin: {}px {}px; color: #{:06x}; }}\n",
+                n % 7,
+                hash % 90,
+                hash % 33,
+                hash % 5,
+                hash & 0xff_ffff
+            );
+            text.extend_from_slice(rule.as_bytes());
+            if text.len() >= length {
+                break;
+            }
+        }
+        text.truncate(length);
+        text
     }
 
     #[test]

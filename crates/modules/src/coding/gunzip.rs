@@ -31,6 +31,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // For caches and back ends that hold only coded answers.
     directive("gunzip")
         .doc("Whether responses with Content-Encoding: gzip are decompressed for clients that do not accept it. However much a response expands, it takes no more memory than a buffer; data that is not gzip ends it with an error.")
         .in_(Context::HSL)

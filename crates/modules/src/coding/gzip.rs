@@ -31,8 +31,9 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // In `if` too, as in nginx. Off: whether compressing costs more than it saves depends on the site.
     directive("gzip")
-        .doc("Whether responses are compressed with gzip for clients that accept it. Where several codings are on, the one that the client gives the greatest weight is used; among equals zstd, then br, then gzip: of codings made for each request the fastest is best. Responses of more than some KiB are compressed by the thread pool.")
+        .doc("Whether responses are compressed with gzip for clients that accept it. Where several codings are on, the one that the client gives the greatest weight is used; among equals zstd, then br, then gzip: of codings made for each request the fastest is best. Responses of more than some KiB are compressed by the thread pool. What was made of a static file of up to 64 KiB is kept in memory, by level, until the file changes.")
         .in_(Context::HSLI)
         .takes_flag()
         .default("off")
@@ -45,6 +46,7 @@ static ROWS: &[Row] = &[
         .takes("NUMBER SIZE")
         .example("gzip_buffers 16 8k;")
         .ignored("buffers are made as they are needed, and a response has one at a time"),
+    // 1, as in nginx: the first level saves most of the bytes for a fraction of the time.
     directive("gzip_comp_level")
         .doc("From 1, the fastest, to 9, the smallest.")
         .in_(Context::HSL)
@@ -63,6 +65,7 @@ static ROWS: &[Row] = &[
         .example("gzip_hash 128k;")
         .ignored("it follows from the level"),
     HTTP_VERSION,
+    // Below that gzip's head and checksum (18 bytes, RFC 1952 §2.3) eat what is saved.
     directive("gzip_min_length")
         .doc("Responses whose Content-Length is less are not compressed.")
         .in_(Context::HSL)
@@ -80,6 +83,7 @@ static ROWS: &[Row] = &[
     PROXIED,
     types_row!(Conf, "gzip_types", "text/html", "that are compressed"),
     VARY,
+    // DEFLATE cannot refer further back than 32 KiB (RFC 1951 §2).
     directive("gzip_window")
         .doc("How far back repetitions are looked for: a power of two from 512 to 32k.")
         .in_(Context::HSL)
@@ -131,6 +135,7 @@ const PROXIED: Row = directive("gzip_proxied")
     .many()
     .example("gzip_proxied any;")
     .set(proxied);
+// Off, as in nginx; without a cache in between it is only bytes.
 const VARY: Row = directive("gzip_vary")
     .doc("Adds Vary: Accept-Encoding to all responses that are coded for clients that accept it. Turn it on wherever caches are between server and clients.")
     .in_(Context::HSL)
@@ -164,8 +169,13 @@ impl ModuleConf for Conf {
 
 impl Conf {
     pub fn offer(&self) -> Option<Offer> {
+        self.on.then(|| self.usual())
+    }
+
+    /// The same, whether it is on or not.
+    pub fn usual(&self) -> Offer {
         let params = Params { coding: Coding::Gzip, level: self.level, window: self.window };
-        self.on.then(|| Offer { params, min_length: self.min_length, types: self.types.clone() })
+        Offer { params, min_length: self.min_length, types: self.types.clone() }
     }
 }
 

@@ -9,12 +9,13 @@ pub mod encoder;
 mod filter;
 pub mod gunzip;
 pub mod gzip;
+mod kept;
 mod offer;
 pub mod precompressed;
 pub mod rules;
 mod stream;
 pub mod zstd;
 
-pub use filter::offers;
+pub use filter::{Named, offers};
 pub use offer::Offer;
 pub use rules::{DICTIONARY_VARY, Rules, weaken_etag};

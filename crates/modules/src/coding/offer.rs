@@ -10,8 +10,10 @@ use std::sync::Arc;
 /// A coding that is switched on.
 #[derive(Clone)]
 pub struct Offer {
+    // What an encoder is made by; kept encoders are found by it.
     pub params: Params,
     pub min_length: u64,
+    // Shared by all blocks that inherit it.
     pub types: Arc<MediaTypes>,
 }
 
@@ -25,6 +27,7 @@ impl Offer {
             Coding::Zstd => (8, 8),
         };
         match self.params.level {
+            // Beyond these bytes the thread would be kept from its other clients for too long, so the body is compressed in pieces while it is sent.
             level if level <= fast => CODING_INLINE_BODY_BYTES_MAX,
             level if level <= usual => INLINE_USUAL_BYTES_MAX,
             _ => INLINE_SLOW_BYTES_MAX,

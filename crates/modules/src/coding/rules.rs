@@ -66,6 +66,7 @@ impl Rules {
     /// Which codings the response may have.
     pub fn preference(&self, r: &mut Request) -> Preference {
         let none = Preference::default();
+        // Read through the accessor that records, also if it comes to nothing: the answer depends on the field.
         let accepted = r.accepted_codings();
         if accepted == none || !self.permits(r) { none } else { accepted }
     }
@@ -74,6 +75,7 @@ impl Rules {
     pub fn permits(&self, r: &mut Request) -> bool {
         // What a subrequest gives becomes part of another response.
         r.route.depth == 0
+            // HTTP/1.0 has no `Vary`: a cache of that time would give the coded answer to all its clients.
             && r.version() >= self.version
             && (!r.is_proxied() || self.allows_proxy(r))
             && !self.is_disabled(r)
@@ -82,6 +84,7 @@ impl Rules {
     /// `gzip_proxied`, in nginx's order: `Expires` decides before `Cache-Control`, that before the validators.
     fn allows_proxy(&self, r: &mut Request) -> bool {
         let allowed = self.proxied;
+        // `off` is the default: a proxy that ignores `Vary` would give the coded answer to all its clients.
         if allowed.has(Proxied::OFF) || allowed == Proxied::default() {
             return false;
         }
@@ -95,11 +98,13 @@ impl Rules {
                 None => Some(r.now().unix_secs),
             };
             r.depends_on(Dependencies::TIME);
+            // What has expired is not given to another client.
             return allowed.has(Proxied::EXPIRED)
                 && matches!((expires, date), (Some(expires), Some(date)) if expires < date);
         }
         let mut controls =
             r.resp.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control"));
+        // With a `Cache-Control` its words decide, also if none of them is among those that are allowed.
         if controls.clone().next().is_some() {
             return controls.any(|(_, value)| {
                 value.split(|&b| b == b',').map(<[u8]>::trim_ascii).any(|control| {

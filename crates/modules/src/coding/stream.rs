@@ -4,6 +4,7 @@
 //! encoder with the job.
 
 use super::encoder::{Encoder, Op, Params};
+use super::kept::{Draft, whole_file};
 use crate::limits::{INLINE_PIECE_BYTES_MAX, OUTPUT_BYTES_MIN};
 use brisk_net::Failure;
 use brisk_net::blocking;
@@ -97,11 +98,14 @@ pub struct Coded {
     sizes: Rc<Sizes>,
     /// Output that waits for more, as long as there is some at once: encoders give their first bytes apart.
     held: Vec<u8>,
+    /// All output so far, if the body is a file of which it will be kept.
+    draft: Option<Draft>,
 }
 
 impl Coded {
     pub fn new(body: Body, params: Params, sizes: Rc<Sizes>) -> io::Result<Coded> {
         let encoder = Encoder::take(params)?;
+        let draft = whole_file(&body).map(|file| Draft::of(file, params));
         Ok(Coded {
             inner: InMemory::new(body),
             work: Work::Here(encoder),
@@ -110,6 +114,7 @@ impl Coded {
             in_a_row: 0,
             sizes,
             held: Vec::new(),
+            draft,
         })
     }
 
@@ -162,6 +167,15 @@ impl Coded {
     fn release(&mut self) -> Poll<Option<Result<Chunk, Failure>>> {
         let out = std::mem::take(&mut self.held);
         self.sizes.add(0, out.len());
+        if let Some(draft) = &mut self.draft {
+            draft.push(&out);
+        }
+        // After an error nothing is released.
+        if matches!(self.work, Work::Over)
+            && let Some(draft) = self.draft.take()
+        {
+            draft.keep();
+        }
         Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(out.into())))))
     }
 

@@ -28,6 +28,7 @@ static ROWS: &[Row] = &[
         .takes("NUMBER SIZE")
         .example("zstd_buffers 16 8k;")
         .ignored("buffers are made as they are needed, and a response has one at a time"),
+    // Levels from 20 on need a window of more than 8 MiB, which RFC 9659 does not allow over HTTP: the encoder bounds it.
     directive("zstd_comp_level")
         .doc("From 1, the fastest, to 22, the smallest; what is above 9 takes much longer.")
         .in_(Context::HSL)

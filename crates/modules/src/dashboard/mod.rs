@@ -11,7 +11,6 @@ mod open;
 
 use crate::api;
 use crate::changing::{self, Changing};
-use crate::limits::API_BODY_BYTES_MAX;
 use brisk_http::Method;
 use brisk_http::uri::{Unescape, unescape};
 use brisk_net::blocking;
@@ -145,15 +144,10 @@ fn change(r: &mut Request, write: bool, guard: open::Guard) -> Flow {
     let Some((upstream, server)) = target(&r.route.args) else { return Flow::Status(404) };
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
-            let mut body = Vec::new();
-            loop {
-                match r.body_piece(&mut body).await {
-                    Ok(true) if body.len() > API_BODY_BYTES_MAX => return Flow::Status(413),
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(failure) => return brisk_server::failure::end(&failure, r),
-                }
-            }
+            let body = match api::whole_body(r).await {
+                Ok(body) => body,
+                Err(flow) => return flow,
+            };
             api::patch_server(r, &upstream, &server, &body).await
         })
     }))

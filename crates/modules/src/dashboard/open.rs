@@ -1,5 +1,6 @@
 //! Who may see a dashboard, and change something by it.
 
+use crate::api::is_own_origin;
 use brisk_http::HeaderId;
 use brisk_server::core::Satisfy;
 use brisk_server::request::Request;
@@ -64,12 +65,9 @@ fn is_local_name(host: &[u8]) -> bool {
 /// Whether a change was asked for by a page of this server: browsers say where a page comes from (RFC 6454 §7), and a page of
 /// another origin cannot send JSON without being allowed to.
 pub(super) fn is_own_page(r: &Request) -> bool {
-    let host = r.header_named(b"Host").unwrap_or_default();
-    let is_own = r.header_named(b"Origin").is_some_and(|origin| {
-        [&b"http://"[..], b"https://"].iter().any(|scheme| origin.strip_prefix(*scheme) == Some(host))
-    });
+    let has_host = r.header_named(b"Host").is_some_and(|host| !host.is_empty());
     let is_json = r.header(HeaderId::ContentType).is_some_and(|value| value == b"application/json");
-    is_own && !host.is_empty() && is_json
+    has_host && is_json && is_own_origin(r) == Some(true)
 }
 
 #[cfg(test)]

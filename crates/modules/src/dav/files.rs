@@ -250,19 +250,23 @@ fn copy_file(
     path: &Path,
 ) -> Result<()> {
     let failed = |call: &'static str| move |error: Errno| Fault::of(error, 409, call, path);
+    // In the destination's own folder, so that the last step is a rename within one file system.
     let passing = passing_name();
+    // EXCL and NOFOLLOW: a name that somebody has put there first, be it a link to a file elsewhere, is never written through.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut copy = File::from(
         rustix::fs::openat(folder, &passing, flags, Mode::RUSR | Mode::WUSR).map_err(failed("open"))?,
     );
     let result = io::copy(&mut source, &mut copy)
         .map_err(|error| fault(&error, 500, "write", path))
+        // By the descriptor: no other file can be meant.
         .and_then(|_| rustix::fs::fchmod(&copy, rights.mode).map_err(failed("chmod")))
         .and_then(|()| set_time(&copy, rights).map_err(failed("utimes")))
         .and_then(|()| {
             rename((folder, &passing), (folder, to), overwrites).map_err(|error| not_over(error, path))
         });
     if result.is_err() {
+        // What was written so far is not the client's file.
         let _ = rustix::fs::unlinkat(folder, &passing, AtFlags::empty());
     }
     result
@@ -281,6 +285,7 @@ fn rename(
     overwrites: bool,
 ) -> rustix::io::Result<()> {
     if overwrites {
+        // Atomic: readers see the old file or the new one.
         return rustix::fs::renameat(folder, from, to_folder, to);
     }
     match rustix::fs::renameat_with(folder, from, to_folder, to, RenameFlags::NOREPLACE) {
@@ -310,6 +315,7 @@ pub fn delete(place: &Place, depth: Option<super::Depth>) -> Result<Done> {
         Fault::of(error, missing, "lstat", &place.path)
     };
     let folder = place.folder(None).map_err(failed)?;
+    // Without following a link: it is the link that is removed.
     let stat = place.look(&folder).map_err(failed)?;
     if is_folder(&stat) && !place.is_collection {
         let why = brisk_conf::os_text(&Errno::ISDIR.into());
@@ -342,6 +348,7 @@ pub fn make_collection(place: &Place, access: u32) -> Result<Done> {
     let folder = place.folder(None).map_err(failed)?;
     let mode = folder_mode(access);
     rustix::fs::mkdirat(&folder, place.name(), mode).map_err(failed)?;
+    // `mkdir` is subject to the umask, the configuration's rights are not.
     rustix::fs::chmodat(&folder, place.name(), mode, AtFlags::empty()).map_err(failed)?;
     Ok(Done::Created)
 }
@@ -366,6 +373,7 @@ fn ends(copying: &Copying, create: Option<Mode>) -> Result<Ends> {
     let source = from.look(&source_folder).map_err(lost("lstat", &from.path))?;
     // RFC 4918 §9.8.5: 409 where the destination's collection is missing.
     let to_folder = to.folder(create).map_err(|error| Fault::of(error, 409, "open", &to.path))?;
+    // The link itself and not its target: it is what would be replaced.
     let there = match rustix::fs::statat(&to_folder, to.name(), AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(stat),
         Err(Errno::NOENT) => None,
@@ -429,6 +437,7 @@ pub fn move_to(copying: &Copying) -> Result<Done> {
         let source = open_source(from.0, from.1, false, &copying.from.path)?;
         copy_file(source, to, &Rights::of(&ends.source), copying.overwrites, &copying.to.path)?;
     }
+    // Only when the copy is complete: whatever fails before leaves the source.
     remove(&copying.from, &ends.from, &ends.source)?;
     Ok(done)
 }

@@ -35,6 +35,7 @@ pub static MODULE: Module = Module {
 };
 
 /// Bytes of a body that are gathered before they are written.
+// Each write is a job of the pool: few large ones keep its queue short.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Bits of `dav_methods`, and the names that requests have for them.
@@ -277,6 +278,7 @@ fn make_collection(conf: &Conf, r: &mut Request) -> Outcome {
 fn copy_or_move(conf: &Conf, r: &mut Request, moves: bool) -> Outcome {
     without_body(r, "COPY and MOVE")?;
     let destination = target::destination(r)?;
+    // RFC 4918 §9.8.3 and §9.9.2: a COPY may be of the folder alone, a MOVE is always of all that is in it.
     let depth = match (target::depth(r)?, moves) {
         (None, _) => Depth::Infinity,
         (Some(Depth::Infinity), _) => Depth::Infinity,
@@ -293,6 +295,7 @@ fn copy_or_move(conf: &Conf, r: &mut Request, moves: bool) -> Outcome {
     // All fields are read before anything is looked up: a request with a mistake changes nothing.
     let overwrites = target::overwrites(r)?;
     let from = place(r)?;
+    // By the rules of this location, which `target::destination` has found to be the destination's, too.
     let mapped = path::map_uri(r, &destination, 0).ok_or(500u16)?;
     let symlinks = path::symlinks(r, &mapped);
     let to = Place::new(&mapped.bytes, symlinks);

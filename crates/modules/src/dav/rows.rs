@@ -7,6 +7,7 @@ use brisk_server::directive::directive;
 use brisk_server::module::Row;
 
 pub(super) static ROWS: &[Row] = &[
+    // Off: what may be written through HTTP is for the configuration to say, location by location.
     directive("dav_methods")
         .doc("The methods of WebDAV that change files here: PUT, DELETE, MKCOL, COPY, MOVE; off for none.")
         .in_(Context::HSL)
@@ -17,6 +18,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("dav_methods PUT DELETE;")
         .set(methods),
+    // Set explicitly and not left to the umask of the worker: the files are often read by another user's programs.
     directive("dav_access")
         .doc("Rights of new files and folders: user:, group: and all: with r or rw.")
         .in_(Context::HSL)
@@ -29,6 +31,7 @@ pub(super) static ROWS: &[Row] = &[
             cx.conf::<Conf>().access = brisk_upstream::rows::access(d)?;
             Ok(())
         }),
+    // Off, as RFC 4918 §9.7.1 has it: a PUT without its collection is 409, so a mistyped path makes no tree.
     directive("create_full_put_path")
         .doc("Whether PUT creates the folders that its URI lies in.")
         .in_(Context::HSL)
@@ -37,6 +40,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("create_full_put_path on;")
         .sets(|cx, on| cx.conf::<Conf>().create_full_put_path = on),
+    // 0 protects nothing; with it a mistake can remove a branch and not the whole.
     directive("min_delete_depth")
         .doc("How many segments a URI must have to be deleted.")
         .in_(Context::HSL)
@@ -57,6 +61,7 @@ fn methods(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         ("copy", method::COPY),
         ("move", method::MOVE),
     ];
+    // Several directives of a block add up.
     let before = cx.conf::<Conf>().methods;
     cx.conf::<Conf>().methods = cx.bits(d, &words, before)?;
     Ok(())

@@ -19,6 +19,7 @@ pub fn depth(r: &Request) -> Result<Option<Depth>, u16> {
     match value {
         b"0" => Ok(Some(Depth::Zero)),
         b"1" => Ok(Some(Depth::One)),
+        // The word in lower case only, as in nginx.
         b"infinity" => Ok(Some(Depth::Infinity)),
         _ => {
             rlog!(r, Error, "client sent invalid \"Depth\" header: \"{}\"", String::from_utf8_lossy(value));
@@ -30,6 +31,7 @@ pub fn depth(r: &Request) -> Result<Option<Depth>, u16> {
 /// The field `Overwrite` (RFC 4918 §10.6); without one, yes.
 pub fn overwrites(r: &Request) -> Result<bool, u16> {
     match r.header_named(b"Overwrite") {
+        // RFC 4918 §10.6: without the field the destination is overwritten.
         None | Some(b"T" | b"t") => Ok(true),
         Some(b"F" | b"f") => Ok(false),
         Some(value) => {
@@ -98,6 +100,7 @@ fn without_authority<'a>(value: &'a [u8], scheme: &str, host: &[u8]) -> Result<&
     if value.starts_with(b"/") {
         return Ok(value);
     }
+    // With the request's own scheme: over another one the same host may be another server.
     let rest = value.strip_prefix(scheme.as_bytes()).and_then(|rest| rest.strip_prefix(b"://"));
     let rest = rest.ok_or(Elsewhere::Invalid)?;
     let slash = memchr::memchr(b'/', rest);

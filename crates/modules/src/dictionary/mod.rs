@@ -52,6 +52,7 @@ static USED: Counter = Counter::new();
 static UNKNOWN: Counter = Counter::new();
 
 static ROWS: &[Row] = &[
+    // Off: clients keep what is marked, and tell its hash to this site with each request that fits.
     directive("use_as_dictionary")
         .doc("Tells clients by Use-As-Dictionary (RFC 9842) that they may use responses with status 200 as dictionaries for later requests to URLs that match the pattern, such as /app/*.js, and remembers their bodies (up to 4m each) for shared_dictionaries. id=TEXT and match-dest=script,document,… are passed on. Private responses are never used.")
         .in_(Context::HSL)
@@ -60,6 +61,7 @@ static ROWS: &[Row] = &[
         .default("off")
         .example("use_as_dictionary /app/*.js id=app;")
         .set(use_as_dictionary),
+    // A client's dictionary must be known here too, or it gets the usual coding: nothing is ever guessed.
     directive("shared_dictionaries")
         .doc("Compresses responses of known length, up to 4m, against a dictionary that the client names in Available-Dictionary, if it is remembered: with dcz where zstd is on, with dcb where brotli is on, by the types, least lengths and levels of these.")
         .in_(Context::HSL)
@@ -93,6 +95,7 @@ impl ModuleConf for Conf {
 
 /// A string of RFC 9651 §4.1.6.
 fn quoted(token: &Token, text: &str) -> Result<String, Diag> {
+    // RFC 9651 §3.3.3: strings of structured fields are ASCII.
     if text.is_empty() || !text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
         return Err(
             Diag::emerg(token.span, format!("invalid text \"{text}\"")).help("printable ASCII is expected")
@@ -142,6 +145,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if (conf.use_as.is_none() && !conf.on) || zone(cx).is_some() {
         return Ok(());
     }
+    // Prepared answers are not for requests with this field: what they get depends on it.
     cx.is_unusual("Available-Dictionary");
     let conf = cx.conf_of::<Conf>();
     let bytes = conf.store_bytes;
@@ -188,6 +192,7 @@ impl Filter for Dictionary {
 
     fn filter(&self, r: &mut Request) {
         let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        // A coded body cannot be a dictionary for plain ones.
         if r.resp.status != 200 || is_coded || r.route.depth > 0 {
             return;
         }
@@ -226,6 +231,7 @@ impl Dictionary {
         {
             let hash = hash_of(bytes);
             let store = self.zone.state::<Store>();
+            // Looked for first: a hit costs no copy of the body.
             if store.get(&r.head.host, &hash).is_none() {
                 store.put(&r.head.host, hash, bytes.into());
             }
@@ -244,6 +250,7 @@ impl Dictionary {
         if fitting.is_empty() {
             return;
         }
+        // Also for clients without a dictionary: a cache must keep the forms apart (RFC 9842 §6.2).
         r.resp.vary = Some(Text::from(DICTIONARY_VARY));
         let Some(hash) = r.header_named(b"Available-Dictionary").and_then(parse_hash) else { return };
         // What dictionaries there are, others decide.
@@ -259,6 +266,7 @@ impl Dictionary {
         let Some(offer) = fitting.iter().rev().max_by_key(weight).filter(|offer| weight(offer) > 0) else {
             return;
         };
+        // By host: a client of one site must not learn by the coding what another one's pages are.
         let Some(dictionary) = self.zone.state::<Store>().get(&r.head.host, &hash) else {
             UNKNOWN.add(1);
             return;
@@ -272,6 +280,7 @@ impl Dictionary {
             r.resp.body = Body::Stream(Box::new(Coded { inner: InMemory::new(body), how: Some(how), work }));
         }
         let resp = &mut r.resp;
+        // Known when all is compressed, and the head has left by then.
         resp.content_length = None;
         resp.content_encoding = encode::name(coding).map(Text::from);
         resp.clear_ranges();
@@ -350,6 +359,7 @@ impl BodyStream for Coded {
                     Some(Ok(Chunk::Piece(piece))) => {
                         plain.extend_from_slice(piece.in_memory().unwrap_or_default());
                         if plain.len() as u64 > DICTIONARY_BODY_BYTES_MAX {
+                            // Cut off: what has been announced in the head cannot be corrected.
                             return Poll::Ready(Some(Err(Failure::broken(
                                 "the body is longer than announced",
                             ))));

@@ -116,15 +116,28 @@ pub fn root_len(r: &Request, mapped: &Mapped) -> usize {
     if r.core().root.alias == Some(AliasOf::Whole) { 0 } else { mapped.root_len }
 }
 
-/// The ends of the folders that lead to a path, from its root on, each behind its slash. `None` if there are too many, which is
-/// logged.
-pub fn folders(r: &Request, path: &[u8], root_len: usize) -> Option<Vec<usize>> {
+/// The ends of the folders that lead to a path, from its root on, each behind its slash. The error is the answer to a path whose folders
+/// are not those that its text names, or are too many.
+pub fn folders(r: &Request, path: &[u8], root_len: usize) -> Result<Vec<usize>, Flow> {
+    // A URI has no such parts, but a group of a pattern may give the rest of one: `/x(.*)` of `/x../closed`.
+    if r.core().root.alias == Some(AliasOf::Whole) && has_dots(path) {
+        return Err(refuse(
+            r,
+            path,
+            "has a part that is \".\" or \"..\": what it leads to is not judged",
+            403,
+        ));
+    }
     let folders = leading(path, root_len);
     if folders.len() > OVERRIDES_DEPTH_MAX {
         rlog!(r, Error, "more than {OVERRIDES_DEPTH_MAX} folders lead to \"{}\"", shown(path));
-        return None;
+        return Err(Flow::Status(404));
     }
-    Some(folders)
+    Ok(folders)
+}
+
+fn has_dots(path: &[u8]) -> bool {
+    path.split(|&byte| byte == b'/').any(|part| matches!(part, b"." | b".."))
 }
 
 fn leading(path: &[u8], root_len: usize) -> Vec<usize> {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "directory_overrides",
     rows: ROWS,
+    variables: htaccess::VARIABLES,
     conf: || Arc::new(Conf::default()),
     install: Some(install),
     ..Module::EMPTY
@@ -100,7 +101,7 @@ fn site(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         Some(Language::Apache(htaccess)) => htaccess.site.clone(),
         _ => None,
     };
-    let site = htaccess::Site::parse(d, outer.as_deref())?;
+    let site = htaccess::Site::parse(d, outer.as_deref(), cx.global.sources)?;
     cx.conf::<Conf>().language = Some(Language::Apache(Htaccess::of_site(site)));
     Ok(())
 }

@@ -116,8 +116,9 @@ impl Handler for Overrides {
         }
         let read = Read { uri: r.route.uri.clone(), folder: folder(&mapped.bytes).to_vec() };
         r.state.own.get_or(RefCell::<Read>::default).replace(read);
-        let Some(folders) = folders(r, &mapped.bytes, files::root_len(r, &mapped)) else {
-            return Flow::Status(404);
+        let folders = match folders(r, &mapped.bytes, files::root_len(r, &mapped)) {
+            Ok(folders) => folders,
+            Err(flow) => return flow,
         };
         let (mut texts, mut last) = (Vec::new(), Box::default());
         for end in folders {

@@ -96,6 +96,7 @@ static ROWS: &[Row] = settings_rows!(
             .risk(Risk::Safe)
             .example("fastcgi_send_lowat 0;")
             .set(brisk_upstream::rows::send_lowat::<Conf<Fast>>),
+        // A security matter: with an expression that takes too much, `/upload/a.jpg/x.php` has PHP run the image.
         directive("fastcgi_split_path_info")
             .doc("A regular expression with two groups: $fastcgi_script_name and $fastcgi_path_info.")
             .in_(Context::HSL)

@@ -46,7 +46,7 @@ pub struct FastCgi {
 struct Answer {
     demux: Demux,
     stage: Stage,
-    /// Bytes at the beginning of the next input that are the body's, as the records have told already.
+    /// Bytes at the beginning of the next input that are the application's output, as the records have told already.
     body_next: usize,
     /// What the body may still have, if the head says.
     left: Option<u64>,
@@ -118,13 +118,15 @@ impl Codec for FastCgi {
         if let Some(event) = answer.due()? {
             return Ok(Step { used: 0, event });
         }
-        // The record's end was found before: the rest of it is body without a look at records.
-        if answer.body_next > 0 && !input.is_empty() {
-            let len = answer.body_next.min(input.len());
-            answer.body_next -= len;
-            return Ok(answer.body(0..len, len));
-        }
+        // The record's end was found before: the rest of it is body, or the head behind an interim one, without a look at records.
         let mut used = 0;
+        if answer.body_next > 0 && !input.is_empty() {
+            used = answer.body_next.min(input.len());
+            answer.body_next -= used;
+            if let Some(step) = answer.stdout(question, input, 0..used)? {
+                return Ok(step);
+            }
+        }
         while used < input.len() {
             let (record, count) =
                 answer.demux.next(&input[used..]).map_err(|error| Failure::protocol(error.to_string()))?;
@@ -214,12 +216,18 @@ impl Answer {
             return Ok(None);
         }
         let used = range.start + parser.len - before;
+        self.body_next += range.end - used;
+        // Early hints (RFC 8297): the final head follows.
+        if parser.status == 103 {
+            let head = BackendHead::from_response(bytes, std::mem::take(parser));
+            bytes.clear();
+            return Ok(Some(Step { used, event: Event::Interim(head) }));
+        }
         let kind = if question.is_head { RequestKind::Head } else { RequestKind::Other };
         // The length that the head gives is checked for HEAD too, if there is a body.
         let framing = cgi_framing(bytes, parser, RequestKind::Other)
             .map_err(|error| Failure::protocol(error.to_string()))?;
         let head = BackendHead::from_response(bytes, std::mem::take(parser));
-        self.body_next = range.end - used;
         self.length = match framing {
             ResponseFraming::Length(length) => Some(length),
             _ => None,

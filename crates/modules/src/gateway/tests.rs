@@ -60,7 +60,11 @@ fn told(codec: &mut dyn Codec, data: &[u8], step: usize, eof: bool) -> Vec<Strin
                 told.push(if codec.persists() { "end, kept".into() } else { "end".into() });
                 return told;
             }
-            Event::Interim(_) | Event::Trailers(_) => unreachable!("no such thing in CGI"),
+            Event::Interim(head) => {
+                let fields = head.fields().map(|field| format!("{}={}", text(field.name), text(field.value)));
+                told.push(format!("interim {} {}", head.status, fields.collect::<Vec<_>>().join(",")));
+            }
+            Event::Trailers(_) => unreachable!("no such thing in CGI"),
         }
         shown.drain(..read.used);
     }
@@ -126,6 +130,24 @@ fn fastcgi_answers() {
     check(&[&long], &["error upstream sent too big header"]);
     check(&["out:A: b\n"], &["more"]);
     check_records(plain, &["out:A: b\n\nhello"], true, &["head 200 A=b", "data hello", "more"]);
+}
+
+#[test]
+fn fastcgi_answers_may_have_early_hints_before_them() {
+    let plain = |_: &mut records::Question| {};
+    let check = |parts: &[&str], want: &[&str]| check_records(plain, parts, false, want);
+    let want = ["interim 103 Status=103,Link=x", "head 200 A=b", "data hello", "end"];
+    check(&["out:Status: 103\nLink: x\n\n", "out:A: b\n\nhello", "end"], &want);
+    check(&["out:Status: 103\nLink: x\n\nA: b\n\nhello", "end"], &want);
+    check(&["out:Status: 103\nLink: x\n\nA: ", "out:b\n\nhel", "out:lo", "end"], &want);
+    check(
+        &["out:Status: 103\n\nStatus: 103\n\n\nx", "end"],
+        &["interim 103 Status=103", "interim 103 Status=103", "head 200 ", "data x", "end"],
+    );
+    check(
+        &["out:Status: 103\n\n", "end"],
+        &["interim 103 Status=103", "error upstream sent unexpected FastCGI record: 3"],
+    );
 }
 
 #[test]

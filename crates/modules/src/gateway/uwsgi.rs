@@ -32,6 +32,7 @@ static ROWS: &[Row] = settings_rows!(
     "uwsgi",
     Conf<Uwsgi>,
     [
+        // Numbers of uWSGI's protocol: 0 is Python's plug-in, 5 Perl's.
         directive("uwsgi_modifier1")
             .doc("The first modifier of the packet, from 0 to 255: which plug-in of uWSGI answers.")
             .in_(Context::HSL)

@@ -155,7 +155,7 @@ impl Eval<Request> for Geo {
 
 impl Eval<Session> for Geo {
     fn eval(&self, session: &Session, out: &mut Vec<u8>) -> bool {
-        self.append(self.start(session, || session.origin.client.ip()), out)
+        self.append(self.start(session, || session.client.get().ip()), out)
     }
 
     fn values(&self) -> Option<Vec<Template>> {

@@ -89,6 +89,7 @@ impl Database {
 
     /// Appends the value at the end of a path for an address; false if there is none, or if it is no single value.
     pub fn find(&self, address: IpAddr, path: &[Element], out: &mut Vec<u8>) -> bool {
+        // The pointer is copied, so a reload in the middle of a look-up leaves the old database alive until this one is done.
         let known = self.known();
         let Ok(found) = known.reader.lookup(address) else { return false };
         let value = |path: &[PathElement<'_>]| found.decode_path::<Scalar>(path).ok().flatten();
@@ -107,6 +108,7 @@ impl Database {
     /// Looks at the file, and takes over what it holds if that is another database. `None`: nothing has changed.
     fn check(&self) -> Result<Option<Known>, String> {
         let before = self.known();
+        // Also if the look fails: the variable says when it was tried.
         self.last_check.store(now(), Ordering::Relaxed);
         let failed = |call: &str, error: std::io::Error| {
             format!("{call}() \"{}\" failed ({})", self.path, brisk_conf::os_text(&error))
@@ -117,11 +119,13 @@ impl Database {
             modified: (meta.mtime(), meta.mtime_nsec()),
             bytes: meta.len(),
         };
+        // File, time and size: `mv` of a new file changes the first, `cp` over the old one the others.
         if before.stamp == Some(stamp) {
             return Ok(None);
         }
         let bytes: Arc<[u8]> = std::fs::read(&self.path).map_err(|error| failed("open", error))?.into();
         let change = if bytes == before.bytes { before.last_change } else { meta.mtime().max(0) as u64 };
+        // One copy in memory of what is the same.
         let bytes = if bytes == before.bytes { before.bytes.clone() } else { bytes };
         Known::read(bytes, Some(stamp), change)
             .map(Some)
@@ -147,8 +151,10 @@ impl Service for Database {
         let logs = ErrorLogs::main(&work.live);
         work.spawn(async move {
             loop {
+                // First the pause: the file was read with the configuration a moment ago.
                 sleep(interval).await;
                 let database = self.clone();
+                // The pool is full: the next interval will do.
                 let Ok(job) = blocking::run(move || database.check()) else { continue };
                 match job.await {
                     Ok(Some(known)) => {
@@ -186,6 +192,7 @@ impl Visitor<'_> for Text {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+        // As nginx's usual module shows these types, so that maps written for it go on working.
         Ok(Scalar(if value { b"1".to_vec() } else { b"0".to_vec() }))
     }
 

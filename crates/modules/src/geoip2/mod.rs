@@ -35,6 +35,7 @@ static ROWS: &[Row] = &[
         .definition()
         .example("geoip2 GeoLite2-Country.mmdb { auto_reload 1h; $country default=unknown country iso_code; $built metadata build_epoch; }")
         .set(geoip2),
+    // A security matter: a proxy that is believed wrongly lets every client choose its country.
     directive("geoip2_proxy")
         .doc("A proxy whose X-Forwarded-For is believed by variables of geoip2 without a source.")
         .in_(Context::HTTP)
@@ -43,6 +44,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("geoip2_proxy 192.0.2.0/24;")
         .set(proxy),
+    // Off: the last address is what the nearest proxy has added; those before it may be the client's own words.
     directive("geoip2_proxy_recursive")
         .doc("Whether the last address in X-Forwarded-For that is not a proxy's counts, not the last one.")
         .in_(Context::HTTP)
@@ -76,6 +78,7 @@ impl ModuleConf for Conf {
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block == Context::HTTP {
         let conf = cx.conf_of::<Conf>();
+        // Set once: `finish` runs for the block `http` once.
         let _ = conf.complete.set(conf.trust.clone());
     }
     Ok(())
@@ -117,6 +120,7 @@ fn geoip2(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             cx.warn(diag);
         }
     }
+    // Only then there is something to do beside requests.
     if reload.is_some() {
         cx.global.services.push(database);
     }
@@ -183,6 +187,7 @@ impl Looked {
         }
         let start = r.client_addr().ip()?;
         let Some(trust) = self.trust.get() else { return Some(start) };
+        // Without proxies the field is not read, so the answer does not depend on it.
         if trust.proxies.is_empty() || !r.has_header(HeaderId::XForwardedFor) {
             return Some(start);
         }
@@ -195,6 +200,7 @@ impl Looked {
 
 impl Eval<Request> for Looked {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+        // IPv4-mapped addresses are looked up as IPv4: databases have them so.
         let address = self.address(r).map(|address| address.to_canonical());
         if address.is_some_and(|address| self.database.find(address, &self.path, out)) {
             return true;

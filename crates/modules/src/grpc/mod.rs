@@ -51,6 +51,7 @@ static VARIABLES: &[Variable] = &[Variable {
 const SCHEMES: Schemes = Schemes { plain: "grpc://", tls: Some("grpcs://") };
 
 /// Fields of answers that stay here unless told otherwise.
+// As for `proxy`, but for `X-Pad`, as in nginx.
 const HIDDEN: &[&str] = &[
     "Date",
     "Server",
@@ -154,11 +155,13 @@ impl Protocol for Grpc {
         let method = if r.route.depth > 0 { r.route.method.as_str().as_bytes() } else { r.method_name() };
         let to = To { host: way.host.as_bytes(), version: Version::Http2, passes_client: true };
         let mut head = self.headers.block(r, &to, (method, way.is_tls, &way.uri), ask, body);
+        // RFC 9113 §8.2.2 allows this one value. gRPC servers ask for it, since the status of a call is a trailer.
         if takes_trailers(r) && !self.headers.replaces(HeaderId::Te) {
             head.field(b"te", b"trailers");
         }
         Ok(Box::new(Http2::new(Question {
             head,
+            // The head then ends the stream, which spares a frame.
             is_bodiless: matches!(body, BodyShape::None | BodyShape::Length(0)),
             is_head: r.route.method == Method::Head,
             head_bytes_max: self.conf.settings.buffer_size as usize,
@@ -169,6 +172,7 @@ impl Protocol for Grpc {
         DIALECT
     }
 
+    // `Date` and `Server` are the back end's where it sends them and they pass.
     fn is_proxy(&self) -> bool {
         true
     }
@@ -191,6 +195,7 @@ fn uri(r: &Request) -> Vec<u8> {
         out.push(b'?');
         out.extend_from_slice(&r.route.args);
     }
+    // What a rewrite has made must still be one word of a request line.
     escape_target(out.into()).into_owned()
 }
 

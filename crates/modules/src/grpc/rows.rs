@@ -12,6 +12,7 @@ use brisk_upstream::rows::{
 };
 
 pub(super) static ROWS: &[Row] = &[
+    // HTTP/2 from the first byte (RFC 9113 §3.3): a gRPC server has no HTTP/1.1 to be upgraded from.
     directive("grpc_pass")
         .doc("Passes requests to a gRPC server: host:port, unix:/path or an upstream, with grpc:// before it or grpcs:// for TLS; may contain variables.")
         .in_(Context::LOCATION.or(Context::LOCATION_IF))
@@ -35,6 +36,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("grpc_bind 127.0.0.1;")
         .set(bind::<Conf>),
+    // For heads only: messages are passed on as they come, since a client may wait for each.
     directive("grpc_buffer_size")
         .doc("How large an answer's head may be.")
         .in_(Context::HSL)

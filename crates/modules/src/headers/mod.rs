@@ -24,6 +24,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // A security matter: policies of browsers (CSP, HSTS) are set here, and an inner block's first one ends those of the outer.
     directive("add_header")
         .doc("Adds a header field to responses with status 200, 201, 204, 206, 301, 302, 303, 304, 307 or 308, with always to any. Inherited only where no add_header is written, unless add_header_inherit says otherwise. An empty value adds nothing; Last-Modified and ETag are replaced.")
         .in_(Context::HSLI)
@@ -49,6 +50,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().trailers.own.push(field);
             Ok(())
         }),
+    // `on` by default, as in nginx, although `merge` is what most people expect.
     directive("add_header_inherit")
         .doc("Whether header fields of the outer block are added where the inner one has none (on), never (off), or always, after the inner one's (merge).")
         .in_(Context::HSLI)
@@ -70,6 +72,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().trailers.inherit = value::choice(d.arg(0), &INHERIT)?;
             Ok(())
         }),
+    // Computed for each answer; what it depends on (the time) is recorded, and bounds how long an answer is prepared.
     directive("expires")
         .doc("Sets Expires and Cache-Control: a time from now (negative: no-cache), modified TIME from the file's own time, @TIME of the day, epoch, max or off. May contain variables.")
         .in_(Context::HSLI)
@@ -108,12 +111,14 @@ impl Fields {
             Inherit::Off => self.own.clone(),
             Inherit::On if self.own.is_empty() => self.outer.clone(),
             Inherit::On => self.own.clone(),
+            // The inner block's first, as in nginx.
             Inherit::Merge => self.own.iter().chain(&self.outer).cloned().collect(),
         }
     }
 
     /// An inner block begins with nothing of its own; what applied outside is what it may inherit.
     fn enter(&mut self) {
+        // What the outer block would add and not only what it says: `off` there ends the chain.
         self.outer = self.effective();
         self.own.clear();
     }
@@ -208,6 +213,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     let headers = conf.headers.effective();
     let trailers = conf.trailers.effective();
+    // Without anything to do there is no filter, and a request costs nothing for the module.
     if headers.is_empty() && trailers.is_empty() && conf.expires.is_off() {
         return;
     }

@@ -1,7 +1,7 @@
 //! Who may come in, by the files of the folders that lead to what a request is for.
 
 use super::carried::{Carried, Present};
-use super::facts::{Looked, Seen, settled};
+use super::facts::{Looked, OWNER, Seen, settled};
 use super::local::{FILE, Local};
 use super::login;
 use super::pattern::Compiled;
@@ -20,11 +20,13 @@ use brisk_net::watch::Writing;
 use brisk_server::conf::Text;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
-use brisk_server::path;
+use brisk_server::log::may_debug;
+use brisk_server::path::{self, Mapped};
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::purity::Dependencies;
 use brisk_server::request::Request;
 use brisk_server::rlog;
+use brisk_server::trace;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -69,11 +71,14 @@ impl Handler for Again {
 impl Access {
     fn judge(&self, r: &mut Request) -> Result<(), Trouble> {
         let site = self.0.ground.site.as_deref();
+        refuse_encoded_slashes(r, site)?;
+        if let Some(maps) = site.map(Site::maps) {
+            Carried::of(r).borrow_mut().maps = Some(maps.clone());
+        }
         if self.0.asks_back_end(r) {
             return self.judge_for_back_end(r);
         }
-        let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
-        let place = Rc::new(Place::find(r, &mapped, site.is_some())?);
+        let (mapped, place) = self.place(r)?;
         let symlinks = path::symlinks(r, &mapped);
         let (mut texts, mut infos, mut identities) = (Vec::new(), Vec::new(), Vec::new());
         texts.extend(site.map(Site::first));
@@ -99,6 +104,9 @@ impl Access {
                 texts.push(Text { name: name.into(), text: opened.text });
                 infos.push((file, opened.info));
             }
+        }
+        if may_debug() {
+            tell_files(r, &texts);
         }
         let is_second = Trail::of(r).is_some_and(|trail| trail.is_second || trail.uri != r.route.uri);
         let trail = Trail {
@@ -129,6 +137,21 @@ impl Access {
         passed?;
         r.depends_on(Dependencies::STATE);
         self.admitted(r, place, &before)
+    }
+
+    /// Where the request leads: by the location, or to the script that another location has handed over.
+    fn place(&self, r: &mut Request) -> Result<(Mapped, Rc<Place>), Flow> {
+        if self.0.runs_scripts {
+            let carried = Carried::of(r);
+            let carried = carried.borrow();
+            if let Some((_, place)) = carried.handed.as_ref().filter(|(uri, _)| *uri == r.route.uri) {
+                let bytes = [place.file.as_slice(), &place.path_info].concat();
+                return Ok((Mapped { bytes, root_len: place.root_len }, place.clone()));
+            }
+        }
+        let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
+        let place = Rc::new(Place::find(r, &mapped, self.0.ground.site.is_some())?);
+        Ok((mapped, place))
     }
 
     fn admitted(&self, r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<(), Trouble> {
@@ -204,6 +227,30 @@ impl Access {
         };
         job.await;
         self.handle(r)
+    }
+}
+
+/// Answers an encoded slash in the path with 404, as Apache does unless `AllowEncodedSlashes` says otherwise: rules and sections are
+/// written for paths in which a slash is one.
+pub fn refuse_encoded_slashes(r: &Request, site: Option<&Site>) -> Result<(), Flow> {
+    if site.is_some_and(Site::allows_encoded_slashes) {
+        return Ok(());
+    }
+    let target = r.unparsed_uri();
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let is_slash = |at: usize| path.get(at + 1..at + 3).is_some_and(|code| code.eq_ignore_ascii_case(b"2f"));
+    if memchr::memchr_iter(b'%', path).any(is_slash) {
+        rlog!(r, Info, "found an encoded slash (%2F) in the path, which AllowEncodedSlashes does not allow");
+        return Err(Flow::Status(404));
+    }
+    Ok(())
+}
+
+/// Says which files hold to whom asks why.
+fn tell_files(r: &Request, texts: &[Text]) {
+    for text in texts.iter().filter(|text| !text.name.ends_with('/')) {
+        let source = trace::Source::Line(text.name.clone(), 1);
+        trace::say(r, OWNER, trace::Kind::Text, "holds for this path".into(), source);
     }
 }
 
@@ -284,8 +331,8 @@ fn enter(r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<Present, F
     let (effective, changes) = settled(r, |r, looked| {
         let carried = carried.borrow();
         let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
-        let effective = plan.of(place.name(), &seen)?;
         let mut changes: Vec<EnvChange> = Vec::new();
+        let effective = plan.of(place.name(), &seen, &mut changes)?;
         for line in &effective.settings.set_env_if {
             let more = with_fields(line, &Seen { changes: &changes, ..seen })?;
             for change in more {
@@ -314,17 +361,19 @@ fn admit(r: &mut Request, present: &Present) -> Result<(), Flow> {
         Decision::Forbidden => return Err(forbid(r, &present.place)),
         Decision::LogIn => {}
     }
-    let Some(kind) = settings.auth.kind.as_ref().filter(|kind| !kind.eq_ignore_ascii_case(b"none")) else {
+    if settings.auth.kind.as_ref().is_none_or(|kind| kind.eq_ignore_ascii_case(b"none")) {
         rlog!(r, Error, ".htaccess requires a user, but there is no AuthType");
         return Err(Flow::Status(500));
-    };
-    debug_assert!(kind.eq_ignore_ascii_case(b"basic"), "others are refused when the file is compiled");
+    }
     let user = login::user(r, &settings.auth)?;
     Carried::of(r).borrow_mut().user = Some(user);
     if ask(r, present, &|seen| after_login(settings, seen))? {
         return Ok(());
     }
     Carried::of(r).borrow_mut().user = None;
+    if settings.sends_forbidden == Some(true) {
+        return Err(forbid(r, &present.place));
+    }
     rlog!(r, Error, "the user may not see \"{}\"", shown(&present.place.file));
     Err(login::challenge(r, &settings.auth))
 }

@@ -2,6 +2,7 @@
 
 use super::place::Place;
 use super::plan::Effective;
+use super::site::Maps;
 use brisk_apache::rewrite::{Cookie, Effects};
 use brisk_apache::{EnvChange, Work};
 use brisk_server::request::Request;
@@ -53,6 +54,8 @@ pub struct Carried {
     pub rewriting_is_over: bool,
     /// Who has logged in.
     pub user: Option<Vec<u8>>,
+    /// How.
+    pub login: Login,
     /// A password that was found to be right: file, user and password.
     pub checked: Option<(Vec<u8>, Vec<u8>, Vec<u8>)>,
     /// The URI's path before rules of the server have put another file in its place; sections and conditions are about it.
@@ -61,8 +64,24 @@ pub struct Carried {
     pub content_type: Option<Vec<u8>>,
     /// The handler that rules have named (flag H), until then.
     pub handler: Option<Vec<u8>>,
+    /// What rules may look up (`RewriteMap`).
+    pub maps: Option<Arc<Maps>>,
+    /// The URI and the place of a script that its handler's location is to run: that location need not lead there, as an alias does.
+    pub handed: Option<(Vec<u8>, Rc<Place>)>,
+    /// The URL that a rule sends the request to (flag P).
+    pub proxy_url: Option<Vec<u8>>,
     /// What rules have cost until there is a response.
     pub work: Work,
+}
+
+/// How users log in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Login {
+    /// `AuthType Basic`.
+    #[default]
+    Basic,
+    /// `AuthType Digest`.
+    Digest,
 }
 
 impl Carried {
@@ -99,7 +118,7 @@ impl Carried {
         let mut env: Vec<(Vec<u8>, Vec<u8>)> = std::mem::take(&mut self.env);
         env.iter_mut().for_each(|(name, _)| _ = name.splice(..0, *b"REDIRECT_"));
         self.env = env;
-        (self.content_type, self.handler) = (None, None);
+        (self.content_type, self.handler, self.handed) = (None, None, None);
         let set = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), Some(value.to_vec()));
         let query = (b"REDIRECT_QUERY_STRING".to_vec(), (!query.is_empty()).then(|| query.to_vec()));
         self.change([set("REDIRECT_STATUS", status.to_string().as_bytes()), set("REDIRECT_URL", uri), query]);

@@ -1,10 +1,11 @@
 //! What Apache's rules may ask of a request. All is read through accessors that record, so an answer is kept for others only if
 //! nothing of it depends on the client.
 
-use super::carried::Carried;
+use super::carried::{Carried, Login};
 use super::place::Place;
-use crate::limits::HTACCESS_LOOKS_MAX;
-use brisk_apache::{EnvChange, Facts, FileTest, Measure, Stop, Value, Variable};
+use crate::limits::{HTACCESS_LOOKS_MAX, MAP_BYTES_PER_WORK};
+use brisk_apache::rewrite::map::{self, Map};
+use brisk_apache::{EnvChange, Facts, FileTest, Measure, Origin, Stop, Value, Variable};
 use brisk_http::Version;
 use brisk_net::clock;
 use brisk_net::file::{Info, Kind, Symlinks};
@@ -12,16 +13,24 @@ use brisk_net::sys::local_time;
 use brisk_server::core::AliasOf;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
+use brisk_server::log::may_debug;
+use brisk_server::purity::Dependencies;
 use brisk_server::request::Request;
-use brisk_server::{path, rlog, special};
+use brisk_server::{path, rlog, special, trace};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// The module whose handlers ask, as notes call it.
+pub const OWNER: &str = "directory_overrides";
 
 /// What was looked up outside of the request.
 #[derive(Default)]
@@ -135,6 +144,19 @@ pub struct Seen<'a> {
     pub group_file: Option<&'a [u8]>,
 }
 
+/// Where names of this machine's are.
+const HOSTS: &[u8] = b"/etc/hosts";
+
+/// Addresses with their names.
+fn hosts_lines(text: &[u8]) -> impl Iterator<Item = (IpAddr, impl Iterator<Item = &[u8]> + Clone)> {
+    text.split(|&byte| byte == b'\n').filter_map(|line| {
+        let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let address = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+        Some((address, words))
+    })
+}
+
 fn unsupported<T>(what: &str) -> Result<T, Stop> {
     Err(Stop::Failed(format!("Brisk cannot tell {what}")))
 }
@@ -147,6 +169,15 @@ impl Seen<'_> {
     /// Names and values of all fields.
     pub fn fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.r.fields().map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+    }
+
+    /// What is in a file; `None`: it cannot be read.
+    fn text(&self, path: &[u8]) -> Result<Option<&[u8]>, Stop> {
+        let Some(text) = self.looked.texts.get(path) else {
+            *self.looked.wanted.borrow_mut() = Some(Wanted::Text(path.to_vec()));
+            return Err(Stop::Wait);
+        };
+        Ok(text.as_deref())
     }
 
     fn field(&self, name: &str) -> Value<'_> {
@@ -257,6 +288,15 @@ impl Seen<'_> {
 }
 
 impl Facts for Seen<'_> {
+    fn is_asked_why(&self) -> bool {
+        may_debug() && trace::is_on()
+    }
+
+    fn tell(&self, origin: &Origin, applies: bool, text: fmt::Arguments<'_>) {
+        let source = trace::Source::Line(origin.file.clone(), origin.line);
+        trace::say(self.r, OWNER, trace::Kind::Rule { applies }, text.to_string(), source);
+    }
+
     fn spend(&self, bytes: usize) -> Result<(), Stop> {
         self.carried.work.spend(bytes)
     }
@@ -291,13 +331,11 @@ impl Facts for Seen<'_> {
             Variable::QueryString => r.route.args.as_slice().into(),
             Variable::RemoteUser => self.carried.user.as_deref().unwrap_or_default().into(),
             Variable::RemoteIdent | Variable::ServerAdmin => Value::default(),
-            Variable::AuthType => {
-                if self.carried.user.is_some() {
-                    b"Basic"[..].into()
-                } else {
-                    Value::default()
-                }
-            }
+            Variable::AuthType => match (&self.carried.user, self.carried.login) {
+                (None, _) => Value::default(),
+                (_, Login::Basic) => b"Basic"[..].into(),
+                (_, Login::Digest) => b"Digest"[..].into(),
+            },
             Variable::ServerName => self.server_name(),
             Variable::ServerPort => self.server_port().to_string().into_bytes().into(),
             Variable::ServerProtocol
@@ -391,20 +429,32 @@ impl Facts for Seen<'_> {
     }
 
     fn client_host(&self) -> Result<Option<Value<'_>>, Stop> {
-        unsupported("a client's host name: write addresses")
+        let hosts = self.text(HOSTS)?.unwrap_or_default();
+        let client = self.client();
+        match hosts_lines(hosts).find(|(address, _)| *address == client) {
+            Some((_, mut names)) => Ok(names.next().map(Value::Borrowed)),
+            None => unsupported("a client's host name, which is not in /etc/hosts: write addresses"),
+        }
     }
 
-    fn is_address_of(&self, _: &[u8]) -> Result<bool, Stop> {
-        unsupported("the addresses of a host: write them")
+    fn is_address_of(&self, host: &[u8]) -> Result<bool, Stop> {
+        let hosts = self.text(HOSTS)?.unwrap_or_default();
+        let mut known = hosts_lines(hosts)
+            .filter(|(_, names)| names.clone().any(|name| name.eq_ignore_ascii_case(host)))
+            .map(|(address, _)| address)
+            .peekable();
+        if known.peek().is_none() {
+            return unsupported("the addresses of a host that is not in /etc/hosts: write them");
+        }
+        let client = self.client();
+        Ok(known.any(|address| address == client))
     }
 
     fn is_in_group(&self, group: &[u8]) -> Result<bool, Stop> {
         let Some(file) = self.group_file else { return unsupported("groups without AuthGroupFile") };
-        let Some(text) = self.looked.texts.get(file) else {
-            *self.looked.wanted.borrow_mut() = Some(Wanted::Text(file.to_vec()));
-            return Err(Stop::Wait);
+        let Some(text) = self.text(file)? else {
+            return unsupported("what is in AuthGroupFile: it cannot be read");
         };
-        let Some(text) = text else { return unsupported("what is in AuthGroupFile: it cannot be read") };
         let user = self.carried.user.as_deref().unwrap_or_default();
         Ok(!user.is_empty()
             && text.split(|&b| b == b'\n').any(|line| {
@@ -429,8 +479,11 @@ impl Facts for Seen<'_> {
         })
     }
 
-    fn content(&self, _: &[u8]) -> Result<Value<'_>, Stop> {
-        unsupported("what is in a file (the function file)")
+    fn content(&self, path: &[u8]) -> Result<Value<'_>, Stop> {
+        if !path.starts_with(b"/") || path.contains(&0) {
+            return Ok(Value::default());
+        }
+        Ok(self.text(path)?.unwrap_or_default().into())
     }
 
     fn size(&self, path: &[u8]) -> Result<u64, Stop> {
@@ -450,8 +503,30 @@ impl Facts for Seen<'_> {
         self.server_name().eq_ignore_ascii_case(host) && port == self.server_port()
     }
 
-    fn map(&self, map: &[u8], _: &[u8]) -> Result<Option<Value<'_>>, Stop> {
-        unsupported(&format!("what is in the RewriteMap {}: there is none", String::from_utf8_lossy(map)))
+    fn map(&self, map: &[u8], key: &[u8]) -> Result<Option<Value<'_>>, Stop> {
+        let name = || String::from_utf8_lossy(map).into_owned();
+        let known = self.carried.maps.as_ref().and_then(|maps| maps.get(map));
+        match known {
+            // As in Apache, a host that has no such map finds nothing in it.
+            None if self.carried.maps.is_some() => Ok(None),
+            None => unsupported(&format!("what is in the RewriteMap {}: there is none", name())),
+            Some(Map::Program) => {
+                unsupported(&format!("what a program says (RewriteMap {}): it is not started", name()))
+            }
+            Some(Map::Internal(function)) => Ok(Some(function.of(key).into())),
+            Some(Map::File { path, is_random }) => {
+                let Some(text) = self.text(path)? else {
+                    return unsupported(&format!("what is in the RewriteMap {}: it cannot be read", name()));
+                };
+                self.spend(text.len() / MAP_BYTES_PER_WORK)?;
+                let Some(value) = map::find(text, key) else { return Ok(None) };
+                if *is_random {
+                    self.r.depends_on(Dependencies::RANDOM);
+                    return Ok(Some(map::one_of(value, RandomState::new().build_hasher().finish()).into()));
+                }
+                Ok(Some(value.into()))
+            }
+        }
     }
 
     fn look_ahead(&self, _: &[u8], _: bool, _: &Variable) -> Result<Value<'_>, Stop> {

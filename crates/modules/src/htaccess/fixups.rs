@@ -4,7 +4,9 @@ use super::carried::{Carried, Present};
 use super::facts::{Seen, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
-use super::redirects::{lead_away, redirect};
+use super::negotiate;
+use super::redirects::{ask_back_end, lead_away, lead_to, redirect};
+use super::spelling;
 use super::trail::{self, Trail};
 use crate::autoindex::LeftOut;
 use crate::directory_overrides::files::{refuse, shown};
@@ -88,6 +90,7 @@ impl Fixups {
     }
 
     fn steps(&self, r: &mut Request, present: &Present) -> Result<(), Flow> {
+        allow_method(r, present)?;
         let (action, effects) = rewrite(r, present, r.route.depth > 0)?;
         // Variables of rules are there for what follows.
         let carried = Carried::of(r);
@@ -113,9 +116,8 @@ impl Fixups {
                 r.route.unparsed_uri_valid = false;
             }
             Action::Internal { uri, query } => return Err(internal(r, &uri, query)),
-            Action::Proxy { .. } => {
-                rlog!(r, Error, ".htaccess asks a back end (flag P), which files of folders may not");
-                return Err(Flow::Status(500));
+            Action::Proxy { url, query, is_raw } => {
+                return Err(ask_back_end(r, self.0.ground.site.as_deref(), url, query, is_raw));
             }
             Action::Path { .. } => return Err(Flow::Status(500)),
             _ => {}
@@ -130,7 +132,10 @@ impl Fixups {
         if self.0.asks_back_end(r) {
             return Ok(());
         }
-        stand_in(r, present)?;
+        if self.0.ground.site.is_some() && r.method_name() == b"OPTIONS" {
+            return Err(options(r, present));
+        }
+        stand_in(r, present, &self.0)?;
         let (content_type, handler) = {
             let carried = carried.borrow();
             (carried.content_type.clone(), carried.handler.clone())
@@ -141,6 +146,33 @@ impl Fixups {
             flow => Err(flow),
         }
     }
+}
+
+/// The answer to OPTIONS for a file or folder: the methods that it has (RFC 9110 §9.3.7).
+fn options(r: &mut Request, present: &Present) -> Flow {
+    if present.place.kind.is_none() {
+        return Flow::Status(404);
+    }
+    r.resp.status = 200;
+    r.resp.content_length = Some(0);
+    r.resp.add("Allow", "GET,POST,OPTIONS,HEAD");
+    Flow::Done
+}
+
+/// `AllowMethods`.
+fn allow_method(r: &mut Request, present: &Present) -> Result<(), Flow> {
+    let Some(allowed) = present.effective.settings.allowed_methods.as_ref() else { return Ok(()) };
+    let method = if r.method_name() == b"HEAD" { &b"GET"[..] } else { r.method_name() };
+    if allowed.is_empty() || allowed.iter().any(|name| name == method) {
+        return Ok(());
+    }
+    let mut names: Vec<&[u8]> = allowed.iter().map(Vec::as_slice).collect();
+    if names.contains(&&b"GET"[..]) {
+        names.push(b"HEAD");
+    }
+    let names = names.join(&b", "[..]);
+    r.resp.add("Allow", names);
+    Err(Flow::Status(405))
 }
 
 /// Whether a folder is asked for without its slash, which the client is to be told.
@@ -187,24 +219,6 @@ fn internal(r: &mut Request, uri: &[u8], query: Option<Vec<u8>>) -> Flow {
     let query = query.unwrap_or_default();
     Carried::of(r).borrow_mut().redirected(&r.route.uri, &query, 200);
     lead_to(r, uri, Some(query))
-}
-
-/// Goes on with a URI of this server that a file has named. What clients send may be a part of it, so it is resolved as the target of a
-/// request is, and leads nowhere above the root, nor to `internal` locations: those are for the configuration, whose writer need not
-/// trust the writers of files.
-fn lead_to(r: &Request, uri: &[u8], args: Option<Vec<u8>>) -> Flow {
-    match resolved(uri) {
-        Ok(uri) => Flow::RedirectAsClient { uri, args },
-        Err(error) => {
-            rlog!(
-                r,
-                Error,
-                "\"{}\", to which .htaccess leads, is no path of this server ({error})",
-                shown(uri)
-            );
-            Flow::Status(400)
-        }
-    }
 }
 
 /// What applications are told.
@@ -261,18 +275,29 @@ fn changed(before: &Fields, after: &Fields) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     out
 }
 
+/// The step once more, when something was found out.
+fn begin_anew(local: Arc<Local>, r: &mut Request) -> Flow {
+    Fixups(local).handle(r)
+}
+
 /// What stands for a folder, and for what is not there.
-fn stand_in(r: &mut Request, present: &Present) -> Result<(), Flow> {
+fn stand_in(r: &mut Request, present: &Present, local: &Arc<Local>) -> Result<(), Flow> {
     let settings = &present.effective.settings;
     match present.place.kind {
-        None => fall_back(r, present),
+        None => {
+            if present.place.path_info.is_empty() {
+                negotiate::look(r, present, local, present.place.name(), begin_anew)?;
+            }
+            fall_back(r, present)?;
+            spelling::look(r, present)
+        }
         Some(Kind::Directory) if !r.route.uri.ends_with(b"/") && settings.directory_slash == Some(false) => {
             Err(refuse(r, &present.place.file, "is a folder, and DirectorySlash is off", 403))
         }
         Some(Kind::Directory) if r.route.uri.ends_with(b"/") => {
             let Some(names) = &settings.directory_index else { return Ok(()) };
             for name in names {
-                index(r, present, name)?;
+                index(r, present, local, name)?;
             }
             r.state.visit.get_mut::<Replaced>();
             no_index(r, present)
@@ -282,7 +307,7 @@ fn stand_in(r: &mut Request, present: &Present) -> Result<(), Flow> {
 }
 
 /// Goes on with an index file if it is there.
-fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
+fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) -> Result<(), Flow> {
     if name.starts_with(b"/") {
         return Err(lead_to(r, name, None));
     }
@@ -296,7 +321,12 @@ fn index(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
     }
     match r.stat_file(Path::new(OsStr::from_bytes(&file)), Symlinks::Follow)? {
         // Apache asks for it by a subrequest, for which this holds, too.
-        Found::Missing(_) => fall_back(r, present),
+        Found::Missing(_) => {
+            if !name.contains(&b'/') {
+                negotiate::look(r, present, local, name, begin_anew)?;
+            }
+            fall_back(r, present)
+        }
         found if found.info().is_some_and(|info| info.kind == Kind::File) => Err(lead_to(r, &uri, None)),
         _ => Ok(()),
     }

@@ -1,16 +1,25 @@
 //! Which handler answers with a file, and what its name says of it. The source of a script is never served.
 
-use super::carried::Present;
+use super::carried::{Carried, Present};
 use super::local::Local;
+use super::negotiate;
+use super::place::Place;
 use super::plan::Settings;
 use crate::directory_overrides::files::{refuse, shown};
 use crate::static_files;
-use brisk_apache::overrides::{FileType, Said};
-use brisk_net::file::Kind;
+use brisk_apache::overrides::{Etag, FileType, PathInfo, Said};
+use brisk_http::Method;
+use brisk_net::file::{Kind, Symlinks};
+use brisk_server::files::Found;
 use brisk_server::flow::Flow;
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::request::Request;
+use brisk_server::response::{Body, Piece};
 use brisk_server::rlog;
+use brisk_server::text::Text;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// What a handler's name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +37,8 @@ fn named(name: &[u8]) -> Named {
     match name.as_slice() {
         b"" | b"none" | b"default-handler" => Named::Default,
         b"application/x-lsphp" => Named::Php,
+        // What Drupal and its relatives write into folders of uploads so that nothing in them is run: a handler that nobody has.
+        _ if name.starts_with(b"drupal_security_do_not_remove") => Named::Default,
         _ if !is_source && name.starts_with(b"application/x-httpd-") && has("php") => Named::Php,
         _ if name.starts_with(b"php") && name.ends_with(b"-script") => Named::Php,
         _ => Named::Unknown,
@@ -108,7 +119,14 @@ pub fn choose(r: &mut Request, local: &Local, present: &Present, rules: Rules<'_
     let settings = &present.effective.settings;
     let said = said(r, settings, place.name(), rules);
     if let Some(location) = local.ground.site.as_ref().and_then(|site| site.handler(&said.name)) {
-        return if local.runs_scripts { Flow::Next } else { Flow::Named(location.clone()) };
+        if local.runs_scripts {
+            return Flow::Next;
+        }
+        Carried::of(r).borrow_mut().handed = Some((r.route.uri.clone(), place.clone()));
+        return Flow::Named(location.clone());
+    }
+    if said.name.eq_ignore_ascii_case(b"type-map") && !local.runs_scripts {
+        return negotiate::type_map(r, present);
     }
     match (said.handler, local.runs_scripts) {
         (Some(Named::Unknown), _) => {
@@ -177,8 +195,11 @@ fn describe(r: &mut Request, file: FileType) {
     }
 }
 
-/// Serves a file where `FileETag` says how it is tagged.
-pub struct File;
+/// Serves a file where `FileETag` says how it is tagged, and one with more of a path behind it where `AcceptPathInfo` allows that.
+pub struct File {
+    /// POST is answered with the file, as Apache does.
+    pub answers_post: bool,
+}
 
 impl Handler for File {
     fn declares(&self) -> Declared {
@@ -186,15 +207,56 @@ impl Handler for File {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        let Some(etag) = Present::of(r).and_then(|present| present.effective.settings.etag) else {
-            return Flow::Next;
+        let Some(present) = Present::of(r) else { return Flow::Next };
+        let settings = &present.effective.settings;
+        let etag = settings.etag.of();
+        let has_more = !present.place.path_info.is_empty()
+            && present.place.kind == Some(Kind::File)
+            && settings.path_info == Some(PathInfo::Accepted);
+        let is_post = self.answers_post
+            && r.route.method == Method::Post
+            && present.place.kind == Some(Kind::File)
+            && present.place.path_info.is_empty();
+        let flow = match (has_more || is_post, etag) {
+            (true, _) => at_place(r, &present.place),
+            (false, Some(_)) => static_files::handle(r),
+            (false, None) => return Flow::Next,
         };
-        let flow = static_files::handle(r);
-        if matches!(flow, Flow::Done) && !(etag.mtime && etag.size) {
-            r.resp.etag = None;
+        if let (Flow::Done, Some(etag)) = (&flow, etag) {
+            r.resp.etag = tag(r, etag);
         }
         flow
     }
+}
+
+/// Serves the file of a place, whatever the method or the rest of the path.
+fn at_place(r: &mut Request, place: &Place) -> Flow {
+    if !matches!(r.route.method, Method::Get | Method::Head | Method::Post) {
+        return Flow::Status(405);
+    }
+    let path = Path::new(OsStr::from_bytes(&place.file));
+    match r.open_file(path, Symlinks::Follow) {
+        Ok(Found::File(file)) => {
+            static_files::respond_with(r, file);
+            Flow::Done
+        }
+        Ok(_) => Flow::Status(404),
+        Err(flow) => flow,
+    }
+}
+
+/// Apache's entity tag: those of inode, size and time that are wanted, in this order.
+fn tag(r: &Request, wanted: Etag) -> Option<Text> {
+    let Body::One(Piece::File { file, .. }) = &r.resp.body else {
+        return r.resp.etag.clone().filter(|_| wanted.mtime && wanted.size && !wanted.inode);
+    };
+    let info = &file.info;
+    let time_us = info.mtime.saturating_mul(1_000_000).saturating_add(i64::from(info.mtime_nsec) / 1000);
+    let parts =
+        [(wanted.inode, info.inode), (wanted.size, info.size), (wanted.mtime, time_us.unsigned_abs())];
+    let parts: Vec<String> =
+        parts.iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, value)| format!("{value:x}")).collect();
+    (!parts.is_empty()).then(|| format!("\"{}\"", parts.join("-")).into_bytes().into())
 }
 
 #[cfg(test)]
@@ -215,6 +277,7 @@ mod tests {
             ("text/plain", Named::Unknown),
             ("default-handler", Named::Default),
             ("none", Named::Default),
+            ("Drupal_Security_Do_Not_Remove_See_SA_2006_006", Named::Default),
         ] {
             assert_eq!(named(name.as_bytes()), wanted, "{name}");
         }

@@ -4,13 +4,15 @@ use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
 use super::plan::Settings;
 use brisk_apache::Stop;
+use brisk_apache::expr::Evaluation;
 use brisk_apache::headers::{self, Fields, Table};
 use brisk_apache::overrides::Said;
+use brisk_apache::ranges::{self, Ranges};
 use brisk_apache::rewrite::Cookie;
-use brisk_http::date;
+use brisk_http::{HeaderId, date};
 use brisk_server::plan::{Declared, Filter};
 use brisk_server::request::Request;
-use brisk_server::response::Response;
+use brisk_server::response::{AskedRanges, Response};
 use brisk_server::rlog;
 use brisk_server::text::Text;
 
@@ -26,7 +28,9 @@ impl Filter for Head {
         if let Some(present) = Present::of(r) {
             let settings = &present.effective.settings;
             charset(r, settings);
+            limit_ranges(r, settings);
             expires(r, settings);
+            log_messages(r, &present);
             if let Err(stop) = fields(r, &present) {
                 rlog!(r, Error, "a Header line of .htaccess cannot be carried out: {stop:?}");
                 r.state.shared.vars.fail();
@@ -51,6 +55,27 @@ impl Filter for Head {
     }
 }
 
+/// `LogMessage`.
+fn log_messages(r: &Request, present: &Present) {
+    let messages = &present.effective.settings.log_messages;
+    if messages.is_empty() {
+        return;
+    }
+    let carried = Carried::of(r);
+    let carried = carried.borrow();
+    let looked = Looked::default();
+    let place = &present.place;
+    let seen = Seen { r, place, carried: &carried, changes: &[], looked: &looked, group_file: None };
+    for message in messages {
+        let holds = message.condition.as_ref().map_or(Ok(true), |known| Evaluation::new(&seen).holds(known));
+        match holds.and_then(|holds| holds.then(|| Evaluation::new(&seen).text(&message.text)).transpose()) {
+            Ok(Some(text)) => rlog!(r, Info, "{}", String::from_utf8_lossy(&text)),
+            Ok(None) => {}
+            Err(stop) => rlog!(r, Error, "a LogMessage of .htaccess cannot be told: {stop:?}"),
+        }
+    }
+}
+
 /// The answer is the server's own: an error's page or a redirect, not what a handler has made.
 fn is_own(r: &Request) -> bool {
     r.reply.err_status != 0 && !r.reply.error_page
@@ -64,6 +89,22 @@ fn charset(r: &mut Request, settings: &Settings) {
     });
     if is_text && r.resp.charset.is_none() {
         r.resp.charset = Some(charset.clone().into());
+    }
+}
+
+/// `MaxRanges`: a request for more is answered with the whole.
+fn limit_ranges(r: &mut Request, settings: &Settings) {
+    let Some(max) = settings.ranges_max.filter(|_| r.resp.allow_ranges) else { return };
+    let Some(length) = r.resp.content_length else { return };
+    if max == 0 {
+        return r.resp.clear_ranges();
+    }
+    let Some(field) = r.header(HeaderId::Range) else { return };
+    match ranges::read(field, length, max) {
+        Ranges::Ignored => r.resp.clear_ranges(),
+        // Nothing is there, whoever reads the field.
+        Ranges::None => {}
+        Ranges::Some(all) => r.state.visit.get_mut::<AskedRanges>().0 = Some(all),
     }
 }
 

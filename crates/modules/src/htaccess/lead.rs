@@ -1,9 +1,10 @@
 //! What Apache's own files do before a location is looked for: `RewriteRule` and `Redirect` of the server.
 
+use super::access::refuse_encoded_slashes;
 use super::carried::Carried;
 use super::facts::{Seen, settled};
 use super::place::Place;
-use super::redirects::{lead_away, redirect};
+use super::redirects::{ask_back_end, lead_away, redirect};
 use super::site::Site;
 use brisk_apache::rewrite::{Action, Effects, Meaning, Target, per_server};
 use brisk_http::uri::resolved;
@@ -31,7 +32,13 @@ impl Handler for Lead {
 
 impl Lead {
     fn lead(&self, r: &mut Request) -> Result<(), Flow> {
-        Carried::of(r).borrow_mut().asked = None;
+        refuse_encoded_slashes(r, Some(&self.0))?;
+        {
+            let carried = Carried::of(r);
+            let mut carried = carried.borrow_mut();
+            carried.asked = None;
+            carried.maps = Some(self.0.maps().clone());
+        }
         let (action, effects) = self.rewritten(r)?;
         Carried::of(r).borrow_mut().keep(effects);
         match action {
@@ -58,7 +65,10 @@ impl Lead {
                 r.route.unparsed_uri_valid = false;
                 set_query(r, query);
             }
-            Action::Proxy { .. } | Action::Internal { .. } => return Err(Flow::Status(500)),
+            Action::Proxy { url, query, is_raw } => {
+                return Err(ask_back_end(r, Some(&self.0), url, query, is_raw));
+            }
+            Action::Internal { .. } => return Err(Flow::Status(500)),
         }
         redirect(r, self.0.redirects(), &Place::nowhere(r))
     }

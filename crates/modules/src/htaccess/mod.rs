@@ -22,13 +22,17 @@ pub mod include;
 mod lead;
 mod local;
 mod login;
+mod negotiate;
 pub mod own_files;
+mod pages;
 mod pattern;
 mod place;
 mod plan;
 mod redirects;
 mod site;
+mod spelling;
 mod trail;
+mod variables;
 
 use brisk_apache::directives::Places;
 use brisk_apache::options::Options;
@@ -40,6 +44,7 @@ use local::Local;
 use plan::Ground;
 pub use site::Site;
 use std::sync::Arc;
+pub use variables::VARIABLES;
 
 impl Htaccess {
     /// With the arguments of the directive, of which the first is `on`.
@@ -103,8 +108,10 @@ pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     plan.preaccess.push(Arc::new(access::Access(local.clone())));
     plan.precontent.push(Arc::new(fixups::Fixups(local.clone())));
     plan.add_content(25, Arc::new(fixups::Folder(local)));
-    plan.add_content(55, Arc::new(handlers::File));
+    plan.add_content(55, Arc::new(handlers::File { answers_post: htaccess.site.is_some() }));
     plan.add_filter(Stage::Headers, Arc::new(head::Head));
+    plan.add_filter(Stage::Inclusion, Arc::new(pages::Pages));
+    plan.add_filter(Stage::Coding, Arc::new(pages::Compression(crate::coding::Named::of(cx))));
     // The first stage in which parts of other answers pass, too.
     plan.add_filter(Stage::Decoding, Arc::new(trail::Confirm));
     plan.pages = Some(Arc::new(documents::Documents));

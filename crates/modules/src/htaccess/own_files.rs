@@ -2,7 +2,8 @@
 
 use super::pattern::Pcre;
 pub use brisk_apache::conditional::VERSION;
-pub use brisk_apache::site::{Arguments, MODULES, exports};
+pub use brisk_apache::modules;
+pub use brisk_apache::site::{Arguments, exports};
 use brisk_apache::site::{Files, translate};
 use brisk_apache::syntax::Mistake;
 use brisk_conf::{Diag, Directive, Loader, SourceMap};

@@ -59,6 +59,11 @@ impl Pattern for Compiled {
         self.0.names().len().max(1) - 1
     }
 
+    fn named(&self) -> Vec<(usize, &str)> {
+        let names = self.0.names().iter().enumerate().take(GROUPS);
+        names.filter_map(|(group, name)| Some((group, name.as_deref()?))).collect()
+    }
+
     fn find(&self, subject: &[u8]) -> Result<Option<[Option<Range<usize>>; GROUPS]>, Stop> {
         let spans = self.0.spans(subject).map_err(|_| {
             Stop::Failed("a regular expression met the engine's limits on a part of the request".into())

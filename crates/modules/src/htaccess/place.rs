@@ -51,7 +51,7 @@ impl Place {
     pub fn find(r: &mut Request, mapped: &Mapped, is_whole: bool) -> Result<Place, Flow> {
         let root_len = root_len(r, mapped);
         let from = if is_whole { 0 } else { root_len };
-        let all = folders(r, &mapped.bytes, from).ok_or(Flow::Status(404))?;
+        let all = folders(r, &mapped.bytes, from)?;
         let mut place = Place {
             file: mapped.bytes.clone(),
             kind: kind(r, &mapped.bytes)?,
@@ -62,10 +62,26 @@ impl Place {
         if place.kind.is_none() {
             place.walk(r)?;
         }
+        if memchr::memmem::find(&place.file, b"//").is_some() {
+            place.merge_slashes(r, from)?;
+        }
         if place.kind == Some(Kind::Directory) && !place.file.ends_with(b"/") {
             place.folders.push(place.file.len() + 1);
         }
         Ok(place)
+    }
+
+    /// Names the same file without empty parts: sections are written so, and would not be found otherwise. What is behind the file
+    /// stays as it is.
+    fn merge_slashes(&mut self, r: &Request, from: usize) -> Result<(), Flow> {
+        let within = |end: usize| {
+            end - self.file[..end.min(self.file.len())].windows(2).filter(|pair| *pair == b"//").count()
+        };
+        let (from, root_len) = (within(from), within(self.root_len));
+        self.root_len = root_len;
+        self.file.dedup_by(|next, before| *next == b'/' && *before == b'/');
+        self.folders = folders(r, &self.file, from)?;
+        Ok(())
     }
 
     /// From the root on, to the first part that is no folder.

@@ -9,10 +9,11 @@ use crate::limits::{
 use brisk_apache::conditional::{self, Defines};
 use brisk_apache::directives::{Places, Standing};
 use brisk_apache::limits::OVERRIDE_LINE_BYTES_MAX;
+use brisk_apache::modules;
 use brisk_apache::options::Options;
-use brisk_apache::overrides::{Allow, Compiler, Rank, Said, ScopedSettings};
+use brisk_apache::overrides::{Allow, Compiler, OUTPUT_FILTERS, Rank, Said, ScopedSettings, rooted};
 use brisk_apache::syntax::{self, Mistake, Node};
-use brisk_apache::{Facts, Stop};
+use brisk_apache::{EnvChange, Facts, Origin, Stop};
 use brisk_net::file::Symlinks;
 use brisk_server::conf::{LocationId, Text};
 use brisk_server::late::Kept;
@@ -30,12 +31,19 @@ pub struct Effective {
     pub options: Options,
     /// The folder whose rules of mod_rewrite hold, with a slash at its end.
     pub rewrite_folder: Box<[u8]>,
+    /// Filters are named: pages may have commands (`INCLUDES`), or be compressed.
+    pub has_filters: bool,
 }
 
 impl Effective {
     /// Before any file.
     pub fn base(options: Options) -> Effective {
-        Effective { settings: Settings::default(), options, rewrite_folder: Box::default() }
+        Effective {
+            settings: Settings::default(),
+            options,
+            rewrite_folder: Box::default(),
+            has_filters: false,
+        }
     }
 
     /// With more settings, those of a folder or a section.
@@ -45,7 +53,10 @@ impl Effective {
             Some(folder) if !own.rewriting.is_silent() => folder.into(),
             _ => self.rewrite_folder.clone(),
         };
-        Effective { settings: own.below(&self.settings, self.options), options, rewrite_folder }
+        let settings = own.below(&self.settings, self.options);
+        let has_filters = settings.mime.has_output_filters()
+            || settings.output_filter.as_ref().is_some_and(|filters| !filters.is_empty());
+        Effective { settings, options, rewrite_folder, has_filters }
     }
 
     /// Whether symbolic links are followed, if only to files of the link's owner.
@@ -59,6 +70,8 @@ pub struct DirPlan {
     base: Arc<Effective>,
     /// Sections that may hold, each with the place of the one that it stands in.
     candidates: Vec<(Option<u32>, Arc<Section>)>,
+    /// The order in which they are asked.
+    order: Vec<u32>,
     /// What holds where sections do, by their places in the list.
     variants: Mutex<HashMap<Vec<u32>, Arc<Effective>>>,
     /// How many of them are kept.
@@ -116,6 +129,7 @@ impl DirPlan {
         let mut now = Links::of(ground.options);
         let patterns = Pcre::default();
         let mut allow = Allow { classes: ground.classes, list: Vec::new(), options: ALLOWED };
+        let root = ground.site.as_ref().and_then(|site| site.root());
         for text in texts {
             let layer = ground.site.as_ref().map_or(Layer::File, |site| site.layer(text));
             let own = match layer {
@@ -131,7 +145,7 @@ impl DirPlan {
                     allow = section.allow.clone().unwrap_or(allow);
                     section.settings.clone()
                 }
-                Layer::File => compile(&text.text, &allow, &patterns)
+                Layer::File => compile(text, &allow, &patterns, root)
                     .map(Arc::new)
                     .map_err(|mistake| format!("{} in {}:{}", mistake.text, text.name, mistake.line))?,
             };
@@ -149,10 +163,12 @@ impl DirPlan {
             (HTACCESS_VARIANT_BYTES_MAX / settings_bytes.max(1)).clamp(1, HTACCESS_VARIANTS_MAX);
         let mut candidates = Vec::new();
         collect(&base.settings.sections, None, &mut candidates);
+        let order = ordered(&candidates);
         let copies = if candidates.is_empty() { 1 } else { 1 + variants_max };
         Ok(DirPlan {
             base: Arc::new(base),
             candidates,
+            order,
             variants: Mutex::default(),
             variants_max,
             bytes: patterns.bytes() + settings_bytes * copies,
@@ -178,26 +194,27 @@ impl DirPlan {
         parts
     }
 
-    /// What holds for a request for a file of this name.
+    /// What holds for a request for a file of this name; variables by named groups of sections' patterns are added to `matched`.
     ///
     /// # Errors
     /// A fact is to come, or a section's condition cannot be told.
-    pub fn of(&self, name: &[u8], facts: &dyn Facts) -> Result<Arc<Effective>, Stop> {
+    pub fn of(
+        &self,
+        name: &[u8],
+        facts: &dyn Facts,
+        matched: &mut Vec<EnvChange>,
+    ) -> Result<Arc<Effective>, Stop> {
         let sections = &self.candidates;
         if sections.is_empty() {
             return Ok(self.base.clone());
         }
         let mut chosen: Vec<u32> = Vec::new();
         let mut has_held = false;
-        for rank in Rank::ALL {
-            for (at, (outer, section)) in (0u32..).zip(sections) {
-                let is_open = outer.is_none_or(|outer| chosen.contains(&outer));
-                if is_open
-                    && section.scope.rank() == rank
-                    && section.scope.holds(name, facts, &mut has_held)?
-                {
-                    chosen.push(at);
-                }
+        for &at in &self.order {
+            let (outer, section) = &sections[at as usize];
+            let is_open = outer.is_none_or(|outer| chosen.contains(&outer));
+            if is_open && section.scope.holds(name, facts, &mut has_held, matched)? {
+                chosen.push(at);
             }
         }
         if chosen.is_empty() {
@@ -209,8 +226,9 @@ impl DirPlan {
         }
         let mut made: Option<Effective> = None;
         for &at in &chosen {
-            let section = &sections[at as usize].1.settings;
-            made = Some(made.as_ref().unwrap_or(&self.base).with(section, None));
+            let section = &sections[at as usize].1;
+            let folder = section.scope.folder();
+            made = Some(made.as_ref().unwrap_or(&self.base).with(&section.settings, Some(&folder)));
         }
         let made = made.map_or_else(|| self.base.clone(), Arc::new);
         if variants.len() >= self.variants_max {
@@ -230,39 +248,39 @@ fn collect(sections: &[Arc<Section>], outer: Option<u32>, out: &mut Vec<(Option<
     }
 }
 
+/// The order in which sections are asked: by rank; conditions by how many others they stand in, those of all hosts and folders first,
+/// then those of `<Files>`, then those of `<Location>`.
+fn ordered(candidates: &[(Option<u32>, Arc<Section>)]) -> Vec<u32> {
+    let rank_of = |at: u32| candidates[at as usize].1.scope.rank();
+    let outer_of = |at: u32| candidates[at as usize].0;
+    let key = |at: u32| {
+        let (mut rank, mut depth, mut around, mut outer) = (rank_of(at), 0, None, outer_of(at));
+        while let Some(section) = outer {
+            // What stands in a condition is asked behind it.
+            rank = rank.max(rank_of(section));
+            match rank_of(section) {
+                Rank::Condition => depth += 1,
+                other => around = around.or(Some(other)),
+            }
+            outer = outer_of(section);
+        }
+        let is_condition = rank == Rank::Condition;
+        (rank, if is_condition { depth } else { 0 }, around.filter(|_| is_condition))
+    };
+    let mut order: Vec<u32> = (0u32..).take(candidates.len()).collect();
+    order.sort_by_key(|&at| key(at));
+    order
+}
+
 /// What Brisk is to `<IfModule>` and its relatives.
 struct Brisk;
 
-/// Modules of Apache's of which Brisk does what files of folders ask for.
-const MODULES: &[&str] = &[
-    "access_compat",
-    "alias",
-    "auth_basic",
-    "authn_core",
-    "authn_file",
-    "authz_core",
-    "authz_groupfile",
-    "authz_host",
-    "authz_user",
-    "autoindex",
-    "brotli",
-    "core",
-    "deflate",
-    "dir",
-    "env",
-    "expires",
-    "filter",
-    "headers",
-    "mime",
-    "rewrite",
-    "setenvif",
-    "so",
-    "version",
-];
+/// Parts of Apache that are no modules there, and are asked for as such.
+const BUILT_IN: &[&str] = &["core", "so", "version"];
 
 impl conditional::Server for Brisk {
     fn has_module(&self, name: &str) -> bool {
-        MODULES.contains(&name)
+        BUILT_IN.contains(&name) || modules::OF_FOLDERS.contains(&name)
     }
 
     /// Files are not looked at when a file is read: what depends on one would not change with it.
@@ -276,18 +294,35 @@ impl conditional::Server for Brisk {
 }
 
 /// The settings of one file.
-fn compile(text: &[u8], allow: &Allow, patterns: &Pcre) -> Result<Settings, Mistake> {
-    let nodes = syntax::read(text, OVERRIDE_LINE_BYTES_MAX)?;
+fn compile(file: &Text, allow: &Allow, patterns: &Pcre, root: Option<&str>) -> Result<Settings, Mistake> {
+    let nodes = syntax::read(&file.text, OVERRIDE_LINE_BYTES_MAX)?;
     nodes.iter().try_for_each(check_conditions)?;
-    let nodes = conditional::resolve(nodes, &Brisk, patterns, &mut Defines::new())?;
-    nodes.iter().try_for_each(|node| check(node, false))?;
-    let standing = Standing::Override { classes: allow.classes, list: &allow.list };
-    let settings = Compiler { patterns, standing, options: allow.options }.compile(&nodes)?;
-    check_settings(&settings).map_err(|text| Mistake { line: 1, text })?;
-    for section in &settings.sections {
-        check_settings(&section.settings).map_err(|text| Mistake { line: 1, text })?;
+    let mut nodes = conditional::resolve(nodes, &Brisk, patterns, &mut Defines::new())?;
+    if let Some(root) = root {
+        nodes = rooted(nodes, root);
     }
+    let standing = Standing::Override { classes: allow.classes, list: &allow.list };
+    let origins = |line| Origin { file: file.name.clone(), line };
+    let settings =
+        Compiler { patterns, standing, options: allow.options, origins: &origins }.compile(&nodes)?;
+    if asks_back_ends(&settings) {
+        let text = "RewriteRule: the flag P asks a back end, which files of folders may not".into();
+        return Err(Mistake { line: 1, text });
+    }
+    check_all(&settings, 1)?;
     Ok(settings)
+}
+
+/// Whether a rule has the flag P, in sections too.
+pub fn asks_back_ends(settings: &Settings) -> bool {
+    let is_asked = |section: &Arc<ScopedSettings<Compiled>>| asks_back_ends(&section.settings);
+    settings.rewriting.rules.asks_back_ends() || settings.sections.iter().any(is_asked)
+}
+
+/// Refuses what the server cannot do, in sections too.
+pub fn check_all(settings: &Settings, line: u32) -> Result<(), Mistake> {
+    check_settings(settings).map_err(|text| Mistake { line, text })?;
+    settings.sections.iter().try_for_each(|section| check_all(&section.settings, line))
 }
 
 /// Refuses `<IfFile>`: what is said would have to change with the file.
@@ -299,43 +334,25 @@ fn check_conditions(node: &Node) -> Result<(), Mistake> {
     node.children.iter().flatten().try_for_each(check_conditions)
 }
 
-/// Refuses by name what cannot be done in sections.
-fn check(node: &Node, is_in_section: bool) -> Result<(), Mistake> {
-    let mistake = |text: String| Err(Mistake { line: node.line, text });
-    let is_scope = ["Files", "FilesMatch", "If", "ElseIf", "Else"].iter().any(|name| node.is(name));
-    match &node.children {
-        Some(_) if is_scope && is_in_section => {
-            mistake(format!("<{}>: Brisk does not support it in another section", node.name))
-        }
-        Some(children) => children.iter().try_for_each(|child| check(child, is_in_section || is_scope)),
-        None if is_in_section && node.name.to_ascii_lowercase().starts_with("rewrite") => {
-            mistake(format!("{}: Brisk does not support it in sections; put it outside", node.name))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Refuses by name what the server cannot do (yet).
-pub fn check_settings(settings: &Settings) -> Result<(), String> {
-    if settings.rewriting.rules.asks_back_ends() {
-        return Err("RewriteRule: the flag P asks a back end, which files of folders may not".into());
-    }
+fn check_settings(settings: &Settings) -> Result<(), String> {
     let auth = &settings.auth;
     if let Some(kind) = &auth.kind
         && !kind.eq_ignore_ascii_case(b"basic")
+        && !kind.eq_ignore_ascii_case(b"digest")
         && !kind.eq_ignore_ascii_case(b"none")
     {
-        return Err(format!("AuthType: Brisk has no \"{}\": use Basic", String::from_utf8_lossy(kind)));
+        return Err(format!(
+            "AuthType: Brisk has no \"{}\": use Basic or Digest",
+            String::from_utf8_lossy(kind)
+        ));
     }
     for (name, file) in [("AuthUserFile", &auth.user_file), ("AuthGroupFile", &auth.group_file)] {
         if file.as_ref().is_some_and(|file| !file.starts_with(b"/")) {
             return Err(format!("{name}: the path must begin with a slash"));
         }
     }
-    if settings.options.of(Options::NONE).has(Options::MULTI_VIEWS) {
-        return Err("Options: Brisk has no MultiViews: names of files are as they are".into());
-    }
-    if settings.etag.is_some_and(|etag| etag.digest) {
+    if settings.etag.of().is_some_and(|etag| etag.digest) {
         return Err("FileETag: Brisk does not make it of the content (Digest)".into());
     }
     for ending in settings.mime.endings.values() {
@@ -343,13 +360,19 @@ pub fn check_settings(settings: &Settings) -> Result<(), String> {
             [("AddOutputFilter", &ending.output_filter), ("AddInputFilter", &ending.input_filter)]
         {
             if let Said::Value(filter) = filter
-                && filter != b"deflate"
+                && !(name == "AddOutputFilter" && is_known_filter(filter))
             {
                 return Err(format!("{name}: Brisk has no filter \"{}\"", String::from_utf8_lossy(filter)));
             }
         }
     }
     Ok(())
+}
+
+/// Whether all filters of a list are known.
+fn is_known_filter(filters: &[u8]) -> bool {
+    let is_known = |name: &[u8]| OUTPUT_FILTERS.iter().any(|known| known.as_bytes() == name);
+    filters.split(|&byte| byte == b';').all(is_known)
 }
 
 /// What became of files: a plan, or they answer 500 until they change, and this line of the log says why.

@@ -5,14 +5,16 @@
 //! candidates of the plan, as those in files are.
 
 use super::pattern::{Compiled, Pcre};
-use super::plan::{ALLOWED, Effective, Settings, check_settings};
+use super::plan::{ALLOWED, Effective, Settings, asks_back_ends, check_all};
 use brisk_apache::directives::Standing;
+use brisk_apache::limits::RANGES_MAX_USUAL;
 use brisk_apache::overrides::{Allow, Compiler, Rewriting};
 use brisk_apache::redirect::Redirect;
-use brisk_apache::site::node_of;
+use brisk_apache::rewrite::map::Map;
+use brisk_apache::site::{PROXY_HANDLER, ROOT, node_of, plain};
 use brisk_apache::syntax::{Mistake, Node};
-use brisk_apache::{glob, options::Options};
-use brisk_conf::{Diag, Directive, Span};
+use brisk_apache::{Origin, glob, options::Options};
+use brisk_conf::{Diag, Directive, SourceMap, Span};
 use brisk_server::conf::Text;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ pub struct Site {
     lines: Vec<Arc<Lines>>,
     /// `Redirect` outside of sections, the host's own first: before access is judged.
     redirects: Vec<Arc<Redirect<Compiled>>>,
+    maps: Arc<Maps>,
 }
 
 /// The lines of one block.
@@ -35,7 +38,15 @@ struct Lines {
     folders: Vec<Folder>,
     /// Named locations of handlers, by the handlers' names in small letters.
     handlers: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// `AllowEncodedSlashes`.
+    allows_encoded_slashes: Option<bool>,
+    maps: Maps,
+    /// `ServerRoot`.
+    root: Option<String>,
 }
+
+/// `RewriteMap` by name.
+pub type Maps = BTreeMap<Vec<u8>, Map>;
 
 /// A `<Directory>`.
 pub struct Folder {
@@ -63,17 +74,31 @@ const BASE: &[u8] = b"base";
 
 impl Site {
     /// With the lines of a block, in a host whose lines are `outer`.
-    pub fn parse(d: &Directive, outer: Option<&Site>) -> Result<Site, Diag> {
+    pub fn parse(d: &Directive, outer: Option<&Site>, sources: &SourceMap) -> Result<Site, Diag> {
         let mut spans: Vec<Span> = Vec::new();
         let nodes: Vec<Node> = d.block.iter().flatten().map(|inner| node_of(inner, &mut spans)).collect();
         let outer = outer.map(|site| site.lines.clone()).unwrap_or_default();
-        let lines = Lines::read(nodes, outer.len()).map_err(|mistake| {
+        let mut names: BTreeMap<u32, Arc<str>> = BTreeMap::new();
+        let mut place = |span: &Span| {
+            let file =
+                names.entry(span.file.0).or_insert_with(|| sources.file(span.file).name.as_str().into());
+            Origin { file: file.clone(), line: u32::try_from(sources.start(*span).0).unwrap_or(u32::MAX) }
+        };
+        let places: Vec<Origin> = spans.iter().map(&mut place).collect();
+        // Nodes count their lines by the spans.
+        let origins = |line: u32| {
+            let at = (line as usize).checked_sub(1).and_then(|at| places.get(at));
+            at.cloned().unwrap_or_default()
+        };
+        let lines = Lines::read(nodes, outer.len(), &origins).map_err(|mistake| {
             let at = (mistake.line as usize).checked_sub(1).and_then(|at| spans.get(at)).copied();
             Diag::emerg(at.unwrap_or(d.span), mistake.text)
         })?;
         let lines: Vec<Arc<Lines>> = outer.into_iter().chain([Arc::new(lines)]).collect();
         let redirects = lines.iter().rev().flat_map(|lines| lines.redirects.iter().cloned()).collect();
-        Ok(Site { lines, redirects })
+        // As rules, maps are a host's own.
+        let maps = lines.last().map(|lines| lines.maps.clone()).unwrap_or_default();
+        Ok(Site { lines, redirects, maps: Arc::new(maps) })
     }
 
     /// What holds before any folder.
@@ -81,6 +106,7 @@ impl Site {
         let first = Effective::base(Options::FOLLOW_SYM_LINKS);
         let mut base = self.lines.iter().fold(first, |above, lines| above.with(&lines.own, None));
         base.settings.directory_index.get_or_insert_with(|| vec![b"index.html".to_vec()]);
+        base.settings.ranges_max.get_or_insert(RANGES_MAX_USUAL);
         base
     }
 
@@ -122,6 +148,21 @@ impl Site {
         &self.redirects
     }
 
+    /// Where relative paths of `.htaccess` files begin.
+    pub fn root(&self) -> Option<&str> {
+        self.lines.iter().rev().find_map(|lines| lines.root.as_deref())
+    }
+
+    /// What rules may look up.
+    pub fn maps(&self) -> &Arc<Maps> {
+        &self.maps
+    }
+
+    /// Whether an encoded slash in a path is a slash; otherwise there is nothing there.
+    pub fn allows_encoded_slashes(&self) -> bool {
+        self.lines.iter().rev().find_map(|lines| lines.allows_encoded_slashes).unwrap_or(false)
+    }
+
     /// Whether something is to be done before a location is looked for.
     pub fn leads(&self) -> bool {
         self.rewriting().is_some() || !self.redirects.is_empty()
@@ -143,25 +184,43 @@ impl Folder {
 }
 
 impl Lines {
-    fn read(nodes: Vec<Node>, level: usize) -> Result<Lines, Mistake> {
-        nodes.iter().try_for_each(|node| check(node, None))?;
-        let compiler = Compiler { patterns: &Pcre::default(), standing: Standing::Server, options: ALLOWED };
+    fn read(nodes: Vec<Node>, level: usize, origins: &dyn Fn(u32) -> Origin) -> Result<Lines, Mistake> {
+        let patterns = &Pcre::default();
+        let compiler = Compiler { patterns, standing: Standing::Server, options: ALLOWED, origins };
         let (mut rest, mut folders, mut handlers) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (mut allows_encoded_slashes, mut maps, mut root) = (None, Maps::new(), None);
         for node in nodes {
             let is_pattern = node.words().next().is_some_and(|word| word == b"~");
             if node.is("Directory") && node.children.is_some() && !is_pattern {
                 let mark = format!("{level} {}", folders.len());
-                folders.push(Folder::read(node, mark.as_bytes().into())?);
+                folders.push(Folder::read(node, mark.as_bytes().into(), origins)?);
             } else if node.is(brisk_apache::site::HANDLER) {
                 let at = memchr::memchr(b' ', &node.args).unwrap_or(node.args.len());
                 let (location, name) = node.args.split_at(at);
                 handlers.insert(name.trim_ascii().to_ascii_lowercase(), location.to_vec());
+            } else if node.is(ROOT) {
+                root = Some(String::from_utf8_lossy(&node.words().next().unwrap_or_default()).into_owned());
+            } else if node.is("RewriteMap") {
+                let mut words = node.words();
+                let (name, source) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                let map = Map::parse(&source)
+                    .map_err(|text| Mistake { line: node.line, text: format!("RewriteMap: {text}") })?;
+                maps.insert(name, map);
+            } else if node.is("AllowEncodedSlashes") {
+                // With NoDecode a slash would have to stay encoded to the end; a path is decoded here, so it is refused.
+                allows_encoded_slashes = Some(node.args.eq_ignore_ascii_case(b"on"));
             } else {
                 rest.push(node);
             }
         }
         let mut own = compiler.compile(&rest)?;
-        check_all(&own, rest.first().map_or(1, |node| node.line))?;
+        let line = rest.first().map_or(1, |node| node.line);
+        check_all(&own, line)?;
+        let is_asked = asks_back_ends(&own) || folders.iter().any(|folder| asks_back_ends(&folder.settings));
+        if is_asked && !handlers.contains_key(PROXY_HANDLER.as_bytes()) {
+            let text = "RewriteRule: the flag P asks a back end, for which mod_proxy must be loaded".into();
+            return Err(Mistake { line, text });
+        }
         let rewriting = std::mem::take(&mut own.rewriting);
         if let Some(options) = rewriting.options {
             let is_upwards = options.inherits || options.inherits_before;
@@ -174,12 +233,12 @@ impl Lines {
         let redirects = std::mem::take(&mut own.redirects);
         // The shorter path counts first.
         folders.sort_by_key(|folder| memchr::memchr_iter(b'/', &folder.path).count());
-        Ok(Lines { own, rewriting, redirects, folders, handlers })
+        Ok(Lines { own, rewriting, redirects, folders, handlers, allows_encoded_slashes, maps, root })
     }
 }
 
 impl Folder {
-    fn read(node: Node, mark: Arc<[u8]>) -> Result<Folder, Mistake> {
+    fn read(node: Node, mark: Arc<[u8]>, origins: &dyn Fn(u32) -> Origin) -> Result<Folder, Mistake> {
         let line = node.line;
         let mistake = |line: u32, text: String| Mistake { line, text };
         let mut words = node.words();
@@ -188,12 +247,9 @@ impl Folder {
             let text = "<Directory> takes one absolute path, or ~ and a regular expression";
             return Err(mistake(line, text.into()));
         }
-        let mut whole = Vec::new();
-        for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".") {
-            whole.push(b'/');
-            whole.extend_from_slice(part);
-        }
-        whole.push(b'/');
+        // A request for such a folder is refused, too.
+        let path = String::from_utf8(path).map_err(|_| mistake(line, "<Directory> is no UTF-8".into()))?;
+        let whole = plain(&(path + "/")).into_bytes();
         let mut allow: Option<Allow> = None;
         let mut rest = Vec::new();
         for inner in node.children.into_iter().flatten() {
@@ -204,38 +260,10 @@ impl Folder {
                 None => rest.push(inner),
             }
         }
-        let compiler = Compiler { patterns: &Pcre::default(), standing: Standing::Section, options: ALLOWED };
+        let patterns = &Pcre::default();
+        let compiler = Compiler { patterns, standing: Standing::Section, options: ALLOWED, origins };
         let settings = compiler.compile(&rest)?;
         check_all(&settings, line)?;
         Ok(Folder { path: whole, settings: Arc::new(settings), allow, mark })
     }
-}
-
-/// Refuses what cannot be done in sections, by name. `inside` is the section that a line stands in.
-fn check(node: &Node, inside: Option<&str>) -> Result<(), Mistake> {
-    let is_scope =
-        ["DirectoryMatch", "Files", "FilesMatch", "Location", "LocationMatch", "If", "ElseIf", "Else"]
-            .iter()
-            .any(|name| node.is(name));
-    match (&node.children, inside) {
-        (None, Some(section)) if node.name.to_ascii_lowercase().starts_with("rewrite") => Err(Mistake {
-            line: node.line,
-            text: format!(
-                "{}: Brisk does not support it in <{section}>; put it into <Directory> or outside",
-                node.name
-            ),
-        }),
-        (Some(children), _) => {
-            let is_tilde = node.is("Directory") && node.words().next().is_some_and(|word| word == b"~");
-            let inside = if is_scope || is_tilde { Some(node.name.as_str()) } else { inside };
-            children.iter().try_for_each(|child| check(child, inside))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses what the server cannot do, in sections too.
-fn check_all(settings: &Settings, line: u32) -> Result<(), Mistake> {
-    check_settings(settings).map_err(|text| Mistake { line, text })?;
-    settings.sections.iter().try_for_each(|section| check_all(&section.settings, line))
 }

@@ -36,18 +36,18 @@ fn apaches_own_lines_are_refused_by_name() {
         ("Directory srv { }", "<Directory> takes one absolute path, or ~ and a regular expression"),
         ("Directory /srv { AllowOverride Some; }", "AllowOverride: Illegal override option Some"),
         (
-            "Location /x { RewriteEngine On; }",
-            "RewriteEngine: Brisk does not support it in <Location>; put it into <Directory> or outside",
-        ),
-        (
             "RewriteEngine On; RewriteRule \"^/a http://b/ [P]\"",
-            "RewriteRule: the flag P asks a back end, which files of folders may not",
+            "RewriteRule: the flag P asks a back end, for which mod_proxy must be loaded",
         ),
         (
             "RewriteOptions InheritDown",
             "RewriteOptions: Brisk does not hand rules down to <VirtualHost> (yet): write them into it",
         ),
-        ("Options +MultiViews", "Options: Brisk has no MultiViews: names of files are as they are"),
+        ("SetOutputFilter SUBSTITUTE", "SetOutputFilter: Brisk has no filter 'substitute'"),
+        (
+            "RewriteMap a dbm:/b",
+            "RewriteMap: Brisk has no maps of the type dbm: write the map as a text (txt:)",
+        ),
     ] {
         let line = if line.ends_with('}') { line.to_string() } else { format!("{line};") };
         let got = http(&format!("apache_site {{ {line} }}")).err();

@@ -59,6 +59,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().avif_quality = number(cx, d.arg(0), 1)?;
             Ok(())
         }),
+    // An image is worked on as a whole, so this bounds the memory of a request before it is decoded.
     directive("image_filter_buffer")
         .doc("The longest image in bytes; a longer one is a 415.")
         .in_(Context::HSL)
@@ -93,6 +94,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().jpeg_quality = number(cx, d.arg(0), 1)?;
             Ok(())
         }),
+    // A few kilobytes of PNG may decode to gigabytes: pixels are counted before there is memory for them.
     directive("image_filter_max_pixels")
         .doc("The most pixels of an image that is worked on (four bytes of memory each); a larger one is a 415.")
         .in_(Context::HSL)

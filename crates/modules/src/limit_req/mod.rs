@@ -44,6 +44,7 @@ const OWN: &[Row] = &[
         .risk(Risk::Security)
         .example("limit_req_zone $binary_remote_addr zone=requests:10m rate=10r/s;")
         .set(limit_req_zone),
+    // Without `burst` the second of two requests at once is refused, and browsers send several for one page.
     directive("limit_req")
         .doc("Limits the rate of requests per key of zone=NAME. Up to burst=N requests ahead of the rate are delayed, with nodelay or the first delay=N of them not; more are refused. All limits of a block count.")
         .in_(Context::HSL)
@@ -58,6 +59,7 @@ const OWN: &[Row] = &[
 const REFUSAL: [Row; 3] = refusal_rows!(
     "limit_req",
     Limit,
+    Context::HSL,
     "The level of messages about refused requests: info, notice, warn or error; about delayed ones it is one lower.",
     "Whether requests are only counted and logged, not delayed or refused."
 );

@@ -29,6 +29,7 @@ pub static MODULE: Module = Module {
 };
 
 static ROWS: &[Row] = &[
+    // Escaped unless it is told not to: values are clients' own words, and a line break in one would begin a line of the log.
     directive("log_format")
         .doc("Names a format of log lines; escape=json or escape=none changes how values are written.")
         .in_(Context::HTTP.or(Context::STREAM))

@@ -37,7 +37,7 @@ impl AccessLog for SessionLog {
             To::Named(name) => {
                 let mut line = Vec::new();
                 format.line(session, &mut line);
-                let errors = || ErrorLogs::new(&session.origin.server.error_log, &session.live.logs);
+                let errors = || ErrorLogs::new(&session.server().error_log, &session.live.logs);
                 if let Some(path) = name.name(session) {
                     name.append(
                         session,

@@ -12,6 +12,7 @@ use brisk_upstream::rows::{
 };
 
 pub(super) static ROWS: &[Row] = &[
+    // Not in `limit_except`, as in nginx: only GET and HEAD are answered.
     directive("memcached_pass")
         .doc("Answers GET and HEAD with the value whose key is $memcached_key: from host:port, unix:/path or an upstream; may contain variables. Keys longer than 250 bytes are 404, as ones without a value.")
         .in_(Context::LOCATION.or(Context::LOCATION_IF))
@@ -27,6 +28,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("memcached_bind 127.0.0.1;")
         .set(bind::<Conf>),
+    // The line `VALUE key flags bytes`; the value behind it is not buffered.
     directive("memcached_buffer_size")
         .doc("How long the line before a value may be.")
         .in_(Context::HSL)
@@ -42,6 +44,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("60s")
         .example("memcached_connect_timeout 5s;")
         .sets(connect_timeout::<Conf>),
+    // Flags are the client library's own, so which bit means compression is for the configuration to say.
     directive("memcached_gzip_flag")
         .doc("Bits of a value's flags that say that it is compressed: it is sent with Content-Encoding gzip then. 0: none.")
         .in_(Context::HSL)
@@ -50,6 +53,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("0")
         .example("memcached_gzip_flag 2;")
         .sets(|cx, bits| cx.conf::<Conf>().module.gzip_flag = bits),
+    // `not_found` makes sense where each server has a part of the keys.
     directive("memcached_next_upstream")
         .doc("When the next server is asked: error, timeout, invalid_response, not_found, off.")
         .in_(Context::HSL)
@@ -100,6 +104,7 @@ pub(super) static ROWS: &[Row] = &[
 
 /// `memcached_next_upstream`, whose words are its own.
 fn next_upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // Far from the bits of conditions, so that `off` among other words can be told.
     const OFF: u32 = 1 << 31;
     let words = [
         ("error", next::ERROR),
@@ -110,6 +115,7 @@ fn next_upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     ];
     let before = cx.conf::<Conf>().settings.next_upstream;
     let set = cx.bits(d, &words, before)?;
+    // `off` wins over whatever stands beside it.
     cx.conf::<Conf>().settings.next_upstream = if set & OFF == 0 { set } else { OFF };
     Ok(())
 }

@@ -53,6 +53,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("mp4_buffer_size 1m;")
         .sets(|cx, bytes| cx.conf::<Conf>().settings.buffer_size = bytes),
+    // Tables are in memory as a whole while they are cut, and a file may name any size of them.
     directive("mp4_max_buffer_size")
         .doc("How large a file's tables (its moov atom) may be; parts of others are refused.")
         .in_(Context::HSL)

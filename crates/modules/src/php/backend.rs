@@ -5,8 +5,8 @@ use super::watch::State;
 use brisk_balance::{Ask, Endpoint, Group, Lease, Method, Selection, ServerSpec};
 use brisk_http::Method as HttpMethod;
 use brisk_net::{Sleep, clock, sleep_until};
-use brisk_php::limits::{QUEUE_REQUESTS_PER_WORKER, QUEUE_TARGET};
-use brisk_php::{Line, Verdict};
+use brisk_php::limits::{QUEUE_REQUESTS_PER_WORKER, QUEUE_SOON_MS, QUEUE_TARGET};
+use brisk_php::{Line, Room, Verdict};
 use brisk_server::request::Request;
 use brisk_upstream::backend::{Backend, Keepalive, ProcessPool};
 use std::future::Future as _;
@@ -31,11 +31,24 @@ pub(crate) struct Pool {
 }
 
 /// Requests that wait for a worker. It stands in the group's queue as the only one there, so it is woken when a place is free.
-struct Waiting(Mutex<Line<Waker>>);
+struct Waiting {
+    line: Mutex<Line<Waker>>,
+    /// How many wait, for those who need not lock the line to learn that none does.
+    count: AtomicUsize,
+}
 
 impl Waiting {
+    fn new() -> Waiting {
+        Waiting { line: Mutex::new(Line::new(QUEUE_TARGET)), count: AtomicUsize::new(0) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Line<Waker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a locked line back in which somebody has come or gone.
+    fn changed(&self, line: MutexGuard<'_, Line<Waker>>) {
+        self.count.store(line.len(), Ordering::Relaxed);
     }
 }
 
@@ -46,7 +59,7 @@ impl Wake for Waiting {
 
     /// Called with the group locked: the line never calls the group while it is locked itself.
     fn wake_by_ref(self: &Arc<Self>) {
-        let next = self.lock().next_waker(clock::mono_ms()).cloned();
+        let next = self.lock().next_waker().cloned();
         if let Some(waker) = next {
             waker.wake();
         }
@@ -70,8 +83,13 @@ impl Rate {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// At least one.
     fn per_second(&self) -> u64 {
-        self.last.load(Ordering::Relaxed).max(self.count.load(Ordering::Relaxed)).max(1)
+        let second = clock::mono_ms() / 1000;
+        // Where none got a worker for a whole second, the numbers are of a time before that.
+        let is_fresh = self.second.load(Ordering::Relaxed) + 1 >= second;
+        let most = self.last.load(Ordering::Relaxed).max(self.count.load(Ordering::Relaxed));
+        if is_fresh { most.max(1) } else { 1 }
     }
 }
 
@@ -86,7 +104,9 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.waiting.lock().leave(self.ticket, clock::mono_ms());
+        let mut line = self.waiting.lock();
+        line.leave(self.ticket, clock::mono_ms());
+        self.waiting.changed(line);
         self.waiting.wake_by_ref();
     }
 }
@@ -97,7 +117,7 @@ impl Pool {
         let state = State::of(&spec);
         let places = state.places();
         let group = Arc::new(Group::new(&spec.settings.pool, Method::RoundRobin, &[server(&spec, places)]));
-        let waiting = Arc::new(Waiting(Mutex::new(Line::new(QUEUE_TARGET))));
+        let waiting = Arc::new(Waiting::new());
         group.enqueue(usize::MAX, &Waker::from(waiting.clone()));
         let id = crate::upstream::new_id();
         let (rate, refused) = (Rate::default(), AtomicU64::new(0));
@@ -148,6 +168,32 @@ impl Pool {
         }
     }
 
+    /// How many requests may wait. While more come than can be served: as many as are served soon, or one behind each worker where
+    /// requests take longer than that, but none that would not be served before its time in the line is over.
+    fn room(&self) -> Room {
+        let queue = self.spec.settings.queue();
+        let served_in = |ms: u128| (u128::from(self.rate.per_second()) * ms / 1000) as usize;
+        let soon = served_in(u128::from(QUEUE_SOON_MS)).max(self.places());
+        Room { most: queue.max, soon: soon.min(served_in(queue.timeout.as_millis())).max(1) }
+    }
+
+    /// Begins to wait in the line. `None`: there is no place in it.
+    fn join(&self, host: u32, waker: &Waker) -> Option<Place> {
+        let now_ms = clock::mono_ms();
+        let room = self.room();
+        let mut line = self.waiting.lock();
+        let shed = line.make_room(room, host, now_ms).cloned();
+        let ticket = line.join(room, host, now_ms, waker.clone());
+        self.waiting.changed(line);
+        if let Some(waker) = shed {
+            waker.wake();
+        }
+        let deadline_ms = now_ms + self.spec.settings.queue().timeout.as_millis() as u64;
+        let first = deadline_ms.min(now_ms + QUEUE_TARGET.as_millis() as u64 + 1);
+        let (waiting, sleep) = (self.waiting.clone(), sleep_until(first));
+        Some(Place { waiting, ticket: ticket?, deadline_ms, sleep })
+    }
+
     /// What a request in the line is to do now.
     fn ask(&self, ticket: u64, waker: &Waker) -> Verdict {
         let now_ms = clock::mono_ms();
@@ -155,8 +201,8 @@ impl Pool {
         // A line of the usual length is left to its order and its time-out, also while pm auto has fewer places than it may.
         let usual = self.spec.settings.children_max() * QUEUE_REQUESTS_PER_WORKER;
         let late: Vec<Waker> = line.shed_late(usual as usize, now_ms).into_iter().cloned().collect();
-        let verdict = line.ask(ticket, now_ms, |have| have.clone_from(waker));
-        drop(line);
+        let verdict = line.ask(ticket, |have| have.clone_from(waker));
+        self.waiting.changed(line);
         late.into_iter().for_each(Waker::wake);
         verdict
     }
@@ -220,23 +266,19 @@ impl Backend for Pool {
         self.rate.note();
     }
 
+    /// Where others wait, one that comes gets behind them, and one in the line waits for its turn.
+    fn may_choose(&self, r: &mut Request) -> bool {
+        if self.waiting.count.load(Ordering::Relaxed) == 0 {
+            return true;
+        }
+        let place = r.state.visit.get_mut::<Option<Place>>();
+        place.as_ref().is_some_and(|place| self.waiting.lock().is_next(place.ticket))
+    }
+
     fn poll_place(&self, r: &mut Request, cx: &mut Context<'_>) -> Poll<bool> {
-        let queue = self.spec.settings.queue();
         let now_ms = clock::mono_ms();
         if r.state.visit.get_mut::<Option<Place>>().is_none() {
-            let host = r.route.server.0;
-            let mut line = self.waiting.lock();
-            let shed = line.make_room(queue.max, host).cloned();
-            let ticket = line.join(queue.max, host, now_ms, cx.waker().clone());
-            drop(line);
-            if let Some(waker) = shed {
-                waker.wake();
-            }
-            let Some(ticket) = ticket else { return Poll::Ready(false) };
-            let deadline_ms = now_ms + queue.timeout.as_millis() as u64;
-            let first = deadline_ms.min(now_ms + QUEUE_TARGET.as_millis() as u64 + 1);
-            let place =
-                Place { waiting: self.waiting.clone(), ticket, deadline_ms, sleep: sleep_until(first) };
+            let Some(place) = self.join(r.route.server.0, cx.waker()) else { return Poll::Ready(false) };
             *r.state.visit.get_mut::<Option<Place>>() = Some(place);
         }
         let Some(place) = r.state.visit.get_mut::<Option<Place>>() else { return Poll::Ready(false) };
@@ -251,6 +293,8 @@ impl Backend for Pool {
                 return Poll::Ready(false);
             }
             Verdict::First if self.group.has_place(now_ms) => return Poll::Ready(true),
+            // One that has come since may be of a host whose turn is first: the one that was woken for the free place is not who takes it.
+            Verdict::Waits if self.group.has_place(now_ms) => self.waiting.wake_by_ref(),
             Verdict::First | Verdict::Waits => {}
         }
         while Pin::new(&mut place.sleep).poll(cx).is_ready() {

@@ -34,7 +34,8 @@ pub(super) fn read(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<PoolSpec, Diag>
         let value = words.join(" ");
         told(cx, line.span, settings.set(line.name(), &value))?;
     }
-    told(cx, d.span, settings.finish())?;
+    let folder = cx.global.env.prefix.clone();
+    told(cx, d.span, settings.finish(&folder))?;
     let [socket, control] = sockets(cx, d.arg(0), name)?;
     Ok(PoolSpec { settings, socket, control })
 }

@@ -3,7 +3,7 @@
 use super::PoolSpec;
 use super::backend::Pool;
 use brisk_net::{blocking, clock, sleep};
-use brisk_php::{Bounds, Load, Manager, Memory, Sizer};
+use brisk_php::{Bounds, Load, Manager, Memory, Sizer, memory_groups, pressure_percent};
 use brisk_server::conf::{Cx, Snapshot};
 use brisk_server::metrics::Scrape;
 use brisk_server::service::{Service, Work};
@@ -193,19 +193,25 @@ fn order(control: &Path, line: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// What the machine has left, and how short it is.
+/// Where control groups are mounted: that does not change while the process lives.
+static MOUNTS: LazyLock<String> =
+    LazyLock::new(|| std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+
+/// What the machine and the control groups of this process, which are those of its pools, have left, and how short memory is.
 fn memory(worker_bytes: u64) -> Memory {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let text = read(Path::new("/proc/meminfo")).unwrap_or_default();
     let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = available.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    let groups = memory_groups(&read(Path::new("/proc/self/cgroup")).unwrap_or_default(), &MOUNTS);
+    let left = groups.iter().filter_map(|group| group.left(read)).chain(kib.map(|kib| kib << 10)).min();
     // Kernels without PSI tell of no pressure; memory that is left is a bound there, too.
-    let pressure = std::fs::read_to_string("/proc/pressure/memory").unwrap_or_default();
-    let percent =
-        pressure.split_once("avg10=").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    let machine = read(Path::new("/proc/pressure/memory")).and_then(|text| pressure_percent(&text));
+    let pressures = groups.iter().filter_map(|group| group.pressure_percent(read)).chain(machine);
     Memory {
-        worker_bytes: if kib.is_some() { worker_bytes } else { 0 },
-        available_bytes: kib.unwrap_or(0) << 10,
-        pressure_percent: percent.unwrap_or(0.0),
+        worker_bytes: if left.is_some() { worker_bytes } else { 0 },
+        available_bytes: left.unwrap_or(0),
+        pressure_percent: pressures.fold(0.0, f64::max),
     }
 }
 

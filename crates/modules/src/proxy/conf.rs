@@ -12,6 +12,7 @@ use brisk_upstream::conf::{PassConf, Settings};
 use std::sync::Arc;
 
 /// Fields of answers that stay here unless told otherwise.
+// nginx's list. `Date` and `Server` are told by the server that the client talks to; the others are orders to it.
 const HIDDEN: &[&str] = &[
     "Date",
     "Server",
@@ -23,6 +24,7 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
+// The pass is not inherited by inner locations, the rest is: `PassConf` has that rule for all such modules.
 pub(super) type Conf = PassConf<Arc<Pass>, Own>;
 
 /// The module's own directives.
@@ -49,6 +51,7 @@ pub(super) fn initial() -> Arc<dyn ModuleConf> {
         set_headers: SetHeaders::default(),
         set_body: None,
         method: None,
+        // Follows from `proxy_pass`, which may stand behind it: worked out in `install`.
         redirects: Redirects::Default,
         cookies: CookieRules::default(),
         tls: None,

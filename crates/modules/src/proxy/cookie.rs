@@ -107,11 +107,13 @@ fn parse(cookie: &[u8]) -> Vec<Attribute> {
         },
         None => Attribute { key: text.trim_ascii().to_vec(), value: None },
     };
+    // RFC 6265 §5.2 takes a `Set-Cookie` apart in this way, also where a value has quotes.
     cookie.split(|&b| b == b';').map(part).collect()
 }
 
 /// The cookie as the rules change it; `None`: they do not.
 pub(super) fn rewrite(rules: &CookieRules, r: &Request, cookie: &[u8]) -> Option<Vec<u8>> {
+    // The usual case: the field goes on as it came, without being taken apart.
     if rules.domains.is_empty() && rules.paths.is_empty() && rules.flags.is_empty() {
         return None;
     }
@@ -121,6 +123,7 @@ pub(super) fn rewrite(rules: &CookieRules, r: &Request, cookie: &[u8]) -> Option
     let mut changed = false;
     // The first part is the cookie itself, even if it is called `path`.
     for attribute in &mut attributes[1..] {
+        // Flags have none, and no rule here is about them.
         let Some(value) = &attribute.value else { continue };
         let new = if attribute.key.eq_ignore_ascii_case(b"domain") {
             rewrite_domain(&rules.domains, r, value)
@@ -139,6 +142,7 @@ pub(super) fn rewrite(rules: &CookieRules, r: &Request, cookie: &[u8]) -> Option
         apply(edit, &mut attributes);
         changed = true;
     }
+    // Put together anew only if something has changed: otherwise the back end's own spelling stays.
     changed.then(|| join(&attributes))
 }
 
@@ -177,6 +181,7 @@ fn apply(edit: Edit, attributes: &mut Vec<Attribute>) {
     if edit.http_only == Some(true) {
         add("HttpOnly", None);
     }
+    // Browsers refuse `SameSite=None` without `Secure`; that is for the rule to say.
     if let Some(value) = edit.same_site.filter(|value| !value.is_empty()) {
         add("SameSite", Some(value));
     }

@@ -21,18 +21,24 @@ use std::sync::Arc;
 
 /// What is never passed on as the client sent it, unless `proxy_set_header` says otherwise.
 const REPLACED: &[HeaderId] = &[
+    // The name by which the back end is known, unless it is to see the client's (`proxy_set_header Host $host`).
     HeaderId::Host,
+    // These describe the client's connection to us (RFC 9110 §7.6.1); ours to the back end is another one.
     HeaderId::Connection,
     HeaderId::ProxyConnection,
+    // Told anew, by the body that is really sent: two servers must not read two lengths (request smuggling).
     HeaderId::ContentLength,
     HeaderId::TransferEncoding,
+    // What a client can take behind a body says nothing of what this server passes on.
     HeaderId::Te,
     HeaderId::KeepAlive,
+    // The body is asked for by us, before or while it is passed on.
     HeaderId::Expect,
     HeaderId::Upgrade,
 ];
 
 /// What a request whose answer may be stored does not ask for.
+// A 304 or a part would be stored as the answer for everybody.
 const CONDITIONS: &[HeaderId] = &[
     HeaderId::IfModifiedSince,
     HeaderId::IfUnmodifiedSince,
@@ -65,6 +71,7 @@ pub(crate) struct SetHeaders(Arc<Vec<(Box<[u8]>, Template)>>);
 impl SetHeaders {
     /// The setter. A block that has any forgets those around it.
     pub fn add(&mut self, is_first: bool, d: &Directive, value: Template) {
+        // Shared with the outer block until this one writes.
         let list = Arc::make_mut(&mut self.0);
         if is_first {
             list.clear();
@@ -106,6 +113,7 @@ impl Headers {
             replaced: 0,
             replaced_names: HashSet::new(),
         };
+        // Names are looked at here, once per location; a request only tests bits.
         for (name, value) in &*set.0 {
             match HeaderId::from_name(name) {
                 HeaderId::Other => drop(this.replaced_names.insert(name.to_ascii_lowercase().into())),
@@ -137,6 +145,7 @@ impl Headers {
             Some(_) if to.version == Version::Http10 => {}
             _ => write_field(b"Host", to.host, out),
         }
+        // `write_field` takes CR, LF and NUL out of values: a variable with a client's text cannot add a field.
         self.each(r, to, ask, body, |name, value| write_field(name, value, out));
         out.extend_from_slice(b"\r\n");
     }
@@ -188,6 +197,7 @@ impl Headers {
                 write_number(length, &mut value);
                 field(b"Content-Length", &value);
             }
+            // Over HTTP/2 the end of the stream is the end of the body (RFC 9113 §8.1).
             BodyShape::Unknown if !self.sets_coding && to.version < Version::Http2 => {
                 field(b"Transfer-Encoding", b"chunked");
             }
@@ -197,11 +207,13 @@ impl Headers {
         if is_early(r) && !self.sets("Early-Data") && r.header_named(b"early-data").is_none() {
             field(b"Early-Data", b"1");
         }
+        // A cache's own questions (`If-None-Match` of what it has, a range of a slice).
         for (name, value) in &ask.fields {
             if !self.sets(name) {
                 field(name.as_bytes(), value);
             }
         }
+        // Last, as in nginx, so that fields of the configuration stand first.
         if to.passes_client {
             self.each_of_client(r, field);
         }
@@ -224,6 +236,7 @@ impl Headers {
         } else {
             Vec::new()
         };
+        // As the client sent it, in its order: a list that is spread over several fields keeps its meaning (RFC 9110 §5.3).
         let (head, buf) = r.sent_head();
         for line in &head.headers {
             let name = line.name.of(buf);

@@ -41,19 +41,23 @@ pub static MODULE: Module = Module {
 };
 
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    // Defaults are set there, outside of any location: there is nothing to be checked together yet.
     if cx.block == Context::MAIN {
         return Ok(());
     }
     let conf = cx.conf_of::<Conf>();
+    // In every block and not only where requests are passed on: a mistake in `http` is told once, where it stands.
     conf.settings.check("proxy")?;
     let passes = conf.pass.is_some();
     if conf.pass.as_ref().is_some_and(|pass| pass.may_be_tls()) {
+        // Only where back ends may be spoken to over TLS: certificates that are not used need not exist.
         let tls = peer::build::<{ peer::PROXY }>(cx, conf.module.version == Version::Http2)?;
         cx.conf::<Conf>().module.tls = Some(tls);
     }
     if passes {
         let state = cx.places().state.clone();
         let folder = cx.conf_of::<Conf>().settings.temp_path(&state);
+        // Made at the start, by the master: workers may not be allowed to make folders.
         cx.keeps_temporary(folder.path.as_ref());
         cx.reads_bodies();
     }
@@ -67,6 +71,7 @@ fn passes(conf: &Conf, fixed: &pass::Fixed) -> Passes {
         group: fixed.group.id(),
         tls: conf.module.tls.as_ref().filter(|_| fixed.url.tls).map(|tls| tls.alone(&fixed.url.host_header)),
         host: fixed.url.host_header.clone().into_bytes(),
+        // A check has no request, so only what does not depend on one can be sent.
         headers: conf.module.set_headers.constants(),
         connect_timeout: conf.settings.connect_timeout,
         read_timeout: conf.settings.read_timeout,
@@ -79,19 +84,23 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let Some(pass) = conf.pass.clone() else { return };
     let cache = cache::caching(cx, "proxy");
     let core = cx.conf_of::<CoreConf>();
+    // As nginx: `/app` redirects to `/app/` where a back end answers for the latter, since links in its pages are relative to that.
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     let redirects = match (&conf.module.redirects, &pass.passed) {
         (Redirects::Off, _) => Arc::default(),
         (Redirects::Rules(rules), _) => rules.clone(),
         (Redirects::Default, Passed::Fixed(url)) => Arc::new(vec![Rewrite::default_of(url, &pass.location)]),
+        // What the URL will be is not known, so there is nothing to be replaced by default.
         (Redirects::Default, Passed::Template(_)) => Arc::default(),
     };
     if let Passed::Fixed(fixed) = &pass.passed {
         plan.put(Arc::new(passes(&conf, fixed)));
     }
+    // For `$proxy_host` and `$proxy_port`, which look it up in the plan of the present location.
     plan.put(pass.clone());
     let engine = Arc::new(Engine::new(Http {
         headers: Headers::new(&conf.module.set_headers, false),
+        // Two sets, compiled once: a request whose answer may be stored must ask for the whole, without the client's conditions.
         cached_headers: Headers::new(&conf.module.set_headers, true),
         redirects,
         pass,

@@ -50,6 +50,7 @@ pub(super) struct Url {
 impl Url {
     /// Takes a URL apart. The error is what nginx says.
     pub fn parse(text: &[u8]) -> Result<Url, String> {
+        // The scheme in any case (RFC 3986 §3.1).
         let starts =
             |scheme: &[u8]| text.len() >= scheme.len() && text[..scheme.len()].eq_ignore_ascii_case(scheme);
         let (tls, rest) = if starts(b"http://") {
@@ -61,6 +62,7 @@ impl Url {
         };
         let default_port = if tls { "443" } else { "80" };
         let of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        // Before host and port are looked for: a path may have colons and slashes.
         if rest.len() >= 5 && rest[..5].eq_ignore_ascii_case(b"unix:") {
             let path = &rest[5..];
             // What follows a second colon is the URI.
@@ -73,6 +75,7 @@ impl Url {
             // nginx's choice: a path is no host.
             return Ok(Url { tls, address, host_header: "localhost".into(), port: String::new(), uri });
         }
+        // RFC 3986 §3.2: these end an authority. What is behind must not be taken for a part of the host.
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
         let (authority, uri) = rest.split_at(end);
         let mut uri = uri.to_vec();
@@ -89,6 +92,7 @@ impl Url {
         if host.is_empty() {
             return Err(format!("no host in upstream \"{}\"", of(rest)));
         }
+        // Port 0 is no place to connect to.
         if port.is_some_and(|port| !matches!(port.parse::<u16>(), Ok(port) if port > 0)) {
             return Err(format!("invalid port in upstream \"{}\"", of(rest)));
         }

@@ -33,6 +33,7 @@ pub(super) struct Rewrite {
 impl Rewrite {
     /// What `proxy_redirect default` means.
     pub fn default_of(fixed: &Fixed, location: &[u8]) -> Rewrite {
+        // Without a URI requests keep theirs, so only scheme and host are replaced; with one the location's prefix stands for it.
         let (from, to) = if fixed.url.uri.is_empty() {
             ([&fixed.text, &b"/"[..]].concat(), b"/".to_vec())
         } else {
@@ -56,6 +57,7 @@ impl Rewrite {
         match &self.pattern {
             Pattern::Text(pattern) => {
                 let pattern = pattern.eval(r);
+                // Compared as bytes, as in nginx: a back end writes its own name as the configuration does.
                 let rest = value.strip_prefix(&*pattern)?;
                 Some([&self.replacement.eval(r), rest].concat())
             }
@@ -74,6 +76,7 @@ impl Rewrite {
             Pattern::Text(pattern) => {
                 let (dot, name) =
                     value.strip_prefix(b".").map_or((&b""[..], value), |name| (&b"."[..], name));
+                // As a whole: `example.com` must not change `evil-example.com`.
                 let same = pattern.eval(r).eq_ignore_ascii_case(name);
                 same.then(|| [dot, &self.replacement.eval(r)].concat())
             }
@@ -98,6 +101,7 @@ impl Rewrite {
 
 /// What the first rule that fits makes of a value.
 pub(super) fn rewrite(rules: &[Rewrite], r: &Request, value: &[u8]) -> Option<Vec<u8>> {
+    // The first that fits; a rewritten value is not rewritten again.
     rules.iter().find_map(|rule| rule.prefix(r, value))
 }
 

@@ -15,6 +15,7 @@ use brisk_server::module::Row;
 use brisk_upstream::settings_rows;
 use std::sync::Arc;
 
+// Not in `server`: a server without a location has nothing that a URI could take the place of.
 const PASS: Context = Context::LOCATION.or(Context::LOCATION_IF).or(Context::LIMIT_EXCEPT);
 
 /// The words of `proxy_http_version`.
@@ -32,6 +33,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .not_inherited()
             .example("proxy_pass http://127.0.0.1:8080;")
             .set(proxy_pass),
+        // 1.1 is nginx's default since 1.29.7; before, a connection was closed behind each answer unless asked otherwise.
         directive("proxy_http_version")
             .doc("The version of HTTP that back ends are asked in: 1.0, 1.1 or 2 (with prior knowledge; over TLS it is offered by ALPN).")
             .in_(Context::HSL)
@@ -42,6 +44,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
                 cx.conf::<Conf>().module.version = value::choice(d.arg(0), &HTTP_VERSIONS)?;
                 Ok(())
             }),
+        // The first of a block ends what was inherited: nginx's rule for lists, and the usual surprise with it.
         directive("proxy_set_header")
             .doc("Sets a field of requests to back ends, in place of the client's; a value may contain variables, an empty one removes the field. Without it Host is $proxy_host, and Connection is not passed on.")
             .in_(Context::HSL)
@@ -50,6 +53,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .many()
             .example("proxy_set_header Host $host;")
             .set(set_header),
+        // A body of the location's own is sent in each attempt; the client's is read and dropped.
         directive("proxy_set_body")
             .doc("A body that is sent to back ends in place of the client's; may contain variables.")
             .in_(Context::HSL)
@@ -60,6 +64,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
                 cx.conf::<Conf>().module.set_body = Some(body);
                 Ok(())
             }),
+        // Variables may come to anything, so what is no token is refused when the request is made (`request.rs`).
         directive("proxy_method")
             .doc("The method of requests to back ends in place of the client's; may contain variables.")
             .in_(Context::HSL)
@@ -70,6 +75,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
                 cx.conf::<Conf>().module.method = Some(method);
                 Ok(())
             }),
+        // On by default: a back end that is asked as 127.0.0.1:8080 writes that into `Location`, where no client can go.
         directive("proxy_redirect")
             .doc("Rewrites the beginning of Location and Refresh in answers: what to replace (a text, or a regular expression after ~ or ~*) and by what. default turns what proxy_pass names into the location's prefix; off changes nothing.")
             .in_(Context::HSL)
@@ -79,6 +85,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .many()
             .example("proxy_redirect http://localhost:8000/ /;")
             .set(proxy_redirect),
+        // Browsers drop a cookie for a domain that is not the site's (RFC 6265 §5.3), such as the back end's own name.
         directive("proxy_cookie_domain")
             .doc("Rewrites the domain of cookies in answers: what to replace (a text, or a regular expression after ~) and by what; off changes nothing.")
             .in_(Context::HSL)
@@ -88,6 +95,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .many()
             .example("proxy_cookie_domain localhost example.com;")
             .set(cookie_domain),
+        // A cookie for a path that only the back end knows would never be sent back (RFC 6265 §5.1.4).
         directive("proxy_cookie_path")
             .doc("Rewrites the path of cookies in answers: what to replace (a text, or a regular expression after ~ or ~*) and by what; off changes nothing.")
             .in_(Context::HSL)
@@ -97,6 +105,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .many()
             .example("proxy_cookie_path /app/ /;")
             .set(cookie_path),
+        // A security matter: `nosecure` gives a session away to anybody who can read the network.
         directive("proxy_cookie_flags")
             .doc("Sets or removes flags of a cookie (a name, or a regular expression after ~): secure, httponly, samesite=strict|lax|none, and nosecure, nohttponly, nosamesite. off changes nothing.")
             .in_(Context::HSL)
@@ -107,6 +116,7 @@ pub(super) static ROWS: &[Row] = settings_rows!(
             .risk(Risk::Security)
             .example("proxy_cookie_flags ~ secure httponly samesite=lax;")
             .set(cookie_flags),
+        // Off, as in nginx: trailers may be dropped on the way (RFC 9110 §6.5.1), so nothing may rely on them.
         directive("proxy_pass_trailers")
             .doc("Whether trailer fields of answers are passed on.")
             .in_(Context::HSL)
@@ -166,6 +176,7 @@ fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             };
             Diag::emerg(token.span, why).help(help)
         })?;
+        // Refused, as in nginx: which part of the request's URI it should take the place of cannot be told.
         if !url.uri.is_empty() && takes_no_uri {
             return Err(Diag::emerg(
                 d.span,

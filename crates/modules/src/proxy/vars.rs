@@ -23,6 +23,7 @@ pub(super) static VARIABLES: &[Variable] = &[
     fixed(
         "proxy_add_x_forwarded_for",
         |r, out| {
+            // All fields of the name, in order: the last address is the one that this server has seen itself, and the only one to be believed.
             for value in r.headers(HeaderId::XForwardedFor) {
                 out.extend_from_slice(value);
                 out.extend_from_slice(b", ");
@@ -35,9 +36,11 @@ pub(super) static VARIABLES: &[Variable] = &[
 ];
 
 fn of_url(r: &Request, show: impl FnOnce(&Url)) -> bool {
+    // Of the present location: after an internal redirect it is another one, or there is none.
     match r.snap().location(r.route.loc).plan.data::<Pass>().map(|pass| &pass.passed) {
         None => return false,
         Some(Passed::Fixed(fixed)) => show(&fixed.url),
+        // Evaluated anew, so a variable in it that changes shows its present value.
         Some(Passed::Template(variable)) => match variable.url(r) {
             Ok(url) => show(&url),
             Err(_) => return false,

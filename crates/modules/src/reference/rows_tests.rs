@@ -42,7 +42,8 @@ fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
         Context::STREAM => format!("events {{}} stream {{ {statement} }}"),
         Context::STREAM_SERVER => {
             let listen = if statement.starts_with("listen ") { "" } else { "listen 127.0.0.1:9; " };
-            let is_handler = ["proxy_pass ", "return "].iter().any(|name| statement.starts_with(name));
+            let is_handler =
+                ["proxy_pass ", "return ", "pass "].iter().any(|name| statement.starts_with(name));
             let handler = if is_handler { "" } else { "return x; " };
             format!("events {{}} stream {{ server {{ {listen}{handler}{statement} }} }}")
         }

@@ -8,8 +8,8 @@ use brisk_server::conf::Cx;
 use brisk_server::vars::Template;
 use std::sync::Arc;
 
-fn push(cx: &mut Cx<'_, '_>, op: Op) {
-    cx.conf::<Conf>().items.push(Item::Op(op));
+fn push(cx: &mut Cx<'_, '_>, d: &Directive, op: Op) {
+    cx.conf::<Conf>().items.push(Item::Op(op, d.span));
 }
 
 /// Replacements and return values that begin like this are redirects.
@@ -32,11 +32,13 @@ pub fn rewrite(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     };
     // nginx's rule by the beginning of the text: `$scheme` is the only variable that counts.
     let mut redirect = is_url(text).then_some(302);
+    // A URL ends the script even without a flag, as in nginx.
     let mut then = if redirect.is_some() { Then::End } else { Then::GoOn };
     if let Some(flag) = d.args.get(2) {
         then = Then::End;
         match flag.bytes() {
             b"last" => {}
+            // No location is searched for again: the request stays in this one with its new URI.
             b"break" => then = Then::Stay,
             b"redirect" => redirect = Some(302),
             b"permanent" => redirect = Some(301),
@@ -55,7 +57,7 @@ pub fn rewrite(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         },
         None => uri(cx, text, token)?,
     };
-    push(cx, Op::Rewrite(Arc::new(Rewrite { regex, target, keeps_args, then })));
+    push(cx, d, Op::Rewrite(Arc::new(Rewrite { regex, target, keeps_args, then })));
     Ok(())
 }
 
@@ -72,6 +74,7 @@ fn uri(cx: &mut Cx<'_, '_>, text: &[u8], token: &Token) -> Result<Target, Diag> 
 /// `return CODE`, `return CODE text`, `return URL`.
 pub fn answer(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let code = d.arg(0);
+    // `parse` would take a sign.
     let is_number = !code.bytes().is_empty() && code.bytes().iter().all(u8::is_ascii_digit);
     let (status, text) = match code.str().parse::<u16>() {
         Ok(status @ 0..=999) if is_number => (status, d.args.get(1)),
@@ -82,8 +85,9 @@ pub fn answer(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             ));
         }
     };
+    // A code without a text has the built-in page; an empty template stands for that.
     let text = text.map(|token| cx.template(token)).transpose()?.unwrap_or_default();
-    push(cx, Op::Return(Arc::new(Answer::new(status, text))));
+    push(cx, d, Op::Return(Arc::new(Answer::new(status, text))));
     Ok(())
 }
 
@@ -96,14 +100,15 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             return Err(diag);
         }
     };
+    // A name that a module owns cannot be assigned: its readers would not see the value.
     let var = cx.global.vars.define_assigned(name).ok_or_else(|| taken(d.arg(0), name))?;
     let value = cx.template(d.arg(1))?;
-    push(cx, Op::Set { var, value: Arc::new(value) });
+    push(cx, d, Op::Set { var, value: Arc::new(value) });
     Ok(())
 }
 
 /// `break`.
-pub fn stop(cx: &mut Cx<'_, '_>, _: &Directive) -> Result<(), Diag> {
-    push(cx, Op::Break);
+pub fn stop(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    push(cx, d, Op::Break);
     Ok(())
 }

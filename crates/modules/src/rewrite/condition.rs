@@ -22,6 +22,7 @@ pub fn fill(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     // Before the block is resolved: inner blocks get higher numbers, as in the file.
     let id = cx.global.reserve_location();
     let name: Box<[u8]> = cx.conf_of::<CoreConf>().location_text[..].into();
+    // The block is resolved like any location, and its items come out by way of this cell (`install`).
     let cell = Arc::new(OnceLock::new());
     let given = cell.clone();
     cx.child(id, d, kind, &name, |inner| inner.conf_of_mut::<Conf>().handed_to = Some(given));
@@ -69,6 +70,7 @@ fn condition(cx: &mut Cx<'_, '_>, words: &[Token]) -> Result<Test, Diag> {
     match first.bytes() {
         [b'$', _, ..] => match words {
             [token] => Ok(Test::IsSet(variable(cx, token))),
+            // Three words and never more: a value with spaces must be quoted.
             [token, operator, value] => {
                 let var = variable(cx, token);
                 comparison(cx, var, operator, value)
@@ -92,6 +94,7 @@ fn comparison(cx: &mut Cx<'_, '_>, var: VarId, operator: &Token, value: &Token) 
         base => (false, base),
     };
     match base {
+        // Compared as bytes, in their case.
         b"=" => Ok(Test::Equal { var, value: Arc::new(cx.template(value)?), negate }),
         b"~" | b"~*" => {
             let regex = cx.regex(value, value.bytes(), base == b"~*")?;

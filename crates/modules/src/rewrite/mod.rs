@@ -17,8 +17,11 @@ use brisk_server::plan::Plan;
 use script::{Op, Script, Test};
 use std::sync::{Arc, OnceLock};
 
+/// The module's name.
+const NAME: &str = "rewrite";
+
 pub static MODULE: Module = Module {
-    name: "rewrite",
+    name: NAME,
     rows: ROWS,
     conf: || Arc::new(Conf::default()),
     finish: Some(finish),
@@ -39,6 +42,7 @@ static ROWS: &[Row] = &[
         .not_inherited()
         .example("rewrite ^/old/(.*)$ /new/$1 permanent;")
         .set(compile::rewrite),
+    // Not inherited, and of the rewrite phase: access is not asked before (`finish` warns of rules that look as if it were).
     directive("return")
         .doc("Answers with a status and a text, or with a redirect to a URL. 444 closes the connection without an answer.")
         .in_(SCRIPT)
@@ -48,6 +52,7 @@ static ROWS: &[Row] = &[
         .not_inherited()
         .example("return 301 https://$host$request_uri;")
         .set(compile::answer),
+    // Any variable that no module owns becomes one of `set` by this; it is empty in locations that do not run it.
     directive("set")
         .doc("Gives a variable a value, which may contain other variables.")
         .in_(SCRIPT)
@@ -57,6 +62,7 @@ static ROWS: &[Row] = &[
         .not_inherited()
         .example("set $backend app1;")
         .set(compile::set),
+    // A block that is a location of its own: nginx's design, with its surprises, which configurations rely on.
     directive("if")
         .doc("Runs its block's rewrite directives, and in a location applies its other directives, if a condition holds: a variable, =, !=, ~, ~*, !~, !~*, -f, -d, -e, -x and their negations.")
         .in_(SERVER_LOCATION)
@@ -74,6 +80,7 @@ static ROWS: &[Row] = &[
         .not_inherited()
         .example("break;")
         .set(compile::stop),
+    // At level notice, so `error_log` must let that through.
     directive("rewrite_log")
         .doc("Writes what rewrite directives do to the error log at level notice.")
         .in_(Context::HTTP.or(SCRIPT))
@@ -89,6 +96,7 @@ static ROWS: &[Row] = &[
         .default("on")
         .risk(Risk::Safe)
         .example("uninitialized_variable_warn off;")
+        // In the core's configuration, since variables are read there.
         .sets(|cx, warn| cx.conf_of_mut::<CoreConf>().uninitialized_variable_warn = warn),
 ];
 
@@ -104,7 +112,7 @@ struct Conf {
 /// A directive in its place.
 #[derive(Clone)]
 enum Item {
-    Op(Op),
+    Op(Op, Span),
     If {
         test: Test,
         /// Where the directive stands: by this its block finds it again.
@@ -126,6 +134,7 @@ impl ModuleConf for Conf {
 
     fn enter(&mut self, _: Context) -> bool {
         self.items = Vec::new();
+        // An inner block of an `if` hands its items to its own `if`.
         self.handed_to = None;
         true
     }
@@ -138,13 +147,14 @@ const AFTER_RETURN: &[&str] = &["deny", "auth_basic", "auth_jwt", "auth_request"
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let answers = cx.conf_of::<Conf>().items.iter().any(|item| match item {
         // A refusal needs no guard.
-        Item::Op(Op::Return(answer)) => answer.status() < 400,
+        Item::Op(Op::Return(answer), _) => answer.status() < 400,
         _ => false,
     });
     // A warning only: nginx accepts it, and the order of phases is documented.
     if cx.block != Context::LOCATION || !answers {
         return Ok(());
     }
+    // By what is written in this very block: rules that are inherited may be meant for others.
     let guards = cx.written.iter().filter(|rule| !rule.is_off && AFTER_RETURN.contains(&rule.name));
     if let Some(rule) = guards.min_by_key(|rule| rule.span.start) {
         let text = format!("\"{}\" does nothing beside \"return\": the answer comes first", rule.name);
@@ -164,26 +174,28 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         let _ = cell.set(conf.items.clone());
     } else if !conf.items.is_empty() {
         let mut ops = Vec::new();
+        // A flat list with jumps: a request runs it without recursion.
         lay_out(&conf.items, &mut ops);
-        plan.rewrite = Some(Arc::new(Script { ops: ops.into(), log: conf.log }));
+        let (ops, spans): (Vec<Op>, Vec<Span>) = ops.into_iter().unzip();
+        plan.rewrite = Some(Arc::new(Script { ops: ops.into(), spans: spans.into(), log: conf.log }));
     }
 }
 
 /// Appends the items as ops: an `if` is a jump over its body.
-fn lay_out(items: &[Item], ops: &mut Vec<Op>) {
+fn lay_out(items: &[Item], ops: &mut Vec<(Op, Span)>) {
     for item in items {
         match item {
-            Item::Op(op) => ops.push(op.clone()),
-            Item::If { test, body, location, .. } => {
+            Item::Op(op, span) => ops.push((op.clone(), *span)),
+            Item::If { test, body, location, span } => {
                 let at = ops.len();
-                ops.push(Op::Unless { test: test.clone(), to: 0 });
+                ops.push((Op::Unless { test: test.clone(), to: 0 }, *span));
                 // Entered before its own items run: they are to see the block's configuration.
-                ops.extend(location.map(Op::Enter));
+                ops.extend(location.map(|id| (Op::Enter(id), *span)));
                 // The body stands behind its test, so jumps only lead forwards: a script ends after as many
                 // steps as it has.
                 lay_out(body, ops);
                 let end = ops.len();
-                if let Op::Unless { to, .. } = &mut ops[at] {
+                if let Op::Unless { to, .. } = &mut ops[at].0 {
                     *to = end;
                 }
             }

@@ -3,16 +3,20 @@
 //! A script waits for nothing but news of files, and keeps its place then. It changes the request as it goes, so no
 //! step may be carried out twice.
 
+use super::NAME;
+use brisk_conf::Span;
 use brisk_http::uri::{Escape, Unescape, escape, escape_target, unescape};
 use brisk_net::file::Kind;
 use brisk_server::conf::LocationId;
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
+use brisk_server::log::may_debug;
 use brisk_server::path::{self, Mapped};
 use brisk_server::phases;
 use brisk_server::plan::{Declared, Effects, Handler};
 use brisk_server::regex::{MatchError, Regex};
 use brisk_server::request::Request;
+use brisk_server::trace::{self, Kind as Note, Source};
 use brisk_server::vars::{Part, Target as _, Template, VarId, append_part, is_set};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,6 +24,8 @@ use std::sync::Arc;
 /// What a block's rewrite directives have become.
 pub struct Script {
     pub ops: Box<[Op]>,
+    /// Where the directive of each step stands.
+    pub spans: Box<[Span]>,
     /// `rewrite_log`.
     pub log: bool,
 }
@@ -149,7 +155,11 @@ impl Handler for Script {
         let mut run = Run { script: self, quote: place.quote };
         let mut at = place.at;
         while let Some(op) = self.ops.get(at) {
-            match run.step(r, op) {
+            let step = run.step(r, op);
+            if may_debug() {
+                self.tell(r, at, &step);
+            }
+            match step {
                 Step::Next => at += 1,
                 Step::Jump(to) => at = to,
                 Step::End(flow @ Flow::Disk(..)) => {
@@ -163,6 +173,33 @@ impl Handler for Script {
             }
         }
         Flow::Next
+    }
+}
+
+impl Script {
+    /// Says what a step has come to to whom asks why.
+    #[cold]
+    fn tell(&self, r: &Request, at: usize, step: &Step) {
+        let text = match (&self.ops[at], step) {
+            (Op::Enter(_), _) | (_, Step::End(Flow::Disk(_))) => return,
+            (Op::Unless { .. }, Step::Next) => "the condition holds".to_string(),
+            (Op::Unless { .. }, Step::Jump(_)) => "the condition does not hold".into(),
+            (Op::Rewrite(_), Step::End(Flow::Status(status))) => format!("matches: redirects with {status}"),
+            (Op::Rewrite(_), Step::End(_)) => {
+                format!("matches: the path is {} now, and the script ends", Shown(&r.route.uri))
+            }
+            (Op::Rewrite(_), _) => format!("the script goes on with the path {}", Shown(&r.route.uri)),
+            (Op::Return(answer), _) => format!("answers with {}", answer.status),
+            (Op::Set { .. }, _) => "is carried out".into(),
+            (Op::Break, _) => "ends the script".into(),
+            (Op::Unless { .. }, Step::End(_)) => "cannot be decided".into(),
+        };
+        let applies = match self.ops[at] {
+            Op::Return(_) => true,
+            Op::Rewrite(_) => matches!(step, Step::End(_)),
+            _ => false,
+        };
+        trace::say(r, NAME, Note::Rule { applies }, text, Source::Span(self.spans[at]));
     }
 }
 

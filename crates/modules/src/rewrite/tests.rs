@@ -5,7 +5,7 @@ use crate::check::{accepted, http, refused};
 
 /// The ops of the first server's script and of its first location's, by name.
 fn scripts(text: &str) -> Vec<String> {
-    let name = |op: &Op| match op {
+    let name = |(op, _): &(Op, Span)| match op {
         Op::Rewrite(_) => "rewrite".to_string(),
         Op::Return(_) => "return".to_string(),
         Op::Set { .. } => "set".to_string(),

@@ -3,6 +3,7 @@
 //! What a command may do is bounded here: number of includes, depth of `if`, names of blocks and variables; the
 //! bytes that a page keeps are counted in `Shared`.
 
+use super::dialect::Dialect;
 use super::expression::{self, Test, condition, expand};
 use super::include::{Include, Set};
 use super::page::{Level, Page};
@@ -13,20 +14,6 @@ use brisk_http::uri::{Escape, escape, unsafe_uri};
 use brisk_server::limits::SSI_INCLUDES_MAX;
 use brisk_server::subrequest::Part;
 use std::borrow::Cow;
-
-/// The commands and their parameters; `true`: it must be there.
-const COMMANDS: &[(&str, &[(&str, bool)])] = &[
-    ("include", &[("virtual", false), ("file", false), ("wait", false), ("set", false), ("stub", false)]),
-    ("echo", &[("var", true), ("default", false), ("encoding", false)]),
-    ("config", &[("errmsg", false), ("timefmt", false)]),
-    ("set", &[("var", true), ("value", true)]),
-    ("if", &[("expr", true)]),
-    ("elif", &[("expr", true)]),
-    ("else", &[]),
-    ("endif", &[]),
-    ("block", &[("name", true)]),
-    ("endblock", &[]),
-];
 
 type Outcome = Result<(), String>;
 
@@ -83,7 +70,7 @@ impl Page {
             self.keep(command);
             return Ok(());
         }
-        let Some((name, known)) = COMMANDS.iter().find(|(known, _)| *known == name) else {
+        let Some((name, known)) = self.dialect.commands().iter().find(|(known, _)| *known == name) else {
             let message = format!("invalid SSI command: \"{name}\"");
             // A branch that is not shown has no mistakes, as in nginx.
             return if self.is_shown() { Err(message) } else { Ok(()) };
@@ -96,6 +83,13 @@ impl Page {
         }
         let params = Params::check(command, known)?;
         match *name {
+            "exec" => Err("Brisk starts no programs: \"exec\" in a page".into()),
+            "flastmod" | "fsize" => Err(format!("Brisk does not support the SSI command \"{name}\"")),
+            "comment" => Ok(()),
+            "printenv" => {
+                self.print_variables();
+                Ok(())
+            }
             "include" => self.include(&params),
             "echo" => self.echo(&params),
             "config" => self.config(&params),
@@ -117,7 +111,7 @@ impl Page {
     /// A value with its variables filled in.
     fn value(&self, text: &[u8]) -> Result<Vec<u8>, String> {
         expand(text, |name, out| {
-            self.shared.variable(&self.me, name, out);
+            self.variable(name, out);
         })
     }
 
@@ -179,8 +173,8 @@ impl Page {
     fn echo(&mut self, params: &Params<'_>) -> Outcome {
         let mut value = Vec::new();
         let name = std::str::from_utf8(params.need("var")).unwrap_or_default();
-        if !self.shared.variable(&self.me, name, &mut value) {
-            value = params.get("default").unwrap_or(b"(none)").to_vec();
+        if !self.variable(name, &mut value) {
+            value = params.get("default").unwrap_or(&self.undefined).to_vec();
         }
         let mut out = Vec::with_capacity(value.len());
         match params.get("encoding").unwrap_or(b"entity") {
@@ -210,7 +204,23 @@ impl Page {
         if let Some(message) = params.get("errmsg") {
             self.errmsg = message.to_vec();
         }
+        if let Some(message) = params.get("echomsg") {
+            self.undefined = message.to_vec();
+        }
         Ok(())
+    }
+
+    /// `printenv`: all variables that Apache would show, as entities.
+    fn print_variables(&mut self) {
+        let Dialect::Apache(apache) = &self.dialect else { return };
+        let mut text = Vec::new();
+        for (name, value) in apache.all(&self.me) {
+            text.extend_from_slice(&name);
+            text.push(b'=');
+            escape_html(&value, &mut text);
+            text.push(b'\n');
+        }
+        self.put(&text);
     }
 
     fn set(&mut self, params: &Params<'_>) -> Outcome {
@@ -267,6 +277,9 @@ impl Page {
     }
 
     fn is_true(&self, text: &[u8]) -> Result<bool, String> {
+        if let Dialect::Apache(apache) = &self.dialect {
+            return apache.holds(&self.me, text);
+        }
         let condition =
             condition(text).ok_or_else(|| format!("invalid expression in \"{}\"", lossy(text)))?;
         let left = self.value(&condition.left)?;

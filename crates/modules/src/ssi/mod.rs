@@ -1,6 +1,7 @@
 //! `ngx_http_ssi_module`: commands in pages (server side includes).
 
 mod commands;
+mod dialect;
 mod expression;
 mod include;
 mod page;
@@ -8,6 +9,7 @@ pub mod parser;
 mod time;
 
 use crate::coding::rules::weaken_etag;
+use crate::limits::APACHE_VALUE_BYTES_MAX;
 use crate::media_types::{MediaTypes, types_row};
 use brisk_conf::{Context, Risk};
 use brisk_http::status;
@@ -21,8 +23,10 @@ use brisk_server::request::Request;
 use brisk_server::response::Body;
 use brisk_server::vars::{Variable, VariableGet};
 
+pub use dialect::{Apache, Dialect};
 use page::Page;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -43,6 +47,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssi on;")
         .sets(|cx, on| cx.conf::<Conf>().on = on),
+    // Off: a page changes with what it includes, of which its own time says nothing.
     directive("ssi_last_modified")
         .doc("Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise.")
         .in_(Context::HSL)
@@ -140,12 +145,26 @@ impl Filter for Conf {
     }
 
     fn filter(&self, r: &mut Request) {
+        if self.types.has(r.resp.content_type.as_deref().unwrap_or_default()) {
+            self.carry_out(r, Dialect::Nginx);
+        }
+    }
+}
+
+/// Carries out the commands of a page in Apache's dialect.
+pub fn carry_out_as_apache(r: &mut Request, apache: Rc<dyn Apache>) {
+    let conf =
+        Conf { on: true, min_file_chunk: 1024, value_length: APACHE_VALUE_BYTES_MAX, ..Conf::default() };
+    conf.carry_out(r, Dialect::Apache(apache));
+}
+
+impl Conf {
+    fn carry_out(&self, r: &mut Request, dialect: Dialect) {
         let resp = &r.resp;
-        let media = resp.content_type.as_deref().unwrap_or_default();
         let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
         // Coded text cannot be read; `gunzip` comes before this stage.
         let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
-        if is_empty || is_coded || !self.types.has(media) {
+        if is_empty || is_coded {
             return;
         }
         // Includes and their variables are not known before the page is read.
@@ -166,7 +185,7 @@ impl Filter for Conf {
             return;
         }
         let body = std::mem::take(&mut r.resp.body);
-        let page = Box::new(Page::new(r, self.clone(), body));
+        let page = Box::new(Page::new(r, self.clone(), dialect, body));
         // An included page is pulled by the one that includes it: otherwise pages within pages would fill the stack.
         r.resp.body =
             if r.route.depth > 0 { Body::Stream(page) } else { gather::at_once(page, GATHERED_BYTES_MAX) };
@@ -221,8 +240,8 @@ impl Shared {
         is_over
     }
 
-    /// Appends a variable's value, SSI's own first; false if it is not found.
-    fn variable(&self, r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
+    /// Appends the value of a variable that the page has set; false if it is none of these.
+    fn own(&self, name: &str, out: &mut Vec<u8>) -> bool {
         if let [digit @ b'0'..=b'9'] = name.as_bytes()
             && let Some(group) = self.captures.borrow().get(usize::from(digit - b'0'))
         {
@@ -235,7 +254,7 @@ impl Shared {
                 out.extend_from_slice(value);
                 true
             }
-            None => r.var_named(name, out),
+            None => false,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::include::{Include, Set};
 use super::parser::{Command, Event, Parser};
-use super::{Conf, Shared};
+use super::{Conf, Dialect, Shared};
 use brisk_net::Failure;
 use brisk_server::in_memory::InMemory;
 use brisk_server::limits::{SSI_AHEAD_MAX, SSI_QUEUE_BYTES_MAX, SSI_QUEUE_PARTS_MAX};
@@ -16,9 +16,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-
-/// nginx's text in the place of a command that failed.
-const ERRMSG: &[u8] = b"[an error occurred while processing the directive]";
 
 /// What is to be sent next.
 pub enum Out {
@@ -61,6 +58,7 @@ pub struct Page {
     queued_bytes: usize,
     awaits: Option<Await>,
     pub conf: Conf,
+    pub dialect: Dialect,
     /// The request to ask for variables.
     pub me: Box<Request>,
     pub parent: Rc<Parent>,
@@ -69,11 +67,13 @@ pub struct Page {
     /// The block that is being read: its name and what is in it.
     pub block: Option<(Vec<u8>, Vec<u8>)>,
     pub errmsg: Vec<u8>,
+    /// What stands for a variable that is not there.
+    pub undefined: Vec<u8>,
 }
 
 impl Page {
     /// The page `body` of the request `r`.
-    pub fn new(r: &Request, conf: Conf, body: Body) -> Page {
+    pub fn new(r: &Request, conf: Conf, dialect: Dialect, body: Body) -> Page {
         let parent = Parent::of(r);
         Page {
             input: InMemory::new(body),
@@ -90,8 +90,19 @@ impl Page {
             shared: r.state.shared.values.get_or(Default::default),
             levels: Vec::new(),
             block: None,
-            errmsg: ERRMSG.to_vec(),
+            errmsg: dialect.error_text().to_vec(),
+            undefined: b"(none)".to_vec(),
+            dialect,
         }
+    }
+
+    /// Appends a variable's value, the page's own first; false if it is not found.
+    pub fn variable(&self, name: &str, out: &mut Vec<u8>) -> bool {
+        self.shared.own(name, out)
+            || match &self.dialect {
+                Dialect::Nginx => self.me.var_named(name, out),
+                Dialect::Apache(apache) => apache.variable(&self.me, name.as_bytes(), out),
+            }
     }
 
     /// Whether what comes now is sent.

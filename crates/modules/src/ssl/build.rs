@@ -42,6 +42,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let clients = clients(cx, &conf)?;
     // Whether a certificate is missing is not asked here: only the sockets know whether any `listen` of this
     // server has `ssl`.
+    // Authorities first: a mistake in them is told even if a certificate is missing, too.
     let made = trust(cx, &conf).and_then(|trust| {
         let context =
             if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf, clients)?)) };
@@ -141,6 +142,7 @@ fn clients(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<[u8; 32]>, Diag> {
     let files = [&conf.client_certificate, &conf.trusted, &conf.crl];
     let names: Vec<_> = files.iter().map(|file| file.as_ref().map(|token| token.str().to_string())).collect();
     // What is in them counts, so that a copy is no other authority, and another one is of the same name.
+    // Read once for all servers that name the same files.
     let contents = shared(cx, "ssl clients", format!("{names:?}"), |cx| {
         let mut text = Vec::new();
         for token in files.into_iter().map(Option::as_ref) {
@@ -155,6 +157,7 @@ fn clients(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Option<[u8; 32]>, Diag> {
     })?;
     let responder = conf.ocsp_responder.as_ref().map(Token::str);
     let asking = (conf.ocsp != Ocsp::Off).then_some((conf.ocsp == Ocsp::Leaf, responder));
+    // All that decides whether a client is let in. What is missing here would let a session of one server into another.
     let rules = format!("{:?}", (conf.verify, conf.depth, asking, &*contents));
     Ok(Some(brisk_tls::context_id(rules.as_bytes())))
 }
@@ -246,8 +249,9 @@ fn stapling(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Stapling, Diag> {
         let text = cx.read_file(token)?;
         issuers.extend(brisk_tls::chain(&text).unwrap_or_default());
     }
-    // Two servers with the same files and different ways of asking need a stapler each.
-    let id = format!("{responder:?} {} {:?}", conf.stapling_verify, conf.trusted.as_ref().map(Token::str));
+    // Two servers with the same files and different ways of asking, or of finding the issuer, need a stapler each.
+    let authorities = [&conf.trusted, &conf.client_certificate].map(|file| file.as_ref().map(Token::str));
+    let id = format!("{responder:?} {} {authorities:?}", conf.stapling_verify);
     let stapler = Some(Stapler::new(responder, issuers, conf.stapling_verify));
     Ok(Stapling { stapler, response: None, id })
 }
@@ -293,6 +297,7 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
     for (certificate, key) in conf.certificates.iter().zip(&conf.keys) {
         pairs.push((template(cx, certificate)?, template(cx, key)?));
     }
+    // Certificates without variables are read and checked now, so that a mistake is an error of the configuration.
     if pairs.iter().all(|(certificate, key)| certificate.is_literal() && key.is_literal()) {
         let tokens = conf.certificates.iter().zip(&conf.keys);
         let mut list = Vec::new();
@@ -342,12 +347,16 @@ fn source_with(
 ) -> Result<Arc<Source>, Diag> {
     // Resolved paths, so that a file that two servers name in different ways is read and watched once.
     let pair = Pair { certificate: name(cx, certificate), key: name(cx, key) };
-    let id = format!("{pair:?} {}", stapling.id);
+    // With all that decides what becomes of it. A server that does not have the password must not get the key from one that has. As a hash:
+    // this map is no place for passwords.
+    let words = brisk_tls::context_id(format!("{passwords:?}").as_bytes());
+    let id = format!("{pair:?} {words:?} {}", stapling.id);
     if let Some(have) =
         cx.global.named.get(&("ssl source", id.clone())).and_then(|v| v.downcast_ref::<Arc<Source>>())
     {
         return Ok(have.clone());
     }
+    // By the loader, so the bytes are in the bundle that workers get: they need not be allowed to read the files.
     let texts = (read(cx, "certificate", certificate)?, read(cx, "certificate key", key)?);
     let parsed = Parsed::new(&pair, &texts.0, &texts.1, passwords)
         .map_err(|why| Diag::emerg(certificate.span, why))?;

@@ -344,6 +344,7 @@ macro_rules! peer_rows {
                     cx.conf::<Conf<$p>>().crl = file(cx, d)?;
                     Ok(())
                 }),
+            // For a group of servers it is the group's name unless it is said, which is seldom what a certificate names.
             directive(concat!($prefix, "_ssl_name"))
                 .doc("The name that a back end's certificate must have, and that is sent to it; may contain variables.")
                 .in_(Context::HSL)
@@ -363,6 +364,7 @@ macro_rules! peer_rows {
                 .risk(Risk::Security)
                 .example(concat!($prefix, "_ssl_password_file /etc/brisk/passwords;"))
                 .set(passwords::<$p>),
+            // Nothing below 1.2 (RFC 8996).
             directive(concat!($prefix, "_ssl_protocols"))
                 .doc("Versions of TLS that are offered to back ends: TLSv1.2 and TLSv1.3.")
                 .in_(Context::HSL)
@@ -377,6 +379,7 @@ macro_rules! peer_rows {
                     cx.conf::<Conf<$p>>().versions = rows::protocols(cx, d, before)?;
                     Ok(())
                 }),
+            // Off, as in nginx. A back end with several certificates chooses by it (RFC 6066 §3).
             directive(concat!($prefix, "_ssl_server_name"))
                 .doc("Whether the name is sent to back ends (SNI).")
                 .in_(Context::HSL)
@@ -403,6 +406,7 @@ macro_rules! peer_rows {
                     cx.conf::<Conf<$p>>().trusted = file(cx, d)?;
                     Ok(())
                 }),
+            // Off, as in nginx: the connection is private, but anybody on the way may be its other end.
             directive(concat!($prefix, "_ssl_verify"))
                 .doc("Whether back ends' certificates are checked.")
                 .in_(Context::HSL)

@@ -38,6 +38,7 @@ const VERIFY: [(&str, Verify); 4] = [
 const OCSP: [(&str, Ocsp); 3] = [("off", Ocsp::Off), ("on", Ocsp::On), ("leaf", Ocsp::Leaf)];
 
 pub static ROWS: &[Row] = &[
+    // Several, since a client may be able to use only one kind: the session chooses by the schemes that the client offers.
     directive("ssl_certificate")
         .doc("A PEM file: the server's certificate, then those that lead to its authority. Several, for RSA and ECDSA, may be named. With variables in the path it is read during the handshake. A file that is replaced is taken up without a reload.")
         .in_(HS)
@@ -60,6 +61,7 @@ pub static ROWS: &[Row] = &[
             let first = cx.first;
             push(&mut cx.conf::<Conf>().keys, first, d)
         }),
+    // Off by default: without it a changed file counts at once, and each handshake reads a disk.
     directive("ssl_certificate_cache")
         .doc("Keeps certificates and keys whose paths have variables: max=N, inactive=time (10s), valid=time (60s).")
         .in_(HS)
@@ -72,6 +74,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().certificate_cache = certificate_cache(d)?.map(Arc::new);
             Ok(())
         }),
+    // Read with the configuration, by the master; workers get the passwords with it, not the file.
     directive("ssl_password_file")
         .doc("A file of passwords for private keys, one in a line; all are tried. Keys may be encrypted by AES with PBES2 or in OpenSSL's old way.")
         .in_(HS)
@@ -83,6 +86,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().passwords = Arc::new(passwords);
             Ok(())
         }),
+    // Off, as in nginx. What is compressed is public, so nothing can be guessed from its length.
     directive("ssl_certificate_compression")
         .doc("Certificates are sent compressed to clients that understand it (RFC 8879), by brotli or zlib.")
         .in_(HS)
@@ -91,6 +95,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_certificate_compression on;")
         .sets(|cx, on| cx.conf::<Conf>().compression = on),
+    // A switch, since these records are the one part of TLS that is not the library's.
     directive("ssl_own_records")
         .doc("Connections that were sent 128 KiB in pieces of 8 KiB or more go on with records that Brisk seals itself, which takes a quarter less time. Off: all records are the TLS library's.")
         .in_(HS)
@@ -112,6 +117,7 @@ pub static ROWS: &[Row] = &[
             cx.warn(Diag::warn(d.span, text).help("remove it; elliptic curves are used, see ssl_ecdh_curve"));
             Ok(())
         }),
+    // A hybrid of ML-KEM comes first: what is recorded today could be read by a quantum computer later, and X25519 is in it, too.
     directive("ssl_ecdh_curve")
         .doc("Groups for the exchange of keys, in the order of preference, separated by colons. auto is X25519MLKEM768:X25519:prime256v1:secp384r1.")
         .in_(HS)
@@ -124,6 +130,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().groups = groups;
             Ok(())
         }),
+    // RFC 8996 forbids TLS 1.0 and 1.1. A warning and no error: old configurations name them beside the newer ones.
     directive("ssl_protocols")
         .doc("Versions of the protocol. Older ones than TLSv1.2 are insecure and not offered; naming them is a warning.")
         .in_(HS)
@@ -138,6 +145,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().versions = protocols(cx, d, before)?;
             Ok(())
         }),
+    // Of TLS 1.2 only: those of 1.3 are set by `ssl_conf_command Ciphersuites`, as with OpenSSL.
     directive("ssl_ciphers")
         .doc("Cipher suites of TLSv1.2 as an OpenSSL list. Suites with forward secrecy and authenticated encryption are offered; naming others is a warning, a list without any of them an error.")
         .in_(HS)
@@ -150,6 +158,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().suites = suites;
             Ok(())
         }),
+    // 16k is the most that a record may hold (RFC 8446 §5.1); a client can decrypt nothing before it has a whole one.
     directive("ssl_buffer_size")
         .doc("Plaintext of one record, at most. Small ones reach the client sooner on slow networks and cost more.")
         .in_(HS)
@@ -158,6 +167,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("ssl_buffer_size 4k;")
         .sets(|cx, bytes| cx.conf::<Conf>().buffer_bytes = bytes),
+    // `optional_no_ca` is for back ends that judge the certificate by themselves.
     directive("ssl_verify_client")
         .doc("Whether clients must show a certificate: on, off, optional, or optional_no_ca, which lets certificates of unknown authorities pass.")
         .in_(HS)
@@ -169,6 +179,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().verify = value::choice(d.arg(0), &VERIFY)?;
             Ok(())
         }),
+    // 1, as in nginx: one authority between the client's certificate and the trusted one.
     directive("ssl_verify_depth")
         .doc("Intermediate certificates in a client's chain, at most.")
         .in_(HS)
@@ -188,6 +199,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().client_certificate = some(d);
             Ok(())
         }),
+    // Not told to clients, so a long list costs handshakes no bytes.
     directive("ssl_trusted_certificate")
         .doc("As ssl_client_certificate, without telling clients; also for the verification of OCSP responses.")
         .in_(HS)
@@ -198,6 +210,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().trusted = some(d);
             Ok(())
         }),
+    // Every authority needs its list, or its certificates are refused: no list is no proof that nothing was revoked.
     directive("ssl_crl")
         .doc("A PEM file of revocation lists. Every authority of a client's chain needs one in it.")
         .in_(HS)
@@ -208,6 +221,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().crl = some(d);
             Ok(())
         }),
+    // Off: all suites that are offered are good, and a client knows best which its hardware is fast at.
     directive("ssl_prefer_server_ciphers")
         .doc("The server's order of ciphers counts, not the client's.")
         .in_(HS)
@@ -216,6 +230,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_prefer_server_ciphers on;")
         .sets(|cx, on| cx.conf::<Conf>().prefer_server = on),
+    // `none`, nginx's default, tells clients that sessions may be resumed and keeps none; `off` does not even say so.
     directive("ssl_session_cache")
         .doc("Where sessions are kept that clients may resume without a ticket: off, none, builtin[:sessions], shared:name:size. All caches are shared by all threads.")
         .in_(HS)
@@ -226,6 +241,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("ssl_session_cache shared:sessions:10m;")
         .set(session_cache),
+    // Without own files the keys are random and change, so a stolen key opens only what was recorded shortly before.
     directive("ssl_session_tickets")
         .doc("Sessions may be resumed by tickets that the client keeps.")
         .in_(HS)
@@ -234,6 +250,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_session_tickets off;")
         .sets(|cx, on| cx.conf::<Conf>().tickets = on),
+    // For several machines behind one address: each must open what another one has sealed.
     directive("ssl_session_ticket_key")
         .doc("A file of 48 or 80 random bytes that tickets are sealed with; the first one seals, all open. Without it keys are random and change by themselves.")
         .in_(HS)
@@ -245,6 +262,7 @@ pub static ROWS: &[Row] = &[
             let first = cx.first;
             push(&mut cx.conf::<Conf>().ticket_keys, first, d)
         }),
+    // Also the lifetime of tickets, and so of their keys: a resumed session proves the client's certificate of so long ago.
     directive("ssl_session_timeout")
         .doc("How long a session may be resumed.")
         .in_(HS)
@@ -253,6 +271,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_session_timeout 1h;")
         .sets(|cx, secs| cx.conf::<Conf>().session_secs = secs),
+    // Off: early data can be replayed (RFC 8446 §8), which only the application can judge.
     directive("ssl_early_data")
         .doc("Requests in the first flight of a resumed TLSv1.3 session are answered. They may be replayed by others within the session's time on another server: only GET, HEAD and OPTIONS are carried out, others get 425, and proxied requests carry Early-Data: 1. Sessions are then kept in a cache, each for one use, not in tickets.")
         .in_(HS)
@@ -261,6 +280,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_early_data on;")
         .sets(|cx, on| cx.conf::<Conf>().early_data = on),
+    // Collected as written and carried out when the block is complete (`command.rs`), so that they win over the directives, as in nginx.
     directive("ssl_conf_command")
         .doc("A command of OpenSSL's configuration: Options, Protocol, MinProtocol, MaxProtocol, CipherString, Ciphersuites, Groups, Curves, SignatureAlgorithms, Certificate, PrivateKey.")
         .in_(HS)
@@ -278,6 +298,7 @@ pub static ROWS: &[Row] = &[
             commands.push((d.arg(0).clone(), d.arg(1).clone()));
             Ok(())
         }),
+    // For the default server: names that no server names get no certificate that tells whose machine this is.
     directive("ssl_reject_handshake")
         .doc("Handshakes that lead to this server are refused with the alert unrecognized_name.")
         .in_(HS)
@@ -321,6 +342,7 @@ pub static ROWS: &[Row] = &[
             Err(Diag::emerg(d.span, "the \"ssl_ech_file\" directive is not supported")
                 .help("the TLS library has no Encrypted ClientHello for servers; remove the directive"))
         }),
+    // Off: it needs a way out of the machine, and an authority that still answers.
     directive("ssl_stapling")
         .doc("OCSP responses are fetched from the certificate's authority and sent with the certificate.")
         .in_(HS)
@@ -329,6 +351,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ssl_stapling on;")
         .sets(|cx, on| cx.conf::<Conf>().stapling = on),
+    // For machines without a way out. A reload reads it again; its validity is the administrator's care.
     directive("ssl_stapling_file")
         .doc("A file with an OCSP response (DER) to send, in place of asking the authority.")
         .in_(HS)
@@ -349,6 +372,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<Conf>().stapling_responder = Some(responder(d)?);
             Ok(())
         }),
+    // Off: clients verify the response by themselves.
     directive("ssl_stapling_verify")
         .doc("OCSP responses are sent only if ssl_trusted_certificate verifies them.")
         .in_(HS)

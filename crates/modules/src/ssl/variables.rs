@@ -27,6 +27,7 @@ pub static VARIABLES: &[Variable] = &[
         "The protocol: TLSv1.2 or TLSv1.3."
     ),
     fixed!(
+        // OpenSSL's names and not those of the RFCs: logs and conditions were written for them.
         "ssl_cipher",
         |r, out| of_session(r, out, |s| s.cipher().into()),
         "The cipher suite, as OpenSSL calls it."
@@ -67,6 +68,7 @@ pub static VARIABLES: &[Variable] = &[
         "r if the session was resumed, a dot if not."
     ),
     fixed!(
+        // Not constant for a request: once the handshake is complete it cannot be a replay any more.
         "ssl_early_data",
         |r, out| of_session(r, out, |s| if s.is_early() { "1".into() } else { String::new() }),
         "1 while the request may be a replay: it came with the client's first flight and the handshake is not complete."
@@ -92,6 +94,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed!("ssl_ech_outer_server_name", |_, _| false, "The outer name of Encrypted ClientHello: empty."),
     fixed!(
+        // Kept for old configurations: a field over several lines is refused by most servers today (RFC 9112 §5.2).
         "ssl_client_cert",
         |r, out| of_certificate(r, out, |c| tabbed(&pem(c))),
         "The client's certificate in PEM, every line but the first with a tab before it."
@@ -128,6 +131,7 @@ pub static VARIABLES: &[Variable] = &[
         "The serial number of the client's certificate."
     ),
     fixed!(
+        // SHA-1, as in nginx: it names a certificate and proves nothing.
         "ssl_client_fingerprint",
         |r, out| of_certificate(r, out, |c| c.fingerprint()),
         "The SHA-1 fingerprint of the client's certificate."
@@ -148,6 +152,7 @@ pub static VARIABLES: &[Variable] = &[
         "Until when the client's certificate is valid."
     ),
     fixed!(
+        // Reads the time, so an answer that shows it is not prepared.
         "ssl_client_v_remain",
         |r, out| of_certificate(r, out, |c| ((c.not_after - r.now().unix_secs).max(0) / 86_400).to_string()),
         "Days until the client's certificate is no longer valid."
@@ -161,6 +166,7 @@ pub static VARIABLES: &[Variable] = &[
 
 fn put(out: &mut Out, text: &str) -> bool {
     out.extend_from_slice(text.as_bytes());
+    // An empty value is none, as in nginx.
     !text.is_empty()
 }
 
@@ -183,6 +189,7 @@ fn of_certificate(r: &Request, out: &mut Out, look: impl FnOnce(&Certificate<'_>
         return false;
     }
     let found = r.tls_session(|session| {
+        // Parsed each time it is asked for: few requests show it, and every session would have to hold the result.
         let leaf = session.peer_certificates().first().and_then(|der| Certificate::parse(der).ok());
         leaf.is_some_and(|leaf| put(out, &look(&leaf)))
     });

@@ -10,6 +10,7 @@ use brisk_server::core::listen::{addresses, socket_parameter};
 /// The setter.
 pub fn listen(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
+    // `listen` of `http` would take port 80.
     if !has_port(token.str()) {
         return Err(Diag::emerg(
             token.span,
@@ -19,43 +20,52 @@ pub fn listen(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let found = addresses(cx, token)?;
     let mut options = Options::default();
-    let (mut is_udp, mut bind) = (false, false);
+    let (mut is_udp, mut bind, mut proxy_protocol, mut is_default) = (false, false, false, false);
     for token in &d.args[1..] {
         match token.str() {
             "udp" => is_udp = true,
-            "ssl" | "proxy_protocol" => return Err(unsupported(token)),
+            "default_server" => is_default = true,
+            "proxy_protocol" => proxy_protocol = true,
+            "ssl" => return Err(unsupported(token)),
             _ if socket_parameter(&found[0], &mut options, token)? => bind = true,
             _ => return Err(invalid_parameter(token)),
         }
     }
+    if is_udp && proxy_protocol {
+        return Err(Diag::emerg(d.span, "\"proxy_protocol\" parameter is incompatible with \"udp\"")
+            .help("remove it: datagrams have no PROXY header"));
+    }
     let server = part(cx).servers.len();
     for address in found {
         let address = match (address, is_udp) {
+            // Another socket than TCP's at the same address and port: both may be listened on.
             (Address::Ip(ip), true) => Address::Udp(ip),
             (Address::Unix(_), true) => {
                 return Err(Diag::emerg(token.span, "a unix socket takes no \"udp\" parameter"));
             }
             (address, _) => address,
         };
-        if part(cx).listens.iter().any(|spec| spec.address == address) {
-            let text = format!("duplicate \"{}\" address and port pair", token.text());
-            return Err(Diag::emerg(d.span, text).help("each server of stream has its own addresses"));
+        let is_twice = part(cx).listens.iter().any(|spec| spec.server == server && spec.address == address);
+        if is_twice {
+            let text = format!("a duplicate listen {}", token.text());
+            return Err(Diag::emerg(d.span, text).help("remove one of them"));
         }
-        part(cx).listens.push(Spec { server, address, options: options.clone(), bind, span: d.span });
+        // Collected: sockets are made when all servers are known, as in `http`.
+        let options = options.clone();
+        let span = d.span;
+        part(cx).listens.push(Spec { server, address, options, bind, proxy_protocol, is_default, span });
     }
     Ok(())
 }
 
 fn unsupported(token: &Token) -> Diag {
     let text = token.text();
-    let help = match &*text {
-        "ssl" => "pass TLS on as it is, or end it in http",
-        _ => "remove it: the client's address is that of its connection",
-    };
-    Diag::emerg(token.span, format!("the \"{text}\" parameter is not supported in stream yet")).help(help)
+    Diag::emerg(token.span, format!("the \"{text}\" parameter is not supported in stream yet"))
+        .help("pass TLS on as it is, or end it in http")
 }
 
 fn has_port(text: &str) -> bool {
+    // Colons inside of brackets belong to the IPv6 address.
     let rest = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
     text.starts_with("unix:")
         || rest.contains(':')

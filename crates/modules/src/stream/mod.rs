@@ -8,13 +8,20 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 
+use crate::computed::{taken, variable_name};
 use brisk_conf::{Context, Diag, Directive};
-use brisk_server::conf::Cx;
+use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::CoreConf;
+use brisk_server::core::server_names;
 use brisk_server::module::{Beside, Module, ModuleConf};
-use brisk_stream::conf::{Action, Pass, Proxy, Server};
+use brisk_server::server_name::Name;
+use brisk_server::vars::{Template, VarId};
+use brisk_stream::conf::{Action, Bind, Pass, Preread, Proxy, Server};
+use brisk_upstream::connect::local_address;
 use part::part;
+use sockets::Named;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// `stream`, its servers and its proxy.
 pub static MODULE: Module = Module {
@@ -25,11 +32,34 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Conf {
     proxy: Proxy,
+    proxy_protocol_timeout: Duration,
+    preread: Preread,
+    ssl_preread: bool,
     /// Of this server alone.
     action: Option<Arc<Action>>,
+    /// The same: its names, and the first one as `$server_name` shows it.
+    names: Vec<Name>,
+    name: Box<[u8]>,
+    sets: Vec<(VarId, Template)>,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        let limit = Duration::from_secs(30);
+        Conf {
+            proxy: Proxy::default(),
+            proxy_protocol_timeout: limit,
+            preread: Preread { buffer_bytes: 16 << 10, timeout: limit },
+            ssl_preread: false,
+            action: None,
+            names: Vec::new(),
+            name: Box::default(),
+            sets: Vec::new(),
+        }
+    }
 }
 
 impl ModuleConf for Conf {
@@ -53,18 +83,30 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             return Err(Diag::emerg(d.span, "no \"listen\" is defined for server in stream")
                 .help("say where it listens: listen 127.0.0.1:5432;"));
         }
+        // Asked when the block is complete, so that directives may stand in any order.
         let Some(action) = conf.action else {
             return Err(Diag::emerg(d.span, "no handler for server in stream")
-                .help("say what it does: proxy_pass ADDRESS:PORT; or return TEXT;"));
+                .help("say what it does: proxy_pass ADDRESS:PORT;, return TEXT; or pass ADDRESS:PORT;"));
         };
         let error_log = core.error_log.clone();
-        part(cx).servers.push(Arc::new(Server {
+        // Before access, as in nginx: a client that is refused has been counted.
+        let checks = [crate::limit_conn::of_sessions(cx), crate::access::of_sessions(cx)];
+        let server = Server {
+            name: conf.name,
+            real_ip: crate::realip::of_sessions(cx),
+            sets: conf.sets,
+            checks: checks.into_iter().flatten().collect(),
+            proxy_protocol_timeout: conf.proxy_protocol_timeout,
+            preread: conf.ssl_preread.then_some(conf.preread),
             action,
             error_log,
             logs,
+            resolver: core.resolver.clone(),
+            resolver_timeout: core.resolver_timeout,
             tcp_nodelay: core.tcp_nodelay,
             proxy: conf.proxy,
-        }));
+        };
+        part(cx).servers.push(Named { server: Arc::new(server), names: conf.names });
         Ok(())
     })
 }
@@ -72,6 +114,7 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// `proxy_pass`.
 fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
+    // A text with variables comes to a group or an address at run time; a fixed one is looked up now, and a mistake told now.
     let pass = if token.bytes().contains(&b'$') {
         Pass::Text(cx.template(token)?)
     } else {
@@ -86,11 +129,67 @@ fn return_(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     handler(cx, d, Action::Return(text))
 }
 
+/// `pass`.
+fn pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let address = cx.template(d.arg(0))?;
+    handler(cx, d, Action::HandOver(address))
+}
+
+/// `server_name`.
+fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    for token in &d.args {
+        let found = server_names::names(cx, token)?;
+        let first = server_names::first_name(&cx.global.env.hostname, token);
+        let conf = cx.conf::<Conf>();
+        if conf.names.is_empty() {
+            conf.name = first;
+        }
+        conf.names.extend(found);
+    }
+    Ok(())
+}
+
+/// `set $VARIABLE VALUE`.
+fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let token = d.arg(0);
+    let name = variable_name(token)?;
+    let variable = part(cx).vars.define_assigned(name).ok_or_else(|| taken(token, name))?;
+    let value = cx.template(d.arg(1))?;
+    cx.conf::<Conf>().sets.push((variable, value));
+    Ok(())
+}
+
+/// `proxy_bind ADDRESS [transparent] | off`.
+fn proxy_bind(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let transparent = match d.args.get(1) {
+        None => false,
+        Some(token) if token.bytes() == b"transparent" => true,
+        Some(token) => return Err(invalid_parameter(token)),
+    };
+    if transparent {
+        // Workers keep CAP_NET_RAW when they give up root: without it IP_TRANSPARENT is refused.
+        cx.uses_raw_sockets();
+    }
+    let token = d.arg(0);
+    let bind = if token.bytes() == b"off" && d.args.len() == 1 {
+        None
+    } else {
+        let address = cx.template(token)?;
+        if address.is_literal() && local_address(token.bytes()).is_none() {
+            return Err(Diag::emerg(token.span, format!("invalid address \"{}\"", token.text()))
+                .help("write an address with or without a port; names are not resolved here"));
+        }
+        Some(Bind { address, transparent })
+    };
+    cx.conf::<Conf>().proxy.bind = bind;
+    Ok(())
+}
+
 /// A server does one thing.
 fn handler(cx: &mut Cx<'_, '_>, d: &Directive, action: Action) -> Result<(), Diag> {
     if cx.conf::<Conf>().action.is_some() {
         return Err(Diag::emerg(d.span, format!("\"{}\" directive is duplicate", d.name()))
-            .help("a server has one proxy_pass or one return"));
+            .help("a server has one proxy_pass, one return or one pass"));
     }
     cx.conf::<Conf>().action = Some(Arc::new(action));
     Ok(())

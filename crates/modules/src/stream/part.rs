@@ -1,12 +1,12 @@
 //! `stream` while the configuration is built: what other modules add to it and look up in it.
 
-use super::sockets::{Spec, resolve};
+use super::sockets::{Named, Spec, resolve};
 use brisk_conf::{Context, Diag, Span};
 use brisk_host::snapshot::{Finished, Part as HostPart};
 use brisk_host::vars::{Eval, Names, Table, VarId};
 use brisk_server::conf::Cx;
 use brisk_stream::Session;
-use brisk_stream::conf::{Balanced, Server, Stream};
+use brisk_stream::conf::{Balanced, Stream};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Part {
     /// The variables of sessions.
     pub vars: Table<Session>,
     /// The servers that are complete.
-    pub servers: Vec<Arc<Server>>,
+    pub servers: Vec<Named>,
     /// The `upstream` blocks, by name in lower case.
     pub upstreams: HashMap<String, Arc<dyn Balanced>>,
     /// Each with the number of its server.
@@ -29,6 +29,7 @@ pub struct Part {
 pub fn begin() -> Box<dyn HostPart> {
     let mut vars = Table::default();
     vars.add_builtin(brisk_stream::VARIABLES);
+    vars.add_builtin(crate::limit_conn::SESSION_VARIABLES);
     Box::new(Part { vars, servers: Vec::new(), upstreams: HashMap::new(), listens: Vec::new() })
 }
 

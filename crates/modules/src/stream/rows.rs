@@ -27,16 +27,16 @@ pub(super) static ROWS: &[Row] = &[
         .example("server { listen 127.0.0.1:5432; proxy_pass 10.0.0.1:5432; }")
         .block(super::server),
     directive("listen")
-        .doc("An address with a port, a port, a range of ports or unix:PATH. udp: datagrams; those of one address and port of a client are a session, and one thread of the process serves all sessions of the socket. ssl and proxy_protocol are not supported yet.")
+        .doc("An address with a port, a port, a range of ports or unix:PATH. udp: datagrams; those of one address and port of a client are a session, and one thread of the process serves all sessions of the socket. proxy_protocol: connections begin with a PROXY header. default_server: serves where no name of a client leads to another server. ssl is not supported yet.")
         .in_(SERVER)
         .arity(Arity::SOME)
-        .takes("ADDRESS [udp] [bind] [backlog=NUMBER] [rcvbuf=SIZE] [sndbuf=SIZE] [reuseport] [ipv6only=on|off] [so_keepalive=on|off|TIMES]")
+        .takes("ADDRESS [udp] [default_server] [proxy_protocol] [bind] [backlog=NUMBER] [rcvbuf=SIZE] [sndbuf=SIZE] [reuseport] [ipv6only=on|off] [so_keepalive=on|off|TIMES]")
         .many()
         .not_inherited()
         .example("listen 127.0.0.1:53 udp;")
         .set(super::listen::listen),
     directive("proxy_pass")
-        .doc("Passes sessions on: to an address with a port, to unix:PATH, or to an upstream block. A text with variables must come to the name of an upstream block or to an IP address with a port.")
+        .doc("Passes sessions on: to an address with a port, to unix:PATH, or to an upstream block. A text with variables comes to the name of an upstream block, or to an address or a name with a port; names are looked up by resolver.")
         .in_(SERVER)
         .takes("ADDRESS")
         .not_inherited()
@@ -49,6 +49,140 @@ pub(super) static ROWS: &[Row] = &[
         .not_inherited()
         .example("return $remote_addr;")
         .set(super::return_),
+    directive("pass")
+        .doc("Gives connections to another server of this process (of http or stream), by the address that it listens on, as if they had come there.")
+        .in_(SERVER)
+        .takes("ADDRESS")
+        .not_inherited()
+        .example("pass 127.0.0.1:8000;")
+        .set(super::pass),
+    // A name can be known only of TLS clients.
+    directive("server_name")
+        .doc("Names that clients of TLS ask for (SNI), by which a server of an address is chosen where ssl_preread is on: exact, with * at the start or end, or a regular expression after ~.")
+        .in_(SERVER)
+        .arity(Arity::SOME)
+        .takes("NAME ...")
+        .default_told("no name")
+        .many()
+        .not_inherited()
+        .example("server_name db.example.com;")
+        .set(super::server_name),
+    // Once for each session, before it is asked whether it may go on.
+    directive("set")
+        .doc("Sets a variable for the session.")
+        .in_(SERVER)
+        .arity(Arity::TWO)
+        .takes("$VARIABLE VALUE")
+        .many()
+        .not_inherited()
+        .example("set $name $remote_addr:$remote_port;")
+        .set(super::set),
+    directive("ssl_preread")
+        .doc("Whether the ClientHello of a TLS connection is looked at before it is passed on as it is: for $ssl_preread_server_name and its kin, and for server_name.")
+        .in_(BLOCKS)
+        .takes_flag()
+        .default("off")
+        .example("ssl_preread on;")
+        .sets(|cx, on| cx.conf::<Conf>().ssl_preread = on),
+    directive("preread_buffer_size")
+        .doc("How much of a connection's beginning is looked at.")
+        .in_(BLOCKS)
+        .takes_size()
+        .range(1, 1 << 20)
+        .default("16k")
+        .risk(Risk::Resource)
+        .example("preread_buffer_size 4k;")
+        .sets(|cx, bytes| cx.conf::<Conf>().preread.buffer_bytes = bytes as usize),
+    directive("preread_timeout")
+        .doc("How long a client may take to send what is looked at.")
+        .in_(BLOCKS)
+        .takes_time()
+        .default("30s")
+        .risk(Risk::Resource)
+        .example("preread_timeout 5s;")
+        .sets(|cx, time| cx.conf::<Conf>().preread.timeout = time),
+    directive("proxy_protocol_timeout")
+        .doc("How long a client may take to send its PROXY header.")
+        .in_(BLOCKS)
+        .takes_time()
+        .default("30s")
+        .risk(Risk::Resource)
+        .example("proxy_protocol_timeout 5s;")
+        .sets(|cx, time| cx.conf::<Conf>().proxy_protocol_timeout = time),
+    directive("proxy_protocol")
+        .doc("Whether servers are told of the client by a PROXY header (version 1) before anything else.")
+        .in_(BLOCKS)
+        .takes_flag()
+        .default("off")
+        .example("proxy_protocol on;")
+        .sets(|cx, on| cx.conf::<Conf>().proxy.proxy_protocol = on),
+    directive("proxy_bind")
+        .doc("The local address of connections to servers; may contain variables, off for the kernel's choice. With transparent the client's address may be used, which needs rights and routing.")
+        .in_(BLOCKS)
+        .arity(Arity::between(1, 2))
+        .takes("ADDRESS [transparent] | off")
+        .risk(Risk::Security)
+        .example("proxy_bind 127.0.0.1;")
+        .set(super::proxy_bind),
+    directive("proxy_socket_rcvbuf")
+        .doc("The kernel's buffer for what comes from a server; 0: the kernel's choice.")
+        .in_(BLOCKS)
+        .takes_size()
+        .range(0, 1 << 30)
+        .default("0")
+        .risk(Risk::Resource)
+        .example("proxy_socket_rcvbuf 64k;")
+        .sets(|cx, bytes| cx.conf::<Conf>().proxy.socket_rcvbuf = bytes as usize),
+    directive("proxy_socket_sndbuf")
+        .doc("The kernel's buffer for what goes to a server; 0: the kernel's choice.")
+        .in_(BLOCKS)
+        .takes_size()
+        .range(0, 1 << 30)
+        .default("0")
+        .risk(Risk::Resource)
+        .example("proxy_socket_sndbuf 64k;")
+        .sets(|cx, bytes| cx.conf::<Conf>().proxy.socket_sndbuf = bytes as usize),
+    // nginx's old names of proxy_buffer_size.
+    directive("proxy_downstream_buffer")
+        .doc("An old name of proxy_buffer_size.")
+        .in_(BLOCKS)
+        .takes_size()
+        .range(1, 16 << 20)
+        .risk(Risk::Resource)
+        .example("proxy_downstream_buffer 32k;")
+        .sets(|cx, bytes| cx.conf::<Conf>().proxy.buffer_bytes = bytes as usize),
+    directive("proxy_upstream_buffer")
+        .doc("An old name of proxy_buffer_size.")
+        .in_(BLOCKS)
+        .takes_size()
+        .range(1, 16 << 20)
+        .risk(Risk::Resource)
+        .example("proxy_upstream_buffer 32k;")
+        .sets(|cx, bytes| cx.conf::<Conf>().proxy.buffer_bytes = bytes as usize),
+    directive("server_names_hash_max_size")
+        .doc("The size of nginx's hash tables.")
+        .in_(Context::STREAM)
+        .takes("SIZE")
+        .example("server_names_hash_max_size 1024;")
+        .ignored("tables size themselves"),
+    directive("server_names_hash_bucket_size")
+        .doc("The size of nginx's hash buckets.")
+        .in_(Context::STREAM)
+        .takes("SIZE")
+        .example("server_names_hash_bucket_size 64;")
+        .ignored("tables size themselves"),
+    directive("variables_hash_max_size")
+        .doc("The size of nginx's hash tables.")
+        .in_(Context::STREAM)
+        .takes("SIZE")
+        .example("variables_hash_max_size 2048;")
+        .ignored("tables size themselves"),
+    directive("variables_hash_bucket_size")
+        .doc("The size of nginx's hash buckets.")
+        .in_(Context::STREAM)
+        .takes("SIZE")
+        .example("variables_hash_bucket_size 64;")
+        .ignored("tables size themselves"),
     directive("proxy_connect_timeout")
         .doc("How long connecting to a server may take.")
         .in_(BLOCKS)
@@ -56,6 +190,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("60s")
         .example("proxy_connect_timeout 5s;")
         .sets(|cx, time| cx.conf::<Conf>().proxy.connect_timeout = time),
+    // 10 minutes, as in nginx: an idle TCP connection is normal for databases and mail.
     directive("proxy_timeout")
         .doc("How long neither side may send anything; then the session is over.")
         .in_(BLOCKS)
@@ -63,6 +198,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("10m")
         .example("proxy_timeout 1h;")
         .sets(|cx, time| cx.conf::<Conf>().proxy.timeout = time),
+    // Only while connecting: a byte that was sent to one server cannot be taken back for another.
     directive("proxy_next_upstream")
         .doc("Whether another server is tried if one cannot be connected to.")
         .in_(BLOCKS)
@@ -85,6 +221,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("0")
         .example("proxy_next_upstream_timeout 10s;")
         .sets(|cx, time| cx.conf::<Conf>().proxy.next_upstream_timeout = time),
+    // Both directions have one, so a session costs twice this at most.
     directive("proxy_buffer_size")
         .doc("The most that is read from one side before it is written to the other; both directions of a connection have such a buffer.")
         .in_(BLOCKS)
@@ -94,6 +231,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("proxy_buffer_size 32k;")
         .sets(|cx, bytes| cx.conf::<Conf>().proxy.buffer_bytes = bytes as usize),
+    // UDP has no end of its own: DNS answers each question with one datagram, and the session is over.
     directive("proxy_responses")
         .doc("How many datagrams a server answers each one of a client with; when all have come the session ends. Without it only proxy_timeout ends it.")
         .in_(BLOCKS)
@@ -101,6 +239,7 @@ pub(super) static ROWS: &[Row] = &[
         .unit("datagrams")
         .example("proxy_responses 1;")
         .sets(|cx, count| cx.conf::<Conf>().proxy.responses = Some(count)),
+    // For protocols whose questions are independent: the next one may be given to another server.
     directive("proxy_requests")
         .doc("After how many datagrams of a client the next one begins another session; 0: never.")
         .in_(BLOCKS)
@@ -109,6 +248,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("0")
         .example("proxy_requests 1;")
         .sets(|cx, count| cx.conf::<Conf>().proxy.requests = count),
+    // Off, as in nginx: few protocols need it, and a client that has closed and gone would hold its session.
     directive("proxy_half_close")
         .doc("Whether the end of one side is passed on and the other may go on sending. Without it a connection ends with either side.")
         .in_(BLOCKS)
@@ -116,6 +256,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("off")
         .example("proxy_half_close on;")
         .sets(|cx, on| cx.conf::<Conf>().proxy.half_close = on),
+    // A session may be silent for hours, and firewalls forget connections that are.
     directive("proxy_socket_keepalive")
         .doc("Whether TCP's keepalive is on for connections to servers.")
         .in_(BLOCKS)
@@ -123,6 +264,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("off")
         .example("proxy_socket_keepalive on;")
         .sets(|cx, on| cx.conf::<Conf>().proxy.socket_keepalive = on),
+    // By not reading: the kernel's window then slows the sender down. UDP has no such window.
     directive("proxy_upload_rate")
         .doc("Bytes per second that are read from a client's connection; 0: no limit.")
         .in_(BLOCKS)
@@ -134,6 +276,7 @@ pub(super) static ROWS: &[Row] = &[
             cx.conf::<Conf>().proxy.upload_rate = rate;
             Ok(())
         }),
+    // Per session: two get twice as much.
     directive("proxy_download_rate")
         .doc("Bytes per second that are read from a server's connection; 0: no limit.")
         .in_(BLOCKS)
@@ -149,6 +292,7 @@ pub(super) static ROWS: &[Row] = &[
 
 /// A rate: a size, or a text with variables that comes to one.
 fn rate(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Template, Diag> {
+    // A mistake in a number is told now; what a variable comes to is known per session.
     if !d.arg(0).bytes().contains(&b'$') {
         value::size(d.arg(0))?;
     }

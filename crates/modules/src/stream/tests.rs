@@ -19,9 +19,18 @@ fn servers_are_checked() {
     refused("server { listen 127.0.0.1; return x; }", "no port in \"127.0.0.1\" of the \"listen\" directive");
     refused("server { listen 127.0.0.1:2 ssl; }", "the \"ssl\" parameter is not supported in stream yet");
     refused(
-        "server { listen 127.0.0.1:2 proxy_protocol; }",
-        "the \"proxy_protocol\" parameter is not supported in stream yet",
+        "server { listen 127.0.0.1:2 udp proxy_protocol; }",
+        "\"proxy_protocol\" parameter is incompatible with \"udp\"",
     );
+    refused(
+        "server { listen 2 default_server; server_name a; return a; } server { listen 2 default_server; server_name b; return b; }",
+        "a duplicate default server for 0.0.0.0:2",
+    );
+    refused("server { listen 2; listen 2; return a; }", "a duplicate listen 2");
+    refused("server { listen 2; set $remote_addr a; return a; }", "the duplicate \"remote_addr\" variable");
+    refused("server { listen 2; limit_conn a 1; return a; }", "zero size shared memory zone \"a\"");
+    refused("server { listen 2; proxy_bind a; return a; }", "invalid address \"a\"");
+    refused("server { listen 2; allow a; return a; }", "invalid parameter \"a\"");
     refused("server { listen 127.0.0.1:2 http2; }", "invalid parameter \"http2\"");
     refused(
         "server { listen 127.0.0.1:2 ; return a; proxy_pass b:1; }",
@@ -29,7 +38,7 @@ fn servers_are_checked() {
     );
     refused(
         "server { listen 2; return a; } server { listen *:2; return b; }",
-        "duplicate \"*:2\" address and port pair",
+        "duplicate \"0.0.0.0:2\" address and port pair",
     );
     refused("server { listen 127.0.0.1:2; proxy_pass 127.0.0.1; }", "no port in upstream \"127.0.0.1\"");
     refused("upstream u { server 127.0.0.1; }", "no port in upstream \"127.0.0.1\"");
@@ -54,7 +63,12 @@ fn servers_are_checked() {
 #[test]
 fn all_directives_are_accepted() {
     accepted(
-        "log_format a '$remote_addr $status'; access_log a.log a; error_log b.log info; tcp_nodelay off;
+        "limit_conn_zone $binary_remote_addr zone=conns:1m; set_real_ip_from 127.0.0.0/8; allow 127.0.0.1; deny all; proxy_protocol_timeout 1s;
+         server { listen 127.0.0.1:20 proxy_protocol default_server; server_name a.example *.b.example ~^c; set $a $remote_addr; limit_conn conns 1;
+             limit_conn_dry_run on; limit_conn_log_level info; ssl_preread on; preread_timeout 1s; preread_buffer_size 4k;
+             proxy_protocol on; proxy_bind 127.0.0.1; proxy_socket_rcvbuf 64k; proxy_socket_sndbuf 64k; proxy_pass $a:1; }
+         server { listen 127.0.0.1:20; server_name d.example; proxy_downstream_buffer 4k; proxy_upstream_buffer 4k; pass 127.0.0.1:2; }
+         log_format a '$remote_addr $status'; access_log a.log a; error_log b.log info; tcp_nodelay off;
          upstream u { zone z 64k; least_conn; server 127.0.0.1:1 weight=2; server 127.0.0.1:3 backup; }
          upstream h { hash $remote_addr consistent; server 127.0.0.1:1; server unix:/s; }
          upstream r { random two; server 127.0.0.1:1; server 127.0.0.1:2; }

@@ -38,6 +38,7 @@ static ROWS: &[Row] = &[
         .many()
         .example("sub_filter 'http://old.example.com' 'https://example.com';")
         .set(sub_filter),
+    // Off: the text depends on the configuration as well as on the file, whose time says nothing of that.
     directive("sub_filter_last_modified")
         .doc("Whether Last-Modified is kept, and ETag as a weak one; they are removed otherwise.")
         .in_(Context::HSL)
@@ -45,6 +46,7 @@ static ROWS: &[Row] = &[
         .default("off")
         .example("sub_filter_last_modified on;")
         .sets(|cx, on| cx.conf::<Conf>().last_modified = on),
+    // On, as in nginx: the usual use is one insertion, such as behind `<head>`, and the rest passes without a search.
     directive("sub_filter_once")
         .doc("Whether each string is replaced once, or wherever it occurs.")
         .in_(Context::HSL)
@@ -78,6 +80,7 @@ fn sub_filter(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let conf = cx.conf::<Conf>();
     let have = if is_first { &[][..] } else { &*conf.pairs };
     if have.len() == PATTERNS_MAX {
+        // nginx's bound, and its words.
         return Err(Diag::emerg(d.span, "number of search patterns exceeds 255"));
     }
     conf.pairs = have.iter().cloned().chain([pair]).collect();
@@ -105,6 +108,7 @@ struct Substitute {
 
 impl Substitute {
     fn replacer(&self, r: &Request) -> Option<Replacer> {
+        // Once per response: a variable that changes while the body is sent has one value in it.
         let value = |(_, value): &(Template, Template)| value.eval(r);
         let (patterns, values) = match &self.patterns {
             Some(patterns) => (patterns.clone(), self.conf.pairs.iter().map(value).collect()),
@@ -151,6 +155,7 @@ impl Filter for Substitute {
         if !is_head {
             let body = std::mem::take(&mut resp.body);
             resp.body = substituted(body, replacer);
+            // Known again if all of it was replaced at once.
             resp.content_length = resp.body.len();
         }
     }
@@ -205,6 +210,7 @@ impl BodyStream for Substituted {
                     }
                 }
                 None => {
+                    // Before the last bytes are given: the inner body must not be asked again.
                     self.over = true;
                     self.replacer.finish(&mut out);
                 }

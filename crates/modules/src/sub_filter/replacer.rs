@@ -23,8 +23,10 @@ impl Patterns {
     pub fn new(list: Vec<Vec<u8>>, kept: bool) -> Option<Patterns> {
         let list: Box<[Box<[u8]>]> = list.into_iter().map(|p| p.to_ascii_lowercase().into()).collect();
         let automaton = AhoCorasickBuilder::new()
+            // The order of the configuration decides among matches at one place, as in nginx.
             .match_kind(MatchKind::LeftmostFirst)
             .ascii_case_insensitive(true)
+            // For one response a cheap automaton; a DFA pays only over many texts.
             .kind((!kept).then_some(AhoCorasickKind::ContiguousNFA))
             .build(&list)
             .ok()?;
@@ -32,6 +34,7 @@ impl Patterns {
         let mut first = [false; 256];
         for byte in list.iter().filter_map(|p| p.first()) {
             first[usize::from(*byte)] = true;
+            // Most bytes begin no pattern: this table lets `find_open` pass them over.
             first[usize::from(byte.to_ascii_uppercase())] = true;
         }
         Some(Patterns { list, automaton, longest, first })
@@ -96,6 +99,7 @@ impl Replacer {
     /// Works on the next piece.
     pub fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Outcome {
         if self.kept.is_empty() {
+            // The usual piece has no match: it goes on without a copy.
             if matches!(self.find(piece, 0, false), Found::Nothing) {
                 return Outcome::Same;
             }
@@ -125,6 +129,7 @@ impl Replacer {
                 Found::Match { at: start, pattern } => {
                     out.extend_from_slice(&text[at..start]);
                     out.extend_from_slice(&self.values[pattern]);
+                    // Behind the match: what was put in is not searched again, so no pair of patterns can feed itself.
                     at = start + self.patterns.list[pattern].len();
                     if let Some(used) = &mut self.used {
                         used[pattern] = true;
@@ -156,6 +161,7 @@ impl Replacer {
             return found.map_or(Found::Nothing, |(at, pattern)| Found::Match { at, pattern });
         }
         // An earlier or better match may still be in the making.
+        // Up to and with the match's own place: there a pattern that stands earlier in the configuration may still be incomplete.
         let until = found.map_or(text.len(), |(at, _)| at + 1);
         match self.find_open(text, from, until) {
             Some((at, pattern)) if found.is_none_or(|(start, have)| at < start || pattern < have) => {

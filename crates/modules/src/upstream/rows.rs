@@ -38,6 +38,7 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("server 127.0.0.1:8001 weight=2 max_fails=3;")
         .set(server),
+    // The size is nginx's, which keeps the state in shared memory; here it is the process's own.
     directive("zone")
         .doc("Keeps the group's state (failures, connections, looked-up addresses) under this name when the configuration is loaded again.")
         .in_(EITHER)
@@ -51,6 +52,7 @@ pub(super) static ROWS: &[Row] = &[
             draft(cx).zone = Some(zone);
             Ok(())
         }),
+    // For groups that are changed by the API: a restart finds them as they were.
     directive("state")
         .doc("A file that holds the group's servers in place of \"server\" directives; changes that are made through the API are written to it.")
         .in_(EITHER)
@@ -61,6 +63,7 @@ pub(super) static ROWS: &[Row] = &[
             draft(cx).state = Some(d.arg(0).clone());
             Ok(())
         }),
+    // Without `consistent` one server more or less moves nearly all keys, which empties the caches behind.
     directive("hash")
         .doc("Chooses the server by a key. consistent: ketama, so that a server more or less moves few keys.")
         .in_(EITHER)
@@ -70,6 +73,7 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("hash $request_uri consistent;")
         .set(hash),
+    // Not the last byte of IPv4, as in nginx: clients of one network whose addresses change stay with their server.
     directive("ip_hash")
         .doc("Chooses the server by the client's address: by the first three bytes of IPv4, all of IPv6.")
         .in_(UPSTREAM)
@@ -86,6 +90,7 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("least_conn;")
         .set(|cx, d| method(cx, d, Method::LeastConn)),
+    // nginx Plus's. Its averages are the process's, over all threads.
     directive("least_time")
         .doc("Chooses the server with the shortest average time to the header or to the last_byte and the fewest connections; inflight counts unanswered requests too.")
         .in_(UPSTREAM)
@@ -94,6 +99,7 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("least_time header;")
         .set(least_time),
+    // With `two`, servers that choose at the same time by old numbers do not all choose the same one.
     directive("random")
         .doc("Draws a server by weight. two: draws two and takes the one with fewer connections (least_conn), or the quicker one (least_time=header, least_time=last_byte).")
         .in_(EITHER)
@@ -111,6 +117,7 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("sticky cookie srv expires=1h path=/;")
         .set(sticky),
+    // Bounded in number and time: a request that waits holds memory.
     directive("queue")
         .doc("How many requests may wait for a server when none can take one, and how long (timeout=60s); beyond that they get 502.")
         .in_(UPSTREAM)
@@ -120,6 +127,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("queue 100 timeout=30s;")
         .set(queue),
+    // For the process and not per worker process: a number that was written for many processes would keep many times as many.
     directive("keepalive")
         .doc("Idle connections to the group's servers that the whole process keeps; 0: none. local: a location uses no other location's connections.")
         .in_(UPSTREAM)
@@ -130,6 +138,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("keepalive 32;")
         .set(keepalive),
+    // Connections end now and then, so that what servers keep per connection does not grow for ever.
     directive("keepalive_requests")
         .doc("Requests that one connection to a server carries before it is closed.")
         .in_(UPSTREAM)
@@ -140,6 +149,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("keepalive_requests 10000;")
         .sets(|cx, count| draft(cx).keepalive_requests = count),
+    // An hour, as in nginx: a name's new address, or a changed configuration of the back end, is met by then.
     directive("keepalive_time")
         .doc("How old a connection to a server may become.")
         .in_(UPSTREAM)
@@ -158,6 +168,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("keepalive_timeout 60s;")
         .sets(|cx, time| draft(cx).keepalive_timeout = time),
+    // Of the group's own: its names may be known to an inner name server only.
     directive("resolver")
         .doc("Name servers for this group's names, in place of those of http.")
         .in_(EITHER)
@@ -195,6 +206,7 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("match ready { status 200; body ~ \"ok\"; }")
         .set(health::match_block),
+    // An error and no notice: it binds a client to a connection, and without that one user's log-in would serve another's requests.
     directive("ntlm")
         .doc("Not supported: connections are never bound to a client.")
         .in_(UPSTREAM)
@@ -216,6 +228,7 @@ fn upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     if cx.conf::<Conf>().drafts.iter().any(same) {
         return Err(Diag::emerg(d.arg(0).span, format!("duplicate upstream \"{name}\"")));
     }
+    // A draft: what directives of the block say is put together when it ends.
     cx.conf::<Conf>().drafts.push(Draft::new(name, d.arg(0).span));
     // The block is carried out here and not when all others are: `proxy_pass` further down must find its group.
     let inner = if cx.block == Context::STREAM { Context::STREAM_UPSTREAM } else { Context::UPSTREAM };

@@ -18,6 +18,7 @@ use std::sync::Arc;
 /// nginx: `; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000`.
 const FOREVER: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000";
 /// A learned session's time, unless said otherwise.
+// nginx's default.
 const TIMEOUT_MS: u64 = 600_000;
 
 #[derive(Clone)]
@@ -213,6 +214,7 @@ impl Sticky {
 
     /// The back end that a request belongs to.
     pub fn own(&self, zone: Option<&Arc<Zone>>, r: &Request) -> Option<Arc<str>> {
+        // A client chooses this text. It is only compared with names of servers, or looked up in a table of bounded size.
         let session = first(&self.lookup, r)?;
         match (&self.kind, zone) {
             (Kind::Learn(learn), Some(zone)) => {

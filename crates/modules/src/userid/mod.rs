@@ -39,6 +39,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().domain = not_none(d);
             Ok(())
         }),
+    // `max` ends in 2037, as in nginx: clients with 32 bits of time cannot go further.
     directive("userid_expires")
         .doc("How long browsers keep the cookie: a time, max (until 2037), or off for as long as they run.")
         .in_(Context::HSL)
@@ -66,6 +67,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("userid_flags secure httponly samesite=lax;")
         .set(userid_flags),
+    // For a change of how cookies are given: those without the mark are given anew, and the identifier stays.
     directive("userid_mark")
         .doc("A letter, digit or = at the end of the cookie; a client whose cookie has another one gets it anew with the same identifier.")
         .in_(Context::HSL)
@@ -83,6 +85,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().name = d.arg(0).bytes().into();
             Ok(())
         }),
+    // Internet Explorer refused cookies of embedded pages without it; nothing reads it today.
     directive("userid_p3p")
         .doc("The P3P header that goes with the cookie, or none.")
         .in_(Context::HSL)
@@ -103,6 +106,7 @@ static ROWS: &[Row] = &[
             cx.conf::<Conf>().path = d.arg(0).bytes().into();
             Ok(())
         }),
+    // Without it the number is made of the address that the connection came to, which machines behind one address share.
     directive("userid_service")
         .doc("A number that is part of identifiers: give each server another one, so that they never give the same.")
         .in_(Context::HSL)
@@ -117,6 +121,7 @@ static ROWS: &[Row] = &[
 static VARIABLES: &[Variable] = &[
     Variable {
         name: "uid_got",
+        // Once: the log must show the identifier that the filter has seen.
         get: VariableGet::Once(cookie::got_variable),
         doc: "The cookie's name and the identifier that the client sent.",
         ..Variable::SILENT
@@ -249,6 +254,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     // Variables find the location's settings there, also with `userid log`, which sets nothing.
     plan.put(conf.clone());
+    // `log` reads only: without a filter its answers may be shared by clients.
     if conf.mode.sets() {
         plan.add_filter(Stage::Headers, Arc::new(cookie::SetCookie { conf }));
     }

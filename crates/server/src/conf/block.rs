@@ -15,6 +15,8 @@ use crate::location::Scope;
 use crate::module::{Modules, Set};
 use crate::plan::Plan;
 use crate::tls::allowed::Allowed;
+use crate::trace;
+use crate::trace::steps::Owners;
 use crate::unusual::Unusual;
 use crate::vars::Table;
 use brisk_conf::hints::{self, Hint};
@@ -41,6 +43,7 @@ pub fn build(
         module.rows.iter().for_each(|row| rows.entry(row.name).or_default().push((index, row)));
         vars.add_builtin(module.variables);
     }
+    // Made before the first directive is read: those of `stream` may name variables and logs at once.
     let parts = modules.iter().filter_map(|module| module.beside).map(|beside| (beside.part)()).collect();
     let mut global = Global {
         modules,
@@ -62,6 +65,7 @@ pub fn build(
         records_requests: false,
         measures_lag: false,
         uses_raw_sockets: false,
+        quic_host_key: None,
         unusual: Unusual::default(),
         read_later: HashSet::new(),
         zones: Vec::new(),
@@ -74,6 +78,7 @@ pub fn build(
         blocks: HashMap::new(),
         late: None,
     };
+    // One set for `main` and `http`: see `Cx::block_here`.
     let mut confs = Confs::new(modules);
     // Before the text: what the text says replaces it.
     defaults(&mut global, &mut confs);
@@ -89,6 +94,7 @@ pub fn build(
         written: Vec::new(),
         module: 0,
     };
+    // All errors of all blocks are collected on the way; the setters never stop the walk.
     directives(&mut cx, tree);
     finish(global, &confs)
 }
@@ -104,6 +110,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
     for (module, row) in rows {
         // Defaults that are only told follow from other settings, where they are used.
         let RowDefault::Value(value) = row.default else { continue };
+        // A default is parsed like text of the user's, so that a unit or a list means the same in both.
         let file = global.sources.add("default", format!("{} {value};", row.name).into_bytes());
         let parsed = brisk_conf::parse(global.sources, file, &brisk_conf::NoFiles, global.diags);
         // Spans of it point nowhere any more; a default raises no error that could show one.
@@ -119,6 +126,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
             module,
         };
         if let Err(diag) = row.set.run(row, &mut cx, &parsed[0]) {
+            // A test of the workspace builds the defaults of all rows, so this is met before a release is.
             unreachable!("the default of \"{}\" is refused: {}", row.name, diag.message);
         }
     }
@@ -128,6 +136,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
 pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
     let mut seen: HashSet<&'static str> = HashSet::new();
     let mut blocks = Vec::new();
+    // Inner blocks are entered when this list is back in its place, and each begins with an empty one.
     let outer = std::mem::take(&mut cx.written);
     for (index, directive) in block.iter().enumerate() {
         // Before the directive is judged: the suspicion (a missing semicolon, say) explains the error.
@@ -145,6 +154,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         cx.first = seen.insert(row.name);
         if !cx.first && !row.many {
             cx.global.diags.push(
+                // nginx's words: scripts look for them.
                 Diag::emerg(directive.span, format!("\"{}\" directive is duplicate", row.name))
                     .help("it may stand once in a block; remove one of them"),
             );
@@ -155,6 +165,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         cx.written.push(Written { name: row.name, span: directive.span, is_off: is_off(directive) });
         let told = cx.global.diags.len();
         match row.set {
+            // Kept for the end: what is written below an inner block counts for it, too.
             Set::Both(_, block) | Set::Block(block) => blocks.push((module, block, directive)),
             Set::Ignored(why) => {
                 let text = format!("the \"{}\" directive has no effect here: {why}", row.name);
@@ -208,6 +219,7 @@ fn refused(
     diag: Diag,
     hint: Option<Hint>,
 ) -> Diag {
+    // A known name in a wrong place is told where it belongs; only unknown ones may be the rest of a value that was cut in two.
     if cx.knows(directive.name()) {
         return explained(diag, hint);
     }
@@ -241,6 +253,7 @@ fn find(cx: &Cx<'_, '_>, directive: &Directive) -> Result<(usize, &'static crate
     // If none fits, the first row makes the error: its contexts are those that are told.
     let (module, found) = rows.iter().find(|(_, row)| row.contexts.has(cx.block)).unwrap_or(&rows[0]);
     row::check(found, directive, cx.block)?;
+    // Before the setter runs: what is not allowed late must leave no trace.
     late::check_rule(cx.global, found, directive)?;
     Ok((*module, found))
 }
@@ -296,6 +309,9 @@ fn location<'a>(
         directives(cx, directive.block.as_deref().unwrap_or_default());
         finished(cx, id, name)
     });
+    if outer.global.late.is_none() {
+        trace::keep_block(id, directive.span);
+    }
     // What is compiled late counts its locations from a number that no other configuration uses.
     outer.global.locations[(id.0 - outer.global.first_location.0) as usize] = Some(location);
 }
@@ -303,14 +319,22 @@ fn location<'a>(
 /// What has become of a block whose directives are carried out: a location with its plan.
 pub(super) fn finished(cx: &mut Cx<'_, '_>, id: LocationId, name: &[u8]) -> Location {
     let mut plan = Plan::default();
+    let mut owners = trace::is_on().then(Owners::default);
     for (index, module) in cx.global.modules.iter().enumerate() {
         cx.module = index;
         if let Some(install) = module.install {
             install(cx, &mut plan);
         }
+        if let Some(owners) = &mut owners {
+            owners.learn(module.name, &plan);
+        }
+    }
+    if let Some(owners) = owners {
+        owners.enclose(&mut plan);
     }
     let core: Arc<crate::core::http_conf::CoreConf> = cx.shared();
     // The core's part: what of its own settings an answer of this location depends on.
+    // After all modules: the seal adds up what each handler declares, and a handler that came later would be missing in it.
     plan.seal(core.declares());
     // Blocks of `if` and `limit_except` are locations that no URI leads to.
     let anonymous = !Context::SERVER.or(Context::LOCATION).has(cx.block);
@@ -327,6 +351,7 @@ pub(super) fn finished(cx: &mut Cx<'_, '_>, id: LocationId, name: &[u8]) -> Loca
 
 /// Does `work` in a block of `kind` whose settings begin as those of `outer`.
 fn entered<'a, T>(outer: &mut Cx<'_, 'a>, kind: Context, work: impl FnOnce(&mut Cx<'_, 'a>) -> T) -> T {
+    // A copy that shares all values; a module's is copied when it is written, or when `ModuleConf::enter` has to reset it.
     let mut confs = outer.confs.enter(kind);
     let mut scope = Scope::default();
     work(&mut Cx {
@@ -342,6 +367,7 @@ fn entered<'a, T>(outer: &mut Cx<'_, 'a>, kind: Context, work: impl FnOnce(&mut 
 
 /// What can be done about a variable that nobody defines.
 fn unknown_variable<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+    // A name that nginx has is no typing error.
     if let Some(module) = brisk_conf::nginx::module_with_variable(name) {
         return format!("nginx has it in {module}; Brisk does not support it (yet)");
     }
@@ -353,9 +379,11 @@ fn unknown_variable<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone
 
 /// The errors for variables that are used and that nothing defines.
 pub(super) fn report_undefined(global: &mut Global<'_>) {
+    // Collected first: reporting writes into the diagnostics of the same value.
     let undefined = global.vars.undefined().map(|(name, span)| (name.to_string(), span)).collect();
     let known: Vec<String> = global.vars.known().map(str::to_string).collect();
     report(global.diags, undefined, &known);
+    // Other protocols have variables of their own, under the same names.
     for part in &global.parts {
         report(global.diags, part.undefined(), &part.known());
     }
@@ -400,11 +428,8 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         return None;
     }
     add_default_folder(&mut global);
-    let wants_debug = |location: &Option<Location>| {
-        location.as_ref().is_some_and(|location| location.core.logs(brisk_host::log::LogLevel::Debug))
-    };
-    // Without any of it requests do not ask per message whether debugging is on.
-    let debugs = !main.debug_clients.is_empty() || global.locations.iter().any(wants_debug);
+    let debugs = debugs(&main, &global.locations);
+    // Each once: thousands of servers may name the same pattern of paths.
     let read_later: Vec<Template> = std::mem::take(&mut global.read_later).into_iter().collect();
     // Made by the master, too: by it, it judges which files a worker may ask it for.
     let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
@@ -431,6 +456,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     let locations: Vec<Arc<_>> = global
         .locations
         .into_iter()
+        // A location whose block had an error is built all the same; without errors none is missing.
         .map(|location| Arc::new(location.expect("every reserved location is built")))
         .collect();
     // The strictest of all servers: a prepared answer is given before the server is known.
@@ -450,12 +476,20 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         records_requests: global.records_requests,
         unusual: global.unusual,
         allowed: Arc::new(allowed),
+        quic_host_key: global.quic_host_key,
     })
+}
+
+/// Whether anything is to be logged for debugging. If not, requests do not ask it per message.
+fn debugs(main: &brisk_host::main_conf::MainConf, locations: &[Option<Location>]) -> bool {
+    let wants_debug = |location: &Location| location.core.logs(brisk_host::log::LogLevel::Debug);
+    !main.debug_clients.is_empty() || locations.iter().flatten().any(wants_debug)
 }
 
 /// Adds the sockets of another protocol: an address speaks one.
 fn add_sockets(sockets: &mut Vec<Socket>, more: Vec<Socket>, diags: &mut Vec<Diag>) {
     for socket in more {
+        // The kernel would refuse the second bind only at the start, and say less.
         if sockets.iter().any(|have| have.address == socket.address) {
             let text = format!("{} is listened on for another protocol already", socket.address);
             diags.push(Diag::emerg(socket.span, text).help("each address belongs to http or to stream"));

@@ -5,7 +5,7 @@ use super::confs::Confs;
 use crate::conf::environment::{Environment, Places};
 use crate::conf::ids::{LocationId, ServerId};
 use crate::conf::listen_spec::ListenSpec;
-use crate::conf::snapshot::{Location, Server};
+use crate::conf::snapshot::{HostKey, Location, Server};
 use crate::module::Modules;
 use crate::regex::{Jit, Regex};
 use crate::unusual::Unusual;
@@ -66,6 +66,8 @@ pub struct Global<'a> {
     pub(super) measures_lag: bool,
     /// See [`Cx::uses_raw_sockets`].
     pub(super) uses_raw_sockets: bool,
+    /// `quic_host_key`.
+    pub(crate) quic_host_key: Option<HostKey>,
     /// See [`Cx::is_unusual`].
     pub(super) unusual: Unusual,
     /// See [`Cx::reads_later`].

@@ -44,6 +44,7 @@ pub struct Ground {
 impl Ground {
     /// Of a configuration that is complete; nothing if no block asks for it.
     pub(super) fn of(global: &mut Global<'_>) -> Option<Ground> {
+        // Most configurations compile nothing late: they keep neither rows nor blocks.
         (!global.blocks.is_empty()).then(|| Ground {
             env: global.env.clone(),
             rows: global.rows.clone(),
@@ -51,6 +52,7 @@ impl Ground {
             blocks: std::mem::take(&mut global.blocks),
             reads_bodies: global.reads_bodies,
             numbers: Arc::new(global.vars.late_numbers()),
+            // Behind the numbers of the start, so that a number tells which of the two lists a location is in.
             next: AtomicU32::new(global.locations.len() as u32),
             shared: Mutex::new(Weak::<()>::new()),
         })
@@ -64,6 +66,7 @@ impl Ground {
             return have;
         }
         let new = Arc::<T>::default();
+        // Weak, or configuration and compiled locations would hold each other for ever.
         let weak: Weak<T> = Arc::downgrade(&new);
         *shared = weak;
         new
@@ -71,6 +74,8 @@ impl Ground {
 
     /// Numbers for the locations of one compilation; `None` when all are used up.
     fn take_numbers(&self) -> Option<LocationId> {
+        // A whole range at once: how many blocks a text has is known only when it is compiled. Numbers are never used twice, since logs and
+        // metrics are kept by them.
         let more = |next: u32| next.checked_add(LATE_LOCATIONS_MAX);
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(LocationId)
     }
@@ -124,6 +129,7 @@ const GROWTH: [(Count, &str); 9] = [
 /// What the configuration would have more of than at its start.
 fn growth(global: &Global<'_>) -> Option<&'static str> {
     let late = global.late.as_ref()?;
+    // By counts and not by directive: a module that is not known here is caught as well.
     let grown = GROWTH.iter().zip(&late.before).find(|((count, _), before)| count(global) != **before);
     grown.map(|((_, what), _)| *what)
 }
@@ -186,19 +192,23 @@ pub fn compile(
         let file = sources.add(&*text.name, text.text.clone());
         brisk_conf::parse(&mut sources, file, &Closed, &mut diags)
     };
+    // All are parsed, also behind an error: its author sees every mistake at once.
     let trees: Vec<_> = texts.iter().map(&mut parse).collect();
     let mut global = begin(snap, ground, block, first, (&mut sources, &mut diags));
     // The location itself, before the blocks in it.
     let id = global.reserve_location();
+    // From here on each directive is measured against these counts.
     global.late = Some(Compiling { rule, before: GROWTH.map(|(count, _)| count(&global)).to_vec() });
     let mut confs = block.confs.enter(Context::LATE);
     let mut scope = Scope::default();
+    // Each text inside of the one before: a folder's file begins with what its parent's says.
     for tree in &trees {
         confs = confs.enter(Context::LATE);
         block::directives(&mut Cx::of_location(&mut global, &mut confs, &mut scope), tree);
     }
     let mut cx = Cx::of_location(&mut global, &mut confs, &mut scope);
     let location = block::finished(&mut cx, id, &snap.location(into).name);
+    // Before the location is put in its place: a compilation with an error leaves nothing behind.
     check_whole(&mut global, &location);
     global.locations[0] = Some(location);
     let (locations, vars) = (global.locations, global.vars);
@@ -219,6 +229,7 @@ pub fn compile(
 fn line(diag: &Diag, sources: &SourceMap) -> String {
     let mut line = diag.message.clone();
     if let Some(span) = diag.span {
+        // As nginx ends its messages about configurations.
         let _ = write!(line, " in {}:{}", sources.file(span.file).name, sources.end_line(span));
     }
     if let Some(help) = &diag.help {
@@ -243,6 +254,7 @@ fn check_whole(global: &mut Global<'_>, location: &Location) {
     if let Some(what) = growth(global) {
         global.diags.push(Diag::global(format!("this needs {what}, which is made at a start only")));
     }
+    // In the order of the text, each once.
     brisk_conf::settle(global.diags);
 }
 
@@ -260,6 +272,7 @@ fn begin<'a>(
         modules: snap.modules,
         env: &ground.env,
         sources,
+        // What a setter would read here could be read with the worker's rights only, and while a request waits.
         loader: &Closed,
         diags,
         vars: Table::beside(snap.vars.clone(), ground.numbers.clone()),
@@ -278,8 +291,10 @@ fn begin<'a>(
         records_requests: snap.records_requests,
         measures_lag: snap.measures_lag,
         uses_raw_sockets: snap.uses_raw_sockets,
+        quic_host_key: snap.quic_host_key.clone(),
         unusual: Unusual::clone(&snap.unusual),
         read_later: HashSet::new(),
+        // The same zones and groups as at the start: a directive may name them, `GROWTH` sees to it that none is added.
         zones: snap.zones.clone(),
         services: snap.services.clone(),
         data: snap.base.data.clone(),

@@ -27,4 +27,4 @@ pub use entrance::Entrance;
 pub use environment::{Environment, Places};
 pub use ids::{ListenId, LocationId, ServerId};
 pub use late::{Compiled, Ground, Text, compile};
-pub use snapshot::{Late, Listen, LocalListen, Location, Prefix, Server, Snapshot};
+pub use snapshot::{HostKey, Late, Listen, LocalListen, Location, Prefix, Server, Snapshot};

@@ -52,7 +52,7 @@ pub struct Listen {
     /// How its connections begin.
     pub prefix: Prefix,
     /// The servers by the names that requests give.
-    pub names: NameTable,
+    pub names: NameTable<ServerId>,
     /// The server for requests whose name no server has.
     pub default_server: ServerId,
     /// `listen` of a wildcard address stands for others of the same port: the local address decides.
@@ -66,7 +66,7 @@ pub struct LocalListen {
     /// How connections to it begin.
     pub prefix: Prefix,
     /// The servers by the names that requests give.
-    pub names: NameTable,
+    pub names: NameTable<ServerId>,
     /// The server for requests whose name no server has.
     pub default_server: ServerId,
 }
@@ -153,7 +153,13 @@ pub struct Snapshot<S: Served = Http> {
     pub unusual: Unusual,
     /// Files that are read while connections are served.
     pub allowed: Arc<Allowed>,
+    /// `quic_host_key`.
+    pub quic_host_key: Option<HostKey>,
 }
+
+/// A secret that is read from a file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HostKey(pub Arc<[u8]>);
 
 impl<S: Served> Deref for Snapshot<S> {
     type Target = brisk_host::snapshot::Snapshot;
@@ -185,6 +191,20 @@ impl<S: Served> Snapshot<S> {
             records_requests: self.records_requests,
             unusual: Unusual::default(),
             allowed: Arc::default(),
+            quic_host_key: None,
+        }
+    }
+
+    /// Makes it one for a process that [traces](crate::trace): nothing goes on beside its requests, and these say everything.
+    pub fn trace(&mut self) {
+        // Nobody else holds it before it is served.
+        if let Some(base) = Arc::get_mut(&mut self.base) {
+            base.services.clear();
+            base.debugs = true;
+        }
+        // Workers of the same server would be told of this process, and pass packets on to it.
+        for listen in Arc::get_mut(&mut self.listens).into_iter().flatten() {
+            listen.prefix.quic = false;
         }
     }
 
@@ -243,6 +263,7 @@ impl<S: Served> Snapshot<S> {
             records_requests: self.records_requests,
             unusual: self.unusual.clone(),
             allowed: self.allowed.clone(),
+            quic_host_key: None,
         }
     }
 

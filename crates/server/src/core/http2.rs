@@ -28,9 +28,11 @@ macro_rules! replaced {
     };
 }
 
+// RFC 9113 §8.4 keeps pushes, but Chromium has taken them out (version 106) and Firefox too.
 const PUSH: &str = "Obsolete: clients no longer take pushes; see early_hints.";
 
 static ROWS: &[Row] = &[
+    // Off by default, as in nginx. Without TLS the preface is recognised by its first bytes, so one port serves both versions.
     directive("http2")
         .doc("HTTP/2: chosen by ALPN with TLS; without TLS a connection may begin with HTTP/2.")
         .in_(HS)
@@ -38,6 +40,7 @@ static ROWS: &[Row] = &[
         .default("off")
         .example("http2 on;")
         .sets(|cx, on| core(cx).http2.enabled = on),
+    // RFC 9113 §3.1 has done away with it; some clients still begin so.
     directive("http2_upgrade")
         .doc("With http2 on and without TLS: whether a request may change its connection to HTTP/2 by Upgrade: h2c (RFC 7540 §3.2). \
          Not behind a proxy that passes Upgrade on: what follows would pass its rules. The address's default server decides.")
@@ -47,6 +50,8 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("http2_upgrade on;")
         .sets(|cx, on| core(cx).http2.upgrade = on),
+    // nginx's default, and above the 100 that RFC 9113 §6.5.2 recommends as a minimum. Cancelled requests whose work goes on count too, or
+    // resets would make the limit none (CVE-2023-44487).
     directive("http2_max_concurrent_streams")
         .doc("Requests that one HTTP/2 connection may have in work at a time.")
         .in_(HS)
@@ -56,6 +61,8 @@ static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("http2_max_concurrent_streams 256;")
         .sets(|cx, count| core(cx).http2.max_concurrent_streams = u32::try_from(count).unwrap_or(u32::MAX)),
+    // It becomes the initial window of a stream, so a client's body begins to come before it is known whether anybody reads it. 64k is the window
+    // that a client may assume before it has seen SETTINGS (RFC 9113 §6.9.2).
     directive("http2_body_preread_size")
         .doc("Bytes of a request body that an HTTP/2 client may send before anybody reads it.")
         .in_(HS)
@@ -65,6 +72,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("http2_body_preread_size 128k;")
         .sets(|cx, bytes| core(cx).http2.body_preread_size = bytes as u32),
+    // A frame cannot be interrupted: a more urgent stream waits for the end of one that has begun.
     directive("http2_chunk_size")
         .doc("Most bytes of a response body in one HTTP/2 frame: less is fairer to other streams, more is cheaper.")
         .in_(HSL)
@@ -74,6 +82,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("http2_chunk_size 16k;")
         .sets(|cx, bytes| {
+            // A frame's length has 24 bits (RFC 9113 §4.1).
             core(cx).http2.chunk_size = bytes.min(u64::from(brisk_h2::frame::PAYLOAD_BYTES_MAX)) as u32;
         }),
     directive("http2_recv_buffer_size")

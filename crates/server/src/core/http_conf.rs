@@ -8,6 +8,7 @@ use brisk_host::log::{LogLevel, LogTo};
 use brisk_host::module::ModuleConf;
 use brisk_host::temp_file::TempPath;
 use brisk_host::vars::Template;
+use brisk_quic::Retry;
 use brisk_resolver::Resolver;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,16 +97,6 @@ pub enum LingeringClose {
     Always,
 }
 
-/// `aio`: accepted; Brisk reads cold files on its pool whatever it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Aio {
-    /// `off`.
-    #[default]
-    Off,
-    /// `on`: on the pool.
-    On,
-}
-
 /// `client_body_in_file_only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BodyFile {
@@ -189,22 +180,6 @@ impl Symlinks {
     }
 }
 
-/// `open_file_cache` and its companions. The cache itself is always coherent; these bound it, and `valid` is used
-/// where files cannot be watched.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct FileCacheConf {
-    /// `max=`; `None`: no file is kept.
-    pub max: Option<usize>,
-    /// `inactive=`.
-    pub inactive: Duration,
-    /// `valid=` (`open_file_cache_valid`).
-    pub valid: Duration,
-    /// `open_file_cache_min_uses`.
-    pub min_uses: u64,
-    /// `open_file_cache_errors`.
-    pub errors: bool,
-}
-
 /// `limit_except`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitExcept {
@@ -223,8 +198,6 @@ pub struct Charset(pub Arc<[u8]>);
 pub struct CoreConf {
     /// `absolute_redirect`.
     pub absolute_redirect: bool,
-    /// `aio`.
-    pub aio: Aio,
     /// `chunked_transfer_encoding`.
     pub chunked_transfer_encoding: bool,
     /// `client_body_buffer_size`, in bytes.
@@ -233,8 +206,6 @@ pub struct CoreConf {
     pub client_body_early_read: Arc<[Template]>,
     /// `client_body_in_file_only`.
     pub client_body_in_file_only: BodyFile,
-    /// `client_body_in_single_buffer`.
-    pub client_body_in_single_buffer: bool,
     /// `None`: `client_body_temp` in the prefix.
     pub client_body_temp_path: Option<Arc<TempPath>>,
     /// `client_body_timeout`.
@@ -247,8 +218,6 @@ pub struct CoreConf {
     pub client_max_body_size: u64,
     /// `default_type`.
     pub default_type: Arc<[u8]>,
-    /// `directio`, in bytes; `None`: off.
-    pub directio: Option<u64>,
     /// Hints are sent if one of these is neither empty nor `0`.
     pub early_hints: Arc<[Template]>,
     /// Values of `Link` fields to hint at.
@@ -261,8 +230,6 @@ pub struct CoreConf {
     pub error_pages: Arc<[ErrorPage]>,
     /// `etag`.
     pub etag: bool,
-    /// `open_file_cache` and its kin.
-    pub file_cache: Arc<FileCacheConf>,
     /// Directives of HTTP/2.
     pub http2: Http2Conf,
     /// See [`Http3Conf`].
@@ -347,8 +314,6 @@ pub struct CoreConf {
     pub symlinks: Arc<Symlinks>,
     /// `tcp_nodelay`.
     pub tcp_nodelay: bool,
-    /// `tcp_nopush`.
-    pub tcp_nopush: bool,
     /// `types`.
     pub types: Arc<TypeMap>,
     /// `underscores_in_headers`.
@@ -371,14 +336,11 @@ impl ModuleConf for CoreConf {
     }
 
     fn must_enter(&self, _: Context) -> bool {
-        self.internal || self.limit_except.is_some() || self.root_here
+        self.limit_except.is_some() || self.root_here
     }
 
     fn enter(&mut self, into: Context) -> bool {
-        // `internal` and `limit_except` are not inherited, but an `if` is still the same location.
-        if !Context::SAME_LOCATION.has(into) {
-            self.internal = false;
-        }
+        // `internal` is inherited, as nginx does it: what lies inside of a closed location is closed.
         // What is compiled late has its requests after the block around was chosen by the method.
         if !Context::LOCATION_IF.or(Context::LIMIT_EXCEPT).has(into) {
             self.limit_except = None;
@@ -412,4 +374,8 @@ pub struct Http3Conf {
     pub max_concurrent_streams: u32,
     /// Bytes of a stream that a client may send before anybody reads them.
     pub stream_buffer_size: u32,
+    /// `quic_retry`.
+    pub retry: Retry,
+    /// `quic_gso`: several datagrams may leave in one system call.
+    pub gso: bool,
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let addresses = addresses(cx, token)?;
+    // The present one: its block is being read (`location_rows::server`).
     let server = ServerId(cx.global.servers.len() as u32 - 1);
     let mut spec = ListenSpec {
         server,
@@ -37,6 +38,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     check_quic(&spec, d)?;
     for address in addresses {
+        // QUIC is another socket at the same address and port: UDP has ports of its own.
         let address = match address {
             Address::Ip(ip) if spec.prefix.quic => Address::Quic(ip, 0),
             address => address,
@@ -109,6 +111,7 @@ fn shown(address: &Address) -> String {
 
 fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Result<(), Diag> {
     match token.str() {
+        // nginx's word before 0.8.21, which old configurations have.
         "default_server" | "default" => spec.default_server = true,
         "proxy_protocol" => spec.prefix.proxy_protocol = true,
         "ssl" => spec.prefix.tls = true,
@@ -118,17 +121,14 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
             cx.warn(Diag::warn(token.span, text));
             spec.prefix.http2 = true;
         }
-        "quic" if crate::quic::IS_SPOKEN => spec.prefix.quic = true,
-        "quic" => {
-            return Err(Diag::emerg(token.span, "the \"quic\" parameter is not supported yet")
-                .help("HTTP/1.1 and HTTP/2 are spoken, HTTP/3 is not: remove this \"listen\""));
-        }
+        "quic" => spec.prefix.quic = true,
         text if text.starts_with("setfib=") || text.starts_with("accept_filter=") => {
             let key = text.split('=').next().unwrap_or_default();
             let text = format!("the \"{key}\" parameter has no effect here: Linux does not have it");
             cx.warn(Diag::notice(token.span, text));
         }
         _ if socket_parameter(&spec.address, &mut spec.options, token)? => {
+            // For nginx's warning about contradictions below, which counts only what was written.
             spec.explicit = true;
             // Options of a socket need one of its own: a wildcard's socket cannot have them for one address
             // alone.
@@ -151,6 +151,7 @@ pub fn socket_parameter(address: &Address, options: &mut Options, token: &Token)
         value::size(&token).map_err(|_| bad())
     };
     match (key, value) {
+        // Nothing to be set: that it was said gives the address a socket of its own.
         ("bind", None) => {}
         ("backlog", Some(n)) => options.backlog = n.parse().ok().filter(|&n| n != 0).ok_or_else(bad)?,
         ("rcvbuf", value) => options.rcvbuf = Some(sized(value)? as usize),
@@ -165,6 +166,7 @@ pub fn socket_parameter(address: &Address, options: &mut Options, token: &Token)
                     format!("ipv6only is not supported on addr \"{}\"", shown(address)),
                 ));
             }
+            // On by default, so that `[::]:80` and `*:80` are two sockets whatever the system's setting (net.ipv6.bindv6only).
             options.ipv6only = match value {
                 "on" => true,
                 "off" => false,
@@ -201,6 +203,7 @@ fn keepalive(text: &str) -> Option<KeepAlive> {
     };
     let count = if count.is_empty() { None } else { Some(count.parse().ok().filter(|&n| n > 0)?) };
     let (idle, interval) = (time(idle)?, time(interval)?);
+    // `::` says nothing; nginx refuses it, too.
     if idle.is_none() && interval.is_none() && count.is_none() {
         return None;
     }
@@ -226,12 +229,14 @@ pub fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
         (Some(host), tail.strip_prefix(':'))
     } else if let Some((host, port)) = text.rsplit_once(':') {
         (Some(host), Some(port))
+    // Digits alone are a port, or a range of them: an address has a dot, a colon or letters.
     } else if text.bytes().all(|b| b.is_ascii_digit() || b == b'-') && !text.is_empty() {
         (None, Some(text))
     } else {
         (Some(text), None)
     };
     let ports = match port {
+        // Also without root's rights: only a server that names no address gets another port.
         None => 80..=80,
         Some(port) => match port_range(port) {
             Some(range) => range,
@@ -283,6 +288,7 @@ struct Group {
 /// Turns all `listen`s into sockets: one per address, except that a wildcard covers the addresses of its port.
 /// QUIC has a socket for each of so many `threads`.
 pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Listen>) {
+    // Ordered: sockets have the same order in master and worker, which match them with descriptors by it.
     let mut groups: BTreeMap<Address, Group> = BTreeMap::new();
     for (index, spec) in global.listens.iter().enumerate() {
         let group =
@@ -291,6 +297,7 @@ pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Lis
         group.bind |= spec.bind;
     }
     if global.listens.iter().any(|listen| listen.prefix.quic) {
+        // Before a thread runs: the secret of tokens and resets must be one for all.
         crate::quic::prepare();
     }
     let (mut sockets, mut out) = (Vec::new(), Vec::new());
@@ -307,6 +314,7 @@ pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Lis
             if other != address && covers(address, other) && !inner.bind {
                 let (_, made) = listen_of(global, other, &inner.specs);
                 let Listen { address, prefix, names, default_server, .. } = made;
+                // Chosen after accept by the connection's own address: the servers of the narrow address, as if it had a socket.
                 listen.by_local.push(LocalListen { address, prefix, names, default_server });
             }
         }
@@ -432,6 +440,7 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> (So
             );
         }
         for name in &global.names[spec.server.0 as usize] {
+            // No error, as in nginx: the first server keeps the name, and the other one answers for its further names.
             if !names.add(name, spec.server) {
                 global.diags.push(
                     Diag::warn(
@@ -443,6 +452,7 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> (So
             }
         }
     }
+    // The first one of the file, as in nginx.
     let default_server = default_server.unwrap_or(global.listens[specs[0]].server);
     if protocols.all.is_some_and(|prefix| prefix.tls || prefix.quic) {
         check_certificates(global, specs, default_server);

@@ -6,7 +6,6 @@ use crate::conf::ids::ServerId;
 use crate::conf::snapshot::Server;
 use crate::limits::LOG_MEMORY_BYTES_MIN;
 use crate::location::Pattern;
-use crate::server_name::Name;
 use brisk_conf::{Context, Diag, Directive, Token, value};
 use brisk_host::log::{Filter, Format, Gate, Limit, LogId, LogLevel, LogTarget, LogTo, Syslog};
 use brisk_host::main_conf::MainConf;
@@ -52,10 +51,12 @@ pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         named: hashbrown::HashMap::new(),
         tls: None,
     });
+    // Kept beside the servers until all are read: the table of an address is made of those of all its servers.
     cx.global.names.push(Vec::new());
     let before = cx.global.listens.len();
     // The server is in the list before its block is read: directives in it ask for "the present server".
     cx.child(root, d, Context::SERVER, b"", |_| {});
+    // Asked when its block has been read, since a `listen` may stand anywhere in it.
     if cx.global.listens.len() == before {
         super::listen::default(cx, id, d.span);
     }
@@ -65,66 +66,16 @@ pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// The setter of `server_name`.
 pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in &d.args {
-        let name = name(cx, token)?;
+        let found = super::server_names::names(cx, token)?;
         // The default of the row runs outside any server.
         let Some(server) = cx.global.servers.last_mut() else { return Ok(()) };
         let names = cx.global.names.last_mut().expect("one list per server");
         if names.is_empty() {
-            // The first name is `$server_name` and stands in redirects.
-            server.name = match token.bytes() {
-                [b'~', ..] => token.bytes().into(),
-                [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
-                text if is_hostname(text) => cx.global.env.hostname.to_ascii_lowercase().into_bytes().into(),
-                text => text.to_ascii_lowercase().into(),
-            };
+            server.name = super::server_names::first_name(&cx.global.env.hostname, token);
         }
-        names.extend(name);
+        names.extend(found);
     }
     Ok(())
-}
-
-/// `$hostname` in `server_name` stands for this machine's name.
-fn is_hostname(text: &[u8]) -> bool {
-    text.eq_ignore_ascii_case(b"$hostname")
-}
-
-fn name(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
-    let bad = || {
-        Diag::emerg(token.span, format!("server name \"{}\" is invalid", token.text()))
-            .help("write example.com, *.example.com, www.example.* or ~regex")
-    };
-    let text = token.bytes();
-    if let Some(pattern) = text.strip_prefix(b"~") {
-        if pattern.is_empty() {
-            return Err(Diag::emerg(token.span, format!("empty regex in server name \"{}\"", token.text())));
-        }
-        // Names are compared in lower case; a pattern with upper case can only mean the same.
-        let caseless = pattern.iter().any(u8::is_ascii_uppercase);
-        return Ok(vec![Name::Regex(Arc::new(cx.regex(token, pattern, caseless)?))]);
-    }
-    if text.contains(&b'/') {
-        cx.warn(Diag::warn(token.span, format!("server name \"{}\" has suspicious symbols", token.text())));
-    }
-    let lower = if is_hostname(text) {
-        cx.global.env.hostname.to_ascii_lowercase().into_bytes()
-    } else {
-        text.to_ascii_lowercase()
-    };
-    let stars = lower.iter().filter(|&&b| b == b'*').count();
-    if lower.is_empty() {
-        return Ok(vec![Name::Exact(Box::default())]);
-    }
-    Ok(match &*lower {
-        [b'.', rest @ ..] if stars == 0 && !rest.is_empty() => {
-            vec![Name::Exact(rest.into()), Name::Head(rest.into())]
-        }
-        [b'*', b'.', rest @ ..] if stars == 1 && !rest.is_empty() => vec![Name::Head(rest.into())],
-        [rest @ .., b'.', b'*'] if stars == 1 && !rest.is_empty() => vec![Name::Tail(rest.into())],
-        b"*" => return Err(bad()),
-        // A name with a dot at its end is the same name (RFC 3986 §3.2.2); requests are compared without it.
-        text if stars == 0 => vec![Name::Exact(text.strip_suffix(b".").unwrap_or(text).into())],
-        _ => return Err(bad()),
-    })
 }
 
 /// The setter of `location`.
@@ -194,6 +145,7 @@ fn check_nesting(cx: &Cx<'_, '_>, pattern: &Pattern, text: &[u8], token: &Token)
             format!("named location \"{}\" can be on the server level only", token.text()),
             "move it out of the enclosing location",
         ),
+        // Below a regular expression any prefix may stand: what it matches cannot be told from its text.
         Pattern::Exact(_) | Pattern::Prefix { .. }
             if !outer.location_is_regex && !text.starts_with(&outer.location_text) =>
         {
@@ -208,6 +160,7 @@ fn check_nesting(cx: &Cx<'_, '_>, pattern: &Pattern, text: &[u8], token: &Token)
 
 /// The setter of `limit_except`.
 pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // nginx's list: an unknown word is a typing error that would leave a method open.
     const METHODS: [&str; 15] = [
         "GET",
         "HEAD",
@@ -237,6 +190,7 @@ pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
         methods.push(upper.into_bytes().into());
     }
+    // A location of its own, so that the rest of the server need not know of methods: `set_location` puts it in the other's place.
     let block = cx.global.reserve_location();
     let name: Box<[u8]> = cx.conf_of::<CoreConf>().location_text[..].into();
     cx.child(block, d, Context::LIMIT_EXCEPT, &name, |_| {});
@@ -290,10 +244,12 @@ pub fn alias(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     root_once(cx, d)?;
     let conf = cx.conf_of::<CoreConf>();
     if conf.location_text.starts_with(b"@") && !conf.location_is_regex {
+        // It has no part of a URI that could be replaced.
         return Err(Diag::emerg(d.span, "the \"alias\" directive cannot be used inside the named location")
             .help("use root there"));
     }
     let alias =
+        // An expression's length says nothing: its alias is the whole path, made of captures.
         if conf.location_is_regex { AliasOf::Whole } else { AliasOf::Prefix(conf.location_text.len()) };
     let path = path_template(cx, d.arg(0))?;
     cx.conf::<CoreConf>().root = Arc::new(Root { path, alias: Some(alias) });
@@ -316,6 +272,7 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let invalid = || Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()));
         match value::number(token).map_err(|_| invalid().help("write status codes from 300 to 599"))? {
             499 => return Err(invalid().help("there is nobody to send a page to")),
+            // From 300 on, as nginx: `error_page 301 =…` replaces what the server itself would send.
             code @ 300..=599 => list.push(code as u16),
             _ => {
                 return Err(Diag::emerg(
@@ -406,6 +363,7 @@ fn error_log_parameters(log: LogId, tokens: &[Token]) -> Result<LogTo, Diag> {
                 )
             })?;
         } else {
+            // nginx's `debug_core`, `debug_http` and the like: parts of a debug build's log, of which there is one here.
             let is_part = token.str().starts_with("debug_");
             let found = if is_part { Some(LogLevel::Debug) } else { LogLevel::parse(token.str()) };
             let found = found.ok_or_else(|| {

@@ -26,6 +26,7 @@ pub static ROWS: &[Row] = &[
         .definition()
         .example("include conf.d/*.conf;")
         .set(|_, _| Ok(())),
+    // `Applies::Start`: which process is whose parent cannot be changed while it runs.
     directive("daemon")
         .doc("Whether to go into the background.")
         .in_(MAIN)
@@ -42,6 +43,7 @@ pub static ROWS: &[Row] = &[
         .applies(Applies::Start)
         .example("master_process off;")
         .sets(|cx, on| cx.conf::<MainConf>().master_process = on),
+    // A reload that changes it writes the new file and opens another control socket beside it (`Master::adopt`); a start is what is promised.
     directive("pid")
         .doc("The file that holds the master's process id.")
         .in_(MAIN)
@@ -54,6 +56,7 @@ pub static ROWS: &[Row] = &[
             cx.conf::<MainConf>().pid = path;
             Ok(())
         }),
+    // `Applies::Worker`: a process that has given up root's rights cannot get them back to become another user.
     directive("user")
         .doc("User and group of the worker. The group defaults to one of the user's name. Without root's rights it is ignored with a warning.")
         .in_(MAIN)
@@ -64,6 +67,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("user www-data;")
         .set(user),
+    // 1, as in nginx: a configuration that says nothing is for a test or a small machine.
     directive("worker_processes")
         .doc("Number of event-loop threads in the worker process; auto is the smaller of the CPU affinity and the cgroup's quota.")
         .in_(MAIN)
@@ -73,6 +77,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("worker_processes auto;")
         .set(worker_processes),
+    // By threads, where nginx binds processes: the masks of a file written for nginx mean the same cores.
     directive("worker_cpu_affinity")
         .doc("Binds thread after thread to sets of cores given as bit masks, or each to one core (auto [mask]).")
         .in_(MAIN)
@@ -110,6 +115,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("worker_rlimit_core 500m;")
         .sets(|cx, bytes| cx.conf::<MainConf>().rlimit_core = Some(bytes)),
+    // Without limit a single client that takes nothing keeps an old configuration, and in a stop the process, for as long as it likes.
     directive("worker_shutdown_timeout")
         .doc("How long requests may take to finish after a graceful stop, and on an old configuration after a reload; 0 is without limit.")
         .in_(MAIN)
@@ -128,6 +134,8 @@ pub static ROWS: &[Row] = &[
             cx.conf::<MainConf>().working_directory = Some(d.arg(0).str().to_string());
             Ok(())
         }),
+    // The worker's environment is emptied but for these: what root's shell had (proxies, preloads, credentials) is nothing to a process that talks
+    // to strangers.
     directive("env")
         .doc("Keeps an environment variable for the worker, or sets it (NAME=value). All others are removed; TZ is always kept.")
         .in_(MAIN)
@@ -145,6 +153,8 @@ pub static ROWS: &[Row] = &[
             cx.conf::<MainConf>().env.push((name.to_string(), value));
             Ok(())
         }),
+    // Not in nginx. The kernel's killer would end the whole worker with all its clients; closing the dearest connections first costs only those who
+    // hold the most.
     directive("memory_limit")
         .doc("Memory that the worker process may hold: a size, auto, or off. From 90 % of it on nothing is accepted, and the connections that hold most for what moves on them are closed (idle ones count four times), until 85 % are in use; together they may always hold a tenth. What counts is anonymous resident memory. auto is 80 % of the machine's memory or of the control group's limit, and no more than half of what the process's own limits allow (ulimit -v, ulimit -d), which a size cannot exceed either.")
         .in_(MAIN)
@@ -153,6 +163,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("memory_limit 2g;")
         .set(memory_limit),
+    // Off, unlike in many nginx builds: of 815,000 random pairs its compiler found something else than PCRE's interpreter in 59 (docs/decisions.md).
     directive("pcre_jit")
         .doc("Whether regular expressions that need PCRE become machine code: faster, but in rare cases PCRE's compiler and its interpreter disagree. Most expressions run on a linear-time engine and need no PCRE.")
         .in_(MAIN)
@@ -160,6 +171,7 @@ pub static ROWS: &[Row] = &[
         .default("off")
         .example("pcre_jit on;")
         .sets(|cx, on| cx.conf::<MainConf>().pcre_jit = on),
+    // What waits in the queue holds a request's memory, so the queue has an end; what comes then is refused instead of waiting.
     directive("thread_pool")
         .doc("Sizes the pool of threads for what may block (cold files, temporary files). Brisk has one; where several are named, it is as large as all of them together.")
         .in_(MAIN)
@@ -179,6 +191,7 @@ pub static ROWS: &[Row] = &[
         .definition()
         .example("events { worker_connections 1024; }")
         .block(events),
+    // 512 is nginx's default. Back ends count too, since a limit of descriptors is what stands behind it.
     directive("worker_connections")
         .doc("Connections per event-loop thread, connections to back ends included.")
         .in_(EVENTS)
@@ -189,6 +202,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("worker_connections 4096;")
         .sets(|cx, count| cx.conf::<MainConf>().connections = count),
+    // Off: a burst is spread over the threads instead of being taken by the first one.
     directive("multi_accept")
         .doc("Takes all waiting connections at a wake-up instead of a few.")
         .in_(EVENTS)
@@ -197,6 +211,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("multi_accept on;")
         .sets(|cx, on| cx.conf::<MainConf>().multi_accept = on),
+    // Messages at debug level hold heads with cookies and passwords, so a wrong network here writes strangers' secrets into a log.
     directive("debug_connection")
         .doc("An address, a network, a host name or unix: of clients about which everything is logged, at every level, in every error log that they reach.")
         .in_(EVENTS)
@@ -266,6 +281,7 @@ pub static ROWS: &[Row] = &[
         .takes("DEVICE")
         .example("ssl_engine dynamic;")
         .ignored("TLS is done without OpenSSL"),
+    // Accepted, as every distribution's configuration has such lines; a binary made for nginx's structures cannot run in another program.
     directive("load_module")
         .doc("Has no effect: binary modules of nginx cannot be loaded. A notice where the module is built in, else a warning; its directives are refused where they stand.")
         .in_(MAIN)
@@ -279,6 +295,7 @@ pub static ROWS: &[Row] = &[
 
 fn events(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     cx.conf::<MainConf>().has_events = true;
+    // `events` has no configuration of its own: its settings are the process's, and are written into those of `main`.
     let outer = std::mem::replace(&mut cx.block, EVENTS);
     cx.block_here(d);
     cx.block = outer;
@@ -292,11 +309,13 @@ fn debug_connection(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         _ if text == "unix:" => vec![DebugClient::Unix],
         Some(parsed) => {
             if parsed.is_rough {
+                // nginx's warning, and no error: 192.0.2.1/24 is often written for the network of that host.
                 cx.warn(Diag::warn(token.span, format!("low address bits of {text} are meaningless")));
             }
             vec![DebugClient::Net(parsed.cidr)]
         }
         None => {
+            // By the loader and not by the system: a worker that builds the same configuration gets the addresses that the master has seen.
             let found = cx.global.loader.addresses(text).map_err(|_| {
                 Diag::emerg(token.span, format!("host not found in debug_connection \"{text}\""))
                     .help("write an address, a network such as 10.0.0.0/8, a host name or unix:")
@@ -357,6 +376,7 @@ fn worker_cpu_affinity(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             )
             .help("a mask has one 0 or 1 per core, the last for core 0"));
         }
+        // The last digit is core 0, as in a binary number.
         let cores = bits.iter().rev().enumerate().filter(|(_, b)| **b == b'1').map(|(i, _)| i).collect();
         Ok::<Vec<usize>, Diag>(cores)
     };

@@ -8,6 +8,7 @@ pub mod listen;
 pub(crate) mod location_rows;
 pub(crate) mod main_rows;
 pub mod resolver;
+pub mod server_names;
 pub(crate) mod simple;
 pub(crate) mod type_map;
 pub(crate) mod types;
@@ -17,8 +18,8 @@ pub use crate::memory::limit::MemoryLimit;
 pub use brisk_host::main_conf::{CpuAffinity, MainConf, Processes};
 pub use brisk_host::temp_file::TempPath;
 pub use http_conf::{
-    Aio, AliasOf, BodyFile, Charset, CoreConf, ErrorPage, FileCacheConf, Http2Conf, Http3Conf,
-    IfModifiedSince, LimitExcept, LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
+    AliasOf, BodyFile, Charset, CoreConf, ErrorPage, Http2Conf, Http3Conf, IfModifiedSince, LimitExcept,
+    LingeringClose, PageTarget, Rate, Root, Satisfy, ServerTokens, Symlinks,
 };
 pub use http2::HTTP2;
 pub use http3::HTTP3;
@@ -40,6 +41,7 @@ pub static HTTP: Module = Module {
     rows: &http_rows::ROWS,
     variables: crate::vars::builtin::VARIABLES,
     conf: || std::sync::Arc::new(CoreConf::default()),
+    // Runs for every block, also where no row of this module stands: the default error log is made there.
     finish: Some(location_rows::finish),
     install: Some(crate::filters::install),
     ..Module::EMPTY

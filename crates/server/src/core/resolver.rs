@@ -16,6 +16,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// Reads name servers and parameters.
 pub fn parse(cx: &mut Cx<'_, '_>, tokens: &[Token]) -> Result<Arc<Resolver>, Diag> {
+    // Each `resolver` begins anew: parameters of an outer one are not inherited one by one, as in nginx.
     let mut config = Config { servers: Vec::new(), valid_secs: None, ipv4: true, ipv6: true };
     for token in tokens {
         let text = token.str();
@@ -31,6 +32,7 @@ pub fn parse(cx: &mut Cx<'_, '_>, tokens: &[Token]) -> Result<Arc<Resolver>, Dia
         }
     }
     let span = tokens.first().map_or_else(|| unreachable!("the row's arity was checked"), |token| token.span);
+    // Every look-up would fail, at run time and one by one.
     if !config.ipv4 && !config.ipv6 {
         return Err(Diag::emerg(span, "\"ipv4\" and \"ipv6\" cannot both be \"off\""));
     }
@@ -52,6 +54,7 @@ fn on_or_off(text: &str) -> Option<bool> {
 fn servers(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<SocketAddr>, Diag> {
     let text = token.str();
     let fail = |why: &str| Diag::emerg(token.span, format!("{why} in resolver \"{text}\""));
+    // First, as only this form can hold colons of both kinds: `[::1]:53`.
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(vec![address]);
     }
@@ -67,6 +70,7 @@ fn servers(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<SocketAddr>, Diag> 
     if host.is_empty() {
         return Err(fail("no host"));
     }
+    // A name server by name is looked up once, by the system's resolver: asking itself for its own address would be a circle.
     let found = cx.global.loader.addresses(host).map_err(|_| fail("host not found"))?;
     Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
 }

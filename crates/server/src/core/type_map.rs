@@ -28,6 +28,7 @@ impl TypeMap {
 
     /// The media type of an extension, in any case.
     pub fn get(&self, extension: &[u8]) -> Option<&Arc<[u8]>> {
+        // Looked up for every file: lower case is made on the stack. No extension of nginx's `mime.types` comes near that length.
         if extension.is_empty() || extension.len() > 32 {
             return None;
         }

@@ -23,6 +23,7 @@ pub struct Written {
 /// Decides what becomes of the connection and appends the head to `out`.
 pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     let start = out.len();
+    // First, as `Content-Length`, `Transfer-Encoding` and `Connection` all follow from it.
     let delimiting = delimiting(r);
     // RFC 9112 §6.3: both fields together would leave the length in doubt.
     if delimiting == Delimiting::Chunked {
@@ -40,6 +41,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     let resp = &r.resp;
     status_line(resp, out);
     match &resp.server {
+        // An empty value is an order to send none (`more_clear_headers`, a back end's answer passed on as it is).
         Some(server) if server.is_empty() => {}
         Some(server) => write_field(b"Server", server, out),
         None => {
@@ -201,6 +203,7 @@ fn disabled_for_browser(r: &Request) -> bool {
         r.header(brisk_http::HeaderId::UserAgent)
     };
     let Some(agent) = agent else { return false };
+    // Browsers of old name others in their own name, so what they also contain decides.
     let has = |text: &[u8]| memchr::memmem::find(agent, text).is_some();
     let msie6 = memchr::memmem::find(agent, b"MSIE ").is_some_and(|at| {
         matches!(agent.get(at + 5), Some(b'4' | b'5' | b'6')) && agent.get(at + 6) == Some(&b'.')

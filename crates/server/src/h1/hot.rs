@@ -11,7 +11,7 @@ use crate::connection::{Connection, PartialHead};
 use crate::core::http_conf::LingeringClose;
 use crate::h2::upgrade as h2;
 use crate::hand_over::{self, Arrived};
-use crate::limits::PIPELINE_MAX;
+use crate::limits::{APART_BODY_BYTES_MIN, PIPELINE_MAX};
 use crate::live::Live;
 use crate::logged::finish;
 use crate::phases::{self, Run};
@@ -20,12 +20,13 @@ use crate::request::Request;
 use crate::request::reply::Persistence;
 use crate::response::{Body, Piece};
 use crate::table::Thread;
+use crate::text::Text;
 use crate::unfinished::wait_for_head;
 use brisk_http::chunked::{CHUNK_END, LAST_CHUNK, write_chunk_head};
 use brisk_http::h1::Delimiting;
 use brisk_http::{HeaderId, Parsed, Version, parse_request};
 use brisk_net::clock;
-use std::io;
+use std::io::{self, IoSlice};
 use std::rc::Rc;
 
 /// Where a connection stands after its input was worked through.
@@ -51,11 +52,13 @@ pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input:
     let mut used = 0;
     let mut stand = Stand::Idle { keepalive_ms: 0 };
     let mut partial = at.conn.take_partial_head();
+    // Bounded: a client that pipelines without end would keep the thread for itself.
     for _ in 0..PIPELINE_MAX {
         // A head that came in parts was pipelined or not when its first bytes came; later reads do not change that.
         if partial.is_none() {
             at.conn.pipelined.set(used > 0 || at.is_backlog);
         }
+        // `used` tells where the next request begins; all answers of the loop collect in `out` and leave in one write.
         stand = request(thread, live, &at, listen, input, &mut used, partial.take(), out);
         if used == input.len() || !matches!(stand, Stand::Idle { .. }) {
             break;
@@ -94,6 +97,22 @@ pub(super) fn write(
     match stand {
         Stand::Close { .. } => conn.io.try_write_last(out, is_closed_at_once(thread, stand, is_read)),
         _ => conn.io.try_write(out),
+    }
+}
+
+/// As [`write`], with a body that stands apart behind it.
+pub(super) fn write_both(
+    thread: &Thread,
+    conn: &Connection,
+    [out, apart]: [&[u8]; 2],
+    stand: &Stand,
+    is_read: bool,
+) -> io::Result<usize> {
+    match stand {
+        _ if apart.is_empty() => write(thread, conn, out, stand, is_read),
+        // The kernel is told of the end with the last call.
+        Stand::Close { .. } => write(thread, conn, &[out, apart].concat(), stand, is_read),
+        _ => conn.io.try_writev(&[IoSlice::new(out), IoSlice::new(apart)]),
     }
 }
 
@@ -194,6 +213,7 @@ fn request(
     let options = &live.head_options[listen.0 as usize];
     let parsed = parse_request(&input[*at..], options, &mut r.head.parsed);
     if let Ok(Parsed::Partial) = parsed {
+        // The request goes back to the pool at once: a head that trickles in must not hold one.
         let head = std::mem::take(&mut r.head.parsed);
         thread.put_request(r);
         return Stand::Partial(match partial {
@@ -262,6 +282,28 @@ pub(super) fn respond(
     if let Some(listen) = listen {
         keep(&r, listen, &out[start..], start, &written);
     }
+    conclude(thread, r)
+}
+
+/// As [`respond`], but a large body is not copied: it is given back, to be sent behind what was appended.
+pub(super) fn respond_apart(thread: &Rc<Thread>, mut r: Box<Request>, out: &mut Vec<u8>) -> (Stand, Text) {
+    let written = head::write(&mut r, out);
+    let is_chunked = written.delimiting == Delimiting::Chunked;
+    let mut apart = Text::default();
+    if r.sends_body() {
+        match &mut r.resp.body {
+            Body::One(Piece::Bytes(text)) if !is_chunked && text.len() >= APART_BODY_BYTES_MIN => {
+                apart = std::mem::take(text);
+                r.progress.sent.body_bytes = apart.len() as u64;
+            }
+            _ => append_body(&mut r, is_chunked, out),
+        }
+    }
+    (conclude(thread, r), apart)
+}
+
+/// Ends a request whose response has been written down.
+fn conclude(thread: &Rc<Thread>, mut r: Box<Request>) -> Stand {
     r.reply.completed = true;
     finish(&r);
     let keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
@@ -312,6 +354,7 @@ fn send_prepared(
     if !is_usual(r) {
         return None;
     }
+    // Of the configuration that this turn began with: a reload has another store, which begins empty.
     let answer = live.prepared.borrow_mut().find(r, listen)?;
     let core = &live.snap.location(answer.location).core;
     let conn = r.conn();
@@ -337,6 +380,7 @@ fn send_prepared(
 #[inline]
 fn is_usual(r: &Request) -> bool {
     prepared::is_usual(r)
+        // HTTP/1.0 would close unless asked otherwise, and its answers may not be chunked: another head.
         && r.head.parsed.version == Version::Http11
         && (!r.head.parsed.has(HeaderId::Connection)
             || r.head

@@ -15,6 +15,7 @@ use crate::logged::Logged;
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::table::Thread;
+use crate::text::Text;
 use brisk_net::{Loop, Mailbox, clock};
 use std::io;
 use std::ops::Range;
@@ -41,6 +42,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        // The key and not the connection: a waker may outlive it, and then finds a place with another generation.
         let key = self.key;
         // On the loop's own thread, the usual case, no message is needed.
         match Loop::try_current() {
@@ -72,6 +74,8 @@ struct Answer {
     conn: Rc<Connection>,
     /// Where its bytes are.
     bytes: Range<usize>,
+    /// A large body, which stands behind them.
+    apart: Text,
     stand: Stand,
 }
 
@@ -105,10 +109,12 @@ pub fn wake(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parked: Box<P
 /// The end of a turn: sends what has come together.
 pub fn send_all(thread: &Rc<Thread>) {
     send_answers(thread);
+    // Taken out, since what is asked may lead back into the burst (`answer`).
     let mut begun = std::mem::take(&mut thread.burst.borrow_mut().begun);
     for (index, conn, parked) in begun.drain(..) {
         wake(thread, index, conn, parked);
     }
+    // For its memory. Nothing was parked meanwhile: that happens while the driver reads, and this is the end of its turn.
     thread.burst.borrow_mut().begun = begun;
     // Whoever was answered at once.
     send_answers(thread);
@@ -122,8 +128,8 @@ fn send_answers(thread: &Rc<Thread>) {
         }
         (std::mem::take(&mut burst.answers), std::mem::take(&mut burst.out))
     };
-    for Answer { index, conn, bytes, stand } in answers.drain(..) {
-        send(thread, index, conn, &out[bytes], stand);
+    for Answer { index, conn, bytes, apart, stand } in answers.drain(..) {
+        send(thread, index, conn, [&out[bytes], &apart], stand);
     }
     out.clear();
     let mut burst = thread.burst.borrow_mut();
@@ -135,6 +141,7 @@ fn send_answers(thread: &Rc<Thread>) {
 }
 
 fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Parked>) {
+    // Made once per connection and kept there, so that waiting allocates nothing.
     let waker = conn.waker(|| waker(thread.key_of(index)));
     loop {
         let turn = parked.pending.poll(&mut parked.r, &mut Context::from_waker(waker));
@@ -164,22 +171,23 @@ fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>
     let start = burst.out.len();
     // Interim responses that the socket has not taken stand before the answer.
     burst.out.append(&mut conn.unsent.borrow_mut());
-    let stand = hot::respond(thread, r, None, &mut burst.out);
+    let (stand, apart) = hot::respond_apart(thread, r, &mut burst.out);
     let bytes = start..burst.out.len();
-    burst.answers.push(Answer { index, conn, bytes, stand });
+    burst.answers.push(Answer { index, conn, bytes, apart, stand });
 }
 
-/// Sends a response; then the connection is as it was before the request.
-fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, bytes: &[u8], stand: Stand) {
+/// Sends a response in two parts; then the connection is as it was before the request.
+fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parts: [&[u8]; 2], stand: Stand) {
     // The next request, or a part of it, had come before this one began to wait.
     let has_input = !conn.input.borrow().is_empty();
-    let written = match hot::write(thread, &conn, bytes, &stand, !has_input) {
+    let written = match hot::write_both(thread, &conn, parts, &stand, !has_input) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(_) => return thread.release(index),
     };
+    let [bytes, apart] = parts;
     let stand = match stand {
-        Stand::Idle { keepalive_ms } if written == bytes.len() => {
+        Stand::Idle { keepalive_ms } if written == bytes.len() + apart.len() => {
             let until_ms = clock::mono_ms() + keepalive_ms;
             if !has_input {
                 return thread.rest(index, &conn, until_ms);
@@ -191,5 +199,11 @@ fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, bytes: &[u8], sta
         stand => stand,
     };
     let at = Arrived { index, conn, full: false, is_backlog: false };
-    hot::settle(thread, at, stand, b"", &bytes[written..]);
+    let (of_bytes, of_apart) = (written.min(bytes.len()), written.saturating_sub(bytes.len()));
+    let unsent = [&bytes[of_bytes..], &apart[of_apart..]];
+    // Two parts are left only where the socket has taken less than the head.
+    match unsent {
+        [rest, []] | [[], rest] => hot::settle(thread, at, stand, b"", rest),
+        both => hot::settle(thread, at, stand, b"", &both.concat()),
+    }
 }

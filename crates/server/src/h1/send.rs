@@ -58,6 +58,7 @@ pub fn rate_of(rate: &Rate, r: &Request) -> u64 {
                 span: brisk_conf::Span { file: brisk_conf::FileId(0), start: 0, end: 0 },
                 quoted: false,
             };
+            // As nginx: a value that is no size is no limit.
             brisk_conf::value::size(&token).unwrap_or(0)
         }
     }
@@ -92,6 +93,7 @@ impl Sender {
         let rate = |rate: &Rate| rate_of(rate, r);
         // `X-Accel-Limit-Rate`, or `set $limit_rate`, before the directive.
         let limit = r.reply.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
+        // The sender holds the connection and no request: while a slow client takes its answer that may be let go of.
         let conn = r.conn().clone();
         Sender {
             send_timeout: core.send_timeout,
@@ -288,6 +290,7 @@ impl Sender {
         if chunked {
             let mut bytes = head.to_vec();
             write_chunk_head(piece.len(), &mut bytes);
+            // Counted before it is written: a failure in the middle ends the connection, and the figure is then the attempt's.
             self.framing += (bytes.len() - head.len() + CHUNK_END.len()) as u64;
             framed = bytes;
             (lead, tail) = (&framed, CHUNK_END);

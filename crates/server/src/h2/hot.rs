@@ -36,6 +36,7 @@ pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> 
         return Some(tls.session(|session| session.alpn() == Some(b"h2")));
     }
     // RFC 9113 §3.3: without TLS the preface tells by itself (prior knowledge). It cannot come behind a request.
+    // Compared as far as it has come: a preface may be cut anywhere by the network.
     let count = input.len().min(PREFACE.len());
     if conn.requests.get() > 0 || input[..count] != PREFACE[..count] || !is_allowed(live, conn) {
         return Some(false);
@@ -78,6 +79,7 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
         initial_window_size: core.http2.body_preread_size,
         // A body is taken as it comes, so its frames may be as large as the window.
         max_frame_size: H2_CONNECTION_WINDOW_BYTES,
+        // RFC 8441 §3: clients may ask for WebSockets on a stream only if they were told so.
         enable_connect_protocol: true,
         ..Settings::default()
     };
@@ -187,6 +189,7 @@ fn read_on(session: &Session, conn: &Rc<Connection>) -> Result<(), ConnectionErr
             Err(_) => break,
         }
     }
+    // Given back on every way out, or each read of the thread would allocate a new one.
     session.thread.scratch.replace(buf);
     // If there is still more the driver is told at once.
     session.thread.tell_again(session.index, conn);

@@ -4,10 +4,9 @@
 
 use super::session::{Session, Stage};
 use crate::connection::Connection;
-use crate::core::http_conf::CoreConf;
 use crate::h1::serve;
 use crate::limits::H2_LEAVE_MS;
-use crate::stream::Session as _;
+use crate::stream::{Session as _, idle_until};
 use brisk_h2::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
 use brisk_net::clock;
@@ -79,20 +78,11 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     if session.stage.get() == Stage::Open {
         session.active_ms.set(clock::mono_ms());
         let deadline = match session.head_deadline_ms.get() {
-            0 => idle_until(session, conn, core),
+            0 => idle_until(session.active_ms.get(), conn, core),
             deadline => deadline,
         };
         session.thread.extend(session.index, deadline);
     }
-}
-
-/// How long a connection may do nothing.
-fn idle_until(session: &Session, conn: &Connection, core: &CoreConf) -> u64 {
-    // One that has brought no request has the time of its accept, as with HTTP/1.1.
-    if conn.requests.get() == 0 {
-        return conn.started.mono_ms + core.client_header_timeout.as_millis() as u64;
-    }
-    session.active_ms.get() + core.keepalive_timeout.as_millis() as u64
 }
 
 /// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
@@ -123,9 +113,10 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         close(session, conn, How::Broken);
         return None;
     };
-    let until = idle_until(session, conn, core);
+    let until = idle_until(session.active_ms.get(), conn, core);
     // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
     if !session.is_idle() || now < until {
+        // At least a second: `keepalive_timeout 0` must not make the timer spin.
         let pause_ms = (core.keepalive_timeout.as_millis() as u64).max(1000);
         let next = if session.is_idle() { until } else { now + pause_ms };
         return Some(if head_deadline == 0 { next } else { next.min(head_deadline) });
@@ -154,6 +145,7 @@ pub fn fail(session: &Session, conn: &Rc<Connection>, error: &ConnectionError) {
             format_args!("client {verb}{error} while processing HTTP/2 connection"),
         );
     }
+    // GOAWAY with the last stream that was heard: what is above it may be sent again elsewhere (RFC 9113 §6.8).
     session.engine.borrow_mut().fail(error, &mut session.out.borrow_mut());
     session.stage.set(Stage::Failed);
     session.flush(conn);
@@ -208,8 +200,10 @@ pub fn leave(session: &Session, conn: &Rc<Connection>) {
         // that a GOAWAY names. RFC 9113 §6.8 has the number 2^31-1 announced, and the true one sent a round trip later.
         let (mut engine, mut out) = (session.engine.borrow_mut(), session.out.borrow_mut());
         engine.announce_end(&mut out);
+        // Its answer comes behind all that the client had sent before it read the announcement.
         engine.ping(LAST_PING, &mut out);
     }
+    // A client that does not answer pings is not waited for longer.
     session.thread.extend(session.index, clock::mono_ms() + H2_LEAVE_MS);
     session.flush(conn);
 }

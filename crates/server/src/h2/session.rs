@@ -133,6 +133,7 @@ impl Session {
     /// A stream's task has ended, or its stream before it.
     pub fn count_orphans(&self, by: i32) {
         self.orphans.set(self.orphans.get().saturating_add_signed(by));
+        // The engine counts them among the open streams that SETTINGS_MAX_CONCURRENT_STREAMS bounds.
         self.engine.borrow_mut().set_busy(self.orphans.get());
     }
 
@@ -185,6 +186,7 @@ impl Session {
         let (mut engine, mut out) = (self.engine.borrow_mut(), self.out.borrow_mut());
         while out.len() < H2_OUT_BYTES_LOW {
             let Some(stream) = engine.next_sender() else { return };
+            // Cloned out, so that the exchange may be asked while the engine is borrowed.
             let exchange = engine.value(stream).cloned().flatten();
             match exchange {
                 Some(exchange) => fill_from(&exchange, &mut engine, &mut out),
@@ -331,6 +333,7 @@ fn fill_from_file(
         out.truncate(start);
         return Err(Stuck::Truncated);
     }
+    // No copy of the body: it was read straight behind the place that was kept.
     out[start..start + frame::HEAD_BYTES].copy_from_slice(&head);
     Ok(count)
 }

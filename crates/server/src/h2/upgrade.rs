@@ -26,6 +26,7 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
         let mut values = r.head.fields(HeaderId::Connection);
         values.any(|value| connection_tokens(value).any(|token| token.eq_ignore_ascii_case(name)))
     };
+    // RFC 7540 §3.2.1: exactly one such field, and named by `Connection`, as it is for this hop only.
     let once = r.head.parsed.has(HeaderId::Http2Settings)
         && r.head.parsed.repeated & HeaderId::Http2Settings.bit() == 0;
     let may = asks
@@ -34,12 +35,14 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
         && listed(b"http2-settings")
         && r.has_no_body()
         && r.head.parsed.version == Version::Http11
+        // Only the first request: behind it others may be pipelined already, in HTTP/1.1.
         && r.conn().requests.get() == 1
         && hot::may_upgrade(&r.live, r.conn());
     if !may {
         return None;
     }
     let settings = base64::decode_url(r.header(HeaderId::Http2Settings)?)?;
+    // Tried before 101 is said: afterwards a mistake could only end the connection.
     brisk_h2::Settings::default().apply(&settings).ok().map(|()| settings)
 }
 
@@ -71,10 +74,12 @@ pub fn begin(
     else {
         return;
     };
+    // Stream 1 is half closed from the client's side (RFC 7540 §3.2): its request was the one over HTTP/1.1.
     let upgraded = session.engine.borrow_mut().upgrade(settings, None::<Rc<Exchange>>);
     if upgraded.is_ok() {
         let at = Arrival { live: &live, conn, listen, stream: 1 };
         answer::answer(&*session, at, r, Ok(()), true, false);
     }
+    // Behind the answer, as the frames come: the preface is checked there like any other.
     hot::input(&session, conn, rest, full, &mut Vec::new());
 }

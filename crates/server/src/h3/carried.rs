@@ -66,6 +66,10 @@ impl transport::Quic for Carrier {
         turn::close(&self.thread, self.key, code, why);
     }
 
+    fn sending_streams(&self) -> usize {
+        self.with(brisk_quic::Connection::sending_streams).unwrap_or(0)
+    }
+
     fn memory(&self) -> usize {
         self.with(|quic| quic.held_bytes() as usize).unwrap_or(0)
     }
@@ -113,7 +117,9 @@ impl App for Http3 {
             Event::Writable(stream) => hot::writable(session, stream),
             Event::Stopped(stream, code) => hot::stopped(session, conn, stream, code),
             Event::Closed(_) => life::closed(session),
-            Event::Undecided | Event::Ready | Event::Established | Event::Finished(_) | Event::Moved => {}
+            // It may have been the last thing that the connection waits for.
+            Event::Finished(_) => session.touch(),
+            Event::Undecided | Event::Ready | Event::Established | Event::Moved => {}
         }
     }
 }

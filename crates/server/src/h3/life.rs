@@ -4,9 +4,8 @@
 
 use super::session::{Session, Stage};
 use crate::connection::Connection;
-use crate::core::http_conf::CoreConf;
 use crate::limits::H2_LEAVE_MS;
-use crate::stream::Session as _;
+use crate::stream::{Session as _, idle_until};
 use brisk_h3::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
 use brisk_net::clock;
@@ -56,17 +55,8 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     };
     if session.stage.get() == Stage::Open {
         session.active_ms.set(clock::mono_ms());
-        session.thread.extend(session.index, idle_until(session, conn, core));
+        session.thread.extend(session.index, idle_until(session.active_ms.get(), conn, core));
     }
-}
-
-/// How long a connection may do nothing.
-fn idle_until(session: &Session, conn: &Connection, core: &CoreConf) -> u64 {
-    // One that has brought no request has the time of its accept, as with HTTP/1.1.
-    if conn.requests.get() == 0 {
-        return conn.started.mono_ms + core.client_header_timeout.as_millis() as u64;
-    }
-    session.active_ms.get() + core.keepalive_timeout.as_millis() as u64
 }
 
 /// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
@@ -84,10 +74,14 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     }
     let live = session.thread.live();
     let Some(core) = live.default_core(&conn.listener) else {
+        // Its socket is no longer listened on. What has begun is finished.
+        if !session.is_idle() {
+            return Some(now + 1000);
+        }
         close(session, ErrorCode::NO_ERROR, "");
         return None;
     };
-    let until = idle_until(session, conn, core);
+    let until = idle_until(session.active_ms.get(), conn, core);
     // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
     if !session.is_idle() || now < until {
         let pause_ms = (core.keepalive_timeout.as_millis() as u64).max(1000);

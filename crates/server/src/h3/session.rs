@@ -130,9 +130,12 @@ impl Session {
         self.stage.get() == Stage::Dead
     }
 
-    /// Nobody waits for anything here.
+    /// No request is under way, and all answers have arrived: QUIC forgets what is not acknowledged when a connection is closed.
     pub fn is_idle(&self) -> bool {
-        self.running.get() == 0 && self.engine.borrow().is_empty() && self.states.borrow().is_empty()
+        self.running.get() == 0
+            && self.engine.borrow().is_empty()
+            && self.states.borrow().is_empty()
+            && self.quic.sending_streams() <= self.own.iter().filter(|own| own.get().is_some()).count()
     }
 
     /// The stream may have something to send.

@@ -100,6 +100,10 @@ impl Quic for Wire {
         self.closed.set(self.closed.get().or(Some(code)));
     }
 
+    fn sending_streams(&self) -> usize {
+        0
+    }
+
     fn memory(&self) -> usize {
         0
     }

@@ -55,6 +55,9 @@ pub trait Quic {
     /// Ends the connection; the client is told the code and why.
     fn close(&self, code: u64, why: &str);
 
+    /// Streams that may have something that is not acknowledged, those included that are open and silent. Closing gives it up.
+    fn sending_streams(&self) -> usize;
+
     /// Bytes of memory.
     fn memory(&self) -> usize;
 }

@@ -19,6 +19,7 @@ pub struct Learned {
 }
 
 fn key(r: &Request) -> Box<[u8]> {
+    // The target as it was sent, with its arguments: they may choose another page.
     [r.head.host.as_slice(), b" ", &r.unparsed_uri()].concat().into()
 }
 
@@ -39,6 +40,7 @@ impl Learned {
 
     /// Remembers the links of a response that everyone may see; forgets them where there are none any more.
     pub fn learn(&mut self, r: &Request) {
+        // What was answered to credentials is not for others (RFC 9111 §3.5).
         if r.route.depth > 0 || r.route.method != Method::Get || r.head.parsed.has(HeaderId::Authorization) {
             return;
         }
@@ -48,11 +50,13 @@ impl Learned {
         if have.is_some_and(|have| have.iter().eq(links.iter())) || (have.is_none() && links.is_empty()) {
             return;
         }
+        // Out of both halves: what is forgotten would come back from the older one.
         self.older.remove(&key);
         if let Some(old) = self.recent.remove(&key) {
             self.bytes -= cost(&key, &old);
         }
         let links: Links = links.into();
+        // A page with endless links must not push out all others.
         if !links.is_empty() && cost(&key, &links) <= LEARNED_ENTRY_BYTES_MAX {
             self.put(key, links);
         }
@@ -60,6 +64,7 @@ impl Learned {
 
     fn put(&mut self, key: Box<[u8]>, links: Links) {
         let cost = cost(&key, &links);
+        // Two halves in place of an order of use: a hit moves an entry at most once per half.
         if self.bytes + cost > LEARNED_BYTES_MAX / 2 {
             self.older = std::mem::take(&mut self.recent);
             self.bytes = 0;
@@ -91,6 +96,7 @@ fn links(resp: &Response) -> Vec<Box<[u8]>> {
     let named = resp.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"Link"));
     let is_hint = |value: &[u8]| {
         let value = value.to_ascii_lowercase();
+        // A loose look, since it is only a hint: a link too many costs its bytes.
         [&b"preload"[..], b"preconnect"].iter().any(|rel| memchr::memmem::find(&value, rel).is_some())
     };
     named

@@ -91,6 +91,7 @@ impl<T: Clone> Kept<T> {
             // The last entry that is left goes, too.
             let mut stays = self.entries.len() == 1;
             self.entries.retain(|_, entry| {
+                // Every other one, whatever its age: keeping an order of use would make each request write.
                 stays = !stays;
                 if !stays {
                     self.bytes -= entry.bytes;

@@ -10,6 +10,7 @@ use crate::connection::Connection;
 use crate::live::Live;
 use crate::purity::Effects;
 use crate::request::Request;
+use crate::trace::{self, Kind, Note};
 use std::fmt;
 
 /// Looks whether everything about a new connection is to be logged.
@@ -17,14 +18,15 @@ pub(crate) fn accepted(live: &Live, conn: &Connection) {
     if !may_debug() {
         return;
     }
-    conn.debug.set(live.snap.main.debugs(&conn.peer));
-    connection(live, conn, LogLevel::Debug, format_args!("accept: {}", conn.peer));
+    conn.debug.set(live.snap.main.debugs(&conn.peer()));
+    connection(live, conn, LogLevel::Debug, format_args!("accept: {}", conn.peer()));
 }
 
 /// Writes a message about a connection without a request, to the error logs of its socket's default server.
 pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt::Arguments<'_>) {
     let core = match conn.listener.id.get() {
         Some(id) => &live.snap.location(live.snap.server(live.snap.listen(id).default_server).root).core,
+        // Its socket is not in the configuration any more: the outermost logs take what is said of it.
         None => &live.snap.core,
     };
     if !conn.debug.get() && !core.logs(level) {
@@ -33,7 +35,7 @@ pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt:
     let mut entry = Entry::new(level, Some(conn.id), message);
     // As nginx: a debug line says no more than itself.
     if level != LogLevel::Debug {
-        entry.about("client", &conn.peer_text, false);
+        entry.about("client", conn.peer_text(), false);
         entry.about("server", conn.listener.address.to_string().as_bytes(), false);
     }
     write(&core.error_log, &live.logs, &entry, conn.debug.get());
@@ -46,6 +48,9 @@ pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
     }
     // A request that got the same answer would have to say it, too.
     r.does(Effects::TELLS);
+    if may_debug() && trace::is_on() {
+        trace::keep(Note::new(&r.route, Kind::Message(level), message.to_string()));
+    }
     let mut entry = Entry::new(level, r.client.connection().map(|c| c.id), message);
     if level != LogLevel::Debug {
         entry.all_about(about(r));

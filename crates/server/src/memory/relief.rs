@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// An idle connection is as dear as a busy one that holds so many times as much.
+/// A client must expect that an idle connection is closed (RFC 9112 §9.3.1); closing a busy one costs an answer.
 const IDLE_WEIGHT: u64 = 4;
 
 /// What one connection holds.
@@ -32,6 +33,7 @@ struct Held {
 
 /// How dear a connection is: by what it holds, and by how little moves on it.
 fn cost(bytes: u64, is_idle: bool, bytes_per_sec: u64) -> u64 {
+    // A client that reads fast frees what it holds by itself. Much held and little read is what attacks look like.
     if is_idle { bytes * IDLE_WEIGHT } else { bytes / (1 + bytes_per_sec / MEMORY_RATE_BYTES) }
 }
 
@@ -110,6 +112,7 @@ impl Thread {
         let now_ms = clock::mono_ms();
         let held = |(index, (generation, slot)): (usize, &(u32, Option<Slot>))| {
             let slot = slot.as_ref()?;
+            // With the slot's generation: when connections are closed the slot may be another one's.
             let (conn, key) = (&slot.conn, u64::from(*generation) << 32 | index as u64);
             let bytes = conn.memory() as u64;
             let moved = conn.io.received() + conn.io.sent();

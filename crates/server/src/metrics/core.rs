@@ -3,11 +3,12 @@
 //! All of it is computed when it is asked for. Names follow Prometheus' conventions (base units, `_total`), and are not
 //! changed once they are there.
 
-use super::Scrape;
+use super::scrape::Scrape;
 use crate::counters::{Count, Counters};
 use crate::memory;
 use brisk_net::blocking;
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 pub(super) fn metrics(to: &mut Scrape) {
@@ -16,6 +17,8 @@ pub(super) fn metrics(to: &mut Scrape) {
     threads(to);
     files(to);
     tls(to);
+    certificates(to);
+    super::quic::metrics(to);
     logs(to);
 }
 
@@ -137,6 +140,25 @@ fn tls(to: &mut Scrape) {
     let help = "TLS handshakes with back ends that came to their end.";
     for (outcome, count) in [("full", servers.full), ("resumed", servers.resumed)] {
         to.counter("brisk_upstream_tls_handshakes_total", help, &[("outcome", outcome)], count);
+    }
+}
+
+/// Those that are read with the configuration; where paths have variables, only handshakes know which there are.
+fn certificates(to: &mut Scrape) {
+    let snap = to.snap();
+    let contexts = snap.servers.iter().filter_map(|server| server.tls.as_ref()?.context.as_ref());
+    let mut ends = BTreeMap::new();
+    for source in contexts.flat_map(|context| context.sources()) {
+        let Some(not_after) = source.not_after() else { continue };
+        // The text of a certificate that stands in the configuration is no name.
+        let path =
+            if source.pair.certificate.starts_with("data:") { "data:" } else { &source.pair.certificate };
+        let end = ends.entry(path).or_insert(not_after);
+        *end = not_after.min(*end);
+    }
+    let help = "When the certificate of a file ends, in Unix seconds.";
+    for (path, not_after) in ends {
+        to.gauge("brisk_tls_certificate_not_after_seconds", help, &[("certificate", path)], not_after as f64);
     }
 }
 

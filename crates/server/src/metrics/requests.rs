@@ -1,8 +1,8 @@
 //! Requests by server, location and class of status: how long they took, how much went in and out.
 
-use super::Scrape;
 use super::history::Sums;
 use super::places::{BOUNDS_US, CLASSES, Ended, Key, Place};
+use super::scrape::Scrape;
 use super::tops::Seen;
 use crate::live::Live;
 use crate::request::Request;
@@ -54,6 +54,7 @@ pub(crate) struct Name<'a> {
 
 #[cold]
 fn record_name(thread: &Thread, unix_secs: i64, ended: Ended, time_us: u64, name: Name<'_>) {
+    // Each value of an argument would be an entry of its own.
     let path = name.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     thread.shared.tops[thread.index].record(
         unix_secs,
@@ -136,7 +137,9 @@ pub(super) fn metrics(to: &mut Scrape) {
     }
     for (((server, location), class), sum) in sums {
         let (server, location) = (String::from_utf8_lossy(&server), String::from_utf8_lossy(&location));
+        // Classes and not statuses: each value of a label is a series more in whatever reads them.
         let labels = [("server", &*server), ("location", &*location), ("status", CLASSES[class])];
+        // Prometheus counts in base units, so in seconds.
         let bounds = BOUNDS_US.iter().map(|&bound| f64::from(bound) / 1e6);
         let histogram = Histogram {
             buckets: bounds.zip(sum.buckets).collect(),

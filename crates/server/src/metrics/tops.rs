@@ -136,7 +136,7 @@ impl Tops {
         inner.begin(unix_secs);
         for tables in [&inner.now, &inner.before] {
             for (from, to) in [(&tables.urls, &mut to.urls), (&tables.clients, &mut to.clients)] {
-                from.iter().for_each(|(name, cost)| to.entry_ref(&**name).or_default().add(*cost));
+                from.iter().for_each(|(name, cost)| to.entry(name.clone()).or_default().add(*cost));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Which server answers a handshake: as over TCP, when the ClientHello has come.
 
-use super::state::Opening;
+use super::state::{Counted, Opening};
 use crate::connection::{Connection, Peer};
 use crate::table::Thread;
 use crate::tls::opening::{self, QuicAnswer};
@@ -55,14 +55,16 @@ fn choose(thread: &Rc<Thread>, origin: &Origin, hello: Hello) -> Choice {
     let mut r = thread.take_request();
     let answer = opening::answer_quic(&live, &conn, hello, &mut r);
     thread.put_request(r);
+    // From now on, so that a worker that drains waits for it.
+    let counted = Counted::new(thread);
     let mut openings = thread.quic.openings.borrow_mut();
     match answer {
         QuicAnswer::Begin(context) => {
-            openings.insert(id, Opening { conn, load: None });
+            openings.insert(id, Opening { conn, load: None, counted });
             Choice::Begin(context, Box::new(Ticket(id)))
         }
         QuicAnswer::Load(load) => {
-            openings.insert(id, Opening { conn, load: Some(load) });
+            openings.insert(id, Opening { conn, load: Some(load), counted });
             Choice::Wait(Box::new(Ticket(id)))
         }
         QuicAnswer::Refuse(wrong) => Choice::Refuse(wrong),

@@ -3,10 +3,14 @@
 //! The thread's [`Endpoint`](brisk_quic::Endpoint) gets what its sockets receive; what it has to say is given to the [`App`] of each
 //! connection ([`turn`]). Virtual hosts are chosen after the ClientHello as over TCP ([`choose`]).
 
+pub(crate) mod between;
 pub(crate) mod choose;
+pub mod common;
 #[cfg(debug_assertions)]
 mod echo;
-pub(crate) mod secret;
+mod parcel;
+mod passage;
+pub mod secret;
 pub(crate) mod state;
 pub(crate) mod turn;
 
@@ -17,9 +21,6 @@ use crate::connection::Connection;
 use crate::table::Thread;
 use brisk_quic::Key;
 use std::rc::Rc;
-
-/// Whether there is anything that [`begin`] can begin: what is no more than a connection is refused when it is configured.
-pub(crate) const IS_SPOKEN: bool = cfg!(debug_assertions);
 
 /// To be called where a configuration wants QUIC, before workers are forked.
 pub(crate) fn prepare() {

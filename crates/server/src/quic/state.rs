@@ -1,12 +1,16 @@
 //! What a thread has of QUIC.
 
+use super::parcel::Parcel;
 use crate::connection::Connection;
+use crate::table::Thread;
 use brisk_host::thread::Listener;
 use brisk_net::Io;
+use brisk_net::listen::Address;
 use brisk_net::udp::{Outbox, Receiver};
-use brisk_quic::{Endpoint, Event, Key};
+use brisk_quic::{Counters, Endpoint, Event, Key};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// What is spoken on one connection: HTTP/3.
@@ -28,7 +32,31 @@ pub(crate) struct Socket {
     pub outbox: RefCell<Outbox>,
     /// Datagrams that the kernel has dropped because none took them.
     pub dropped: Cell<u32>,
+    /// The configuration does not have it any more: connections that it carries are served to their end.
+    pub is_gone: Cell<bool>,
 }
+
+impl Socket {
+    /// The address that it listens on.
+    pub fn listening(&self) -> Option<SocketAddr> {
+        match self.listener.address {
+            Address::Quic(ip, _) => Some(ip),
+            _ => None,
+        }
+    }
+}
+
+/// Packets that belong to others, collected in one look at a socket.
+#[derive(Default)]
+pub(crate) struct Astray {
+    /// By thread.
+    pub threads: BTreeMap<usize, Parcel>,
+    /// By the generation of the worker.
+    pub workers: BTreeMap<u8, Parcel>,
+}
+
+/// Who speaks on which connection.
+pub(crate) type Apps = HashMap<Key, (Rc<dyn App>, Counted)>;
 
 /// See the module's head.
 #[derive(Default)]
@@ -37,10 +65,13 @@ pub struct Quic {
     pub(crate) endpoint: RefCell<Option<Endpoint>>,
     pub(crate) sockets: RefCell<Vec<Rc<Socket>>>,
     pub(crate) receiver: RefCell<Receiver>,
-    pub(crate) apps: RefCell<HashMap<Key, Rc<dyn App>>>,
+    pub(crate) apps: RefCell<Apps>,
     /// Connections whose handshake is under way, by the number that the endpoint keeps for them.
     pub(crate) openings: RefCell<HashMap<u64, Opening>>,
     pub(crate) next_socket: Cell<u32>,
+    pub(crate) astray: RefCell<Astray>,
+    /// What endpoints of this thread have counted.
+    pub(crate) counters: Cell<Counters>,
 }
 
 /// A connection before it can be used.
@@ -48,6 +79,24 @@ pub(crate) struct Opening {
     pub conn: Rc<Connection>,
     /// What must be read before its handshake goes on.
     pub load: Option<crate::tls::opening::QuicLoad>,
+    /// It counts among the thread's connections.
+    pub counted: Counted,
+}
+
+/// A connection among those of its thread, for as long as this lives.
+pub(crate) struct Counted(Rc<Thread>);
+
+impl Counted {
+    pub fn new(thread: &Rc<Thread>) -> Counted {
+        thread.count();
+        Counted(thread.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.uncount();
+    }
 }
 
 impl Quic {

@@ -1,51 +1,66 @@
 //! One turn of a thread's endpoint: datagrams in, events to those who speak on connections, datagrams out.
 
 use super::choose::{Chooser, Ticket};
-use super::secret;
-use super::state::{Opening, Socket};
-use crate::limits::DATAGRAM_READS_PER_TURN_MAX;
+use super::common::Told;
+use super::parcel::{Packet, Parcel};
+use super::state::{App, Counted, Opening, Socket};
+use crate::limits::{DATAGRAM_READS_PER_TURN_MAX, PARCEL_BYTES_MAX};
 use crate::live::Live;
 use crate::table::Thread;
 use crate::tls::opening;
 use brisk_host::live::log_error;
 use brisk_host::log::LogLevel;
 use brisk_host::thread::Listener;
-use brisk_net::listen;
+use brisk_net::listen::Address;
 use brisk_net::udp::Message;
 use brisk_net::{Io, Loop};
-use brisk_quic::{Choice, Datagram, Ecn, Endpoint, Event, Key, Keys, Place, Settings};
+use brisk_quic::limits::HANDSHAKE_TIME_MAX;
+use brisk_quic::{Choice, Closed, Counters, Datagram, Ecn, Endpoint, Event, Key, Settings, route};
 use brisk_tls::Session;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
+use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// RFC 9114 §8.1: H3_NO_ERROR.
 const NO_ERROR: u64 = 0x100;
 /// How long to wait for a socket that takes nothing more.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
+/// How often to look whether a socket that is no longer listened on has connections still.
+const GONE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Takes what waits on a socket; true if there is more.
+/// A socket's number for packets that came by none of this thread.
+const NOWHERE: u32 = u32::MAX;
+
+/// Takes what waits on a listener's socket; true if there is more.
 pub(crate) fn receive(thread: &Rc<Thread>, listener: &Rc<Listener>) -> bool {
-    let Some(socket) = socket_of(thread, listener) else { return false };
+    socket_of(thread, listener).is_some_and(|socket| receive_from(thread, &socket))
+}
+
+fn receive_from(thread: &Rc<Thread>, socket: &Socket) -> bool {
+    let Some(listening) = socket.listening() else { return false };
+    if let Some(endpoint) = &mut *thread.quic.endpoint.borrow_mut() {
+        // Connections that are there go on when memory is short.
+        endpoint.set_room(!thread.shared.budget.is_full());
+    }
     let mut receiver = thread.quic.receiver.take();
     let mut has_more = true;
     for _ in 0..DATAGRAM_READS_PER_TURN_MAX {
         let now = Instant::now();
-        let port = listen::local_ip(socket.io.fd()).map_or(0, |local| local.port());
         let each = |one: brisk_net::udp::Received<'_>| {
-            let datagram = Datagram {
-                socket: socket.number,
+            let packet = Packet {
+                listening,
                 remote: one.from,
-                local: one.to.map(|ip| SocketAddr::new(ip, port)),
+                local: one.to.map(|ip| SocketAddr::new(ip, listening.port())),
                 ecn: Ecn::from_bits(one.ecn),
                 bytes: one.bytes,
             };
-            if let Some(endpoint) = &mut *thread.quic.endpoint.borrow_mut() {
-                endpoint.receive(now, datagram);
-            }
+            sort(thread, now, Some(socket), &packet, Reach::Server);
         };
         match receiver.receive(socket.io.fd(), each) {
             Ok(looked) => {
@@ -56,7 +71,7 @@ pub(crate) fn receive(thread: &Rc<Thread>, listener: &Rc<Listener>) -> bool {
             }
             Err(error) => {
                 let why = brisk_conf::os_text(&error);
-                let text = format_args!("recvmmsg() on {} failed ({why})", listener.address);
+                let text = format_args!("recvmmsg() on {} failed ({why})", socket.listener.address);
                 log_error(&thread.live().base, LogLevel::Crit, text);
                 has_more = false;
             }
@@ -66,7 +81,112 @@ pub(crate) fn receive(thread: &Rc<Thread>, listener: &Rc<Listener>) -> bool {
         }
     }
     thread.quic.receiver.replace(receiver);
+    deliver(thread);
     has_more
+}
+
+/// How far a packet may be sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// It has come from the network.
+    Server,
+    /// It has come from another worker, or would have gone to one that has ended.
+    Worker,
+    /// It has come from another thread.
+    Thread,
+}
+
+/// Gives a packet to whom it belongs: this thread's endpoint, another thread, another worker. The kernel has routed most of
+/// them rightly; those of one batch need not have the same connection.
+fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Packet<'_>, reach: Reach) {
+    // What is too short to have a destination is nothing.
+    let Some(route) = route(packet.bytes) else { return };
+    let common = &thread.shared.quic;
+    if reach == Reach::Server
+        && let (Some(passage), Some(keys)) = (common.passage(), common.keys())
+        && let Some(worker) = passage.destination(&route, keys.cid())
+    {
+        let mut astray = thread.quic.astray.borrow_mut();
+        let parcel = astray.workers.entry(worker).or_default();
+        parcel.push(packet);
+        let is_full = parcel.bytes().len() >= PARCEL_BYTES_MAX;
+        drop(astray);
+        if is_full {
+            deliver(thread);
+        }
+        return;
+    }
+    let target = route.thread(thread.shared.loads.len());
+    if reach != Reach::Thread && target != thread.index {
+        thread.quic.astray.borrow_mut().threads.entry(target).or_default().push(packet);
+        return;
+    }
+    // A configuration that listens on the address again has a socket of its own there. As long as connections hold the old one, the
+    // kernel gives both the packets of new ones.
+    let number = match socket.filter(|socket| !socket.is_gone.get()) {
+        Some(live) => live.number,
+        None => socket_at(thread, packet.listening).as_deref().or(socket).map_or(NOWHERE, |one| one.number),
+    };
+    let Packet { remote, local, ecn, bytes, .. } = *packet;
+    if let Some(endpoint) = endpoint(thread).as_mut() {
+        endpoint.receive(now, Datagram { socket: number, remote, local, ecn, bytes });
+    }
+}
+
+/// Sends on what was found to be others'.
+fn deliver(thread: &Rc<Thread>) {
+    let (workers, common) =
+        (std::mem::take(&mut thread.quic.astray.borrow_mut().workers), &thread.shared.quic);
+    for (worker, parcel) in workers {
+        if !common.passage().is_some_and(|passage| passage.pass(worker, &parcel)) {
+            // It has ended: its clients get stateless resets, and new ones are served here.
+            let now = Instant::now();
+            parcel.packets().for_each(|packet| sort(thread, now, None, &packet, Reach::Worker));
+        }
+    }
+    let threads = std::mem::take(&mut thread.quic.astray.borrow_mut().threads);
+    for (target, parcel) in threads {
+        let Some(mailbox) = thread.shared.mailboxes.get(target).and_then(|mailbox| mailbox.get()) else {
+            continue;
+        };
+        mailbox.call(move || {
+            if let Some(thread) = Thread::current() {
+                let now = Instant::now();
+                parcel.packets().for_each(|packet| sort(&thread, now, None, &packet, Reach::Thread));
+            }
+        });
+    }
+}
+
+/// Takes packets that another worker has sent on.
+pub(super) fn take_parcel(thread: &Rc<Thread>, parcel: &Parcel) {
+    let now = Instant::now();
+    parcel.packets().for_each(|packet| sort(thread, now, None, &packet, Reach::Worker));
+    deliver(thread);
+}
+
+/// The thread's endpoint, made when it is needed first.
+fn endpoint(thread: &Rc<Thread>) -> RefMut<'_, Option<Endpoint>> {
+    let mut endpoint = thread.quic.endpoint.borrow_mut();
+    if endpoint.is_none()
+        && let Some(keys) = thread.shared.quic.keys()
+    {
+        let place = thread.shared.quic.place(thread.index, thread.shared.loads.len());
+        *endpoint = Some(Endpoint::new(place, keys.clone(), Arc::new(Chooser)));
+    }
+    endpoint
+}
+
+/// The thread's socket that listens on an address; `None`: it has none there.
+fn socket_at(thread: &Rc<Thread>, address: SocketAddr) -> Option<Rc<Socket>> {
+    let is_there = |listener: &Listener| matches!(listener.address, Address::Quic(ip, _) if ip == address);
+    let is_live = |socket: &&Rc<Socket>| !socket.is_gone.get() && is_there(&socket.listener);
+    let found = thread.quic.sockets.borrow().iter().find(is_live).cloned();
+    if found.is_some() {
+        return found;
+    }
+    let listener = thread.host.listeners.borrow().iter().find(|one| is_there(one)).cloned()?;
+    socket_of(thread, &listener)
 }
 
 /// The thread's own view of a listening socket, made when the first datagram comes.
@@ -84,48 +204,83 @@ fn socket_of(thread: &Rc<Thread>, listener: &Rc<Listener>) -> Option<Rc<Socket>>
         io: Io::local(fd),
         outbox: RefCell::default(),
         dropped: Cell::new(0),
+        is_gone: Cell::new(false),
     });
     thread.quic.sockets.borrow_mut().push(socket.clone());
-    let mut endpoint = thread.quic.endpoint.borrow_mut();
-    let endpoint = endpoint.get_or_insert_with(|| {
-        let place = Place {
-            thread: thread.index,
-            threads: thread.shared.loads.len(),
-            generation: thread.live().generation as u8,
-        };
-        Endpoint::new(place, Keys::new(secret::drawn()), Arc::new(Chooser))
-    });
-    endpoint.listen(number, settings(&thread.live(), listener));
+    if let Some(endpoint) = endpoint(thread).as_mut()
+        && !thread.is_draining()
+    {
+        endpoint.listen(number, settings(&thread.live(), listener));
+    }
     Some(socket)
 }
 
 /// What the default server of a socket says.
 fn settings(live: &Live, listener: &Listener) -> Settings {
-    let mut settings = Settings::default();
-    if let Some(core) = live.default_core(listener) {
+    let Some(core) = live.default_core(listener) else { return Settings::default() };
+    Settings {
+        streams: core.http3.max_concurrent_streams,
+        stream_window: core.http3.stream_buffer_size,
         // None would be without end in QUIC.
-        settings.idle = core.keepalive_timeout.max(Duration::from_secs(1));
+        idle: core.keepalive_timeout.max(Duration::from_secs(1)),
+        handshake: core.client_header_timeout.min(HANDSHAKE_TIME_MAX),
+        retry: core.http3.retry,
+        gso: core.http3.gso,
     }
-    settings
 }
 
 /// Another configuration is live: new connections follow it.
 pub(crate) fn switched(thread: &Rc<Thread>, gone: &[Rc<Listener>]) {
     let live = thread.live();
-    let mut endpoint = thread.quic.endpoint.borrow_mut();
-    let Some(endpoint) = endpoint.as_mut() else { return };
-    for socket in &*thread.quic.sockets.borrow() {
+    let sockets = thread.quic.sockets.borrow().clone();
+    for socket in sockets.iter().filter(|socket| !socket.is_gone.get()) {
+        let mut borrowed = thread.quic.endpoint.borrow_mut();
+        let Some(endpoint) = borrowed.as_mut() else { return };
         if gone.iter().any(|listener| Rc::ptr_eq(listener, &socket.listener)) {
             endpoint.unlisten(socket.number);
+            socket.is_gone.set(true);
+            // A task's first turn is at once.
+            drop(borrowed);
+            brisk_net::spawn(read_on(thread.clone(), socket.clone()));
         } else {
             endpoint.listen(socket.number, settings(&live, &socket.listener));
         }
     }
 }
 
-/// Nothing is received any more, so connections end: clients come back to the process that has the sockets now.
+/// Receives for the connections of a socket that is no longer listened on, until the last of them has ended.
+async fn read_on(thread: Rc<Thread>, socket: Rc<Socket>) {
+    loop {
+        let mut pause = pin!(brisk_net::sleep(GONE_PAUSE));
+        poll_fn(|cx| {
+            let is_due = socket.io.poll_readable(cx).is_ready() || pause.as_mut().poll(cx).is_ready();
+            if is_due { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        if !receive_from(&thread, &socket) {
+            socket.io.mark_drained();
+        }
+        let is_used =
+            thread.quic.endpoint.borrow().as_ref().is_some_and(|endpoint| endpoint.uses(socket.number));
+        if !is_used {
+            // Closed with the last reference: a stale one would keep its place among those that the kernel routes to.
+            thread.quic.sockets.borrow_mut().retain(|other| !Rc::ptr_eq(other, &socket));
+            return;
+        }
+        brisk_net::one_turn().await;
+    }
+}
+
+/// New connections are another process's, or nobody's. Those that are there are served to their end: what belongs to them comes by the
+/// sockets still, or from the worker that has them now.
 pub(crate) fn drain(thread: &Thread) {
-    let keys: Vec<Key> = thread.quic.apps.borrow().keys().copied().collect();
+    if let Some(endpoint) = &mut *thread.quic.endpoint.borrow_mut() {
+        thread.quic.sockets.borrow().iter().for_each(|socket| endpoint.unlisten(socket.number));
+    }
+    let without_session = |(key, (app, _)): (&Key, &(Rc<dyn App>, Counted))| {
+        app.connection().session().is_none().then_some(*key)
+    };
+    let keys: Vec<Key> = thread.quic.apps.borrow().iter().filter_map(without_session).collect();
     keys.into_iter().for_each(|key| close(thread, key, NO_ERROR, "the server is restarting"));
 }
 
@@ -143,9 +298,13 @@ pub(crate) fn events(thread: &Rc<Thread>) {
         // All that was received is in the events that follow, so file events that are drained now cover it.
         thread.files.must_confirm();
     }
+    let mut last = None;
     loop {
         let next = thread.quic.endpoint.borrow_mut().as_mut().and_then(Endpoint::poll_event);
         let Some((key, event)) = next else { return };
+        if last.replace(key) != Some(key) {
+            note_traffic(thread, key);
+        }
         if catch_unwind(AssertUnwindSafe(|| event_of(thread, key, event))).is_err() {
             log_error(
                 &thread.live().base,
@@ -165,27 +324,54 @@ fn event_of(thread: &Rc<Thread>, key: Key, event: Event) {
         Event::Ready => ready(thread, key),
         Event::Closed(_) => {
             let app = thread.quic.apps.borrow_mut().remove(&key);
-            if let Some(app) = app {
+            if let Some((app, _counted)) = app {
                 app.event(event);
-                thread.uncount();
             }
         }
         event => {
-            if event == Event::Established {
-                complete(thread, key);
+            match event {
+                Event::Established => complete(thread, key),
+                Event::Moved => moved(thread, key),
+                _ => {}
             }
-            let app = thread.quic.apps.borrow().get(&key).cloned();
-            if let Some(app) = app {
+            if let Some(app) = app(thread, key) {
                 app.event(event);
             }
         }
     }
 }
 
+/// Who speaks on a connection.
+fn app(thread: &Thread, key: Key) -> Option<Rc<dyn App>> {
+    thread.quic.apps.borrow().get(&key).map(|(app, _)| app.clone())
+}
+
+/// Heads may occupy a multiple of what has come, and connections on which little moves are closed first when memory is short.
+fn note_traffic(thread: &Thread, key: Key) {
+    let apps = thread.quic.apps.borrow();
+    let Some((app, _)) = apps.get(&key) else { return };
+    if let Some((received, sent, _)) = thread.quic.with(key, |quic| quic.traffic()) {
+        app.connection().io.set_moved(received, sent);
+    }
+}
+
+/// The client has another address, which is validated: from now on requests come from there.
+fn moved(thread: &Rc<Thread>, key: Key) {
+    let Some(app) = app(thread, key) else { return };
+    let Some(remote) = thread.quic.with(key, |quic| quic.remote()) else { return };
+    let conn = app.connection();
+    let text = format_args!("client has moved to {remote}");
+    crate::log::connection(&thread.live(), conn, LogLevel::Info, text);
+    if !conn.move_to(remote) {
+        // The application is told: `close` drops it without a word.
+        app.clone().event(Event::Closed(Closed::TimedOut));
+        close(thread, key, NO_ERROR, "too many addresses");
+    }
+}
+
 /// Requests that come from now on are no replays.
 fn complete(thread: &Thread, key: Key) {
-    let apps = thread.quic.apps.borrow();
-    if let Some(app) = apps.get(&key) {
+    if let Some(app) = app(thread, key) {
         app.connection().io.complete_handshake();
     }
 }
@@ -199,14 +385,14 @@ fn opening(thread: &Thread, key: Key) -> Option<Opening> {
 
 /// A handshake waits for certificates.
 fn load(thread: &Rc<Thread>, key: Key) {
-    let Some(Opening { conn, load: Some(load) }) = opening(thread, key) else { return };
+    let Some(Opening { conn, load: Some(load), counted }) = opening(thread, key) else { return };
     let thread = thread.clone();
     brisk_net::spawn(async move {
         let live = thread.live();
         let choice = match opening::finish_quic(&live, &conn, load).await {
             Ok(context) => {
                 let id = conn.id;
-                thread.quic.openings.borrow_mut().insert(id, Opening { conn, load: None });
+                thread.quic.openings.borrow_mut().insert(id, Opening { conn, load: None, counted });
                 Choice::Begin(context, Box::new(Ticket(id)))
             }
             Err(wrong) => Choice::Refuse(wrong),
@@ -219,7 +405,7 @@ fn load(thread: &Rc<Thread>, key: Key) {
 
 /// A connection may be used from now on.
 fn ready(thread: &Rc<Thread>, key: Key) {
-    let Some(Opening { conn, .. }) = opening(thread, key) else { return };
+    let Some(Opening { conn, counted, .. }) = opening(thread, key) else { return };
     let known = thread.quic.with(key, |quic| (quic.agreed(), quic.is_early()));
     let Some((Some(agreed), is_early)) = known else { return };
     let alpn = agreed.alpn.clone().unwrap_or_default();
@@ -228,18 +414,15 @@ fn ready(thread: &Rc<Thread>, key: Key) {
         close(thread, key, 0, "no such protocol");
         return;
     };
-    thread.count();
     thread.arrivals().accepted.up();
     thread.arrivals().handled.up();
-    thread.quic.apps.borrow_mut().insert(key, app);
+    thread.quic.apps.borrow_mut().insert(key, (app, counted));
 }
 
 /// Ends a connection; its application is told nothing.
 pub(crate) fn close(thread: &Thread, key: Key, code: u64, reason: &str) {
     let app = thread.quic.apps.borrow_mut().remove(&key);
-    if app.is_some() {
-        thread.uncount();
-    }
+    drop(app);
     thread.quic.with(key, |quic| quic.close(Instant::now(), code, reason));
 }
 
@@ -253,6 +436,7 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
     if !sockets.iter().any(|socket| is_full(&socket)) {
         while let Some(transmit) = endpoint.poll_transmit(now) {
             let Some(socket) = sockets.iter().find(|socket| socket.number == transmit.socket) else {
+                endpoint.recycle(transmit.bytes);
                 continue;
             };
             socket.outbox.borrow_mut().push(Message {
@@ -267,6 +451,7 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
     for socket in &*sockets {
         socket.outbox.borrow_mut().flush(socket.io.fd(), |bytes| endpoint.recycle(bytes));
     }
+    tell(thread, endpoint, &sockets);
     let home = Loop::current();
     let wait = if sockets.iter().any(|socket| is_full(&socket)) {
         Some(FULL_PAUSE)
@@ -276,4 +461,22 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
         endpoint.next_timeout().map(|at| at.saturating_duration_since(now))
     };
     home.wake_within(wait);
+}
+
+/// Tells what was counted, for metrics.
+fn tell(thread: &Thread, endpoint: &mut Endpoint, sockets: &[Rc<Socket>]) {
+    let fresh = endpoint.take_counters();
+    if fresh == Counters::default() {
+        return;
+    }
+    let mut counters = thread.quic.counters.get();
+    counters += fresh;
+    thread.quic.counters.set(counters);
+    let told = Told {
+        counters,
+        half_open: endpoint.half_open() as u64,
+        dropped: sockets.iter().map(|socket| u64::from(socket.dropped.get())).sum(),
+        unsent: sockets.iter().map(|socket| socket.outbox.borrow().dropped()).sum(),
+    };
+    thread.shared.quic.tell(thread.index, told);
 }

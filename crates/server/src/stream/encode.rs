@@ -12,11 +12,13 @@ use brisk_mux::encode::{HeadCoding, clean, foreign};
 /// Appends the head; gives where the date's 29 bytes are, if it is ours.
 pub fn head<C: HeadCoding>(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
     let resp = &r.resp;
+    // First: RFC 9113 §8.3 has pseudo fields before all others.
     C::status(tunnel::wire_status(r), out);
 
     match &resp.server {
         Some(server) if server.is_empty() => {}
         Some(server) => write_clean::<C>(b"server", server, out),
+        // Literal and not from a dynamic table: the bytes must mean the same on every connection.
         None => C::literal(b"server", server_token(&r.core().server_tokens).as_bytes(), out),
     }
     let date_at = match &resp.date {
@@ -80,6 +82,7 @@ pub fn interim<C: HeadCoding>(status: u16, headers: &[(Text, Text)], out: &mut V
 /// Appends trailers; nothing, if there are none.
 pub fn trailers<C: HeadCoding>(trailers: &[(Text, Text)], out: &mut Vec<u8>) {
     let start = out.len();
+    // QPACK's blocks have a prefix even where nothing follows; it is taken back below if there is nothing.
     C::trailers(out);
     let begun = out.len();
     fields::<C>(trailers, out);

@@ -79,6 +79,7 @@ pub struct Intake<'a> {
     conn: &'a Connection,
     /// Of the connection's protocol.
     version: Version,
+    // By index and without hashing: most fields of a browser's request are entries of the static table.
     ids: &'static Ids,
     /// The request whose head is being taken.
     r: Option<Box<Request>>,
@@ -255,6 +256,7 @@ impl<'a> Intake<'a> {
             };
         }
         // Stored under the old name, so that `$http_host` and those who read `Host` find it.
+        // In lower case, as names over HTTP/2 are (RFC 9113 §8.2).
         let name = push(r, b"host");
         add(r, Header { name, value: authority, id: HeaderId::Host });
         Ok(())
@@ -352,6 +354,7 @@ fn push(r: &mut Request, bytes: &[u8]) -> Span {
 
 fn add(r: &mut Request, header: Header) {
     let head = &mut r.head.parsed;
+    // Before `present` gets the bit: it tells whether this is the second of its name.
     head.repeated |= head.present & header.id.bit();
     head.present |= header.id.bit();
     head.headers.push(header);
@@ -433,6 +436,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         crate::rlog!(r, Info, "client sent CONNECT method");
         return Err(405);
     }
+    // Chooses the server, by whose rules all that follows is judged.
     intake::target(r, listen)?;
     if !is_enabled(r, listen) {
         crate::rlog!(
@@ -442,6 +446,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         );
         return Err(421);
     }
+    // Before anything of the request is acted upon: it may be a replay, or its client may lack a certificate.
     admit::admit(r)?;
     if odd {
         drop_invalid(r);
@@ -465,6 +470,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
             return Err(error.status());
         }
     };
+    // A length of 0 without END_STREAM: the client has still to say that the request is over, with an empty frame or trailers.
     r.head.awaits_end = !end && r.head.framing == BodyFraming::Length(0);
     if r.route.method == Method::Trace {
         crate::rlog!(r, Info, "client sent TRACE method");
@@ -506,6 +512,7 @@ fn drop_invalid(r: &mut Request) {
     });
     r.head.buf = buf;
     for name in dropped {
+        // Kept as a name only, for those who must know that something was dropped.
         r.head.parsed.ignored.push(name);
         crate::rlog!(
             r,

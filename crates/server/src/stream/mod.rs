@@ -12,6 +12,7 @@ pub(crate) mod head;
 pub mod serve;
 
 use crate::connection::Connection;
+use crate::core::http_conf::CoreConf;
 use crate::text::Text;
 use std::rc::Rc;
 
@@ -122,4 +123,13 @@ pub trait Streams {
 
     /// It has ended, and its stream with it; `was_gone`: that had ended before.
     fn ended(&self, stream: StreamId, was_gone: bool);
+}
+
+/// Until when a connection may do nothing, in monotonic milliseconds; `active_ms`: when it did something last.
+pub(crate) fn idle_until(active_ms: u64, conn: &Connection, core: &CoreConf) -> u64 {
+    // One that has brought no request has the time of its accept, as with HTTP/1.1.
+    if conn.requests.get() == 0 {
+        return conn.started.mono_ms + core.client_header_timeout.as_millis() as u64;
+    }
+    active_ms + core.keepalive_timeout.as_millis() as u64
 }

@@ -33,6 +33,7 @@ pub type EncodeHead = fn(&Request, &mut Vec<u8>);
 
 /// Starts it. `malformed`: whatever is answered, the stream ends with an error.
 pub fn spawn(exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: bool, encode: EncodeHead) {
+    // Before the task is spawned: a drain that looks at the session meanwhile must see that there is work.
     exchange.session().begun();
     exchange.malformed.set(malformed);
     r.client.carrier = Some(Carrier::Stream(exchange.clone()));
@@ -76,6 +77,7 @@ impl<F: Future<Output = ()>> Future for Guard<F> {
             }
         }
         // A task whose stream is gone counts against the client's streams until here.
+        // Asked when the request is done with: the stream may have gone during its last steps.
         let was_gone = this.exchange.gone.get().is_some();
         this.exchange.session().ended(this.exchange.id, was_gone);
         Poll::Ready(())
@@ -95,6 +97,7 @@ async fn serve(exchange: Rc<Exchange>, r: Box<Request>, run: Run, encode: Encode
     }
     // After the response, so that the client does not wait for it.
     post_action(&mut r).await;
+    // Before it is asked whether there is more: a borrower may hold the reader until here.
     r.take_back_body();
     if r.has_unread_body() && exchange.gone.get().is_none() && !exchange.malformed.get() {
         discard(&exchange, &mut r).await;
@@ -141,6 +144,7 @@ async fn respond(exchange: &Rc<Exchange>, r: &mut Request, encode: EncodeHead) {
     if r.core().post_action.is_none() {
         r.thread.clone().reduce(r);
     }
+    // The head is encoded before the request lets go of its configuration, which that needs.
     let result = sender.response(r, &block).await;
     r.progress.sent.head_bytes =
         block.len() as u64 + exchange.session().head_overhead() + exchange.framing.get();
@@ -212,6 +216,7 @@ impl<'a> Sender<'a> {
             return Ok(u64::MAX);
         }
         loop {
+            // Whole seconds, as nginx counts: a response may send one second's share at once.
             let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
             let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
             let sent = self.exchange.sent.get();
@@ -219,6 +224,7 @@ impl<'a> Sender<'a> {
                 return Ok(allowed - sent);
             }
             let wait = Duration::from_millis((sent - allowed) * 1000 / self.rate + 1);
+            // A reset ends the wait, or a slow response would hold its stream's place long after the client has left.
             if timeout(wait, poll_fn(|cx| self.exchange.poll_gone(cx))).await.is_ok() {
                 return Err(SendError::Gone);
             }
@@ -267,6 +273,7 @@ impl<'a> Sender<'a> {
         if has_trailers {
             r.progress.sent.body_bytes = self.exchange.sent.get();
             for source in std::mem::take(&mut r.resp.trailers) {
+                // In the request's order: a trailer's value may be of what the body has come to.
                 source.append(r);
             }
             let mut block = Vec::new();
@@ -343,6 +350,7 @@ impl<'a> Sender<'a> {
                 Err(Stop::Gone) => return Err(SendError::Gone),
                 Err(Stop::Stuck(Stuck::Truncated)) => return Err(SendError::Truncated),
                 Err(Stop::Stuck(Stuck::Cold { offset, len })) => {
+                    // Asked again, since the piece may have been sent to its end meanwhile.
                     let file = self.exchange.cold_file().ok_or(SendError::Truncated)?;
                     // The bytes are in the kernel's memory then; the session reads them itself.
                     warm(&file, offset, len).await?;

@@ -10,6 +10,7 @@ use brisk_http::Method;
 pub(crate) fn misdirected(r: &mut Request) -> Result<(), u16> {
     let Some(facts) = r.conn().secure.get() else { return Ok(()) };
     let rules = r.snap().server(r.route.server).tls.as_ref();
+    // Where no certificate is asked for, any connection will do: browsers share them among names of one certificate (RFC 9113 §9.1.1).
     if rules.is_none_or(|rules| rules.verify == Verify::Off) {
         return Ok(());
     }
@@ -60,6 +61,7 @@ pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
     let conn = r.conn().clone();
     let Some(facts) = conn.secure.get() else { return Ok(()) };
     match facts.verdict(&conn.io) {
+        // `optional_no_ca` forgives that no trusted authority has signed it, nothing else: out of date or forged stays out.
         Verdict::Bad(refusal) if rules.verify != Verify::OptionalNoCa || !refusal.is_unknown_authority() => {
             crate::rlog!(r, Info, "client SSL certificate verify error: {refusal}");
             return Err(495);
@@ -70,6 +72,7 @@ pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
         }
         _ => {}
     }
+    // After the verdict: a certificate that is not trusted is not asked about.
     if let Some(why) = &*facts.revocation.borrow() {
         crate::rlog!(r, Info, "client SSL certificate verify error: {why}");
         return Err(495);
@@ -81,6 +84,7 @@ impl Facts {
     /// Whether the request's server would have judged the client's certificate as the handshake's does.
     pub fn are_of(&self, r: &Request) -> bool {
         let own = r.snap().server(r.route.server).tls.as_ref().and_then(|rules| rules.clients);
+        // Digests of all that decides (`Rules::clients`), files' contents included: two servers with equal rules may share a connection.
         own == self.rules.clients
     }
 

@@ -128,7 +128,13 @@ pub(super) fn alpn(carrier: Carries) -> &'static [&'static [u8]] {
     const NAMES: &[&[u8]] = &[b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
     match carrier {
         Carries::Tcp { http2 } => &NAMES[usize::from(!http2)..],
-        Carries::Quic => &[b"h3", b"hq-interop"],
+        Carries::Quic => {
+            if cfg!(debug_assertions) {
+                &[b"h3", b"hq-interop"]
+            } else {
+                &[b"h3"]
+            }
+        }
     }
 }
 

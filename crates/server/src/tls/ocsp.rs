@@ -24,6 +24,7 @@ use std::time::Duration;
 /// nginx's time-out for responders.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// An answer is asked for anew after this time, even if it holds for longer, and not before the other.
+// nginx's numbers: an hour bounds how long a revocation goes unnoticed, five minutes what a responder without answers is asked.
 const REFRESH_SECS: (i64, i64) = (300, 3600);
 
 /// Asks for answers that are missing or old. Handshakes do not wait: what is not there yet is not sent.
@@ -79,8 +80,10 @@ async fn fetch(
     let certified = source.get()?;
     let chain: Vec<&[u8]> = certified.chain().collect();
     let leaf = *chain.first().ok_or("no certificate")?;
+    // The chain that is sent first: it is what clients will verify with.
     let known = chain[1..].iter().copied().chain(stapler.issuers.iter().map(|der| &der[..]));
     let issuer = known.into_iter().find(|issuer| brisk_tls::is_issuer(leaf, issuer));
+    // The request hashes the issuer's name and key (RFC 6960 §4.1.1), so without it nothing can be asked.
     let issuer = issuer.ok_or("\"ssl_stapling\" ignored, issuer certificate not found")?;
     let response = ask(stapler.responder.as_deref(), leaf, issuer, core).await?;
     let answer = ocsp::check(&response, leaf, issuer, stapler.verify, clock::now().unix_secs)?;
@@ -139,11 +142,13 @@ fn pairs(facts: &Facts, conn: &Connection) -> Vec<(Vec<u8>, Vec<u8>)> {
         let now = clock::now().unix_secs;
         // The chain as it was verified, not as the client has sent it: each certificate with the issuer that has
         // signed it.
+        // Verified once more, since the verdict does not keep its chain; it is asked for once per connection.
         let Ok(chain) = trust.verify(leaf, extra, Purpose::Client, facts.rules.depth, now) else {
             return Vec::new();
         };
         let chain = chain.certificates();
         let pairs = chain.windows(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+        // A root is not checked here: it ends the chain, and no pair begins with it.
         if asking.leaf { pairs.take(1).collect() } else { pairs.collect() }
     })
 }
@@ -159,14 +164,17 @@ async fn status(facts: &Facts, cert: &[u8], issuer: &[u8], core: &CoreConf) -> R
         return Ok(known);
     }
     let response = ask(asking.responder.as_deref(), cert, issuer, core).await?;
+    // Always with its signature: this answer decides about access, and it comes over plain HTTP.
     let answer = ocsp::check(&response, cert, issuer, true, now)?;
     let revoked = match answer.status {
         Status::Good => false,
         Status::Revoked => true,
+        // Unknown is no permission: nothing fails open.
         Status::Unknown => return Err("certificate status \"unknown\" in the OCSP response".to_string()),
     };
     // An answer without an end of its validity is not kept (RFC 6960 §4.2.2.1).
     if let (Some(answers), Some(until)) = (answers, answer.until) {
+        // Kept until the answer's own `nextUpdate`, also a revocation.
         answers.put(id, revoked, until, now);
     }
     Ok(revoked)
@@ -179,11 +187,13 @@ async fn ask(
     issuer: &[u8],
     core: &CoreConf,
 ) -> Result<Vec<u8>, String> {
+    // The certificate's own address only if none is configured: a client's certificate could name any host, and this server would call there.
     let named = Certificate::parse(cert).ok().and_then(|cert| cert.ocsp_url().map(str::to_string));
     let url = responder.map(str::to_string).or(named).ok_or("no OCSP responder URL in the certificate")?;
     let request = ocsp::request(cert, issuer).ok_or("malformed certificate")?;
     let (host, port, path) = parts(&url).ok_or_else(|| format!("invalid URL in OCSP responder \"{url}\""))?;
     let address = resolve(host, core).await?;
+    // GET with the request in its path (RFC 6960 appendix A.1), which caches between here and there may answer.
     let path = format!("{path}/{}", brisk_tls::base64_for_url(&request));
     // HTTP/1.0: the end of the connection ends the answer, and no chunks need to be understood.
     let head = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
@@ -207,6 +217,7 @@ async fn ask(
             }
         }
     };
+    // For all of it: a responder that trickles would hold a handshake's client for ever.
     let answer = timeout(TIMEOUT, exchange).await.map_err(|_| "OCSP responder timed out".to_string())??;
     body(&answer)
 }

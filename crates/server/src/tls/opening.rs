@@ -147,6 +147,7 @@ pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>)
         match input.first() {
             None => return Begun::Partial,
             // As nginx: what is no handshake record, nor SSLv2, is taken for HTTP.
+            // 22 is a handshake record (RFC 8446 §5.1); the highest bit marks SSLv2's ClientHello, which the parser refuses with an alert.
             Some(&first) if first != 22 && first & 0x80 == 0 => {
                 // The connection is a plain one from here on: its requests get 497 (`plain_on_tls`).
                 conn.stage.replace(Stage::Request);
@@ -171,6 +172,7 @@ pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>)
     // `server_name` and paths of certificates may have variables, which need a request to be computed for.
     let mut r = thread.take_request();
     let answer = choose(live, conn, hello, &mut r, Carries::TCP);
+    // What a handshake has computed with it is of no request that follows.
     thread.put_request(r);
     match answer {
         Ok(Answer { context, offer, certificates }) => {
@@ -287,6 +289,7 @@ fn choose(
         Carries::Quic => Carries::Quic,
     };
     let offer = Offer { carrier, offered: hello.offered };
+    // Its outcome is used below: the facts must be there first, since variables of the log show them for a refusal, too.
     let checked =
         context.as_ref().map_or(Ok(()), |context| hello.check(context.options.versions, alpn(carrier)));
     let hello = keeps.then(|| Box::new(hello));
@@ -295,6 +298,7 @@ fn choose(
         name,
         accepted,
         server,
+        // The number of a server means something only within its configuration.
         generation: live.generation,
         rules,
         hello,
@@ -306,6 +310,7 @@ fn choose(
         return refuse(UNRECOGNIZED_NAME, "callback failed");
     };
     checked?;
+    // Last, since paths with variables may lead to a disk: what is refused must not cost a read.
     let certificates = certify(live, &context, r)?;
     Ok(Answer { context, offer, certificates })
 }
@@ -317,12 +322,14 @@ fn certify(live: &Rc<Live>, context: &Context, r: &mut Request) -> Result<Wanted
         Certs::Fixed(sources) => {
             if sources.is_stapled {
                 let core = &live.snap.location(live.snap.server(server).root).core;
+                // Started by handshakes and not by a timer: certificates that are not asked for need no fresh answers.
                 super::ocsp::refresh(&sources.list, core, live);
             }
             Ok(Wanted::Own)
         }
         Certs::Named { pairs, prefix, cache, .. } => {
             let pairs = evaluate(pairs, prefix, r, &live.snap.allowed).map_err(Refusal::ours)?;
+            // All or none: a session is made with all certificates at once.
             let cached = pairs.iter().map(|pair| cache.as_ref()?.get(pair)).collect::<Option<Arc<[_]>>>();
             Ok(cached.map_or(Wanted::Load(pairs), Wanted::Read))
         }
@@ -332,6 +339,7 @@ fn certify(live: &Rc<Live>, context: &Context, r: &mut Request) -> Result<Wanted
 /// The rules and the context of a server; of the default one if it has no certificates, as in nginx.
 fn context(live: &Live, server: ServerId, default: ServerId) -> Option<(Arc<Rules>, Option<Arc<Context>>)> {
     let rules = |server| live.snap.server(server).tls.clone();
+    // A server without certificates of its own shakes hands as the default one and is then found by its name, as in nginx.
     let own = rules(server).filter(|rules| rules.context.is_some() || rules.reject);
     let rules = own.or_else(|| rules(default))?;
     let context = rules.context.clone();
@@ -396,6 +404,8 @@ async fn read(context: &Context, pairs: Vec<Pair>) -> Result<Arc<[Certified]>, S
 
 /// The alert is written as a record of its own, since there is no session yet that could (RFC 8446 §6).
 fn refused(live: &Live, conn: &Connection, refusal: &Refusal) -> Begun {
+    // A record of type alert, with the legacy version 3.3 (RFC 8446 §5.1), two bytes long, fatal. One attempt: a client whose window is closed
+    // before it has said anything is no loss.
     let _ = conn.io.try_write(&[21, 3, 3, 0, 2, 2, refusal.alert]);
     refusal.log(live, conn);
     Begun::Refused
@@ -422,6 +432,7 @@ pub(crate) fn failed(live: &Live, conn: &Connection, error: &io::Error) {
     }
     let why = error.get_ref().map_or_else(|| brisk_conf::os_text(error), ToString::to_string);
     if is_opening(conn) {
+        // At level info, as in nginx: scanners make such lines all day.
         return log(live, conn, LogLevel::Info, format_args!("SSL_do_handshake() failed ({why})"));
     }
     let text = format_args!("SSL_read() failed ({why}) while waiting for request");
@@ -448,6 +459,7 @@ fn evaluate(
     let pair = |(certificate, key): &(Template, Template)| {
         let pair = Pair::named(&certificate.eval(r), &key.eval(r), prefix);
         for path in [&pair.certificate, &pair.key] {
+            // The same question as the master asks: the worker reads with its own rights what it may, so it has to refuse by itself.
             if !path.starts_with("data:") && !allowed.has(path) {
                 return Err(format!(
                     "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"

@@ -3,9 +3,11 @@
 
 use super::answers::Stapler;
 use brisk_net::blocking::{self, QueueFull, Serial};
+use brisk_tls::certificate::Certificate;
 use brisk_tls::{Certificates, Certified, PrivateKey};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -43,6 +45,7 @@ impl Pair {
         let (wanted, words) = (self.clone(), passwords.clone());
         let job = blocking::run(move || load(&wanted, &words, None)).map_err(queue_full)?;
         let loaded = match (job.await, MASTER.get()) {
+            // The worker's own rights first: the master is one process for all threads, and is asked only for what needs root.
             (Err(Problem::Forbidden(_)), Some(master)) => {
                 let (wanted, words) = (self.clone(), passwords.clone());
                 let job = move || load(&wanted, &words, Some(&**master));
@@ -51,6 +54,8 @@ impl Pair {
             (loaded, _) => loaded,
         };
         let loaded = loaded.map_err(|(Problem::Forbidden(why) | Problem::Other(why))| why)?;
+        // A cache may be one for servers with different passwords (`ssl_certificate_cache` is inherited): a key that one could open must not be had by
+        // the other.
         if let Some(cache) = cache.filter(|_| !loaded.is_encrypted) {
             cache.put(self, &loaded.certified);
         }
@@ -118,6 +123,12 @@ impl Parsed {
         Ok(Parsed { chain, key })
     }
 
+    /// When the certificate ends, in Unix seconds; `i64::MAX` where it cannot be read.
+    fn not_after(&self) -> i64 {
+        let leaf = self.chain.first().and_then(|der| Certificate::parse(der).ok());
+        leaf.map_or(i64::MAX, |leaf| leaf.not_after)
+    }
+
     fn certified(self, pair: &Pair, staple: Option<Vec<u8>>) -> Result<Certified, String> {
         Certified::new(self.chain, &self.key, staple)
             .map_err(|why| format!("cannot load certificate key \"{}\": {why}", pair.key))
@@ -140,6 +151,7 @@ pub struct Source {
     pub stapler: Option<Stapler>,
     /// The OCSP response that is sent along.
     response: RwLock<Option<Vec<u8>>>,
+    not_after: AtomicI64,
     state: RwLock<State>,
 }
 
@@ -158,8 +170,14 @@ impl Source {
         stapler: Option<Stapler>,
         response: Option<Vec<u8>>,
     ) -> Source {
+        let not_after = parsed.not_after().into();
         let (state, response) = (RwLock::new(State::Parsed(parsed)), RwLock::new(response));
-        Source { pair, passwords, stapler, response, state }
+        Source { pair, passwords, stapler, response, not_after, state }
+    }
+
+    /// When the certificate ends, in Unix seconds; `None` where it cannot be read.
+    pub fn not_after(&self) -> Option<i64> {
+        Some(self.not_after.load(Ordering::Relaxed)).filter(|secs| *secs != i64::MAX)
     }
 
     fn response(&self) -> Option<Vec<u8>> {
@@ -171,6 +189,7 @@ impl Source {
     pub fn get(&self) -> Result<Certified, String> {
         // The usual way is a shared lock for a clone; the exclusive one is taken once.
         match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
+            // A clone is a few counted references: signing needs no lock.
             State::Ready(certified) => return Ok(certified.clone()),
             State::Broken(why) => return Err(why.clone()),
             State::Parsed(_) => {}
@@ -197,7 +216,9 @@ impl Source {
         let parsed = Parsed::new(&self.pair, certificate, key, &self.passwords)?;
         // A response that was fetched is of the certificate before; it is given up only with that.
         let response = if self.stapler.is_some() { None } else { self.response() };
+        let not_after = parsed.not_after();
         let certified = parsed.certified(&self.pair, response)?;
+        self.not_after.store(not_after, Ordering::Relaxed);
         if let Some(stapler) = &self.stapler {
             stapler.forget();
             *self.response.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -260,6 +281,7 @@ impl Cache {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let entry = entries.get_mut(pair)?;
+        // Both on use: `valid` bounds how old a certificate may be, `inactive` what is kept for names that are not asked for.
         if now - entry.loaded > self.valid || now - entry.used > self.inactive {
             entries.remove(pair);
             return None;
@@ -273,6 +295,7 @@ impl Cache {
         let now = Instant::now();
         entries.retain(|_, entry| now - entry.used <= self.inactive);
         while entries.len() >= self.max {
+            // A walk over all entries: it happens only when the cache is full, beside a read from the disk.
             let Some(oldest) =
                 entries.iter().min_by_key(|(_, entry)| entry.used).map(|(pair, _)| pair.clone())
             else {
@@ -288,6 +311,7 @@ impl Cache {
 fn load(pair: &Pair, passwords: &[Vec<u8>], master: Option<&Reader>) -> Result<Loaded, Problem> {
     let certificate = read("certificate", &pair.certificate, master)?;
     let key = read("certificate key", &pair.key, master)?;
+    // Both forms say so: `BEGIN ENCRYPTED PRIVATE KEY` (RFC 5958) and `Proc-Type: 4,ENCRYPTED` (RFC 1421).
     let is_encrypted = memchr::memmem::find(&key, b"ENCRYPTED").is_some();
     let parsed = Parsed::new(pair, &certificate, &key, passwords);
     let certified = parsed.and_then(|parsed| parsed.certified(pair, None)).map_err(Problem::Other)?;

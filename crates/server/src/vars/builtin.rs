@@ -39,6 +39,7 @@ const fn recorded(variable: Variable) -> Variable {
 
 /// Rows of the core's variables.
 pub static VARIABLES: &[Variable] = &[
+    // Of the arguments as they are now: after a `rewrite` they are those that it has made, as in nginx.
     recorded(family("arg_*", arg, "The argument of this name.")),
     Variable {
         name: "args",
@@ -52,17 +53,20 @@ pub static VARIABLES: &[Variable] = &[
         doc: "The arguments of the request line.",
     },
     recorded(fixed("query_string", args, "Same as $args.")),
+    fixed("quic", transport::quic, "quic over QUIC, else empty."),
     recorded(fixed(
         "is_args",
         |r, out| r.route.args.is_empty() || put(out, b"?"),
         "? if there are arguments, else empty.",
     )),
     recorded(fixed(
+        // For keys of zones: 4 or 16 bytes where the text has up to 39, and an address has one form.
         "binary_remote_addr",
         transport::binary_remote_addr,
         "The client's address in binary form: 4 or 16 bytes.",
     )),
     fixed(
+        // Not recorded: an answer that shows it shows how far this response has come, which is another one for each.
         "body_bytes_sent",
         |r, out| number(out, r.progress.sent.body_bytes),
         "Bytes of body sent to the client.",
@@ -72,6 +76,7 @@ pub static VARIABLES: &[Variable] = &[
         |r, out| number(out, r.progress.sent.head_bytes + r.progress.sent.body_bytes),
         "Bytes sent to the client.",
     ),
+    // Of the client's connection, not of a subrequest: all that is made for one request shows the same.
     fixed("connection", |r, out| number(out, r.conn().id), "The connection's serial number."),
     fixed(
         "connection_requests",
@@ -80,6 +85,7 @@ pub static VARIABLES: &[Variable] = &[
     ),
     fixed("connection_time", connection_time, "Age of the connection in seconds with milliseconds."),
     fixed(
+        // All threads' counters are added up when it is asked for; nothing is counted for it besides.
         "connections_active",
         |r, out| number(out, r.thread.shared.totals().active),
         "Connections of the process.",
@@ -100,6 +106,7 @@ pub static VARIABLES: &[Variable] = &[
         "Requests that are being answered.",
     ),
     fixed(
+        // Not recorded although it begins with a field: the length of a body that was read is not in the head.
         "content_length",
         content_length,
         "Content-Length of the request, or the length of its body once that was read.",
@@ -107,6 +114,7 @@ pub static VARIABLES: &[Variable] = &[
     recorded(fixed("content_type", |r, out| http(r, "content_type", out), "Content-Type of the request.")),
     recorded(family("cookie_*", cookie, "The cookie of this name.")),
     fixed(
+        // The time is never recorded by its variables: `Request::now` is for those who can say until when an answer holds.
         "date_gmt",
         |_, out| local_or_gmt(out, true),
         "The present time, GMT: Sunday, 06-Nov-1994 08:49:37 GMT.",
@@ -119,14 +127,18 @@ pub static VARIABLES: &[Variable] = &[
         host,
         "The host of the request line, else of the Host header, else the server's name.",
     )),
+    // The machine's, from the snapshot: it is the same for every request, so nothing is read of one.
     recorded(fixed("hostname", |r, out| put(out, r.snap().hostname.as_bytes()), "This machine's name.")),
+    // An absent field is recorded, too: the next client may send it.
     recorded(family("http_*", http, "The request header of this name, with underscores for dashes.")),
     recorded(fixed("http_host", |r, out| header(r, HeaderId::Host, out), "The Host header.")),
     fixed("http2", transport::http2, "The protocol negotiated for HTTP/2: h2 or h2c, else empty."),
     fixed("http3", transport::http3, "The protocol negotiated for HTTP/3: h3 or hq, else empty."),
+    // `scheme` follows from the socket, and prepared answers are kept per socket.
     recorded(fixed("https", |r, out| r.scheme() != "https" || put(out, b"on"), "on with TLS, else empty.")),
     recorded(fixed("is_request_port", is_request_port, ": if the client named a port, else empty.")),
     Variable {
+        // Read back it gives what was set for this response, which no other one has to have.
         name: "limit_rate",
         get: VariableGet::Fixed(|r, out| number(out, r.reply.limit_rate.unwrap_or(0))),
         set: Some(set_limit_rate),
@@ -135,11 +147,13 @@ pub static VARIABLES: &[Variable] = &[
     },
     fixed("msec", |_, out| values::msec(out), "The present time in seconds with milliseconds."),
     recorded(fixed(
+        // Not nginx's: an application that asks for it is to learn which server it talks to.
         "nginx_version",
         |_, out| put(out, env!("CARGO_PKG_VERSION").as_bytes()),
         "The version of this server.",
     )),
     recorded(fixed(
+        // One process answers, and prepared answers do not outlive it.
         "pid",
         |_, out| number(out, rustix::process::getpid().as_raw_nonzero().get() as u64),
         "The worker's process id.",
@@ -174,10 +188,12 @@ pub static VARIABLES: &[Variable] = &[
         transport::proxy_tlv,
         "A field of the PROXY header: alpn, authority, unique_id, netns, ssl, ssl_verify, ssl_version, ssl_cn, ssl_cipher, ssl_sig_alg, ssl_key_alg, or a type as 0xNN or ssl_0xNN.",
     )),
+    // Not recorded: links on the way may change, and no watch is set on them.
     fixed("realpath_root", realpath_root, "The root or alias with symbolic links resolved."),
     recorded(fixed("remote_addr", |r, out| put(out, r.client_text()), "The client's address.")),
     recorded(fixed("remote_port", transport::remote_port, "The client's port.")),
     recorded(fixed("remote_user", remote_user, "The user name of Basic authentication.")),
+    // The raw line tells more than the target that prepared answers are keyed by (the version, a host in it).
     fixed("request", request_line, "The request line as sent."),
     fixed("request_body", request_body, "The body of the request, if it was read and is in memory."),
     fixed(
@@ -186,22 +202,26 @@ pub static VARIABLES: &[Variable] = &[
         "The temporary file with the body of the request, if it was read and is in one.",
     ),
     fixed(
+        // Known at the end only, so it is for logs; an answer that shows it is not prepared.
         "request_completion",
         |r, out| !r.reply.completed || put(out, b"OK"),
         "OK if the whole response was sent, else empty.",
     ),
     recorded(fixed("request_filename", request_filename, "The path of the file for the request.")),
+    // Random per request: the reason for which answers that show it can never be shared.
     fixed("request_id", request_id, "16 random bytes in hexadecimal."),
     fixed("request_length", request_length, "Bytes of the request, body included."),
     recorded(fixed("request_method", |r, out| some(out, r.method_name()), "The method.")),
     recorded(fixed("request_port", request_port, "The port that the client named, if any.")),
     fixed("request_time", request_time, "Seconds since the first bytes of the request, with milliseconds."),
     recorded(fixed(
+        // The host and the target are the key of a prepared answer, so what follows from them needs no further record.
         "request_uri",
         |r, out| r.head.parsed.has_request_line() && put(out, &r.unparsed_uri()),
         "The URI with arguments as sent.",
     )),
     recorded(fixed("scheme", |r, out| put(out, r.scheme().as_bytes()), "http or https.")),
+    // Reads the response as it is so far, and that may come from anything before.
     family("sent_http_*", sent_http, "The response header of this name."),
     family("sent_trailer_*", sent_trailer, "The response trailer of this name."),
     recorded(fixed("server_addr", transport::server_addr, "The address that took the request.")),
@@ -216,8 +236,10 @@ pub static VARIABLES: &[Variable] = &[
         |r, out| r.head.parsed.has_request_line() && put(out, r.head.parsed.version.as_str().as_bytes()),
         "HTTP/1.0, HTTP/1.1, HTTP/2.0 or HTTP/3.0.",
     )),
+    // In a header it would be the status before the filters; a log sees the last one.
     fixed("status", response_status, "The status of the response."),
     fixed(
+        // A system call for each, and only where asked for.
         "tcpinfo_rcv_space",
         |r, out| transport::tcp_info(r, out, |i| i.receive_space_bytes),
         "Receive buffer of the connection in bytes, as the kernel sizes it.",
@@ -267,6 +289,7 @@ fn request_line(r: &Request, out: &mut Out) -> bool {
     if r.head.parsed.has_request_line() {
         return put(out, r.head.parsed.request_line.of(&r.head.buf));
     }
+    // Up to the line's end only: the rest may be another request's head, or the garbage that made this one unreadable.
     let end = r.head.buf.iter().position(|b| matches!(b, b'\r' | b'\n')).unwrap_or(r.head.buf.len());
     some(out, &r.head.buf[..end])
 }
@@ -281,6 +304,7 @@ fn header(r: &Request, id: HeaderId, out: &mut Out) -> bool {
 }
 
 fn content_length(r: &Request, out: &mut Out) -> bool {
+    // The client's own words first: they are what a back end is told.
     header(r, HeaderId::ContentLength, out) || r.body_len().is_some_and(|length| number(out, length))
 }
 
@@ -297,6 +321,7 @@ fn request_length(r: &Request, out: &mut Out) -> bool {
 fn request_body(r: &Request, out: &mut Out) -> bool {
     match r.body.content().map(|content| &**content) {
         Some(Content::Memory(bytes)) => put(out, bytes),
+        // A body in a file is not read into memory for a variable: it may be as large as `client_max_body_size` allows.
         Some(Content::File(_) | Content::None) | None => false,
     }
 }
@@ -326,6 +351,7 @@ pub fn find_cookie<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     value.split(|&b| b == b';').find_map(|pair| {
         let pair = pair.trim_ascii_start();
         let at = pair.iter().position(|&b| b == b'=')?;
+        // Browsers tell apart names that differ in case; nginx does not, and configurations are written for nginx.
         pair[..at].trim_ascii_end().eq_ignore_ascii_case(name).then(|| pair[at + 1..].trim_ascii())
     })
 }
@@ -371,6 +397,7 @@ fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
             resp.last_modified.is_some_and(|secs| put(out, &brisk_http::date::format_imf(secs)))
         }
         "etag" => resp.etag.as_deref().is_some_and(|value| put(out, value)),
+        // What `h1/head.rs` will write, by the same facts; that file has the last word on whether the connection goes on.
         "connection" => {
             let keep = r.reply.persistence == crate::request::reply::Persistence::KeepAlive;
             put(
@@ -389,6 +416,7 @@ fn sent_http(r: &Request, name: &str, out: &mut Out) -> bool {
             number(out, secs)
         }),
         "transfer_encoding" => {
+            // As `delimiting` in `h1/head.rs` decides for a usual client of HTTP/1.1.
             let chunked = resp.content_length.is_none() && !status::is_bodiless(resp.status) && !r.is_head();
             chunked && !matches!(resp.body, crate::response::Body::Empty) && put(out, b"chunked")
         }
@@ -437,6 +465,7 @@ fn request_port(r: &Request, out: &mut Out) -> bool {
 }
 
 fn set_limit_rate(r: &mut Request, value: &[u8]) {
+    // What follows the digits is a unit or an error: a rate that is half read would be a wrong one.
     let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
     // The suffixes of sizes in configurations; a variable has no row that would check it.
     let scale = match &value[digits..] {
@@ -447,6 +476,7 @@ fn set_limit_rate(r: &mut Request, value: &[u8]) {
     };
     let count = std::str::from_utf8(&value[..digits]).ok().and_then(|t| t.parse::<u64>().ok());
     if let (Some(count), Some(scale)) = (count, scale) {
+        // Saturating: a rate beyond all bounds is none.
         r.reply.limit_rate = Some(count.saturating_mul(scale));
     } else {
         crate::rlog!(r, Error, "invalid $limit_rate \"{}\"", String::from_utf8_lossy(value));
@@ -484,7 +514,9 @@ pub fn basic_credentials(r: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
     // RFC 7617: the scheme's name in any case, then the credentials in base64.
     let coded =
         value.get(..6).filter(|s| s.eq_ignore_ascii_case(b"basic ")).map(|_| value[6..].trim_ascii())?;
+    // What is no base64 has no user: logs must not show a guess.
     let plain = base64::decode(coded)?;
+    // The first colon: RFC 7617 §2 forbids it in names and allows it in passwords.
     let at = plain.iter().position(|&b| b == b':')?;
     Some((plain[..at].to_vec(), plain[at + 1..].to_vec()))
 }

@@ -23,6 +23,7 @@ pub trait Target {
 impl Target for Template {
     fn append_target(&self, r: &Request, out: &mut Vec<u8>) {
         if !r.route.has_decoded_delimiter {
+            // Nearly all requests: no part need be looked at by itself.
             return self.append(r, out);
         }
         self.parts().iter().for_each(|part| append_part(part, r, out));
@@ -34,6 +35,7 @@ impl Target for Template {
         for part in self.parts() {
             let start = out.len();
             part.append(r, &mut out);
+            // Only the first one begins the arguments; further ones are part of them (RFC 3986 §3.4).
             if at.is_none() && !(r.route.has_decoded_delimiter && may_have_decoded(part, r)) {
                 at = memchr::memchr(b'?', &out[start..]).map(|found| start + found);
             }
@@ -60,6 +62,7 @@ fn may_have_decoded(part: &Part, r: &Request) -> bool {
     match part {
         Part::Text(_) => false,
         Part::Capture(_) => true,
+        // A list of what was surely not decoded: a variable that it lacks is encoded without need, never the reverse.
         Part::Var(id) => {
             let name = &*r.snap().vars.get(*id).name;
             !matches!(name, "args" | "query_string" | "is_args" | "request_uri") && !name.starts_with("arg_")

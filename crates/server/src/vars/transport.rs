@@ -31,6 +31,7 @@ pub(super) fn remote_port(r: &Request, out: &mut Out) -> bool {
 pub(super) fn server_addr(r: &Request, out: &mut Out) -> bool {
     match r.local_addr() {
         Some(addr) => put(out, addr.ip().to_string().as_bytes()),
+        // A unix socket's own address is where it listens, as nginx shows it.
         None => put(out, r.conn().listener.address.to_string().as_bytes()),
     }
 }
@@ -73,12 +74,18 @@ pub(super) fn proxy_tlv(r: &Request, name: &str, out: &mut Out) -> bool {
 
 /// Over TLS it was negotiated; without, the client has begun with it or asked for it.
 pub(super) fn http2(r: &Request, out: &mut Out) -> bool {
+    // Empty and not missing otherwise, as in nginx: a test of it is false, and no message says that it is not set.
     r.version() != Version::Http2 || put(out, if r.scheme() == "https" { b"h2" } else { b"h2c" })
 }
 
 /// By what the handshake has agreed on.
 pub(super) fn http3(r: &Request, out: &mut Out) -> bool {
     r.version() != Version::Http3 || put(out, b"h3")
+}
+
+/// Answers are kept for each version of the protocol apart, and no other comes over QUIC.
+pub(super) fn quic(r: &Request, out: &mut Out) -> bool {
+    r.version() != Version::Http3 || put(out, b"quic")
 }
 
 pub(super) fn tcp_info(r: &Request, out: &mut Out, pick: fn(&TcpInfo) -> u32) -> bool {

@@ -49,12 +49,15 @@ impl Session {
     /// dynamic table would be memory of every idle connection.
     pub(super) fn new(out: &mut Vec<u8>) -> Session {
         let settings = Settings {
+            // The peer's encoder then uses none, so an idle connection holds no table here.
             header_table_size: 0,
+            // RFC 9113 §8.4: a client that wants none says so before the first request.
             enable_push: false,
             initial_window_size: WINDOW_MAX,
             ..Settings::default()
         };
         let config =
+            // Limits against clients: a back end is bounded by `HTTP2_OUT_BYTES_MAX`, and an answer may have many small frames.
             Config { settings, connection_window: WINDOW_MAX, flood: FloodLimits::NONE, ..Config::default() };
         Session { connection: Connection::new(Role::Client, config, 0, out), part: Vec::new() }
     }
@@ -72,6 +75,7 @@ impl Session {
             fields_max: HTTP2_FIELDS_MAX,
             long_padding: true,
         };
+        // Per exchange: locations with different `*_buffer_size` share a connection.
         self.connection.set_head_limits(limits);
         // Numbers of streams are used up, or the peer has said GOAWAY: another connection is needed.
         let Some(stream) = self.connection.open(()) else { return 0 };
@@ -118,6 +122,7 @@ impl Session {
         if received.used > 0 || received.event.is_some() {
             if let Some(Event::Data { stream, data, .. }) = &received.event {
                 // Taken: the window stays as large as it is.
+                // At once, whatever the client's pace: backpressure is the socket that is not read.
                 self.connection.consume(*stream, data.len() as u32, out);
             }
             return Ok((received.used, told(received.event)));
@@ -169,6 +174,7 @@ impl Session {
         while !input.is_empty() {
             match self.step(input, &mut heads, out) {
                 Ok((used, Told::Nothing)) if used > 0 => input = &input[used..],
+                // Anything but housekeeping between exchanges (a GOAWAY, a stream that was not begun) ends the connection's use.
                 _ => return false,
             }
         }

@@ -429,6 +429,41 @@ function showTls() {
   shown("tls", "TLS handshakes", ["Handshakes", "Full", "Resumed", "Resumed", "Failed"], rows);
 }
 
+function showCertificates() {
+  const rows = family("brisk_tls_certificate_not_after_seconds").map(({ labels, value }) => {
+    const days = Math.floor((value - state.data.own.now_ms / 1000) / 86400);
+    const end = new Date(value * 1000).toISOString().slice(0, 10);
+    return { key: labels.certificate, cells: [labels.certificate, end, [number(days), days < 7 ? "bad" : days < 21 ? "warn" : ""]], days };
+  }).sort((a, b) => a.days - b.days);
+  shown("certificates", "Certificates", ["File", "Ends", "Days left"], rows);
+}
+
+/* The last reload was refused: what is served is not what stands on the disk. */
+function showRefusal() {
+  const element = document.getElementById("refused");
+  const [last] = family("brisk_configuration_reload_refused_seconds");
+  const is_last = last && total("brisk_configuration_last_reload_successful") === 0;
+  element.hidden = !is_last;
+  if (!is_last) return;
+  const when = new Date(last.value * 1000).toLocaleString();
+  say(element, `The last reload was refused (${when}), and the configuration before stays live: ${last.labels.reason}`);
+}
+
+function showPrograms() {
+  const column = (name) => (labels) => total(name, { program: labels.program });
+  const starts = column("brisk_program_starts_total"), failures = column("brisk_program_failures_total");
+  const since = column("brisk_program_since_seconds"), process = column("brisk_program_process");
+  const rows = family("brisk_program_state").filter(({ value }) => value === 1).map(({ labels }) => {
+    const kind = labels.state === "ready" ? "good" : labels.state === "waiting" ? "bad" : "warn";
+    return {
+      key: labels.program,
+      cells: [labels.program, [labels.state, kind], time((state.data.own.now_ms / 1000 - since(labels)) * 1e6),
+        process(labels) ? String(process(labels)) : "–", number(starts(labels)), [number(failures(labels)), failures(labels) ? "bad" : ""]],
+    };
+  });
+  shown("programs", "Supervised programs", ["Program", "State", "Since", "Process", "Starts", "Failures"], rows);
+}
+
 function showPlaces() {
   const places = new Map();
   for (const { labels, count, sum: seconds } of family("brisk_http_request_duration_seconds")) {
@@ -458,15 +493,18 @@ function problem(text) {
 function show() {
   const own = state.data.own;
   say(document.getElementById("about"), `${own.version}, configuration generation ${own.generation}, worker process ${own.pid}`);
+  showRefusal();
   showTiles();
   showCharts();
   showBackEnds();
   showPools();
+  showPrograms();
   showTops();
   showPlaces();
   showCaches();
   showLimits();
   showTls();
+  showCertificates();
 }
 
 async function look() {

@@ -50,6 +50,7 @@ pub const ROWS: &[Row] = &[
         .takes("SIZE")
         .example("postpone_output 1460;")
         .ignored("small responses leave in one write"),
+    // The kernel refuses to set SO_SNDLOWAT (socket(7)); nginx ignores the directive on Linux, too.
     directive("send_lowat")
         .doc("A socket option of another system.")
         .in_(HSL)
@@ -104,6 +105,7 @@ pub const ROWS: &[Row] = &[
         .takes("SIZE")
         .example("variables_hash_max_size 1024;")
         .ignored("hash tables size themselves"),
+    // Internet Explorer showed a page of its own in place of an error page below 512 bytes.
     directive("msie_padding")
         .doc("Padding of error pages for MSIE.")
         .in_(HSL)

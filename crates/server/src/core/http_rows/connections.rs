@@ -15,6 +15,7 @@ const LINGERING_CLOSE: [(&str, LingeringClose); 3] =
 
 /// Rows about connections.
 pub const ROWS: &[Row] = &[
+    // nginx's default. An idle connection is cheap here (0.75 KiB at most, docs/decisions.md), a new one costs a handshake.
     directive("keepalive_timeout")
         .doc("How long an idle connection stays open; 0 turns keep-alive off. The second value is told to clients in a Keep-Alive header.")
         .in_(HSL)
@@ -33,6 +34,8 @@ pub const ROWS: &[Row] = &[
             conf.keepalive_header = header;
             Ok(())
         }),
+    // nginx closes connections now and then to free what they have collected. Here one is a table entry between requests, so a large
+    // number costs nothing.
     directive("keepalive_requests")
         .doc("Requests on one connection before it is closed.")
         .in_(HSL)
@@ -50,6 +53,8 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("keepalive_time 1h;")
         .sets(|cx, time| cx.conf::<CoreConf>().keepalive_time = time),
+    // A client that has just been answered may be sending its next request. A close at that moment loses it, and it cannot know whether a POST
+    // was carried out (RFC 9112 §9.3.1).
     directive("keepalive_min_timeout")
         .doc("Time during which an idle connection is not closed by a graceful stop.")
         .in_(HSL)
@@ -58,6 +63,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("keepalive_min_timeout 1s;")
         .sets(|cx, time| cx.conf::<CoreConf>().keepalive_min_timeout = time),
+    // MSIE 6 mishandles a kept connection behind a POST. Reading the browser's name makes the answer depend on `User-Agent`, which is recorded.
     directive("keepalive_disable")
         .doc("Browsers that get no keep-alive: none, msie6 (after POST), safari.")
         .in_(HSL)
@@ -67,6 +73,7 @@ pub const ROWS: &[Row] = &[
         .many()
         .example("keepalive_disable none;")
         .set(keepalive_disable),
+    // Between two advances of the client: a slow one may take as long as it likes, one that takes nothing may not.
     directive("send_timeout")
         .doc("Longest pause between two writes of a response.")
         .in_(HSL)
@@ -75,6 +82,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("send_timeout 30s;")
         .sets(|cx, time| cx.conf::<CoreConf>().send_timeout = time),
+    // A client that takes nothing leaves the kernel with its whole send buffer until the peer answers; a reset (RST) drops it at once.
     directive("reset_timedout_connection")
         .doc("Whether timed-out connections are reset, which frees their memory in the kernel at once.")
         .in_(HSL)
@@ -82,6 +90,8 @@ pub const ROWS: &[Row] = &[
         .default("off")
         .example("reset_timedout_connection on;")
         .sets(|cx, on| cx.conf::<CoreConf>().reset_timedout_connection = on),
+    // Closing a socket with unread bytes makes the kernel send RST, and that may overtake the answer in the client's kernel: it would see a
+    // broken connection in the place of a 413 (RFC 9112 §9.6).
     directive("lingering_close")
         .doc("Whether a closing connection waits for data the client still sends (on: if there may be some), so that it gets the response.")
         .in_(HSL)
@@ -92,6 +102,7 @@ pub const ROWS: &[Row] = &[
             cx.conf::<CoreConf>().lingering_close = value::choice(d.arg(0), &LINGERING_CLOSE)?;
             Ok(())
         }),
+    // For all of it; `lingering_timeout` is renewed by each byte, which a client could send for ever.
     directive("lingering_time")
         .doc("How long data of a client is read and dropped before its connection is closed.")
         .in_(HSL)
@@ -108,6 +119,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("lingering_timeout 2s;")
         .sets(|cx, time| cx.conf::<CoreConf>().lingering_timeout = time),
+    // With Nagle's algorithm the last, short segment of an answer waits for the client's delayed acknowledgement, 40 ms and more.
     directive("tcp_nodelay")
         .doc("Whether small packets leave at once on kept-alive connections.")
         .in_(HSL.or(Context::STREAM).or(Context::STREAM_SERVER))
@@ -117,13 +129,13 @@ pub const ROWS: &[Row] = &[
         .example("tcp_nodelay off;")
         .sets(|cx, on| cx.conf::<CoreConf>().tcp_nodelay = on),
     directive("tcp_nopush")
-        .doc("Whether the head and the start of a file go into one packet when sendfile is used.")
+        .doc("Accepted: the head and the start of a file always go into one packet.")
         .in_(HSL)
         .takes_flag()
         .default("off")
         .risk(Risk::Safe)
         .example("tcp_nopush on;")
-        .sets(|cx, on| cx.conf::<CoreConf>().tcp_nopush = on),
+        .sets(|_, _| {}),
 ];
 
 fn keepalive_disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

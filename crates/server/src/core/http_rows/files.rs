@@ -1,19 +1,19 @@
 //! How files are found, kept open and sent.
 
 use crate::conf::cx::{Cx, invalid_parameter};
-use crate::core::http_conf::{Aio, CoreConf, FileCacheConf, Symlinks};
+use crate::core::http_conf::{CoreConf, Symlinks};
 use crate::directive::directive;
 use crate::module::Row;
 
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use std::sync::Arc;
-use std::time::Duration;
 
 const HSL: Context = Context::HSL;
 const HSLI: Context = Context::HSLI;
 
 /// Rows about files.
 pub const ROWS: &[Row] = &[
+    // Small files never take this way: they are answered from memory, together with their head.
     directive("sendfile")
         .doc("Whether large files are sent by sendfile(2) instead of being read into memory.")
         .in_(HSLI)
@@ -22,6 +22,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("sendfile on;")
         .sets(|cx, on| cx.conf::<CoreConf>().sendfile = on),
+    // One call copies as much as the socket takes, and the thread serves no other connection meanwhile. nginx's default since 1.21.4.
     directive("sendfile_max_chunk")
         .doc("Most bytes of one sendfile call, so that a fast client cannot occupy a thread; 0 is without limit.")
         .in_(HSL)
@@ -30,6 +31,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("sendfile_max_chunk 512k;")
         .sets(|cx, bytes| cx.conf::<CoreConf>().sendfile_max_chunk = bytes),
+    // `on` promises something of the kernel's that is not used, so it is told; `threads` is what always happens.
     directive("aio")
         .doc("Accepted: files that are not in memory are always read by a pool of threads.")
         .in_(HSL)
@@ -43,17 +45,13 @@ pub const ROWS: &[Row] = &[
                 let why = "files that are not in memory are always read by a pool of threads";
                 cx.warn(Diag::notice(d.span, format!("the \"aio\" directive has no effect here: {why}")));
             }
-            cx.conf::<CoreConf>().aio = match text {
-                "off" => Aio::Off,
-                "on" | "threads" => Aio::On,
-                _ if text.starts_with("threads=") => Aio::On,
-                _ => {
-                    return Err(Diag::reason(d.arg(0).span, "invalid value")
-                        .help("it must be on, off, threads or threads=POOL"));
-                }
-            };
-            Ok(())
+            if matches!(text, "off" | "on" | "threads") || text.starts_with("threads=") {
+                return Ok(());
+            }
+            Err(Diag::reason(d.arg(0).span, "invalid value")
+                .help("it must be on, off, threads or threads=POOL"))
         }),
+    // Refused if it is no size: a typing error here is one in nginx, too.
     directive("directio")
         .doc("Accepted: size from which nginx bypasses the page cache. Brisk reads such files through its pool like others.")
         .in_(HSL)
@@ -61,11 +59,9 @@ pub const ROWS: &[Row] = &[
         .default("off")
         .risk(Risk::Safe)
         .example("directio 8m;")
-        .set(|cx, d| {
-            let size = if d.arg(0).str() == "off" { None } else { Some(value::offset(d.arg(0))?) };
-            cx.conf::<CoreConf>().directio = size;
-            Ok(())
-        }),
+        .set(|_, d| if d.arg(0).str() == "off" { Ok(()) } else { value::offset(d.arg(0)).map(drop) }),
+    // A matter of hosts with many users: a link to another user's file would be read with the server's rights. Paths are then opened folder by
+    // folder, each without following links.
     directive("disable_symlinks")
         .doc("Refuses symbolic links in paths of files: on, if_not_owner, with from= a part of the path that is trusted.")
         .in_(HSL)
@@ -75,8 +71,9 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("disable_symlinks if_not_owner from=$document_root;")
         .set(disable_symlinks),
+    // nginx's cache may be stale for `open_file_cache_valid`, which is why it has to be asked for. This one is not (`files.rs`).
     directive("open_file_cache")
-        .doc("Bounds the cache of open files (max=, inactive=). The cache is always there and always coherent: a changed file is served as it is by the next request.")
+        .doc("Accepted: each thread always keeps files open that are asked for again, within bounds of its own. What it keeps is always coherent: a changed file is served as it is by the next request.")
         .in_(HSL)
         .arity(Arity::between(1, 2))
         .takes("off | max=NUMBER [inactive=TIME]")
@@ -85,34 +82,31 @@ pub const ROWS: &[Row] = &[
         .example("open_file_cache max=10000 inactive=60s;")
         .set(open_file_cache),
     directive("open_file_cache_valid")
-        .doc("Seconds after which a file is looked at again where changes cannot be watched (network file systems).")
+        .doc("Accepted: where changes of files cannot be watched (network file systems), each request looks at its file.")
         .in_(HSL)
         .takes_seconds()
         .default("60")
+        .risk(Risk::Safe)
         .example("open_file_cache_valid 30s;")
-        .sets(|cx, secs| { let valid = Duration::from_secs(secs); file_cache(cx).valid = valid; }),
+        .sets(|_, _| {}),
     directive("open_file_cache_min_uses")
-        .doc("Uses within the inactive time for a file to stay open.")
+        .doc("Accepted: a file is kept open from its second use on.")
         .in_(HSL)
         .takes_number()
         .unit("uses")
         .default("1")
         .risk(Risk::Safe)
         .example("open_file_cache_min_uses 2;")
-        .sets(|cx, uses| file_cache(cx).min_uses = uses),
+        .sets(|_, _| {}),
     directive("open_file_cache_errors")
-        .doc("Whether look-ups of missing files are kept where changes cannot be watched.")
+        .doc("Accepted: that a file is missing is kept as files are, and as coherent.")
         .in_(HSL)
         .takes_flag()
         .default("off")
+        .risk(Risk::Safe)
         .example("open_file_cache_errors on;")
-        .sets(|cx, on| file_cache(cx).errors = on),
+        .sets(|_, _| {}),
 ];
-
-fn file_cache<'c>(cx: &'c mut Cx<'_, '_>) -> &'c mut FileCacheConf {
-    // Shared with the outer block until one of its four directives is written.
-    Arc::make_mut(&mut cx.conf::<CoreConf>().file_cache)
-}
 
 fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let from = match d.args.get(1) {
@@ -133,30 +127,30 @@ fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
-fn open_file_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
-    // Each directive stands for itself: nothing of an inherited one is kept.
-    let (mut max, mut inactive) = (None, Duration::from_mins(1));
+/// Checks the parameters; see the row.
+fn open_file_cache(_: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let mut has_max = false;
     for token in &d.args {
-        if token.str() == "off" {
-            max = None;
-        } else if let Some(text) = token.str().strip_prefix("max=") {
-            max = Some(text.parse().ok().filter(|&n| n > 0).ok_or_else(|| invalid_parameter(token))?);
+        let is_good = if let Some(text) = token.str().strip_prefix("max=") {
+            has_max = true;
+            text.parse::<usize>().is_ok_and(|count| count > 0)
         } else if let Some(text) = token.str().strip_prefix("inactive=") {
-            let secs = value::parse_time(text.as_bytes(), true).ok_or_else(|| invalid_parameter(token))?;
-            inactive = Duration::from_secs(secs);
+            value::parse_time(text.as_bytes(), true).is_some()
+        } else if token.str() == "off" {
+            true
         } else {
             return Err(Diag::emerg(
                 token.span,
                 format!("invalid \"open_file_cache\" parameter \"{}\"", token.text()),
             )
             .help("write: open_file_cache max=N [inactive=TIME], or off"));
+        };
+        if !is_good {
+            return Err(invalid_parameter(token));
         }
     }
-    if max.is_none() && d.arg(0).str() != "off" {
+    if !has_max && d.arg(0).str() != "off" {
         return Err(Diag::emerg(d.span, "\"open_file_cache\" must have the \"max\" parameter"));
     }
-    let conf = file_cache(cx);
-    conf.max = max;
-    conf.inactive = inactive;
     Ok(())
 }

@@ -21,6 +21,7 @@ const IF_MODIFIED_SINCE: [(&str, IfModifiedSince); 3] =
 
 /// Rows about responses.
 pub const ROWS: &[Row] = &[
+    // RFC 9110 §10.2.2 allows both. `off` is for servers behind a proxy that cannot know the scheme and port that clients see.
     directive("absolute_redirect")
         .doc("Whether redirects made by the server carry scheme and host.")
         .in_(HSL)
@@ -28,6 +29,7 @@ pub const ROWS: &[Row] = &[
         .default("on")
         .example("absolute_redirect off;")
         .sets(|cx, on| cx.conf::<CoreConf>().absolute_redirect = on),
+    // Off where clients reach the server by another port, through a proxy or a mapping of ports.
     directive("port_in_redirect")
         .doc("Whether absolute redirects carry the port.")
         .in_(HSL)
@@ -35,6 +37,7 @@ pub const ROWS: &[Row] = &[
         .default("on")
         .example("port_in_redirect off;")
         .sets(|cx, on| cx.conf::<CoreConf>().port_in_redirect = on),
+    // Off: the host that the client used is sure to lead back here, while a `server_name` may be a pattern or a name of the inside only.
     directive("server_name_in_redirect")
         .doc("Whether absolute redirects use the first server_name instead of the request's host.")
         .in_(HSL)
@@ -52,6 +55,7 @@ pub const ROWS: &[Row] = &[
             cx.conf::<CoreConf>().server_tokens = value::choice(d.arg(0), &SERVER_TOKENS)?;
             Ok(())
         }),
+    // RFC 9112 §6.1 forbids chunks for HTTP/1.0; with `off` HTTP/1.1 clients are treated alike, which some broken ones need.
     directive("chunked_transfer_encoding")
         .doc("Whether responses of unknown length to HTTP/1.1 clients are chunked; off ends them by closing.")
         .in_(HSL)
@@ -59,6 +63,7 @@ pub const ROWS: &[Row] = &[
         .default("on")
         .example("chunked_transfer_encoding off;")
         .sets(|cx, on| cx.conf::<CoreConf>().chunked_transfer_encoding = on),
+    // Of modification time and size, as nginx writes it, so that caches stay valid where one replaces the other.
     directive("etag")
         .doc("Whether files get an ETag.")
         .in_(HSL)
@@ -66,6 +71,7 @@ pub const ROWS: &[Row] = &[
         .default("on")
         .example("etag off;")
         .sets(|cx, on| cx.conf::<CoreConf>().etag = on),
+    // `exact`, since clients send back the very date that they were given; a file that was put back from a backup is older, and another one.
     directive("if_modified_since")
         .doc("How If-Modified-Since is compared: off, exact, or before (not older).")
         .in_(HSL)
@@ -76,6 +82,8 @@ pub const ROWS: &[Row] = &[
             cx.conf::<CoreConf>().if_modified_since = value::choice(d.arg(0), &IF_MODIFIED_SINCE)?;
             Ok(())
         }),
+    // Many small overlapping ranges of a large file are an attack (CVE-2011-3192). Without a limit here ranges
+    // that sum up to more than the file are still ignored, as in nginx.
     directive("max_ranges")
         .doc("Most ranges in a request; with more the whole file is sent. 0 turns ranges off.")
         .in_(HSL)
@@ -92,6 +100,7 @@ pub const ROWS: &[Row] = &[
         .default("off")
         .example("msie_refresh on;")
         .sets(|cx, on| cx.conf::<CoreConf>().msie_refresh = on),
+    // Per response and not per client: two connections get twice as much. `limit_conn` is for that.
     directive("limit_rate")
         .doc("Bytes per second to one client connection; 0 is without limit. May contain variables.")
         .in_(HSLI)
@@ -114,6 +123,7 @@ pub const ROWS: &[Row] = &[
             cx.conf::<CoreConf>().limit_rate_after = rate;
             Ok(())
         }),
+    // A value is held in memory as a whole, unlike the body of an included page, which is passed on in pieces.
     directive("subrequest_output_buffer_size")
         .doc("The longest answer of a subrequest that may become a variable's value (SSI's include with set).")
         .in_(HSL)
@@ -122,6 +132,8 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("subrequest_output_buffer_size 64k;")
         .sets(|cx, bytes| cx.conf::<CoreConf>().subrequest_output_buffer_size = bytes),
+    // A condition and not a flag, as nginx has it: clients of HTTP/1.1 exist that take a 103 for the answer (RFC 8297 §3), so it is usually
+    // `$http2`, or a map of browsers.
     directive("early_hints")
         .doc("Who gets 103 (Early Hints) responses, from back ends and from early_hints_add and early_hints_learn: requests for which any of the given values is neither empty nor 0.")
         .in_(HSL)
@@ -150,6 +162,7 @@ pub const ROWS: &[Row] = &[
             conf.early_hints_add = before.iter().cloned().chain(list).collect();
             Ok(())
         }),
+    // Only what is public is learned (`interim/learned.rs`): the links of one user's page could tell another one about it.
     directive("early_hints_learn")
         .doc("Remembers the Link fields (preload, preconnect) of the last response of each URI that is not private, and sends them as early_hints_add does.")
         .in_(HSL)

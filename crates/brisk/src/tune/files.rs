@@ -1,0 +1,324 @@
+//! The files that settings stand in, what of them can be turned, and what they say at a point of the search.
+
+use crate::doctor::files::Read;
+use crate::limits::TUNE_DIALS_MAX;
+use brisk_tune::audit;
+use brisk_tune::edit::{self, File, Language, Wanted};
+use brisk_tune::knob::{self, Knob, Levels, Needs, Risk};
+use brisk_tune::search::{Dimension, Point};
+use brisk_tune::site::Block;
+use serde_json::{Value, json};
+
+/// Which files a language's settings stand in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    Server,
+    Php,
+    Pools,
+    Apache,
+    Database,
+}
+
+/// All files of a site that the tuner knows how to change, as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    pub server: Vec<File>,
+    pub php: Vec<File>,
+    pub pools: Vec<File>,
+    pub apache: Vec<File>,
+    pub database: Vec<File>,
+}
+
+impl Files {
+    /// Those that the doctor has read. Pools that the server does not use are left out.
+    pub fn of(read: &Read) -> Result<Files, String> {
+        let all = |range: &std::ops::Range<usize>| -> Result<Vec<File>, String> {
+            read.files[range.clone()].iter().map(|name| file(name)).collect()
+        };
+        Ok(Files {
+            server: all(&read.server)?,
+            php: all(&read.php)?,
+            pools: all(&read.pools)?,
+            apache: all(&read.apache)?,
+            database: all(&read.database)?,
+        })
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &File> {
+        [&self.server, &self.php, &self.pools, &self.apache, &self.database].into_iter().flatten()
+    }
+
+    fn group(&self, group: Group) -> &Vec<File> {
+        match group {
+            Group::Server => &self.server,
+            Group::Php => &self.php,
+            Group::Pools => &self.pools,
+            Group::Apache => &self.apache,
+            Group::Database => &self.database,
+        }
+    }
+
+    fn group_mut(&mut self, group: Group) -> &mut Vec<File> {
+        match group {
+            Group::Server => &mut self.server,
+            Group::Php => &mut self.php,
+            Group::Pools => &mut self.pools,
+            Group::Apache => &mut self.apache,
+            Group::Database => &mut self.database,
+        }
+    }
+
+    /// Those that differ, as they are here and there.
+    pub fn differing<'a>(&'a self, other: &'a Files) -> impl Iterator<Item = (&'a File, &'a File)> {
+        self.all().zip(other.all()).filter(|(one, other)| one.text != other.text)
+    }
+}
+
+fn file(name: &str) -> Result<File, String> {
+    let failed = |error| format!("open() \"{name}\" failed ({})", brisk_conf::os_text(&error));
+    Ok(File { name: name.to_owned(), text: std::fs::read(name).map_err(failed)? })
+}
+
+/// A setting that is tried.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    pub knob: &'static Knob,
+    /// Where it stands here: a pool's settings may stand in a block of Brisk's configuration.
+    language: Language,
+    group: Group,
+    pub levels: Levels,
+}
+
+/// What can be tried of a site, and what cannot.
+#[derive(Debug, Default)]
+pub struct Dials {
+    pub all: Vec<Dial>,
+    /// Settings that could help, and may lose data, hide what happened or show old pages: name, risk, present value.
+    pub proposals: Vec<(&'static Knob, String)>,
+    /// Why others are left out.
+    pub notes: Vec<String>,
+    /// The pool whose settings are meant.
+    pub pool: String,
+}
+
+/// What may be tried.
+pub struct Choice<'a> {
+    /// The limit's slug.
+    pub cause: &'a str,
+    /// Risks that are allowed beside none.
+    pub allowed: &'a [Risk],
+    /// Only these, whatever the limit is; empty: those that the limit and the audit ask for.
+    pub only: &'a [String],
+    pub pool: Option<&'a str>,
+    pub steps: Steps,
+}
+
+/// How far values lie from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// They cover the whole range.
+    Wide,
+    /// Each is within a quarter of the one before; only settings that count after a reload of the web server.
+    Small,
+}
+
+impl Dials {
+    /// Chooses them. The error names a setting or a pool that does not exist.
+    pub fn choose(read: &Read, files: &Files, choice: &Choice<'_>) -> Result<Dials, String> {
+        let findings = audit::audit(&read.site);
+        let findings: Vec<&str> = findings.iter().map(|finding| finding.check.slug).collect();
+        let wanted: Vec<&'static Knob> = if choice.only.is_empty() {
+            knob::eligible(choice.cause, &findings, read.site.is_brisk)
+        } else {
+            let find = |name: &String| {
+                knob::find(name).ok_or_else(|| {
+                    format!("there is no setting \"{name}\" among those that can be tried; docs/tuning.md says which there are")
+                })
+            };
+            choice.only.iter().map(find).collect::<Result<_, _>>()?
+        };
+        let mut dials = Dials { pool: pool_of(read, choice.pool)?, ..Dials::default() };
+        for knob in wanted {
+            dials.add(knob, read, files, choice);
+        }
+        Ok(dials)
+    }
+
+    fn add(&mut self, knob: &'static Knob, read: &Read, files: &Files, choice: &Choice<'_>) {
+        let Some((group, language)) = place_of(knob, read) else {
+            // Rows of other servers' languages are no news, unless one is asked for.
+            if !choice.only.is_empty() {
+                self.notes.push(format!("{}: no file of its kind belongs to the copy", knob.name));
+            }
+            return;
+        };
+        if choice.steps == Steps::Small
+            && (group != Group::Server || knob.needs != Needs::Reload || !knob.is_for_brisk)
+        {
+            return self.notes.push(format!("{}: it cannot be changed while the site runs", knob.name));
+        }
+        let wanted = Wanted { language, name: knob.name, pool: &self.pool };
+        let texts = files.group(group);
+        let now = edit::read(texts, &wanted).map_err(|refused| refused.to_string());
+        let levels = now.and_then(|now| {
+            let (now, machine) = (now.as_deref(), &read.site.machine);
+            let levels = match choice.steps {
+                Steps::Wide => knob.levels(now, machine),
+                Steps::Small => knob.ladder(now, machine),
+            };
+            levels.map_err(|unreadable| unreadable.to_string())
+        });
+        let levels = match levels {
+            Ok(levels) => levels,
+            Err(why) => return self.notes.push(format!("{}: {why}", knob.name)),
+        };
+        let original = &levels.texts[levels.original];
+        if knob.risk != Risk::Safe && !choice.allowed.contains(&knob.risk) {
+            self.proposals.push((knob, original.clone()));
+            return;
+        }
+        // Every value must have a place; which one it is does not matter for that.
+        let other = levels.texts.iter().find(|text| !text.is_empty() && *text != original);
+        let Some(other) = other else { return };
+        if let Err(refused) = edit::set(texts, &wanted, other) {
+            return self.notes.push(format!("{}: {refused}", knob.name));
+        }
+        if self.all.len() == TUNE_DIALS_MAX {
+            return self.notes.push(format!("{}: {TUNE_DIALS_MAX} others come first", knob.name));
+        }
+        self.all.push(Dial { knob, language, group, levels });
+    }
+
+    /// As the search sees them.
+    pub fn dimensions(&self) -> Vec<Dimension> {
+        let dimension = |dial: &Dial| Dimension {
+            name: dial.knob.name.to_string(),
+            places: dial.levels.places.clone(),
+            original: dial.levels.original,
+            is_ordered: dial.levels.is_ordered,
+        };
+        self.all.iter().map(dimension).collect()
+    }
+
+    /// The site as it is.
+    pub fn original(&self) -> Point {
+        self.all.iter().map(|dial| dial.levels.original).collect()
+    }
+
+    /// The value of a setting at a level, as written.
+    pub fn text(&self, dial: usize, level: usize) -> &str {
+        &self.all[dial].levels.texts[level]
+    }
+
+    /// The files at a point of the search.
+    pub fn files_at(&self, files: &Files, point: &Point) -> Result<Files, String> {
+        let mut files = files.clone();
+        for (dial, level) in self.all.iter().zip(point) {
+            if *level == dial.levels.original {
+                continue;
+            }
+            let wanted = Wanted { language: dial.language, name: dial.knob.name, pool: &self.pool };
+            let texts = files.group(dial.group);
+            let edits = edit::set(texts, &wanted, &dial.levels.texts[*level])
+                .map_err(|refused| refused.to_string())?;
+            *files.group_mut(dial.group) =
+                edit::apply(texts, &edits).map_err(|refused| refused.to_string())?;
+        }
+        Ok(files)
+    }
+
+    /// The point with these values; `None`: a setting or a value is not among what can be tried.
+    pub fn point_of(&self, settings: &[(String, String)]) -> Option<Point> {
+        let mut point = self.original();
+        for (name, value) in settings {
+            let index = self.all.iter().position(|dial| dial.knob.name == name)?;
+            point[index] = self.all[index].levels.texts.iter().position(|text| text == value)?;
+        }
+        Some(point)
+    }
+
+    /// What differs between two points: `pm.max_children 5 -> 12`.
+    pub fn difference(&self, a: &Point, b: &Point) -> String {
+        let all = self.all.iter().enumerate().filter(|(index, _)| a[*index] != b[*index]);
+        let all = all.map(|(index, dial)| {
+            format!("{} {} -> {}", dial.knob.name, self.text(index, a[index]), self.text(index, b[index]))
+        });
+        let all: Vec<String> = all.collect();
+        if all.is_empty() { "the same twice, for the noise".to_owned() } else { all.join(", ") }
+    }
+
+    /// Proposals as steps of the report.
+    pub fn proposed(&self) -> impl Iterator<Item = Value> {
+        self.proposals.iter().map(|(knob, now)| {
+            json!({
+                "knob": knob.name, "from": now, "to": Value::Null, "verdict": "proposal", "ratio": Value::Null,
+                "low": Value::Null, "high": Value::Null, "risk": knob.risk.name(), "source": knob.source,
+            })
+        })
+    }
+}
+
+/// In which files a setting stands, and in which language; `None`: in none that belong to the copy.
+fn place_of(knob: &Knob, read: &Read) -> Option<(Group, Language)> {
+    let is_there = |range: &std::ops::Range<usize>| !range.is_empty();
+    match knob.language {
+        Language::Nginx { .. } | Language::NginxParameter { .. } => {
+            is_there(&read.server).then_some((Group::Server, knob.language))
+        }
+        Language::Pool if has_own_pools(read) && !is_there(&read.pools) => {
+            Some((Group::Server, Language::Nginx { block: POOL_BLOCK }))
+        }
+        Language::Pool => is_there(&read.pools).then_some((Group::Pools, knob.language)),
+        Language::Php => is_there(&read.php).then_some((Group::Php, knob.language)),
+        Language::Apache => is_there(&read.apache).then_some((Group::Apache, knob.language)),
+        Language::Database => is_there(&read.database).then_some((Group::Database, knob.language)),
+        Language::Sysctl => None,
+    }
+}
+
+/// The block of a pool in Brisk's configuration.
+const POOL_BLOCK: &str = "php_pool";
+
+/// Whether the configuration has pools of its own, which Brisk runs.
+pub fn has_own_pools(read: &Read) -> bool {
+    read.site.server.as_ref().is_some_and(|block| !found(block, POOL_BLOCK).is_empty())
+}
+
+/// A setting of the database's option files, as its server reads them.
+pub fn option_of(read: &Read, name: &str) -> Option<String> {
+    Some(read.site.database.get_in(edit::DATABASE_SECTIONS, name)?.value.clone())
+}
+
+/// The parameters of all directives of this name, blocks included.
+pub fn found<'a>(block: &'a Block, name: &'a str) -> Vec<&'a [String]> {
+    let mut all: Vec<&[String]> = block.all(name).map(|setting| &setting.args[..]).collect();
+    for inner in &block.blocks {
+        if inner.name == name {
+            all.push(&inner.args);
+        }
+        all.extend(found(inner, name));
+    }
+    all
+}
+
+fn pool_of(read: &Read, named: Option<&str>) -> Result<String, String> {
+    let mut pools: Vec<&str> =
+        read.site.pools.sections().into_iter().filter(|name| !matches!(*name, "" | "global")).collect();
+    if pools.is_empty()
+        && let Some(server) = &read.site.server
+    {
+        pools =
+            found(server, POOL_BLOCK).iter().filter_map(|args| args.first().map(String::as_str)).collect();
+    }
+    match (named, &pools[..]) {
+        (Some(name), pools) if pools.contains(&name) => Ok(name.to_owned()),
+        (Some(name), pools) => Err(format!("there is no pool \"{name}\"; there are: {}", pools.join(", "))),
+        (None, []) => Ok(String::new()),
+        (None, [one]) => Ok((*one).to_owned()),
+        (None, many) => Err(format!(
+            "there are several pools ({}): --pool says whose settings are tried",
+            many.join(", ")
+        )),
+    }
+}

@@ -1,0 +1,266 @@
+//! The journal on the disk, and files that are changed under it.
+//!
+//! The journal is written and synced before each change, and files are replaced as a whole: whenever the tuner or the power fails, each
+//! file is one that the journal knows, and [`Store::restore`] brings the originals back byte for byte. What others have written
+//! meanwhile is kept and named.
+
+use brisk_net::replace::{draft_of, replace};
+use brisk_tune::journal::{Journal, Restore};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
+};
+use std::path::{Path, PathBuf};
+
+/// The folder of the journal, unless `--state` names another one.
+pub const FOLDER: &str = "/var/lib/brisk/tune";
+
+/// The journal of one folder.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    pub journal: Journal,
+}
+
+/// What came of a restoring.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Files that have their originals again.
+    pub files: Vec<PathBuf>,
+    /// Files that others have changed: they are as they were left.
+    pub kept: Vec<PathBuf>,
+    /// What must be done for it to count.
+    pub commands: Vec<Vec<String>>,
+}
+
+fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
+    let text = format!("{what} \"{}\" failed", path.display());
+    move |error| format!("{text} ({})", brisk_conf::os_text(&error))
+}
+
+impl Store {
+    /// The folder's journal; an empty one where there is none.
+    pub fn open(folder: &Path) -> Result<Store, String> {
+        let mut store = Store { folder: folder.to_owned(), journal: Journal::default() };
+        let path = store.path();
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let parsed = Journal::parse(&bytes);
+                store.journal = parsed.map_err(|damaged| format!("\"{}\": {damaged}", path.display()))?;
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("open()", &path)(error)),
+        }
+        Ok(store)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("journal")
+    }
+
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.journal.files.is_empty()
+    }
+
+    /// Whether the tuner that has written it still works.
+    pub fn is_at_work(&self) -> bool {
+        self.journal.owner != 0
+            && self.journal.owner != std::process::id()
+            && Path::new(&format!("/proc/{}", self.journal.owner)).exists()
+    }
+
+    /// Writes the journal to the disk.
+    pub fn save(&self) -> Result<(), String> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
+            .map_err(failed("mkdir()", &self.folder))?;
+        let path = self.path();
+        replace(&path, &self.journal.to_bytes(), 0o600)
+            .and_then(|()| File::open(&self.folder)?.sync_all())
+            .map_err(failed("writing", &path))
+    }
+
+    /// Changes a file: the journal first. Links are followed.
+    pub fn put(&mut self, name: &str, next: &[u8]) -> Result<(), String> {
+        let path = fs::canonicalize(name).map_err(failed("open()", Path::new(name)))?;
+        let present = fs::read(&path).map_err(failed("open()", &path))?;
+        if present == next {
+            return Ok(());
+        }
+        let mode = fs::metadata(&path).map_err(failed("stat()", &path))?.mode();
+        let noted = self.journal.note(path.as_os_str().as_bytes(), mode, Some(&present), next);
+        noted.map_err(|foreign| foreign.to_string())?;
+        self.save()?;
+        write(&path, next).map_err(failed("writing", &path))
+    }
+
+    /// Brings all originals back. The journal stays until [`Self::forget`], so that this can be done again.
+    pub fn restore(&mut self) -> Result<Restored, String> {
+        let mut restored = Restored::default();
+        for entry in &self.journal.files {
+            let path = PathBuf::from(std::ffi::OsString::from_vec(entry.path.clone()));
+            let present = match fs::read(&path) {
+                Ok(bytes) => Some(bytes),
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                Err(error) => return Err(failed("open()", &path)(error)),
+            };
+            match entry.restore(present.as_deref()) {
+                Restore::Nothing => {}
+                Restore::Write(original) => {
+                    restore(&path, original).map_err(failed("writing", &path))?;
+                    restored.files.push(path);
+                }
+                Restore::Remove => {
+                    fs::remove_file(&path).map_err(failed("removing", &path))?;
+                    restored.files.push(path);
+                }
+                Restore::Keep => restored.kept.push(path),
+            }
+        }
+        let words = |command: &Vec<Vec<u8>>| {
+            command.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+        };
+        restored.commands = self.journal.commands.iter().map(words).collect();
+        Ok(restored)
+    }
+
+    /// Forgets what was restored; what was kept, too, with its original written beside the journal.
+    pub fn forget(&mut self, restored: &Restored) -> Result<Vec<PathBuf>, String> {
+        let mut originals = Vec::new();
+        for path in &restored.kept {
+            let is_it = |entry: &&brisk_tune::journal::Entry| entry.path == path.as_os_str().as_bytes();
+            let Some(original) =
+                self.journal.files.iter().find(is_it).and_then(|entry| entry.original.as_ref())
+            else {
+                continue;
+            };
+            let name = path.display().to_string().trim_start_matches('/').replace('/', "-");
+            let copy = self.folder.join(format!("{name}.original"));
+            replace(&copy, original, 0o600).map_err(failed("writing", &copy))?;
+            originals.push(copy);
+        }
+        self.journal = Journal::default();
+        match fs::remove_file(self.path()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("removing", &self.path())(error)),
+            _ => Ok(originals),
+        }
+    }
+}
+
+/// Replaces a file, with its owner and its permissions.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = draft_of(path);
+    let written = fill(path, &draft, bytes).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+        return written;
+    }
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// The same for an original. On a full disk there is no room for a draft: the original is written over what is there, which is never
+/// shorter by more than a block's rest. A power failure in that moment is the one that leaves a file that the journal does not know.
+fn restore(path: &Path, original: &[u8]) -> io::Result<()> {
+    match write(path, original) {
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            let mut file = OpenOptions::new().write(true).open(path)?;
+            file.write_all(original)?;
+            file.set_len(original.len() as u64)?;
+            file.sync_all()
+        }
+        other => other,
+    }
+}
+
+fn fill(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    file.write_all(bytes)?;
+    if let Ok(there) = fs::metadata(path) {
+        fchown(&file, Some(there.uid()), Some(there.gid()))?;
+        file.set_permissions(fs::Permissions::from_mode(there.mode() & 0o7777))?;
+    }
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("brisk-tune-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn changes_are_taken_back_byte_for_byte() {
+        let folder = folder("store");
+        let conf = folder.join("a.conf");
+        fs::write(&conf, b"one\n\xff").unwrap();
+        fs::set_permissions(&conf, fs::Permissions::from_mode(0o640)).unwrap();
+        let link = folder.join("link.conf");
+        std::os::unix::fs::symlink(&conf, &link).unwrap();
+        let mut store = Store::open(&folder.join("state")).unwrap();
+        assert!(store.is_empty());
+        store.put(&link.to_string_lossy(), b"two\n").unwrap();
+        store.put(&conf.to_string_lossy(), b"three\n").unwrap();
+        assert_eq!(fs::read(&conf).unwrap(), b"three\n");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&conf).unwrap().mode() & 0o777, 0o640);
+        // Another process, later.
+        let mut store = Store::open(&folder.join("state")).unwrap();
+        let restored = store.restore().unwrap();
+        assert_eq!(restored.files, std::slice::from_ref(&conf));
+        assert_eq!(fs::read(&conf).unwrap(), b"one\n\xff");
+        assert_eq!(store.forget(&restored), Ok(Vec::new()));
+        assert!(Store::open(&folder.join("state")).unwrap().is_empty());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_others_have_written_is_kept_and_its_original_is_not_lost() {
+        let folder = folder("kept");
+        let conf = folder.join("a.conf");
+        fs::write(&conf, "one\n").unwrap();
+        let mut store = Store::open(&folder.join("state")).unwrap();
+        store.put(&conf.to_string_lossy(), b"two\n").unwrap();
+        fs::write(&conf, "two\n# mine\n").unwrap();
+        let refused = store.put(&conf.to_string_lossy(), b"three\n").unwrap_err();
+        assert!(refused.contains("was changed by somebody else"), "{refused}");
+        let restored = store.restore().unwrap();
+        assert_eq!(restored.kept, std::slice::from_ref(&conf));
+        assert_eq!(fs::read(&conf).unwrap(), b"two\n# mine\n");
+        let originals = store.forget(&restored).unwrap();
+        assert_eq!(fs::read(&originals[0]).unwrap(), b"one\n");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A full disk, or a folder that is none: without a journal nothing is changed.
+    #[test]
+    fn without_a_journal_nothing_is_changed() {
+        let folder = folder("nowhere");
+        let conf = folder.join("a.conf");
+        fs::write(&conf, "one\n").unwrap();
+        let mut store = Store::open(&folder.join("state")).unwrap();
+        store.folder = conf.join("state");
+        let error = store.put(&conf.to_string_lossy(), b"two\n").unwrap_err();
+        assert!(error.contains("mkdir()"), "{error}");
+        assert_eq!(fs::read(&conf).unwrap(), b"one\n");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_journal_is_said() {
+        let folder = folder("damaged");
+        fs::write(folder.join("journal"), "brisk").unwrap();
+        let error = Store::open(&folder).unwrap_err();
+        assert!(error.contains("the journal is damaged"), "{error}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! `brisk tune undo`, and the watchdog, which is the same when the tuner dies.
+
+use super::store::{FOLDER, Restored, Store};
+use super::tier::Tier;
+use brisk_cli::{Call, Entry};
+use brisk_load::output;
+use brisk_net::sys;
+use clap::{CommandFactory as _, Parser, ValueHint};
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// `brisk tune undo`.
+pub const UNDO: Entry = Entry { name: "undo", define: Args::command, run: main, inner: &[], usage_code: 1 };
+
+/// Takes back what "brisk tune --apply" has changed, byte for byte
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "A file that somebody else has changed since stays as it is; its original is written beside the journal, and the exit code is 1."
+)]
+struct Args {
+    /// The folder of the tuner's journal
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = FOLDER)]
+    state: PathBuf,
+    /// Wait for the end of the standard input first, and for a word that spares it all
+    #[arg(long, hide = true)]
+    guard: bool,
+}
+
+/// The word by which a tuner that has come to its end lets its watchdog go.
+const DONE: &[u8] = b"done";
+
+fn main(call: &Call<'_>) -> i32 {
+    let args: Args = match call.parse() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    if args.guard && !tuner_has_died() {
+        return 0;
+    }
+    call.carry_out(undo(&args.state, args.guard))
+}
+
+/// Waits for the tuner's end; whether it has ended without the word.
+fn tuner_has_died() -> bool {
+    let mut said = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut said);
+    said != DONE
+}
+
+/// Restores, reloads, forgets; gives the exit code.
+fn undo(folder: &Path, is_watchdog: bool) -> Result<i32, String> {
+    let mut store = Store::open(folder)?;
+    if store.is_empty() {
+        output::line("There is nothing to undo.");
+        return Ok(0);
+    }
+    if !is_watchdog && store.is_at_work() {
+        return Err(format!(
+            "process {} is still tuning: end it, and it restores everything itself",
+            store.journal.owner
+        ));
+    }
+    let restored = restore(&mut store)?;
+    for path in &restored.files {
+        output::line(format_args!("{} is as it was.", path.display()));
+    }
+    if restored.files.is_empty() && restored.kept.is_empty() {
+        output::line("Everything is as it was already.");
+    }
+    let originals = store.forget(&restored)?;
+    for (path, original) in restored.kept.iter().zip(&originals) {
+        output::note(format_args!(
+            "{} was changed by somebody else meanwhile: it is left as it is; what stood there before the tuner is in {}",
+            path.display(),
+            original.display()
+        ));
+    }
+    Ok(i32::from(!restored.kept.is_empty()))
+}
+
+/// Brings the originals back and has the programs read them.
+pub fn restore(store: &mut Store) -> Result<Restored, String> {
+    let restored = store.restore()?;
+    // A program that does not run needs no reload.
+    for tier in restored.commands.iter().filter_map(|words| Tier::of(words)) {
+        if let Err(error) = tier.reload() {
+            output::note(format_args!("not reloaded: {error}"));
+        }
+    }
+    Ok(restored)
+}
+
+/// A process that outlives the tuner and undoes what it has left when it dies.
+pub struct Watchdog {
+    child: Child,
+}
+
+impl Watchdog {
+    /// Starts it, before the first change.
+    pub fn start(folder: &Path) -> Result<Watchdog, String> {
+        let own =
+            std::env::current_exe().map_err(|error| format!("the own program is not found: {error}"))?;
+        let mut command = Command::new(own);
+        command.args(["tune", "undo", "--guard", "--state"]).arg(folder);
+        // In a group of its own: what ends the tuner from a terminal does not end it.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        sys::unblock_signals_in(&mut command);
+        let child = command.spawn().map_err(|error| format!("the watchdog cannot be started: {error}"))?;
+        Ok(Watchdog { child })
+    }
+
+    /// The tuner has come to its end: what is there is what is wanted.
+    pub fn let_go(mut self) -> Result<(), String> {
+        let input = self.child.stdin.take();
+        let told = input.map_or(Ok(()), |mut input| input.write_all(DONE));
+        let ended = told.and_then(|()| self.child.wait().map(|_| ()));
+        ended.map_err(|error| format!("the watchdog has gone: {error}"))
+    }
+}

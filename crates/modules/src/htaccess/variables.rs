@@ -1,0 +1,57 @@
+//! Variables of Apache's language, for the configuration.
+
+use super::carried::{Carried, Present};
+use brisk_server::vars::{Variable, VariableGet};
+
+/// Variables of Apache's language.
+pub static VARIABLES: &[Variable] = &[
+    Variable {
+        name: "apache_script_filename",
+        get: VariableGet::Fixed(|r, out| {
+            let place = Present::of(r).map(|present| present.place);
+            place.inspect(|place| out.extend_from_slice(&place.file)).is_some()
+        }),
+        doc: "The file that a request leads to, as the rules of Apache's language have judged it.",
+        ..Variable::SILENT
+    },
+    Variable {
+        name: "apache_script_name",
+        get: VariableGet::Fixed(|r, out| {
+            let more = Present::of(r).map_or(0, |present| present.place.path_info.len());
+            out.extend_from_slice(&r.route.uri[..r.route.uri.len().saturating_sub(more)]);
+            true
+        }),
+        doc: "The part of the URI's path that leads to the file.",
+        ..Variable::SILENT
+    },
+    Variable {
+        name: "apache_path_info",
+        get: VariableGet::Fixed(|r, out| {
+            let place = Present::of(r).map(|present| present.place);
+            place.inspect(|place| out.extend_from_slice(&place.path_info)).is_some()
+        }),
+        doc: "What is behind the file in the URI's path.",
+        ..Variable::SILENT
+    },
+    Variable {
+        name: "apache_proxy_url",
+        get: VariableGet::Fixed(|r, out| {
+            let carried = Carried::of(r);
+            let carried = carried.borrow();
+            carried.proxy_url.as_ref().inspect(|url| out.extend_from_slice(url)).is_some()
+        }),
+        doc: "The URL that a RewriteRule with the flag P sends the request to.",
+        ..Variable::SILENT
+    },
+    Variable {
+        name: "apache_env_*",
+        get: VariableGet::Family(|r, name, out| {
+            let carried = Carried::of(r);
+            let carried = carried.borrow();
+            let found = carried.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+            found.inspect(|(_, value)| out.extend_from_slice(value)).is_some()
+        }),
+        doc: "The variable of this name that SetEnv, SetEnvIf or a rule of Apache's has set for the request.",
+        ..Variable::SILENT
+    },
+];

@@ -1,0 +1,177 @@
+//! What a session goes through before it is passed on: whose address it has, whether it may go on, and which server it is of.
+//!
+//! nginx's phases, in its order: the PROXY header, `set_real_ip_from`, `set`, `limit_conn`, `allow` and `deny`, `ssl_preread`.
+//!
+//! What stands before the client's own bytes is looked at in the socket (`MSG_PEEK`) and taken only as far as it goes: whoever has the
+//! connection next finds the rest there.
+
+use crate::conf::{Preread, Server};
+use crate::limits::HELLO_PEEK_BYTES_MIN;
+use crate::proxy::{BAD_REQUEST, INTERNAL, OK, Status};
+use crate::session::Session;
+use brisk_conf::os_text;
+use brisk_host::log::LogLevel;
+use brisk_host::peer::Peer;
+use brisk_host::vars::Context as _;
+use brisk_net::{Io, timeout};
+use brisk_proxy_protocol::limits::PROXY_V2_BYTES_MAX;
+use brisk_proxy_protocol::{Progress, ProxyError, parse};
+use brisk_tls::{Hello, Parsed};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use std::io;
+
+/// Looks at what has come, without taking it, until `judge` knows enough. An error of `judge` ends it.
+async fn peek<T>(
+    io: &Io,
+    buffer: &mut [u8],
+    mut judge: impl FnMut(&[u8]) -> Option<T>,
+) -> io::Result<Looked<T>> {
+    loop {
+        let seen = match recv(io.fd(), &mut *buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, seen)) => seen,
+            Err(Errno::AGAIN) => {
+                io.mark_drained();
+                io.readable().await;
+                continue;
+            }
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(known) = judge(&buffer[..seen]) {
+            return Ok(Looked::Known(known));
+        }
+        if seen == 0 {
+            return Ok(Looked::Closed);
+        }
+        if seen == buffer.len() {
+            return Ok(Looked::Full);
+        }
+        // More bytes are another event, whatever is left unread.
+        io.mark_drained();
+        io.readable().await;
+    }
+}
+
+/// How [`peek`] ended.
+enum Looked<T> {
+    Known(T),
+    /// The client has closed, and `judge` wants more.
+    Closed,
+    /// The buffer is full, and `judge` wants more.
+    Full,
+}
+
+/// Takes the PROXY header that the connection begins with.
+pub async fn take_header(session: &Session, io: &Io) -> Result<(), Status> {
+    let mut buffer = vec![0; PROXY_V2_BYTES_MAX];
+    let mut last = Vec::new();
+    let judge = |bytes: &[u8]| match parse(bytes) {
+        Ok(Progress::Partial) => {
+            last = bytes.to_vec();
+            None
+        }
+        Ok(Progress::Complete { len, header }) => Some(Ok((len, header))),
+        Err(error) => Some(Err(error)),
+    };
+    let limit = session.server().proxy_protocol_timeout;
+    let looked = timeout(limit, peek(io, &mut buffer, judge)).await;
+    let while_reading = |level, what: &dyn std::fmt::Display| {
+        session.log(level, format_args!("{what} while reading PROXY protocol"));
+    };
+    let (len, header) = match looked {
+        Err(_) => {
+            while_reading(LogLevel::Info, &"client timed out (110: Connection timed out)");
+            return Err(OK);
+        }
+        Ok(Err(error)) => {
+            while_reading(LogLevel::Info, &format_args!("recv() failed ({})", os_text(&error)));
+            return Err(BAD_REQUEST);
+        }
+        Ok(Ok(Looked::Known(Ok(known)))) => known,
+        Ok(Ok(Looked::Known(Err(error)))) => {
+            while_reading(LogLevel::Error, &error);
+            return Err(BAD_REQUEST);
+        }
+        Ok(Ok(Looked::Closed | Looked::Full)) => {
+            while_reading(LogLevel::Error, &ProxyError::broken(&last));
+            return Err(BAD_REQUEST);
+        }
+    };
+    // It is all there.
+    match recv(io.fd(), &mut buffer[..len], RecvFlags::DONTWAIT) {
+        Ok((_, taken)) if taken == len => {}
+        _ => return Err(INTERNAL),
+    }
+    session.received_bytes.set(session.received_bytes.get() + len as u64);
+    if let Some(header) = header {
+        let _ = session.header.set(header);
+    }
+    Ok(())
+}
+
+/// What holds of connections and datagrams alike.
+pub fn begin(session: &Session) -> Result<(), Status> {
+    let server = session.server();
+    let told = session.header.get().map(|header| header.source);
+    if let (Some(real_ip), Some(source)) = (&server.real_ip, told)
+        && real_ip.trusts(session.origin.peer)
+    {
+        session.client.set(Peer::Ip(source));
+    }
+    for (variable, value) in &server.sets {
+        let value = value.eval(session);
+        session.store().set(*variable, Some(value.into()));
+    }
+    server.checks.iter().try_for_each(|check| check.check(session))?;
+    if session.store().have_failed() { Err(INTERNAL) } else { Ok(()) }
+}
+
+/// `ssl_preread`: looks at the client's ClientHello, and goes over to the server that its name leads to.
+pub async fn preread(session: &Session, io: &Io, wanted: Preread) -> Result<(), Status> {
+    let mut buffer = vec![0; wanted.buffer_bytes.max(HELLO_PEEK_BYTES_MIN)];
+    let judge = |bytes: &[u8]| match Hello::parse(bytes) {
+        Ok(Parsed::Partial) => None,
+        Ok(Parsed::Complete(hello)) => Some(Some(hello)),
+        // Another protocol, which is passed on as it is.
+        Err(_) => Some(None),
+    };
+    match timeout(wanted.timeout, peek(io, &mut buffer, judge)).await {
+        Ok(Ok(Looked::Known(None))) => Ok(()),
+        Ok(Ok(Looked::Known(Some(hello)))) => {
+            let name = hello.server_name.as_deref().map(str::to_ascii_lowercase);
+            let _ = session.hello.set(hello);
+            name.map_or(Ok(()), |name| go_over(session, name.trim_end_matches('.')))
+        }
+        Ok(Ok(Looked::Closed)) => Err(OK),
+        Ok(Ok(Looked::Full)) => {
+            session.log(LogLevel::Error, format_args!("preread buffer full"));
+            Err(BAD_REQUEST)
+        }
+        Ok(Err(error)) => {
+            session.info(format_args!("recv() failed ({}) while prereading", os_text(&error)));
+            Err(BAD_REQUEST)
+        }
+        Err(_) => {
+            session.info(format_args!("client timed out (110: Connection timed out) while prereading"));
+            Err(OK)
+        }
+    }
+}
+
+/// The server that a name leads to has the session from now on.
+fn go_over(session: &Session, name: &str) -> Result<(), Status> {
+    let place = &session.origin.place;
+    match place.names.find(session, name.as_bytes()) {
+        Ok(None) => Ok(()),
+        Ok(Some(number)) => {
+            let server: Option<&std::sync::Arc<Server>> = place.servers.get(number as usize);
+            server.into_iter().for_each(|server| session.move_to(server));
+            Ok(())
+        }
+        Err(error) => {
+            session.log(LogLevel::Error, format_args!("{error}"));
+            Err(INTERNAL)
+        }
+    }
+}
