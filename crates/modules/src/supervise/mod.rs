@@ -135,6 +135,7 @@ mod tests {
         check("supervise a { command x; limit nofile=many; }", "invalid parameter \"nofile=many\"");
         check("supervise a { command x; user a b c; }", "invalid number of arguments in \"user\"");
         check("supervise a { command x; user root; }", "supervise \"a\" would run as root");
-        check("http { supervise a { command x; } }", "\"supervise\" directive is not allowed here");
+        let inside = errors("events {} http { supervise a { command x; } }");
+        assert_eq!(inside.first().map(String::as_str), Some("\"supervise\" directive is not allowed here"));
     }
 }
