@@ -75,6 +75,7 @@ struct Rule {
 struct Conf {
     rules: Vec<Rule>,
     /// The rules are this block's own, not the outer one's.
+    /// Rules of an outer block hold as a whole or not at all.
     own: bool,
 }
 
@@ -94,6 +95,7 @@ impl ModuleConf for Conf {
     }
 }
 
+/// `all` is a rule of its own and no network: it also means clients of unix sockets, which have no address.
 fn add(cx: &mut Cx<'_, '_>, d: &Directive, verdict: Verdict) -> Result<(), Diag> {
     let token = d.arg(0);
     let who = match token.bytes() {

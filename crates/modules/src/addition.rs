@@ -33,6 +33,7 @@ static ROWS: &[Row] = &[
         .takes("URI")
         .example("add_before_body /header.html;")
         .set(|cx, d| {
+            // An empty URI is how an inner block says that it wants none.
             cx.conf::<Conf>().before = d.arg(0).bytes().into();
             Ok(())
         }),
@@ -82,6 +83,7 @@ impl Filter for Conf {
             return;
         }
         // The other locations may answer anything: what comes of them is not kept ready.
+        // Nothing is asked before it is sure that there is something to add it to.
         r.note(Declared::ANYTHING);
         // The length, ranges and the tag were the original's.
         r.resp.content_length = None;
@@ -104,6 +106,7 @@ impl Filter for Conf {
         };
         let body = Surrounded { before, pieces, stream, after };
         // Where all parts are there at once the response has a length again, and needs no chunks.
+        // Small pages leave in one write, with a length.
         r.resp.body = gather::at_once(Box::new(body), GATHERED_BYTES_MAX);
         r.resp.content_length = r.resp.body.len();
     }

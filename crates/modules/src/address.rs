@@ -12,6 +12,7 @@ use brisk_upstream::protocol::Peers;
 use std::sync::Arc;
 
 /// What may stand before an address.
+/// The scheme counts only with what follows it, so `http` as the name of a group is no scheme.
 pub struct Schemes {
     /// What is meant without one, too.
     pub plain: &'static str,
@@ -66,6 +67,7 @@ impl Address {
             return Ok(Address::Text(Arc::new(template)));
         }
         let (scheme, is_tls, address) = schemes.split(token.str());
+        // Without a port only a group of this name can be meant.
         if port_of(address).is_none() && upstream::find(cx, address).is_none() {
             let text = format!("no port in upstream \"{address}\"");
             return Err(Diag::emerg(token.span, text)
@@ -92,6 +94,7 @@ impl Address {
             }
             Address::Text(template) => {
                 let text = template.eval(r);
+                // What a client has sent may be no UTF-8; such a host has no server.
                 let text = String::from_utf8_lossy(&text);
                 let (scheme, is_tls, address) = schemes.split(&text);
                 Ok(Found { peers: peers(r, address)?, scheme, is_tls, host: host_of(address) })
@@ -130,6 +133,8 @@ fn peers(r: &Request, address: &str) -> Result<Peers, Flow> {
         brisk_server::rlog!(r, Error, "{why} in upstream \"{address}\"");
         Err(Flow::Status(500))
     };
+    // A path that a client has chosen could lead to any socket of the machine, so the configuration must have
+    // named it.
     if let Some(path) = address.strip_prefix("unix:") {
         return match path {
             "" => refuse("no path in the unix domain socket"),
@@ -145,9 +150,12 @@ fn peers(r: &Request, address: &str) -> Result<Peers, Flow> {
     if host.is_empty() {
         return refuse("no host");
     }
+    // None of these can be part of a name: they come from values that were put together wrongly, or on
+    // purpose.
     if host.bytes().any(|b| b <= b' ' || b"/\\\"<>".contains(&b)) {
         return refuse("invalid host");
     }
+    // A group is meant before a name is looked up, as nginx has it.
     if let Some(group) = upstream::at_run_time(r, host, port, port.unwrap_or(0)) {
         return Ok(Peers::Group(group));
     }

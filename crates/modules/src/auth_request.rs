@@ -95,10 +95,13 @@ struct AuthRequest {
 
 impl Handler for AuthRequest {
     fn identifies(&self) -> bool {
+        // What it is told may depend on credentials: what is behind it is not prepared for everybody.
         true
     }
 
     fn handle(&self, _: &mut Request) -> Flow {
+        // Cheap copies: the request outlives this call, and the handler may be replaced by a reload
+        // meanwhile.
         let (uri, sets) = (self.uri.clone(), self.sets.clone());
         Flow::Wait(Box::new(move |r| Box::pin(ask(r, uri, sets))))
     }
@@ -111,6 +114,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
     };
     // As in nginx the question has no body: it is the main request's.
     let mut answer = Parent::without_body(r).run(Method::Get, path, args).await;
+    // Before its fields are used: a connection that still has a body to give is not kept.
     if let Some(answer) = &mut answer {
         drain(std::mem::take(&mut answer.resp.body)).await;
     }
@@ -135,6 +139,7 @@ async fn ask(r: &mut Request, uri: Arc<[u8]>, sets: Arc<[(VarId, Arc<Template>)]
         200..300 => Flow::Allowed,
         401 => {
             // The challenge belongs to the status: without it a client cannot log in.
+            // As many as there are: a server may offer several schemes, each in a field of its own.
             let fields = answer.into_iter().flat_map(|mut answer| std::mem::take(&mut answer.resp.headers));
             let is_challenge = |name: &Text| name.eq_ignore_ascii_case(b"WWW-Authenticate");
             r.resp.headers.extend(fields.filter(|(name, _)| is_challenge(name)));

@@ -104,6 +104,7 @@ struct Mark {
 }
 
 /// Opera is looked for first, because it may call itself MSIE too.
+/// Browsers are told by fixed places because nginx does: configurations count on what it finds.
 static MARKS: [Mark; 5] = [
     Mark { name: "opera", skip: 0, text: b"Opera", add: 6 },
     Mark { name: "msie", skip: 25, text: b"MSIE ", add: 5 },
@@ -134,6 +135,7 @@ impl ModuleConf for Conf {
 
 fn modern_browser(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let one = match d.args.as_slice() {
+        // Two words are a browser and its version, whatever the first one is: `unlisted 3` is a fault.
         [name, version] => {
             let at = MARKS.iter().position(|mark| name.str().eq_ignore_ascii_case(mark.name)).ok_or_else(
                 || {
@@ -157,6 +159,7 @@ fn modern_browser(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let is_first = cx.first;
     let conf = cx.conf::<Conf>();
     if is_first {
+        // (Both, whichever form the first one has: it is one list.)
         conf.modern.clear();
         conf.unlisted_is_modern = false;
     }
@@ -199,6 +202,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     plan.put(Arc::new(conf));
 }
 
+// Both values follow from one judgement, so that a request never has neither or both.
 fn value(r: &Request, age: Age, out: &mut Vec<u8>) -> bool {
     let Some(conf) = r.snap().location(r.route.loc).plan.data::<Conf>() else {
         // All browsers are ancient.
@@ -224,6 +228,8 @@ impl Conf {
         let unlisted = if self.unlisted_is_modern { Age::Modern } else { Age::Ancient };
         let Some(agent) = agent else { return unlisted };
         for &(at, modern) in &self.modern {
+            // The place is nginx's: a text that stands earlier is another word, such as a name that contains
+            // it.
             let mark = &MARKS[at];
             let found = agent.get(mark.skip..).and_then(|rest| memmem::find(rest, mark.text));
             if let Some(version) =

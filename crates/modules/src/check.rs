@@ -5,6 +5,7 @@ use brisk_server::conf::{Environment, Snapshot, build};
 use brisk_server::module::Module;
 
 /// Builds a configuration whose `http` block holds `text`. The error is the first message, without its place.
+/// The whole of the modules, since a directive may belong to several.
 pub fn http(text: &str) -> Result<Snapshot, String> {
     let (snap, diags) = build_with(crate::MODULES, text);
     snap.ok_or_else(|| diags.into_iter().find(Diag::is_error).map_or_else(String::new, |diag| diag.message))
@@ -39,11 +40,13 @@ fn whole(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag
 }
 
 fn with_sources(modules: &[&'static Module], text: &str) -> (Option<Snapshot>, Vec<Diag>, SourceMap) {
+    // (No files of the machine that runs the tests are read.)
     let env = Environment::nowhere();
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
     let file = sources.add("test.conf", text.as_bytes().to_vec());
     let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut diags);
+    // Leaked: modules are for ever in the server, and tests are short.
     let snap = build(modules.to_vec().leak(), &env, &mut sources, &NoFiles, &tree, &mut diags);
     (snap, diags, sources)
 }

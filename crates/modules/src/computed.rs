@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// The name in `$name`.
 pub fn variable_name(token: &Token) -> Result<&str, Diag> {
+    // A name is text: it is shown in messages and in lists.
     let name = token.bytes().strip_prefix(b"$").and_then(|name| std::str::from_utf8(name).ok());
     name.filter(|name| !name.is_empty()).ok_or_else(|| {
         Diag::emerg(token.span, format!("invalid variable name \"{}\"", token.text()))
@@ -29,6 +30,7 @@ pub fn define<E: Eval<Request> + Eval<Session> + 'static>(
     eval: Arc<E>,
     volatile: bool,
 ) -> Result<VarId, Diag> {
+    // By where it is written: in `stream` there is no request.
     if crate::stream::part::is_in_stream(cx.block) {
         let name = variable_name(token)?;
         return crate::stream::part::define(cx, name, eval, volatile).ok_or_else(|| taken(token, name));
@@ -50,6 +52,7 @@ pub fn define_of_request(
 /// The lines of a block that is data. Lines that open a block of their own are refused.
 pub fn lines<'d>(cx: &mut Cx<'_, '_>, d: &'d Directive) -> impl Iterator<Item = &'d Directive> + use<'d> {
     let block = d.block.as_deref().unwrap_or_default();
+    // Told, not refused at once: all such lines are shown together.
     for line in block.iter().filter(|line| line.block.is_some()) {
         cx.warn(Diag::emerg(line.span, "unexpected \"{\"").help("a \";\" is expected here"));
     }

@@ -23,6 +23,7 @@ impl Failure {
     /// Logs it and says which status the client gets.
     pub fn report(&self, r: &Request) -> u16 {
         let (status, is_crit) = match self.error.raw_os_error() {
+            // Within a folder that could be opened every failure is one of the disk.
             _ if self.call != "opendir()" => (500, true),
             Some(2 | 20 | 36) => (404, false), // ENOENT, ENOTDIR, ENAMETOOLONG
             Some(13) => (403, false),          // EACCES
@@ -40,6 +41,7 @@ impl Failure {
 
 /// The directory that the request's path names; its final slash is for the messages only.
 pub fn named_by(path: &Path) -> PathBuf {
+    // The root alone is its slash.
     match path.as_os_str().as_bytes() {
         [rest @ .., b'/'] if !rest.is_empty() => std::ffi::OsStr::from_bytes(rest).into(),
         _ => path.into(),
@@ -51,6 +53,7 @@ pub async fn on_pool<T: Send + 'static>(
     path: PathBuf,
     job: impl FnOnce(&Path) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
+    // For the message: the job takes the path along.
     let shown = path.clone();
     match blocking::run(move || job(&path)) {
         Ok(done) => done.await,
@@ -65,6 +68,7 @@ pub fn each(path: &Path, mut visit: impl FnMut(&DirEntry) -> Result<(), Failure>
     let entries = fs::read_dir(path).map_err(|error| Failure::new("opendir()", path, error))?;
     for entry in entries {
         let entry = entry.map_err(|error| Failure::new("readdir()", path, error))?;
+        // nginx's rule for both modules: such names are hidden by custom.
         if !entry.file_name().as_bytes().starts_with(b".") {
             visit(&entry)?;
         }
@@ -78,6 +82,7 @@ pub fn metadata(entry: &DirEntry) -> Result<Metadata, Failure> {
     match fs::metadata(&path) {
         Ok(metadata) => Ok(metadata),
         // ENOENT, ELOOP
+        // A link that leads nowhere is still an entry.
         Err(error) if matches!(error.raw_os_error(), Some(2 | 40)) => {
             fs::symlink_metadata(&path).map_err(|error| Failure::new("lstat()", &path, error))
         }

@@ -49,6 +49,7 @@ fn handle(r: &mut Request) -> Flow {
         return Flow::Status(405);
     }
     // A whole file is one as any other.
+    // (A folder has no first byte.)
     let Some(start) = start(&r.route.args).filter(|_| !r.route.uri.ends_with(b"/")) else {
         return Flow::Next;
     };
@@ -62,6 +63,7 @@ fn handle(r: &mut Request) -> Flow {
     };
     let end = file.info.size;
     static_files::respond_with(r, file.clone());
+    // Not the file's: the head is in front of it.
     r.resp.content_length = Some(HEADER.len() as u64 + end - start);
     let header = Piece::Bytes(HEADER.to_vec().into());
     r.resp.body = Body::Many(vec![header, Piece::File { file, range: start..end }]);
@@ -70,6 +72,7 @@ fn handle(r: &mut Request) -> Flow {
 
 /// The first byte that is wanted, if it is not the file's first.
 fn start(args: &[u8]) -> Option<u64> {
+    // A minus or a plus is no number of a byte.
     let text = find_arg(args, b"start")?;
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;

@@ -23,6 +23,7 @@ fn parse_address_port(text: &[u8]) -> Option<SocketAddr> {
         }
         _ => {
             let at = memchr::memchr(b':', text)?;
+            // The first colon: an address with several was found above.
             (&text[..at], &text[at + 1..])
         }
     };
@@ -36,6 +37,7 @@ fn parse_address_port(text: &[u8]) -> Option<SocketAddr> {
 pub fn forwarded<'f>(
     is_start_trusted: bool,
     fields: impl DoubleEndedIterator<Item = &'f [u8]>,
+    // An unmapped comparison: `::ffff:192.0.2.1` is that of 192.0.2.1.
     proxies: &[Cidr],
     recursive: bool,
 ) -> Option<SocketAddr> {
@@ -52,6 +54,7 @@ pub fn forwarded<'f>(
             // Spaces alone separate, too, as in nginx.
             let is_separator = |b: &u8| matches!(b, b' ' | b',');
             let end = rest.iter().rposition(|b| !is_separator(b)).map_or(0, |at| at + 1);
+            // An empty entry, as of `, ,`, is no address and ends the search.
             let begin = rest[..end].iter().rposition(is_separator).map_or(0, |at| at + 1);
             match parse_address_port(&rest[begin..end]) {
                 Some(next) => address = Some(next),

@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering;
 impl Thread {
     /// Makes a socket a connection of this thread; it is already counted.
     pub(crate) fn adopt(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
+        // The kernel refuses only when memory for the registration is short. The connection is closed then,
+        // as it is not served by anybody.
         let Some(io) = self.register(fd, peer) else { return };
         // One sequence for all threads: `$connection` is unique in the process, and a connection keeps it when it moves.
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
@@ -42,6 +44,8 @@ impl Thread {
         let peer = Peer::Ip(client);
         self.shared.loads[self.index].fetch_add(1, Ordering::Relaxed);
         let Some(io) = self.register(fd, peer) else { return };
+        // There is no listening socket behind it: the descriptor is one end of a pair, and its id tells which
+        // `listen` it stands for.
         let address = live.snap.listen(listen).address.clone();
         let listener = Rc::new(Listener::without_socket(address, Some(listen)));
         let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
@@ -50,6 +54,7 @@ impl Thread {
         let conn = Connection::new(io, id, peer, listener, now);
         conn.stand_for(local);
         conn.generation.set(live.generation);
+        // All messages are noted, whatever `error_log` says: this process does nothing but tell.
         conn.debug.set(true);
         let timeout = crate::tls::opening::adopted(&live, &conn).unwrap_or(timeout);
         self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
@@ -91,6 +96,8 @@ impl Thread {
 
     /// True if the connection has left this thread.
     fn give_away(self: &Rc<Self>, index: u32, conn: &Connection, deadline_ms: u64) -> bool {
+        // The number is read without a lock and may be old by a moment. Nothing depends on it: a wrong choice
+        // costs an uneven thread, no connection.
         let (target, fewest) = self.least();
         // A session, frames that have begun or a PROXY header cannot be handed over with the descriptor.
         let is_plain = conn.io.tls().is_none() && conn.session().is_none() && conn.proxy.get().is_none();
@@ -103,6 +110,8 @@ impl Thread {
         // Before it is on its way, so that two threads do not both see the same empty one.
         self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
         self.send_to(target, &conn.listener, move |host, listener| {
+            // The mailbox runs this between two turns, when the other thread may be over: the place that was
+            // counted for it is given back.
             let Some(thread) = Thread::current() else { return host.uncount() };
             // Whoever rests is closed when its thread begins to drain.
             if thread.is_draining() {
@@ -112,6 +121,8 @@ impl Thread {
             let conn = Connection::new(io, id, peer, listener, started);
             // It has been answered once: `keepalive_requests` goes on counting.
             conn.requests.set(1);
+            // The other thread may be a switch ahead or behind. The connection belongs to the configuration
+            // of the thread that serves it.
             conn.generation.set(thread.live().generation);
             crate::log::accepted(&thread.live(), &conn);
             thread.enter(conn, deadline_ms);

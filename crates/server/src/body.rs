@@ -37,6 +37,8 @@ pub fn with_body(r: &mut Request, then: impl FnOnce(&mut Request) -> Flow + 'sta
             if r.head.framing == BodyFraming::None { Content::None } else { Content::Memory(Vec::new()) };
         r.body = RequestBody::whole(content);
     }
+    // Whole, refused or lent: whoever asks again gets what is there. Nobody waits for bytes that another one
+    // has taken.
     match r.body {
         RequestBody::Whole { .. } | RequestBody::Refused(_) | RequestBody::Lent(_) => then(r),
         RequestBody::Unread | RequestBody::Partial(_) => Flow::Wait(Box::new(|r| {
@@ -54,6 +56,8 @@ impl Request {
     /// The body from its start, as the protocol carries it. `is_read`: it was read already.
     fn body_reader(&self, is_read: bool) -> BodyReader {
         let limit = self.core().client_max_body_size;
+        // A limit is asked here only where no length was told. `BodyReader` counts as bytes come, so a
+        // chunked body cannot pass it.
         match self.client.stream() {
             Some(exchange) => {
                 let expects =
@@ -70,6 +74,7 @@ impl Request {
     }
 
     /// True if no bytes of a body are to come by the request's head.
+    /// What the head says. Whether the bytes are here already is another question.
     pub fn has_no_body(&self) -> bool {
         match self.head.framing {
             BodyFraming::None => true,
@@ -103,6 +108,8 @@ impl Request {
                 return Ok(());
             }
         };
+        // `Refused` until it is done: if the future is dropped in the middle, nobody takes the rest of the
+        // body for a request.
         let result = collect(self, &mut reader).await;
         // A file that changed while a slow client was sending must not be served as it was.
         self.thread.files.must_confirm();
@@ -166,6 +173,7 @@ impl Request {
                 return Ok(is_whole);
             }
         };
+        // One buffer's worth. A client that sends faster than it is read must not hold the thread.
         let (room, pause) = (self.core().client_body_buffer_size, self.core().client_body_timeout);
         // Polled without a task: the waker does nothing, and what has not come is waited for by the task that gets
         // the reader.
@@ -180,6 +188,8 @@ impl Request {
                     return Ok(true);
                 }
                 Poll::Ready(Err(error)) => {
+                    // Kept, so that the rest is read and dropped after the error page, or the connection is
+                    // closed.
                     self.body = RequestBody::Refused(Some(reader));
                     return Err(error);
                 }
@@ -216,6 +226,8 @@ impl Request {
     }
 
     /// True if the client may still be sending what nobody has read.
+    /// Bytes that are left on a connection of HTTP/1.1 would be parsed as the next request (request
+    /// smuggling), so what cannot be told counts as unread.
     pub(crate) fn has_unread_body(&self) -> bool {
         match &self.body {
             RequestBody::Unread | RequestBody::Refused(None) => !self.has_no_body(),
@@ -240,6 +252,7 @@ impl Request {
     pub(crate) fn take_back_body(&mut self) {
         if let RequestBody::Lent(home) = &self.body
             && let Some(reader) = home.take()
+        // The counter of the log goes on where the borrower stopped.
         {
             self.progress.body_received.set(reader.received());
             self.body = RequestBody::Partial(reader);
@@ -324,6 +337,8 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, Failur
         if !more? {
             break;
         }
+        // From here on the rest goes to the file in pieces of this size, so that a body never takes more
+        // memory than the buffer.
         if memory.len() as u64 >= room {
             memory = spool(r, core, &mut file, memory).await.map_err(failure::body::file)?;
             r.client.holds_body(memory.capacity());
@@ -340,6 +355,8 @@ async fn collect(r: &Request, reader: &mut BodyReader) -> Result<Content, Failur
 /// than the buffer, and on a stream only if it fits.
 fn memory_bytes_max(core: &CoreConf, framing: BodyFraming, on_stream: bool) -> u64 {
     let size = core.client_body_buffer_size;
+    // nginx takes a quarter more than the buffer for a body whose length is known, since such a body saves a
+    // file.
     let most = if on_stream { size } else { size.saturating_add(size / 4).saturating_sub(1) };
     match framing {
         BodyFraming::Length(length) if length <= most => u64::MAX,
@@ -358,6 +375,7 @@ async fn spool(
         Some(file) => file,
         None => {
             let fate = match core.client_body_in_file_only {
+                // `Unlinked`: no name is left behind if the process dies, and nobody else can open it.
                 BodyFile::Off => Fate::Unlinked,
                 BodyFile::Clean => Fate::Removed,
                 BodyFile::Keep => Fate::Kept,
@@ -383,6 +401,7 @@ pub(crate) fn check_length(r: &mut Request) -> Result<(), Flow> {
     let Some(length) = r.body_len().filter(|&length| max > 0 && length > max) else { return Ok(()) };
     crate::rlog!(r, Error, "client intended to send too large body: {length} bytes");
     // An error page is served as if there were none.
+    // Its length must not be shown to the page's handler either: it would wait for a body that is refused.
     r.body = match std::mem::take(&mut r.body) {
         RequestBody::Whole { .. } => RequestBody::whole(Content::None),
         RequestBody::Unread => RequestBody::Refused(None),

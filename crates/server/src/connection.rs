@@ -22,6 +22,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 /// What the next bytes of a connection are, until it is a [`Session`].
+/// Each stage leads to another one or to a session; none of them goes back but from `Head` to `Request`.
 pub(crate) enum Stage {
     /// A PROXY header (`listen … proxy_protocol`); then TLS, if `tls`.
     ProxyHeader { tls: bool },
@@ -37,6 +38,7 @@ pub(crate) enum Stage {
 pub(crate) struct PartialHead {
     /// How far it is parsed.
     pub head: RequestHead,
+    // Counted while it exists, so that the figure cannot drift whichever way the head ends.
     _reading: Ongoing,
 }
 
@@ -67,6 +69,7 @@ pub struct Connection {
     /// Bytes read but not used: the start of the next request, or a body.
     pub input: RefCell<Vec<u8>>,
     /// Interim responses that the socket has not taken yet: they leave before anything else.
+    /// Two writers of one socket would mix a 103 into the head behind it.
     pub unsent: RefCell<Vec<u8>>,
     /// When (monotonic, in microseconds) nothing was left to be answered the last time, where that is asked for.
     pub(crate) caught_up_us: Cell<u64>,
@@ -101,8 +104,11 @@ pub struct Connection {
     /// What the TLS handshake has told.
     pub secure: OnceCell<Box<Facts>>,
     /// Work that no client waits for holds the connection beyond its end: closing it takes more than dropping it.
+    /// A subrequest in the background, say. The driver must not give the descriptor to somebody else.
     pub(crate) outlived: Cell<bool>,
     /// The client has not sent all of its request: it may still be sending while the connection is closed.
+    /// Closing with unread bytes would have the kernel send RST, which may take the answer from the client
+    /// (RFC 9112 §9.6).
     pub sends: Cell<bool>,
     /// The configuration (by its count of reloads) that the present request, or else the last one, is served by.
     pub generation: Cell<u64>,
@@ -110,6 +116,7 @@ pub struct Connection {
     waker: OnceCell<Waker>,
     /// What carries several requests at a time, if the protocol does.
     session: OnceCell<Rc<dyn Session>>,
+    /// `None` inside: the kernel was asked, and there is none (a unix socket).
     local: OnceCell<Option<SocketAddr>>,
     delays: Cell<bool>,
 }
@@ -164,6 +171,7 @@ impl Connection {
     #[inline]
     pub fn peer_text(&self) -> &[u8] {
         let mut node = &self.texts;
+        // The list has one entry for all but QUIC's clients that have moved.
         for _ in 0..self.text_at.get() {
             match node.next.get() {
                 Some(next) => node = next,
@@ -181,6 +189,7 @@ impl Connection {
         let (mut node, mut at) = (&self.texts, 0);
         while node.text != wanted.text {
             at += 1;
+            // A peer that claims ever new addresses would make the list grow.
             if at == CLIENT_ADDRESSES_MAX {
                 return false;
             }
@@ -238,6 +247,8 @@ impl Connection {
 
     /// How much more request heads may occupy on this connection.
     #[inline]
+    /// What has come is subtracted: many streams with half a head each must not hold more than one connection
+    /// may.
     pub fn head_room(&self) -> usize {
         self.account.head_room(self.io.received())
     }
@@ -254,6 +265,7 @@ impl Connection {
 
     /// Takes what is known of a head that has not come as a whole: its rest is there, or will not come.
     #[inline]
+    /// Taken and not looked at: whoever gets it must end it, in one way or the other.
     pub(crate) fn take_partial_head(&self) -> Option<Box<PartialHead>> {
         let mut stage = self.stage.borrow_mut();
         if !matches!(*stage, Stage::Head(_)) {

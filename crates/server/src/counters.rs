@@ -7,6 +7,7 @@ pub use brisk_host::counters::Count;
 
 /// One thread's counters, in a cache line of their own.
 #[derive(Default)]
+// Otherwise two threads would write to one line, and each count would take it from the other core.
 #[repr(align(64))]
 pub struct Counters {
     /// Requests that have come.
@@ -50,6 +51,7 @@ pub struct Totals {
 
 impl Totals {
     /// Connections between requests. The numbers were not read at one moment: there is no less than nothing.
+    /// Connections may come between two reads.
     pub fn waiting(&self) -> u64 {
         self.active.saturating_sub(self.reading + self.writing)
     }

@@ -17,9 +17,11 @@ pub struct Draft<V> {
 }
 
 /// The mark of a directive whose setter reads the parameters itself.
+/// A typed row cannot get such a setter by accident: the compiler tells them apart by this type.
 pub struct Own;
 
 /// Begins the row of a directive.
+/// It refuses what is forgotten when the program is compiled, see [`Draft::done`].
 pub const fn directive(name: &'static str) -> Draft<Own> {
     Draft {
         row: Row {
@@ -31,7 +33,10 @@ pub const fn directive(name: &'static str) -> Draft<Own> {
             default: RowDefault::Nothing,
             inherit: Inherit::Replace,
             many: false,
+            // A reload is what most directives need; those that need more must say so, and a test compares it
+            // with what the master does.
             applies: Applies::Reload,
+            // Cautious: a program that changes values by itself leaves alone what was not judged.
             risk: Risk::Behaviour,
             doc: "",
             example: "",
@@ -114,6 +119,7 @@ impl<V> Draft<V> {
     }
 
     /// The blocks that it may stand in.
+    /// A directive in a block that is not among them is an error that names these.
     #[must_use]
     pub const fn in_(self, contexts: Context) -> Draft<V> {
         let row = Row { contexts, ..self.row };
@@ -149,6 +155,7 @@ impl<V> Draft<V> {
     }
 
     /// What holds where it is not written, as one would write it. The setter is run on it.
+    /// One definition: what the documents show is what the code does without the directive.
     #[must_use]
     pub const fn default(self, value: &'static str) -> Draft<V> {
         let row = Row { default: RowDefault::Value(value), ..self.row };
@@ -156,6 +163,7 @@ impl<V> Draft<V> {
     }
 
     /// What holds where it is not written, for the documents alone: the code derives it from something else.
+    /// Nothing runs it, so it may be prose.
     #[must_use]
     pub const fn default_told(self, text: &'static str) -> Draft<V> {
         let row = Row { default: RowDefault::Told(text), ..self.row };
@@ -225,6 +233,8 @@ impl<V> Draft<V> {
     }
 
     /// Ends the row of a directive that is accepted for compatibility and does nothing: why.
+    /// The reason is a part of the notice at the start: an administrator should know what the line does not
+    /// do.
     pub const fn ignored(self, why: &'static str) -> Row {
         let row = Row { inherit: Inherit::Definition, risk: Risk::Safe, ..self.row };
         self.with(row).done(Set::Ignored(why))
@@ -232,6 +242,7 @@ impl<V> Draft<V> {
 
     const fn done(self, set: Set) -> Row {
         let row = self.row;
+        // Both at compile time. A row that breaks them never reaches a test.
         assert!(row.contexts.0 != 0, "a directive stands somewhere");
         let is_own = matches!(row.takes, Takes::Own(_));
         assert!(is_own || (row.arity.min == 1 && row.arity.max == 1), "a typed directive has one parameter");

@@ -41,9 +41,11 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
     // One buffer for all connections of the thread, so that an idle one holds none. It is taken out of its cell
     // because what is called from here may borrow the thread.
     let mut arena = thread.arena.take();
+    // Grown at the first turn and kept: a thread that never serves has none.
     if arena.len() < ARENA_BYTES {
         arena.resize(ARENA_BYTES, 0);
     }
+    // By its number entries know whether they were looked at in this turn.
     thread.turn.set(thread.turn.get() + 1);
     let mut reads: Vec<Read> = Vec::new();
     let mut used = 0;
@@ -65,14 +67,18 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
         // Each read has room for a whole chunk, since a read that fills less is taken as proof that the socket is
         // empty.
         if arena.len() - used < READ_CHUNK_BYTES {
+            // The arena is full. What was read is answered now, and the room is used again.
             answer(thread, &arena, &mut reads);
             used = 0;
         }
+        // Bytes from an earlier turn come first: what is read now stands behind them.
         if conn.has_backlog() {
             reads.push(Read { index, conn, start: used, end: used });
             continue;
         }
         match conn.io.try_read(&mut arena[used..used + READ_CHUNK_BYTES]) {
+            // The client has closed its side. With a request under way that may be a half-close; between
+            // requests it is the end.
             Ok(0) => closed(thread, index, &conn),
             Ok(count) => {
                 reads.push(Read { index, conn, start: used, end: used + count });
@@ -87,6 +93,7 @@ pub fn ready(thread: &Rc<Thread>, keys: impl Iterator<Item = u64>) {
             }
         }
     }
+    // The rest of the turn, read into less than a full arena.
     answer(thread, &arena, &mut reads);
     // Behind everything else of the turn: what parked requests ask back ends and are answered leaves in one burst.
     parked::send_all(thread);
@@ -106,11 +113,14 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
         out.clear();
         let id = read.conn.id;
         let index = read.index;
+        // Asked per connection, since one turn of many uploads may take much.
         if thread.shared.budget.has_grown() {
             thread.look_at_memory();
         }
         // What a panic leaves half-done is the connection's own, and that is released here.
         let work = AssertUnwindSafe(|| connection(thread, read, arena, &mut out));
+        // A worker that died of one client's request would take all others with it. The connection is given
+        // up, and the log has the message.
         if catch_unwind(work).is_err() {
             panicked(thread, id);
             thread.release(index);
@@ -121,6 +131,7 @@ fn answer(thread: &Rc<Thread>, arena: &[u8], reads: &mut Vec<Read>) {
 
 fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) {
     let Read { index, conn, start, end } = read;
+    // A slice of the arena: nothing is copied for a request that is answered at once.
     let data = &arena[start..end];
     // A read that filled its room may have left something behind; without one, nobody knows.
     let full = data.is_empty() || data.len() == READ_CHUNK_BYTES;
@@ -134,6 +145,7 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     let is_backlog = data.is_empty();
     // Taken, since what is left of it is put back through the same cell.
     let mut kept = conn.input.take();
+    // Behind the first byte of a connection is its stage; the bytes alone do not tell.
     let at = Arrived { index, conn, full, is_backlog };
     if kept.is_empty() {
         if !is_backlog {
@@ -149,6 +161,8 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
 fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>) {
     let live = thread.live();
     // Copied out: the stage is replaced below, which a borrow would forbid.
+    // A header that is refused closes the connection without an answer: who sends wrong ones is no proxy that
+    // is known here.
     let header = if let Stage::ProxyHeader { tls } = *at.conn.stage.borrow() { Some(tls) } else { None };
     if let Some(tls) = header {
         match proxy_protocol::take(&live, &at.conn, input) {
@@ -169,13 +183,16 @@ fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>
 
 /// A ClientHello, or what stands in its place.
 fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
+    // TLS reads its ClientHello from here, and the rest of it may still be in the socket.
     at.conn.input.borrow_mut().extend_from_slice(input);
     match tls::begin(thread, live, &at.conn) {
         Begun::Partial => return wait(thread, &at, b""),
+        // Plain HTTP on a port of TLS. It is answered with 400, so that a browser shows why.
         Begun::Plain => {
             let input = at.conn.input.take();
             return http(thread, live, at, &input, out);
         }
+        // A certificate whose name has variables is read from the disk first.
         Begun::Load(load) => {
             return serve::spawn(thread, at.index, at.conn, Vec::new(), Begin::Load(load));
         }
@@ -193,6 +210,7 @@ fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             if at.conn.io.tls().is_some_and(Tls::has_control) {
                 serve::spawn(thread, at.index, at.conn, Vec::new(), Begin::Flush);
+                // Nothing to send, and nothing to read: the next event goes on.
             }
         }
         Err(error) => {
@@ -205,6 +223,7 @@ fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &
 /// Requests, of the version that the first bytes tell.
 fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
     let conn = &at.conn;
+    // Before the first request only; later ones have been judged with it.
     if conn.requests.get() == 0 {
         // Before any request: the verdict about the client's certificate decides what its first request may get.
         if tls::must_ask(conn) {
@@ -239,6 +258,7 @@ fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &m
 }
 
 /// What was waited for has not come in time.
+/// The deadline belongs to what the bytes were to be; each of the three answers only where it is its own.
 pub fn expired(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>) {
     let live = thread.live();
     proxy_protocol::timed_out(&live, conn);

@@ -5,6 +5,7 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// Parameters, each name once.
+    /// Later ones of a name replace earlier ones, as `SetEnv` does.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
     /// Settings of PHP that a site may change, as `name=value`.
     pub php_values: Vec<Vec<u8>>,
@@ -13,6 +14,8 @@ pub struct Environment {
 }
 
 /// The parameter that a field of the request is (RFC 3875 §4.1.18).
+// CGI has one character for `-` and `_`, so two fields may become one parameter. `ignore_invalid_headers`
+// keeps that from clients.
 pub fn parameter(field: &[u8]) -> Vec<u8> {
     let capital = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
     b"HTTP_".iter().copied().chain(field.iter().map(capital)).collect()
@@ -31,6 +34,7 @@ impl Environment {
     }
 
     /// Whether a parameter must not come from a site: it would say what PHP reads, runs and allows.
+    /// Case is disregarded: applications on the other side may read names without regard to it.
     pub fn is_reserved(name: &[u8]) -> bool {
         const RESERVED: [&[u8]; 7] = [
             b"PHP_VALUE",
@@ -38,6 +42,7 @@ impl Environment {
             b"SCRIPT_FILENAME",
             b"PATH_TRANSLATED",
             b"DOCUMENT_ROOT",
+            // A role other than RESPONDER would make PHP read the request in another way.
             b"FCGI_ROLE",
             b"BRISK_ASKS",
         ];

@@ -8,6 +8,7 @@ use brisk_http::{field, websocket};
 use std::io;
 
 /// What such a request asks for.
+/// It stays with the request: the back end's 101 is judged by it.
 pub struct ExtendedConnect {
     /// The upgrade token.
     protocol: Box<[u8]>,
@@ -20,6 +21,8 @@ impl ExtendedConnect {
     pub fn new(protocol: &[u8]) -> io::Result<ExtendedConnect> {
         let mut key = None;
         if protocol.eq_ignore_ascii_case(b"websocket") {
+            // Random for each request, as a browser's would be. A proxy in between must not be able to guess
+            // the answer (RFC 6455 §4.1).
             let mut nonce = [0; 16];
             rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
             key = Some(websocket::key(nonce).into());
@@ -40,6 +43,7 @@ impl ExtendedConnect {
         mut accept: impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), &'static str> {
         let is_asked = |value: &[u8]| value.trim_ascii().eq_ignore_ascii_case(&self.protocol);
+        // Two fields are refused as well: the client and this server might read different ones.
         if !upgrade.next().is_some_and(is_asked) || upgrade.next().is_some() {
             return Err("Upgrade");
         }
@@ -55,6 +59,7 @@ impl ExtendedConnect {
 /// Whether the bytes are an upgrade token: a name, and perhaps a version (RFC 9110 §7.8). HTTP/2 is not asked for in this
 /// way: within a tunnel it would pass by all rules of this server.
 pub fn is_protocol(bytes: &[u8]) -> bool {
+    // RFC 9110 §7.8: name, or name and version with a slash between them.
     let mut parts = bytes.splitn(2, |&b| b == b'/');
     parts.all(|part| !part.is_empty() && part.iter().all(|&b| field::is_token_byte(b))) && !names_h2c(bytes)
 }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::io;
 
 /// What an error of a file, a coder or the thread pool is to the body that is made of it.
+/// Without an origin: who is to blame is known where the file or coder was used.
 pub fn broken(error: &io::Error) -> Failure {
     Failure::broken(os_text(error))
 }
@@ -33,6 +34,7 @@ fn phrase(activity: Activity) -> &'static str {
 
 /// The status of a request that ends with this failure.
 pub fn status(failure: &Failure) -> u16 {
+    // One table, so that the same fault cannot end in two statuses depending on who noticed it.
     match (failure.origin(), failure.activity(), failure.cause()) {
         (_, _, Cause::Decided(status)) => *status,
         (Origin::Client, Activity::ReadingRequestBody, Cause::TimedOut) => 408,
@@ -52,12 +54,14 @@ pub fn status(failure: &Failure) -> u16 {
 pub fn flow(failure: &Failure, r: &mut Request) -> Flow {
     let status = status(failure);
     match (failure.scope(), failure.origin(), failure.cause()) {
+        // A module has decided that nothing is sent.
         (Scope::Connection, _, Cause::Decided(_)) => Flow::Close,
         (Scope::Connection, Origin::Client, _) => {
             // For the log: nothing is sent.
             (r.resp.status, r.reply.err_status) = (status, status);
             Flow::Close
         }
+        // In all other cases the client's connection is good, so it gets a page.
         _ => Flow::Status(status),
     }
 }
@@ -72,6 +76,8 @@ pub fn end(failure: &Failure, r: &mut Request) -> Flow {
 pub fn report(failure: &Failure, r: &Request) {
     log(failure, |level, text| {
         if r.logs(level) {
+            // Formatted only if some log takes it: most failures of clients are below the level of
+            // `error_log`.
             r.log(level, text);
         }
     });
@@ -90,6 +96,7 @@ fn of_client(failure: &Failure) -> Option<String> {
     let closed = "client prematurely closed connection";
     let too = "so upstream connection is closed too while";
     Some(match (failure.cause(), activity) {
+        // Reported where it was found, with more than is known here.
         (Cause::Reported | Cause::Decided(_), _) => return None,
         (Cause::Closed, Activity::ReadingRequestBody) => closed.into(),
         (Cause::Closed, Activity::ReadingResponse | Activity::SendingResponse) => {
@@ -110,6 +117,7 @@ fn of_others(failure: &Failure) -> Option<String> {
     let while_ = phrase(failure.activity());
     Some(match (failure.cause(), failure.activity()) {
         (Cause::Reported | Cause::Decided(_), _) => return None,
+        // The codec has told it by a message of its own.
         (Cause::Protocol(text), _) if text.is_empty() => return None,
         (Cause::Closed, _) => format!("upstream prematurely closed connection while {while_}"),
         (Cause::Call { call, error }, _) => format!("{call} failed ({}) while {while_}", os_text(error)),

@@ -33,6 +33,7 @@ pub struct OpenFile {
     /// `None` if the whole content is in memory.
     /// Kept for files that are too large for memory: sendfile(2) needs it. Its number counts against
     /// [`FILE_DESCRIPTORS_MAX`].
+    /// `None` for small files: a thousand open ones would be a thousand descriptors.
     pub fd: Option<OwnedFd>,
     /// Its bytes, if they are kept in memory.
     /// Of a cold file they are read by a thread of the pool, hence `Arc`.
@@ -45,6 +46,7 @@ pub enum Found {
     /// A file.
     File(Rc<OpenFile>),
     /// A directory, or (from [`Files::stat`]) anything whose kind is in the info.
+    /// Files without the right to read them, and what is no file. A handler decides what that means.
     Other(Info),
     /// There is none that can be opened, and why.
     Missing(Rc<io::Error>),
@@ -84,6 +86,7 @@ impl Found {
 }
 
 /// How to look.
+/// Part of the key: one path may be known by several looks, each with what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Look {
     Open,
@@ -107,11 +110,13 @@ pub struct Wanted {
 pub struct Cold(pub Wanted);
 
 /// It could not be told without waiting for the disk.
+/// No call here may block the thread. What would is left to the pool.
 struct MustWait;
 
 struct Entry {
     known: Rc<Known>,
     watch: Watch,
+    /// What it counts against the bound, so that it is given back exactly.
     bytes: usize,
 }
 
@@ -157,6 +162,7 @@ pub struct Files {
     /// (`fs.inotify.max_user_watches`). Hashes only: what was asked for once is not worth its path. A collision costs
     /// a watch too early.
     once: RefCell<HashSet<u64>>,
+    /// Both kept in step with the entries: a figure that drifts would end in a cache that keeps nothing.
     bytes: Cell<usize>,
     descriptors: Cell<usize>,
     hasher: hashbrown::DefaultHashBuilder,
@@ -222,6 +228,7 @@ impl Files {
     fn look(&self, look: Look, path: &Path, symlinks: Symlinks, deps: &mut Deps<'_>) -> Result<Found, Cold> {
         let key = Wanted { look, symlinks, path: path.as_os_str().to_owned() };
         // What the pool has found comes first: the cache may have nothing, and the disk might be cold once more.
+        // `fetched` is small, a handful of files at most.
         if let Some((_, found)) = deps.fetched.iter().find(|(have, _)| *have == key) {
             // Found for this request only: it was looked at before any watch.
             deps.pure = false;
@@ -254,6 +261,8 @@ impl Files {
         let watch = |w: &Arc<Watcher>| match look {
             Look::Text => w.watch_writers(path),
             Look::Open | Look::Stat => w.watch(path),
+            // Where the watch fails, nothing is kept. An answer is never older than its file, whatever the
+            // kernel can do.
         };
         let Some(Ok(watch)) = self.shared.watcher.as_ref().map(watch) else {
             self.counters().file_unwatched.up();
@@ -284,6 +293,7 @@ impl Files {
         let mut once = self.once.borrow_mut();
         let hash = self.hasher.hash_one(key);
         // The second time. A scan of many files, each once, watches none of them.
+        // A folder full of files that are asked for once (a crawler) must not use up the kernel's watches.
         if once.remove(&hash) {
             return true;
         }
@@ -305,6 +315,7 @@ impl Files {
             || self.bytes.get() + bytes > FILE_MEMORY_BYTES_MAX
             // Three bounds: small files cost memory, large ones descriptors, missing ones neither, but a place.
             || self.descriptors.get() + descriptors > FILE_DESCRIPTORS_MAX;
+        // Before it is entered, so the bounds hold at every moment.
         if full {
             self.make_room();
         }
@@ -378,6 +389,7 @@ fn is_current(known: &Known, watch: &Watch) -> bool {
 fn compare(known: &Known, watch: &Watch, now: i64) -> bool {
     let Wanted { look, symlinks, path } = &known.wanted;
     // What is not in the kernel's caches is fetched as if it had never been known.
+    // Warm only: a look per second must not wait for a disk either.
     let Ok(found) = look_warm(*look, Path::new(path), *symlinks) else { return false };
     let is_same = known.found.is_as(&found);
     if is_same {
@@ -414,11 +426,14 @@ fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, MustWait> {
     };
     if look == Look::Stat || info.kind != Kind::File {
         return Ok(Found::Other(info));
+        // A small file is read as a whole now, and then answered from memory without a system call.
     }
     let kept_bytes_max = if look == Look::Text { TEXT_FILE_BYTES_MAX } else { SMALL_FILE_BYTES_MAX };
     if info.size > kept_bytes_max {
         return Ok(Found::File(Rc::new(OpenFile { info, fd: Some(fd), content: None })));
     }
+    // By the size that fstat told. A file that grows while it is read is cut there, and the next look finds
+    // another size.
     let mut content = vec![0; info.size as usize];
     let mut filled = 0;
     while filled < content.len() {
@@ -444,6 +459,7 @@ pub async fn fetch(wanted: Wanted) -> Found {
         Missing(io::Error),
     }
     let job = blocking::run(move || {
+        // By its own path step by step where links are refused; that may wait, which the pool is for.
         let Wanted { look, symlinks, path } = wanted;
         let opened = match (look, symlinks) {
             (Look::Stat, Symlinks::Follow) => file::locate(Path::new(&path)),
@@ -457,6 +473,7 @@ pub async fn fetch(wanted: Wanted) -> Found {
         };
         match found {
             Found::File(file) => match Rc::try_unwrap(file) {
+                // Its `Rc` was made in this job, so there is one owner.
                 Ok(file) => Sendable::File(file.info, file.fd, file.content),
                 Err(_) => unreachable!("nobody else has seen it"),
             },

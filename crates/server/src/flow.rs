@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A future that works on a request; it lives on one thread.
+/// On one thread, so it may hold the request itself and needs no lock.
 pub type LocalFuture<'a> = Pin<Box<dyn Future<Output = Flow> + 'a>>;
 
 /// Starts the waiting part of a handler.
@@ -18,12 +19,14 @@ pub type Waiter = Box<dyn for<'a> FnOnce(&'a mut Request) -> LocalFuture<'a>>;
 /// a future or a task.
 pub trait Pending {
     /// What has become of it. What wakes the context's waker leads to another call; after `Ready` there is none.
+    /// No future: a table entry holds it, and its size is that of the box.
     fn poll(&mut self, r: &mut Request, cx: &mut Context<'_>) -> Poll<Flow>;
 }
 
 /// What a handler decides. The engine in [`phases`](crate::phases) acts on it.
 pub enum Flow {
     /// Not mine, or nothing against it: go on with the next handler.
+    // `Next` and `Allowed` differ for `satisfy any` only.
     Next,
     /// Access is granted: with `satisfy any` no other module is asked.
     Allowed,
@@ -39,6 +42,7 @@ pub enum Flow {
         args: Option<Vec<u8>>,
     },
     /// The same for whom may ask for no more than clients may, such as the rules of `.htaccess`: an `internal` location is 404.
+    /// A rule that a site's owner writes must not reach what the administrator has closed.
     RedirectAsClient {
         /// The path, decoded.
         uri: Vec<u8>,
@@ -50,6 +54,7 @@ pub enum Flow {
     /// Go on in a location that was compiled late into the present one ([`late`](crate::late)).
     Enter(Arc<Entrance>),
     /// This file is not in memory: fetch it on the pool, then ask the same handler again.
+    /// The same handler is called again, so it must come to the same point without doing things twice.
     Disk(Wanted),
     /// Await the future, then act on what it returns.
     Wait(Waiter),
@@ -61,6 +66,7 @@ pub enum Flow {
 
 impl Flow {
     /// Awaits whatever the handler waits for.
+    /// A future may end in another thing that waits, so it goes round until there is a decision.
     pub async fn settled(mut self, r: &mut Request) -> Flow {
         loop {
             self = match self {
@@ -75,6 +81,8 @@ impl Flow {
 /// What hangs on the match is undecided.
 impl From<brisk_host::regex::MatchError> for Flow {
     fn from(_: brisk_host::regex::MatchError) -> Flow {
+        // An expression that gave up has said neither yes nor no. Going on would open what a rule was to
+        // close.
         Flow::Status(500)
     }
 }

@@ -8,18 +8,22 @@ use std::task::{Context, Poll, Waker};
 
 /// Pulls `stream` until it ends, must wait or has given `bytes_max` bytes. A body that came to its end is whole, and
 /// one piece if all of it is in memory.
+/// `bytes_max` bounds what is collected before a byte leaves. Without it a page of many parts would be in
+/// memory as a whole.
 pub fn at_once(mut stream: Box<dyn BodyStream>, bytes_max: u64) -> Body {
     let mut cx = Context::from_waker(Waker::noop());
     let mut pieces = VecDeque::new();
     let mut bytes = 0;
     let last = loop {
         // Asked before the next pull, so at most one piece goes beyond the bound.
+        // The rest stays a stream: the head is written without a length.
         if bytes > bytes_max {
             break None;
         }
         match stream.poll_chunk(&mut cx) {
             Poll::Ready(Some(Ok(Chunk::Piece(piece)))) => {
                 bytes += piece.len();
+                // Empty pieces would become empty chunks, which end a body (RFC 9112 §7.1).
                 if !piece.is_empty() {
                     pieces.push_back(piece);
                 }
@@ -43,6 +47,7 @@ fn whole(mut pieces: Vec<Piece>, bytes: u64) -> Body {
     match pieces.len() {
         0 => Body::Empty,
         1 => Body::One(pieces.remove(0)),
+        // In one piece it can be copied behind its head and leave in one write.
         _ if pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)) || piece.in_memory().is_some()) => {
             let mut text = Vec::with_capacity(bytes as usize);
             pieces.iter().filter_map(Piece::in_memory).for_each(|part| text.extend_from_slice(part));

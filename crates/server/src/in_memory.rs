@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// A body whose pieces are all in memory when they are given ([`Piece::in_memory`] is `Some`).
+/// What a filter has pulled is gone from here, so a body of any size takes the memory of one piece.
 pub struct InMemory {
     pieces: VecDeque<Piece>,
     stream: Option<Box<dyn BodyStream>>,
@@ -27,6 +28,7 @@ pub struct InMemory {
 impl InMemory {
     /// The body as a stream.
     pub fn new(body: Body) -> InMemory {
+        // A file stays a file until it is pulled.
         let (pieces, stream) = match body {
             Body::Empty => (VecDeque::new(), None),
             Body::One(piece) => (VecDeque::from([piece]), None),
@@ -84,6 +86,7 @@ impl BodyStream for InMemory {
                     Some(Ok(Chunk::Piece(piece))) => self.pieces.push_back(piece),
                     other => return Poll::Ready(other),
                 }
+                // An empty stream, or a piece that was just put there.
                 continue;
             };
             if piece.is_empty() {
@@ -103,6 +106,7 @@ impl BodyStream for InMemory {
                 Ok(bytes) => bytes,
                 Err(error) => return Poll::Ready(Some(Err(broken(&error)))),
             };
+            // The piece's range is a promise that the head has made.
             let start = range.start + bytes.len() as u64;
             self.pieces.pop_front();
             // A short read is no end: the rest is the next piece.

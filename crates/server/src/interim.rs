@@ -20,6 +20,7 @@ use brisk_http::{Version, status};
 /// HTTP/1.1. What the socket does not take is kept for whoever writes next: `100 Continue` or the final head.
 impl Interim for Connection {
     fn send(&self, status: u16, fields: &[(Text, Text)]) {
+        // Several may stand here: a 103 and a 100 for one request.
         let mut unsent = self.unsent.borrow_mut();
         // A hint that would wait long is none: the final response is worth more.
         if unsent.len() > INTERIM_UNSENT_BYTES_MAX {
@@ -39,6 +40,7 @@ impl Interim for Connection {
 
 impl Request {
     /// `early_hints`: whether the client is to have any. Not for subrequests and clients of old.
+    // RFC 8297 §3 warns of clients that take a 103 for the answer, so HTTP/1.0 gets none.
     fn wants_hints(&self) -> bool {
         self.route.depth == 0
             && self.reply.interim.is_some()
@@ -71,6 +73,7 @@ impl Request {
         let core = self.core();
         let link = |value: Vec<u8>| (Text::from("Link"), Text::Owned(value));
         let mut fields: Vec<_> = core.early_hints_add.iter().map(|value| link(value.eval(self))).collect();
+        // A variable may come to nothing, and an empty `Link` says nothing.
         fields.retain(|(_, value)| !value.is_empty());
         if core.early_hints_learn {
             self.thread.learned.borrow_mut().get(self, |value| fields.push(link(value.to_vec())));

@@ -46,6 +46,8 @@ pub struct Wanted {
     /// What can be done about others.
     pub help: Arc<str>,
     /// What becomes of requests if it fails.
+    /// Whether a mistake closes a folder or keeps what was there depends on what the file is for: rules of
+    /// access must not be lost.
     pub on_failure: OnFailure,
 }
 
@@ -74,6 +76,7 @@ impl Outcome {
 /// What was compiled for one configuration, for all threads.
 #[derive(Default)]
 pub struct Store {
+    /// The lock is held for a look-up or a swap, never while something is compiled.
     kept: Mutex<Kept<Outcome>>,
     /// Compiling is done by one thread of the pool at a time: a change that a thousand requests find is compiled once.
     line: Serial,
@@ -87,6 +90,7 @@ struct Told {
 }
 
 impl Store {
+    // Shared by all threads of one configuration: what one has compiled the others find.
     fn of(live: &Live) -> Option<Arc<Store>> {
         let ground = live.snap.ground.as_ref()?;
         Some(live.root().late.get_or_init(|| ground.shared()).clone())
@@ -103,6 +107,7 @@ impl Store {
 
     /// Compiles directives and puts what they become in the place of what is there.
     fn make(&self, snap: &Snapshot, wanted: Wanted) -> (Outcome, Told) {
+        // Another request has had it compiled while this one waited in line.
         if let Some(outcome) = self.find(&wanted) {
             return (outcome, Told::default());
         }
@@ -120,6 +125,7 @@ impl Store {
     /// Gives a name its new outcome. Answers that were prepared with the old one are not given any more.
     fn swap(&self, wanted: Wanted, made: Option<Outcome>) -> Outcome {
         let mut kept = self.lock();
+        // Old and new are swapped under one lock, so no request sees neither.
         let old = kept.take(wanted.into, &wanted.name);
         let outcome = match (made, old) {
             (Some(made), old) => {
@@ -131,11 +137,13 @@ impl Store {
             (None, Some(old)) if wanted.on_failure == OnFailure::Keep => old,
             (None, old) => {
                 if let Some(old) = old {
+                    // Prepared answers of the closed folder fall with it.
                     old.retire();
                 }
                 Outcome::Closed
             }
         };
+        // What had to make room is as good as gone: its answers must not be given out either.
         for dropped in kept.put(wanted.into, wanted.name, wanted.texts, outcome.clone(), 0) {
             dropped.retire();
         }
@@ -146,6 +154,7 @@ impl Store {
 /// Leads a request into its location with these directives, which are compiled first if they are new. To be returned by a
 /// handler of the preaccess phase that stands before all others; the request goes on with the rewrite phase.
 pub fn enter(r: &Request, wanted: Wanted) -> Flow {
+    // No block has asked to be extended, so a handler has asked where it must not.
     let Some(store) = Store::of(&r.live) else {
         rlog!(r, Alert, "no location of this configuration can be extended");
         return Flow::Status(500);
@@ -160,6 +169,7 @@ async fn make(r: &mut Request, store: Arc<Store>, wanted: Wanted) -> Flow {
     let (snap, maker) = (r.live.snap.clone(), store.clone());
     let job = match store.line.ask(move || maker.make(&snap, wanted)) {
         Ok(job) => job,
+        // 503 and not 500: it is about now, not about the file.
         Err(QueueFull) => {
             rlog!(r, Error, "the queue of the thread pool is full");
             return Flow::Status(503);

@@ -9,6 +9,7 @@ use brisk_net::{clock, fault};
 use std::sync::Arc;
 
 /// Reads something of a request past the accessors that would record it.
+/// A plain function: no state, so a lie cannot be told apart from an honest filter by its shape.
 type Look = fn(&Request) -> Vec<u8>;
 
 /// Shows in `X-Lie` what it has read.
@@ -17,13 +18,16 @@ struct Lie(Look);
 /// What is lied about, by the name of the order.
 const LIES: &[(&str, Look)] = &[
     ("lie-header", |r| field(r, b"x-test")),
+    // As a module would that has found a quick way to a cookie.
     ("lie-cookie", |r| r.head.field(HeaderId::Cookie).map_or(Vec::new(), <[u8]>::to_vec)),
     ("lie-address", |r| r.conn().peer_text().to_vec()),
     ("lie-tls", |r| {
         let version = r.conn().io.tls().map(|tls| tls.session(brisk_tls::Session::version));
+        // No TLS is a TLS fact, too.
         version.unwrap_or_default().as_bytes().to_vec()
     }),
     ("lie-time", |_| clock::now().unix_secs.to_string().into_bytes()),
+    // Random values differ between any two answers, so even one prepared answer is found.
     ("lie-random", |_| {
         let mut bytes = [0u8; 16];
         let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
@@ -49,6 +53,7 @@ impl Filter for Lie {
     }
 
     fn declares(&self) -> Declared {
+        // This is the lie.
         Declared::RECORDED
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A thread's view of one configuration.
+/// It has what must not be shared between threads: prepared answers, and cells in which requests are counted.
 pub struct Live<S: Served = Http> {
     /// What it says.
     pub snap: Arc<Snapshot<S>>,
@@ -55,6 +56,8 @@ impl<S: Served> Live<S> {
                     underscores_in_headers: core.underscores_in_headers,
                     first_buffer: core.client_header_buffer_size as usize,
                     line_max: core.large_client_header_buffers.1 as usize,
+                    // The number and the size of `large_client_header_buffers`; the limits of a head follow
+                    // from both.
                     buffers_max: core.large_client_header_buffers.0 as usize,
                     headers_max: core.max_headers as usize,
                 }
@@ -64,6 +67,7 @@ impl<S: Served> Live<S> {
         Live {
             base: brisk_host::thread::Live { snap: snap.base.clone(), logs, generation },
             snap,
+            // Empty with each configuration: an answer of the old one may be wrong in the new one.
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
             prepared_h3: RefCell::default(),
@@ -75,6 +79,7 @@ impl<S: Served> Live<S> {
     }
 
     /// The configuration of the default server of a listening socket, if that is still there.
+    /// A reload may have taken the socket away while its connections are still here.
     pub fn default_core(&self, listener: &Listener) -> Option<&Arc<CoreConf>> {
         let server = self.snap.server(self.snap.listen(listener.id.get()?).default_server);
         Some(&self.snap.location(server.root).core)
@@ -94,7 +99,9 @@ impl<S: Served> Live<S> {
             prepared: RefCell::default(),
             prepared_h2: RefCell::default(),
             prepared_h3: RefCell::default(),
+            // It serves no further request, so it reads no heads.
             head_options: Vec::new(),
+            // Requests go on being counted where they were.
             places: self.places.as_ref().map(|places| places.reduced(self.snap.place_of(location))),
             root: None,
             late: OnceCell::new(),
@@ -110,6 +117,7 @@ impl<S: Served> Live<S> {
             prepared_h2: RefCell::default(),
             prepared_h3: RefCell::default(),
             head_options: Vec::new(),
+            // A late location has cells of its own, by its number within what was compiled.
             places: root.places.as_ref().map(|_| Places::default()),
             root: Some(root),
             late: OnceCell::new(),

@@ -25,6 +25,8 @@ pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Result<Found, Mat
 
 /// The location and whether the search ends there: exact matches and regular expressions are final, prefixes can
 /// still lose to a regular expression further out.
+/// nginx's rule: a regular expression beats a prefix unless the longest prefix says `^~`. Within the location
+/// that was found the same is done again.
 fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool), MatchError> {
     let Some(tree) = &outer.tree else { return Ok((Found::Nothing, false)) };
     let (mut best, mut no_regex) = (Found::Nothing, false);
@@ -33,22 +35,27 @@ fn search(snap: &Snapshot, r: &Request, outer: &Location) -> Result<(Found, bool
             crate::dlog!(r, "test location: = \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
             return Ok((Found::Location(id), true));
         }
+        // Only where no location has the path itself.
         Step::Slash(id) => return Ok((Found::Slash(id), true)),
         Step::Prefix { id, no_regex: stop } => {
             no_regex = stop;
             crate::dlog!(r, "test location: \"{}\"", String::from_utf8_lossy(&snap.location(id).name));
             match search(snap, r, snap.location(id))? {
                 (inner, true) => return Ok((inner, true)),
+                // The location has no inner one that matches: it is the one.
                 (Found::Nothing, false) => best = Found::Location(id),
                 (inner, false) => best = inner,
             }
         }
         Step::None => {}
     }
+    // In the order of the text; the first one that matches decides.
     if !no_regex {
         let candidates = tree.candidates(&r.route.uri);
         for (index, (regex, id)) in tree.regexes.iter().enumerate() {
             crate::dlog!(r, "test location: ~ \"{}\"", regex.pattern());
+            // The set says which cannot match. What may match is tried by its own expression, which also
+            // captures.
             if candidates.as_ref().is_none_or(|c| c.has(index)) && regex.exec(r, &r.route.uri)? {
                 let (inner, _) = search(snap, r, snap.location(*id))?;
                 return Ok((if inner == Found::Nothing { Found::Location(*id) } else { inner }, true));

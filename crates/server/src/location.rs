@@ -18,6 +18,7 @@ struct PrefixEntry {
     /// `^~`, or without regular expressions at all: the longest prefix decides.
     no_regex: bool,
     /// `/x/` owned by a handler that wants `/x` redirected to it.
+    /// nginx: a location that ends in a slash and passes requests on redirects the same path without it.
     auto_redirect: bool,
 }
 
@@ -28,6 +29,8 @@ pub struct LocationTree {
     has_auto_redirect: bool,
     pub(crate) regexes: Vec<(Regex, LocationId)>,
     /// All of `regexes` in one, built when it is first needed.
+    /// Compiled on first use: a thousand expressions in one cost time at a start that many hosts never make
+    /// up for.
     set: OnceLock<Option<RegexSet>>,
 }
 
@@ -42,6 +45,7 @@ pub(crate) enum Step {
 impl LocationTree {
     /// From entries sorted by text.
     fn new(mut prefixes: Vec<PrefixEntry>, regexes: Vec<(Regex, LocationId)>) -> LocationTree {
+        // Asked once here, so that sites without such a location pay nothing per request.
         link(&mut prefixes);
         let has_auto_redirect = prefixes.iter().any(|entry| entry.auto_redirect);
         LocationTree { prefixes, has_auto_redirect, regexes, set: OnceLock::new() }
@@ -61,6 +65,7 @@ impl LocationTree {
     }
 
     /// Regular expressions that may match, where there are many.
+    /// One expression after the other is quicker for a few.
     pub(crate) fn candidates(&self, uri: &[u8]) -> Option<Candidates<'_>> {
         if self.regexes.len() < REGEX_SET_MIN {
             return None;
@@ -74,6 +79,7 @@ impl LocationTree {
         // The greatest text that is not greater than the URI; its chain of shorter ones holds every prefix.
         let after = self.prefixes.partition_point(|entry| *entry.text <= *uri);
         let mut at = after.checked_sub(1);
+        // An exact location beats everything, whatever stands elsewhere.
         if let Some(entry) = at.map(|i| &self.prefixes[i]).filter(|entry| *entry.text == *uri) {
             if let Some(id) = entry.exact {
                 return Step::Exact(id);
@@ -85,6 +91,7 @@ impl LocationTree {
         if let Some(id) = self.with_slash(uri, after) {
             return Step::Slash(id);
         }
+        // Down the chain of shorter texts: the first that the URI begins with is the longest.
         while let Some(index) = at {
             let entry = &self.prefixes[index];
             if uri.starts_with(&entry.text)
@@ -99,6 +106,7 @@ impl LocationTree {
 
     /// The location that is the URI with a slash behind it and wants to be asked with it. `after` is the first text
     /// that is greater than the URI; others may stand between (`-` is less than `/`).
+    // A folder's `/x/` sorts behind `/x`, but `/x-y` stands in between, so the list is searched.
     fn with_slash(&self, uri: &[u8], after: usize) -> Option<LocationId> {
         if !self.has_auto_redirect {
             return None;
@@ -185,6 +193,7 @@ impl Scope {
     /// Adds a location; two of the same are an error.
     pub fn add(&mut self, pattern: Pattern, id: LocationId, token: &Token) -> Result<(), Diag> {
         // Regular expressions may repeat.
+        // As nginx takes them: the first one that matches counts.
         let key = match &pattern {
             Pattern::Exact(text) => Some((b'=', text.clone())),
             Pattern::Prefix { text, .. } => Some((b' ', text.clone())),
@@ -220,6 +229,7 @@ impl Scope {
                 Pattern::Exact(text) => (text, true, false),
                 Pattern::Prefix { text, no_regex } => (text, false, no_regex),
             };
+            // `= /x` and `/x` share an entry: one search finds both.
             let entry = texts.entry(text.clone()).or_insert(PrefixEntry {
                 text,
                 shorter: None,
@@ -233,16 +243,19 @@ impl Scope {
             } else {
                 entry.prefix = Some(id);
                 entry.no_regex = no_regex;
+                // Known only now, as a handler may be set anywhere in the block.
                 entry.auto_redirect = entry.text.ends_with(b"/") && wants_slash(id);
             }
         }
         let tree = LocationTree::new(texts.into_values().collect(), regexes);
+        // A block without locations has no tree, and nothing is searched there.
         let empty = tree.prefixes.is_empty() && tree.regexes.is_empty();
         ((!empty).then(|| Box::new(tree)), named)
     }
 }
 
 /// Links each text to the longest one that it starts with. The list is sorted, so a stack of open prefixes does it.
+// Each text is pushed and popped once, so linking is linear.
 fn link(prefixes: &mut [PrefixEntry]) {
     let mut open: Vec<u32> = Vec::new();
     for index in 0..prefixes.len() {

@@ -12,16 +12,19 @@ use std::time::Duration;
 /// The log phase.
 #[inline]
 pub fn finish(r: &Request) {
+    // Before the log handlers: a slow log must not count to the request's time.
     metrics::requests::record(r);
     crate::dlog!(r, "http log handler");
     let live = &r.live;
     for handler in &live.snap.location(r.route.loc).plan.log {
+        // All of them, in the order of modules. None can stop another one.
         handler.log(r);
     }
 }
 
 /// `auth_delay`: how long the answer to a guess at a password is held back.
 pub(crate) fn refusal_delay(r: &Request) -> Duration {
+    // The time to check a password does not show in the answer, if the delay is longer than the check.
     if r.resp.status == 401 { r.core().auth_delay } else { Duration::ZERO }
 }
 
@@ -39,6 +42,7 @@ pub(crate) struct Logged(Option<Box<Request>>);
 impl Logged {
     /// The request is logged when this is dropped.
     pub fn new(r: Box<Request>) -> Logged {
+        // From here on every way out leads through `finish`, or through `drop`.
         Logged(Some(r))
     }
 

@@ -20,6 +20,8 @@ use std::time::Duration;
 /// A block's simple directives are all carried out before its inner blocks are entered, so that an inner block
 /// inherits whatever its parent says, wherever it says it.
 #[derive(Clone, Copy)]
+/// The setter's type tells what was checked before it is called: a flag is a flag, a number lies within the
+/// row's range.
 pub enum Set {
     /// A directive that is `on` or `off`.
     Flag(fn(&mut Cx<'_, '_>, bool)),
@@ -47,8 +49,10 @@ impl Set {
     /// Nothing for what is only a block or ignored.
     pub(crate) fn run(self, row: &Row, cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         if matches!(self, Set::Block(_) | Set::Ignored(_)) {
+            // They are carried out at the end of the block, or not at all.
             return Ok(());
         }
+        // Type and range first: setters take what they get.
         row.takes.check(d)?;
         match self {
             Set::Flag(set) => set(cx, value::flag(d.name(), d.arg(0))?),
@@ -66,6 +70,7 @@ impl Set {
 pub type Row = brisk_conf::Row<Set>;
 
 /// How many rows several tables have.
+/// In a `const fn` there is no iterator, so the loops are written out.
 pub const fn rows_in(tables: &[&[Row]]) -> usize {
     let (mut count, mut table) = (0, 0);
     while table < tables.len() {
@@ -88,6 +93,7 @@ pub const fn joined<const N: usize>(tables: &[&[Row]]) -> [Row; N] {
         }
         table += 1;
     }
+    // A table that is joined wrongly does not compile.
     assert!(count == N);
     all
 }
@@ -114,8 +120,10 @@ pub struct Module {
     /// The configuration before any directive, defaults of rows not yet applied.
     pub conf: fn() -> Arc<dyn ModuleConf>,
     /// Runs when a block's simple directives are done: checks that concern several of them.
+    /// In the order of the list, for every block, also where none of the module's directives stands.
     pub finish: Option<BlockHook>,
     /// Puts handlers and filters into a location's plan, if the module is configured there.
+    /// A handler that is not installed costs nothing per request.
     pub install: Option<fn(&Cx<'_, '_>, &mut Plan)>,
     /// The protocol that the module speaks, if that is not HTTP.
     pub beside: Option<&'static Beside>,

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// A mapped path.
+/// Both parts are kept apart: `$document_root` and links in the path depend on where the one ends.
 pub struct Mapped {
     /// The path's bytes.
     pub bytes: Vec<u8>,
@@ -32,6 +33,7 @@ pub fn map(r: &Request, reserve: usize) -> Option<Mapped> {
 pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
     let core = r.core();
     let root: &Root = &core.root;
+    // `alias` replaces the location's text. After a rewrite the URI may have another beginning.
     if root.alias.is_some() && !r.route.location_valid {
         let name = String::from_utf8_lossy(&core.location_text);
         crate::rlog!(r, Alert, "\"alias\" cannot be used in location \"{name}\" where URI was rewritten");
@@ -44,6 +46,8 @@ pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
         Some(crate::core::http_conf::AliasOf::Whole) if r.route.add_uri_to_alias => uri,
         Some(crate::core::http_conf::AliasOf::Whole) => &[],
         Some(crate::core::http_conf::AliasOf::Prefix(len)) => {
+            // A location's text is always a prefix of the URI here; a shorter URI would have found another
+            // location.
             let tail = uri.get(*len..).unwrap_or_default();
             // `location /a { alias /srv/b/; }` must not serve /srv/secret for "/a../secret": what follows the prefix
             // would be a different name, not something below it. nginx serves it; we do not.
@@ -56,6 +60,7 @@ pub fn map_uri(r: &Request, uri: &[u8], reserve: usize) -> Option<Mapped> {
     };
     let root_len = bytes.len();
     bytes.extend_from_slice(tail);
+    // open(2) ends a path at a NUL, so what is checked and what is opened would be two files.
     if bytes.contains(&0) {
         return None;
     }
@@ -78,12 +83,14 @@ fn leaves_alias(prefix: &[u8], tail: &[u8]) -> bool {
 
 /// The root's value, made absolute: variables may give a relative path.
 fn append_full(r: &Request, template: &brisk_host::vars::Template, out: &mut Vec<u8>) {
+    // The common case: no variable, and made absolute when the configuration was read.
     if let Some(text) = template.as_literal() {
         out.extend_from_slice(text);
         return;
     }
     let start = out.len();
     template.append(r, out);
+    // A variable may come to a relative path, which would depend on the process' working folder.
     if out.len() > start && out[start] != b'/' {
         let prefix = r.snap().prefix.as_bytes().to_vec();
         out.splice(start..start, prefix);
@@ -103,6 +110,7 @@ pub fn symlinks(r: &Request, mapped: &Mapped) -> file::Symlinks {
         Symlinks::SameOwner { from } => (from, true),
     };
     let trusted = template.as_ref().map_or_else(Vec::new, |template| template.eval(r));
+    // The trusted part must end at a slash: `/srv/a` does not vouch for `/srv/ab`.
     let from = match mapped.bytes.strip_prefix(&*trusted) {
         // The whole path is trusted.
         Some([]) => return file::Symlinks::Follow,

@@ -22,6 +22,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 /// Why [`run`] came back.
+/// Each way to wait is a value of its own, so that the hot path, a parked request and a task can each do it
+/// in their way.
 pub enum Run {
     /// [`Request::resp`] is complete and filtered.
     Respond,
@@ -91,6 +93,7 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
 /// Ends a request that failed before the phases, with an error page.
 pub fn fail(r: &mut Request, status: u16) -> Run {
     // What was wrong with it is not what answers are kept by, and an error page may have any status.
+    // Such an answer is never prepared.
     r.note(Declared::ANYTHING);
     match act(r, Flow::Status(status)) {
         Some(run) => run,
@@ -117,6 +120,7 @@ pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
 
 /// Runs the next handler.
 fn step(r: &mut Request) -> Flow {
+    // One function per phase; each leaves for the next phase when its handlers are through.
     match r.route.cursor.phase {
         Phase::EarlyBody => early_body(r),
         Phase::PostRead => listed(r, |p| &p.post_read),
@@ -137,6 +141,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
     if r.state.shared.vars.take_failure() {
         // The decision hangs on a value that could not be found out: as in nginx, where a match fails.
         // A `Close` stands: refusing would send an answer where none is wanted.
+        // A value that failed may be what a rule of access was made of, so the request ends here.
         return if matches!(flow, Flow::Close) { Some(Run::Close) } else { refuse(r, 500) };
     }
     match flow {
@@ -228,6 +233,7 @@ fn refuse(r: &mut Request, status: u16) -> Option<Run> {
     }
 }
 
+/// The verdict of earlier access handlers is kept: it is asked at the end of the phase.
 fn enter(r: &mut Request, phase: Phase) {
     r.route.cursor = Cursor { phase, handler: 0, denied: r.route.cursor.denied };
 }
@@ -275,17 +281,20 @@ fn rewrite(r: &mut Request) -> Flow {
     let has_run = !server_phase && r.route.loc == r.snap().server(r.route.server).root;
     // The handler may change the request's configuration, so the snapshot that the handler is part of is held by
     // itself.
+    // Each location's rewrite runs once per visit.
     if r.route.cursor.handler == 0
         && !has_run
         && let Some(handler) = r.live.snap.clone().location(r.route.loc).plan.rewrite.as_deref()
     {
         // Before it runs: whether it has done anything this time does not matter for other requests.
+        // A rewrite may read anything. Prepared answers take account of what its plan has declared.
         r.note(r.snap().location(r.route.loc).plan.of_rewrite());
         let flow = handler.handle(r);
         if !matches!(flow, Flow::Next) {
             return flow;
         }
     }
+    // A `break` or a changed URI, both are for the search that follows now.
     if server_phase {
         // A location is searched for in any case.
         r.route.uri_changed = false;
@@ -324,10 +333,12 @@ fn rlog_cycle(r: &Request) {
 fn find_config(r: &mut Request) -> Flow {
     let live = r.live.clone();
     let snap = &live.snap;
+    // The search begins at the server's root, whatever location the request was in.
     let root = snap.server(r.route.server).root;
     let found =
         if is_about_server(r) { Ok(Found::Nothing) } else { locate::find(snap, r, snap.location(root)) };
     match found {
+        // An expression that gave up could have chosen a location with rules of access.
         Err(error) => return error.into(),
         Ok(Found::Nothing) => set_location(snap, r, root),
         Ok(Found::Location(id)) => set_location(snap, r, id),
@@ -335,6 +346,7 @@ fn find_config(r: &mut Request) -> Flow {
             set_location(snap, r, id);
             // `/dir` for a location `/dir/` that passes on requests: the redirect has the arguments, and the path is
             // escaped again, since it was decoded.
+            // `merge_slashes` and escapes have been undone in the name.
             let mut uri = escaped_uri(&snap.location(id).name);
             if !r.route.args.is_empty() {
                 uri.push(b'?');
@@ -381,6 +393,7 @@ pub fn set_location(snap: &Snapshot, r: &mut Request, id: LocationId) {
     if let Some(limit) = &location.core.limit_except {
         let name = r.sent_method_name();
         // A GET that an error page was made of is judged as GET; all others by what the client has sent.
+        // A client's GET, POST and so on; the page of an error is fetched by this server.
         let name: &[u8] = if r.route.method == Method::Get && r.reply.error_page { b"GET" } else { name };
         if !limit.methods.iter().any(|m| **m == *name) {
             r.route.loc = limit.block;
@@ -431,6 +444,7 @@ fn access(r: &mut Request) -> Flow {
     dlog!(r, "post access phase: {}", r.route.cursor.denied);
     let denied = std::mem::take(&mut r.route.cursor.denied);
     if denied != 0 {
+        // nginx's line, which tools such as fail2ban look for.
         if denied == 403 {
             crate::rlog!(r, Error, "access forbidden by rule");
         }
@@ -465,6 +479,7 @@ fn content(r: &mut Request) -> Flow {
     let plan = &live.snap.location(r.route.loc).plan;
     r.note(plan.of_rest());
     // One handler that takes the location as a whole (`proxy_pass`, `stub_status`): files are not looked for.
+    // It has no chain, so a handler that declines is the end.
     if let Some(handler) = &plan.content {
         // Called again after its first turn, a content handler has declined. There is no other one to ask.
         return if r.route.cursor.handler == 0 { handler.handle(r) } else { Flow::Status(404) };
@@ -513,6 +528,7 @@ fn redirect(r: &mut Request, uri: Vec<u8>, args: Option<Vec<u8>>) -> bool {
     r.route.unparsed_uri_valid = false;
     r.route.location_valid = true;
     // A visit ends with each redirect.
+    // What a module kept for the location that is left must not be found in the next one.
     r.state.visit.clear();
     r.leave_late();
     let root = r.snap().server(r.route.server).root;
@@ -546,6 +562,7 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
         return false;
     }
     // Named locations belong to the server; the URI stays, so none is searched for by it.
+    // The name may come from a back end (`X-Accel-Redirect`), so it is no error of the configuration alone.
     let Some(&id) = live.snap.server(r.route.server).named.get(name) else {
         crate::rlog!(r, Error, "could not find named location \"{}\"", String::from_utf8_lossy(name));
         return false;
@@ -565,6 +582,7 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
 fn finish(r: &mut Request) -> Run {
     // The page of an error has the error's status, or the one that `error_page … =` has put in its place.
     if r.reply.err_status != 0 {
+        // After the handlers: a page may be made by a script that answers 200.
         r.resp.status = r.reply.err_status;
         // It was another status' reason.
         r.resp.reason = None;
@@ -602,6 +620,7 @@ fn filters(r: &mut Request) -> Run {
         }
         filter.filter(r);
     }
+    // Once: a page whose own filters fail is sent as it is.
     if r.state.shared.vars.take_failure() && r.resp.status != 500 {
         // A filter could not find out what to do. The page for that goes through the same filters, and then out.
         r.route.cursor = Cursor::at(Phase::Content);
@@ -643,6 +662,7 @@ fn absolute_location(r: &mut Request) {
     }
     if core.port_in_redirect {
         // The socket's, not the one that the client has named: nginx does the same.
+        // A server behind a mapping of ports turns it off by `port_in_redirect`.
         let port = r.local_port().unwrap_or(0);
         let usual = if r.scheme() == "https" { 443 } else { 80 };
         if port != usual && port != 0 {

@@ -9,14 +9,18 @@ use std::sync::Arc;
 /// One step of a phase. Plain functions: a handler that must wait says so with [`Flow::Disk`] or [`Flow::Wait`].
 pub trait Handler: Send + Sync {
     /// Does its step, and says how the request goes on. After [`Flow::Disk`] it is called again.
+    /// What it has done before `Disk` it does twice, so nothing is counted or changed before all files are
+    /// there.
     fn handle(&self, r: &mut Request) -> Flow;
 
     /// Whether it lets in only who has said, and proven, who they are: not by an address.
+    /// `.htaccess` and `satisfy` ask: an address can be shared, a password cannot be met by accident.
     fn identifies(&self) -> bool {
         false
     }
 
     /// What its decision depends on, and what it does besides.
+    /// The default is everything, so one who forgets costs speed and leaks nothing.
     fn declares(&self) -> Declared {
         Declared::default()
     }
@@ -130,6 +134,8 @@ impl Stage {
     /// Whether the filters also work on subrequests: on what becomes part of another response, which has its own
     /// headers.
     pub(crate) fn is_for_parts(self) -> bool {
+        // From the first to the last that works on content. Conditions, headers, coding and ranges belong to
+        // the whole response.
         (Stage::Decoding..=Stage::Surroundings).contains(&self)
     }
 }
@@ -188,6 +194,7 @@ impl Plan {
 
     /// Keeps something for [`Plan::data`].
     pub fn put<T: Any + Send + Sync>(&mut self, value: Arc<T>) {
+        // Few values, so a list is searched by type.
         self.data.push(value);
     }
 
@@ -224,6 +231,7 @@ impl Plan {
 
     /// Puts everything into its final order and adds up what is declared; called once, when the location is complete.
     /// `core`: what the core's own steps declare.
+    /// Before that nothing may be prepared: a handler that is added later would be missing in the sum.
     pub(crate) fn seal(&mut self, core: Declared) {
         let of = |handlers: &[Arc<dyn Handler>]| {
             handlers.iter().fold(Declared::RECORDED, |sum, handler| sum.and(handler.declares()))
@@ -237,8 +245,10 @@ impl Plan {
             rewrite: self.rewrite.as_ref().map_or(Declared::RECORDED, |handler| handler.declares()),
             rest: logs.and(of(&self.preaccess)).and(of(&self.access)).and(of(&self.precontent)),
         };
+        // Stable: filters of one stage keep the order of their modules.
         self.filters.sort_by_key(|(stage, _)| *stage);
         self.content_chain.sort_by_key(|(order, _)| *order);
+        // Plans live as long as their configuration, and there may be thousands.
         self.post_read.shrink_to_fit();
         self.preaccess.shrink_to_fit();
         self.access.shrink_to_fit();

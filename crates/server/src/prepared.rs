@@ -103,6 +103,7 @@ impl Answer {
     /// date is at `date_at`.
     pub fn of(r: &Request, bytes: &[u8], head_len: usize, date_at: usize) -> Option<Answer> {
         let plan = &r.snap().location(r.route.loc).plan;
+        // The cheap questions stand behind the one that most answers fail.
         let has_log = !plan.log.is_empty();
         // A log line may show variables that were set on the way; a prepared answer has not gone that way.
         let is_the_same = r.declared().and(plan.of_rest()).purity() != Purity::Impure
@@ -149,6 +150,7 @@ impl Answer {
         let body_bytes = (self.bytes.len() - self.head_len) as u64;
         // Only a log needs the request's parts; metrics need numbers.
         if self.has_log {
+            // What the phases would have set, so that log lines of both kinds of requests read alike.
             r.route.server = self.server;
             r.route.loc = self.location;
             if let Some((snap, location)) = &self.late {
@@ -172,6 +174,7 @@ impl Answer {
             let ended = || Ended {
                 server: self.server,
                 location: self.location,
+                // Not `status` of the head alone: metrics by class need it, and no head is parsed for that.
                 status: self.status,
                 sent_bytes: head_bytes + body_bytes,
                 received_bytes: r.head.parsed.len as u64,
@@ -216,6 +219,7 @@ enum Kept {
 
 impl Kept {
     fn bytes(&self) -> usize {
+        // Counted by answers alone. Keys are bounded by the number of entries and the size of a head.
         match self {
             Kept::One(answer) => answer.bytes.len(),
             Kept::ByEncoding(answers) => answers.iter().map(|(_, answer)| answer.bytes.len()).sum(),
@@ -261,6 +265,7 @@ impl Prepared {
     /// The answer for a request that [is usual](is_usual), if there is one and the file events say that it still holds.
     #[inline]
     pub fn find(&mut self, r: &Request, listen: ListenId) -> Option<Rc<Answer>> {
+        // A thread that has prepared nothing computes no hash.
         if self.map.is_empty() {
             return None;
         }
@@ -274,6 +279,7 @@ impl Prepared {
             answer.is_confirmed(files, now)
         };
         // Computed only for answers that are kept by class.
+        // It reads the fields by which answers differ, so it costs more than the rest of the look-up.
         let class = || r.encoding_class();
         self.get(listen, host, target, class, confirm, now)
     }
@@ -322,6 +328,7 @@ impl Prepared {
     /// Drops an entry's answers that no longer hold.
     fn prune(&mut self, hash: u64, now: i64) {
         let Some(entry) = self.map.get_mut(&Key(hash)) else { return };
+        // Counted down and up again, since some of its answers may stay.
         self.bytes -= entry.kept.bytes();
         if entry.kept.retain(now) {
             self.bytes += entry.kept.bytes();

@@ -1,6 +1,8 @@
 //! `listen … proxy_protocol`: every connection begins with a PROXY header.
 //!
 //! It must be there within `client_header_timeout`, mostly in one packet with the first request.
+//!
+//! What a header means is not known here: `realip` and variables look at it with the connection.
 
 use crate::connection::{Connection, Stage};
 use crate::live::Live;
@@ -23,11 +25,13 @@ pub fn take(live: &Live, conn: &Connection, input: &[u8]) -> Taken {
     match parse(input) {
         Ok(Progress::Partial) => Taken::Part,
         Ok(Progress::Complete { len, header }) => {
+            // LOCAL, or an unknown family: the connection is the proxy's own, and its address stands.
             if let Some(header) = header {
                 let _ = conn.proxy.set(Box::new(header));
             }
             Taken::Whole(len)
         }
+        // Closed without an answer: who is not the proxy must not learn what is spoken here.
         Err(error) => {
             log(live, conn, LogLevel::Error, format_args!("{error}"));
             Taken::Nothing
@@ -35,6 +39,7 @@ pub fn take(live: &Live, conn: &Connection, input: &[u8]) -> Taken {
     }
 }
 
+// Asked again where a connection ends, since only then its silence is worth a line.
 fn is_awaited(conn: &Connection) -> bool {
     matches!(*conn.stage.borrow(), Stage::ProxyHeader { .. })
 }

@@ -15,6 +15,7 @@
 use std::fmt;
 
 /// A set of what results depend on, besides what answers are kept by.
+/// As bits, so that noting one is an or and a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Dependencies(u16);
 
@@ -46,6 +47,7 @@ impl Dependencies {
     /// All of it.
     pub const ALL: Dependencies = Dependencies((1 << 11) - 1);
 
+    // In the order of the bits.
     const NAMES: [&'static str; 11] = [
         "codings",
         "field",
@@ -161,6 +163,7 @@ impl Declared {
         if self.effects.0 & !Effects::HARMLESS.0 != 0 {
             return Purity::Impure;
         }
+        // Exactly these: an answer that depends on one thing more is nobody else's.
         match self.dependencies {
             Dependencies::NONE => Purity::Pure,
             Dependencies::CODINGS => Purity::ByEncoding,
@@ -170,6 +173,7 @@ impl Declared {
 }
 
 impl Default for Declared {
+    // The cautious value.
     fn default() -> Declared {
         Declared::ANYTHING
     }

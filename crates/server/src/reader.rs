@@ -9,12 +9,14 @@ use std::time::Duration;
 
 /// The body of one request, from the protocol that it came by. Protocols that carry one request at a time have an
 /// arm of their own; those with streams share one.
+/// Not a trait object: there are two, and a body is read on the hot path.
 pub enum BodyReader {
     H1(h1::BodyReader),
     Stream(stream::BodyReader),
 }
 
 /// The same call, whichever arm it is.
+/// A new protocol is one arm here.
 macro_rules! each {
     ($reader:expr, $inner:ident => $call:expr) => {
         match $reader {
@@ -70,6 +72,7 @@ impl BodyReader {
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             BodyReader::H1(reader) => reader.poll_end(cx),
+            // A stream's end is a frame, which the session sends when it can.
             BodyReader::Stream(reader) => Poll::Ready(reader.end()),
         }
     }

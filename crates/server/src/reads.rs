@@ -27,6 +27,7 @@ impl Request {
     /// Notes what the answer depends on, and what is done on its way.
     #[inline]
     pub fn note(&self, declared: Declared) {
+        // Only added to: nothing takes back what was read.
         self.evidence.declared.set(self.evidence.declared.get().and(declared));
     }
 
@@ -49,6 +50,7 @@ impl Request {
 
     /// Notes that a field was looked at, unless answers are kept by it (`Host`), or requests with it get no prepared one.
     fn note_field(&self, id: HeaderId) {
+        // `Host` is in the key; a request with an unusual field never gets a prepared answer.
         if id != HeaderId::Host && !self.live.snap.unusual.has(id) {
             self.depends_on(Dependencies::FIELD);
         }
@@ -102,6 +104,7 @@ impl Request {
 
     /// The head as it was parsed, and the bytes that its spans are of.
     pub fn sent_head(&self) -> (&RequestHead, &[u8]) {
+        // Whoever has all of it may have read anything.
         self.depends_on(Dependencies::FIELD.or(Dependencies::MESSAGE));
         (&self.head.parsed, &self.head.buf)
     }
@@ -128,6 +131,7 @@ impl Request {
 
     /// The version of the protocol. Answers are kept for each version apart, so this is not noted.
     pub fn version(&self) -> Version {
+        // HTTP/1.1 asks `is_usual` for the version; HTTP/2 and 3 have lists of their own.
         self.head.parsed.version
     }
 
@@ -144,6 +148,7 @@ impl Request {
 
     /// Whether the client is a proxy; part of [`Request::encoding_class`].
     pub fn is_proxied(&self) -> bool {
+        // RFC 9110 §12.5.3 is about codings; nginx's `gzip_proxied` makes them depend on proxies, too.
         self.depends_on(Dependencies::CODINGS);
         self.head.parsed.has(HeaderId::Via)
     }
@@ -158,6 +163,7 @@ impl Request {
     pub fn encoding_class(&self) -> u8 {
         let via = self.head.parsed.has(HeaderId::Via);
         let credentials = via && self.head.parsed.has(HeaderId::Authorization);
+        // Six bits of codings and two of these: a class fits a byte.
         self.raw_codings().number() | u8::from(via) << 6 | u8::from(credentials) << 7
     }
 
@@ -212,6 +218,7 @@ impl Request {
 
     /// The port of it. Answers are kept for each listening socket apart, so this is not noted.
     pub fn local_port(&self) -> Option<u16> {
+        // The wildcard's port is the same for all addresses behind it.
         self.conn().local().map(|addr| addr.port())
     }
 
@@ -247,6 +254,7 @@ impl Request {
 
     /// The answer is the same up to the end of this second (since 1970): it is kept no longer.
     pub fn good_until(&self, second: i64) {
+        // Only earlier: several times in one answer mean the first of them.
         self.evidence.same_until.set(self.evidence.same_until.get().min(second));
     }
 

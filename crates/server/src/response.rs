@@ -25,6 +25,7 @@ pub enum Piece {
 
 impl Piece {
     /// Its length in bytes.
+    // The length is promised by the head, so a piece never knows less than its own.
     pub fn len(&self) -> u64 {
         match self {
             Piece::Bytes(text) => text.len() as u64,
@@ -41,6 +42,7 @@ impl Piece {
     pub fn in_memory(&self) -> Option<&[u8]> {
         match self {
             Piece::Bytes(text) => Some(text),
+            // The file may have been read shorter than the piece says; then it is none.
             Piece::File { file, range } => file
                 .content
                 .as_ref()?
@@ -60,6 +62,8 @@ pub enum Chunk {
 /// A body that is made while it is sent. It is pulled when what it gave before has left.
 pub trait BodyStream {
     /// The next chunk; `None` is the end. A failure ends the connection, because the head has been sent.
+    /// A failure must not look like an end: it is passed on to the connection, whose client sees that the
+    /// answer is cut off.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>>;
 
     /// Called while the client takes nothing: a stream with room of its own may fill it. What wakes the task then leads
@@ -97,6 +101,7 @@ impl Body {
     /// The bytes of all pieces, if all of them are in memory.
     pub fn in_memory(&self) -> Option<Vec<&[u8]>> {
         match self {
+            // One piece on the disk makes the whole unknown.
             Body::Empty => Some(Vec::new()),
             Body::One(piece) => Some(vec![piece.in_memory()?]),
             Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
@@ -129,6 +134,7 @@ pub struct Response {
     /// The two as a back end has written them: sent like this as long as neither has been changed.
     pub said_type: Option<Text>,
     /// The charset that a back end wants the client to get, whatever its content is in (`X-Accel-Charset`).
+    /// Judging again could make a 304 of what the back end has answered in full.
     pub wanted_charset: Option<Text>,
     /// Conditions of the request were the back end's to judge.
     pub is_judged: bool,
@@ -149,6 +155,7 @@ pub struct Response {
     /// Everything else, in the order of sending. Back ends send empty values too, and they are passed on.
     pub headers: Vec<(Text, Text)>,
     /// What makes the fields behind the body.
+    /// A lower-case or odd name is passed on as it was sent.
     pub trailers: Vec<Rc<<Http as Served>::Trailers>>,
     /// What the trailers came to, for the client and for variables.
     pub sent_trailers: RefCell<Vec<(Text, Text)>>,
@@ -186,6 +193,7 @@ fn split_charset(value: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The ranges that a request asks for, half open, where they were read by the rules of another server than nginx:
 /// kept for the request, since few have it.
+// Apache reads a few malformed ranges in another way.
 #[derive(Default)]
 pub struct AskedRanges(pub Option<Vec<(u64, u64)>>);
 
@@ -214,6 +222,7 @@ impl Response {
 
     /// Forgets everything but memory.
     pub fn clear(&mut self) {
+        // The one list that most responses use keeps its memory.
         let mut headers = std::mem::take(&mut self.headers);
         headers.clear();
         *self = Response { headers, ..Response::default() };
@@ -232,6 +241,7 @@ impl Response {
     /// Takes a back end's content type. Its charset is kept apart, so that a filter that recodes finds it.
     pub fn say_content_type(&mut self, value: Text) {
         self.said_type = None;
+        // Nothing of a type that was said before may be mixed with this one.
         match split_charset(&value) {
             None => self.content_type = Some(value),
             Some((media, charset)) => {
@@ -248,6 +258,7 @@ impl Response {
             return false;
         };
         let charset = self.charset.as_deref().filter(|charset| !charset.is_empty());
+        // As the back end has written it, spaces and quotes included, as long as no filter has changed it.
         if let Some(said) = &self.said_type
             && let Some((said_media, said_charset)) = split_charset(said)
             && (said_media, Some(said_charset)) == (media, charset)
@@ -266,6 +277,7 @@ impl Response {
     /// Sets a header that may occur once.
     pub fn set(&mut self, name: &'static str, value: impl Into<Text>) {
         let value = value.into();
+        // In its place, so that the order of fields does not depend on who has set it last.
         match self.headers.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(name.as_bytes())) {
             Some(slot) => slot.1 = value,
             None => self.headers.push((name.into(), value)),

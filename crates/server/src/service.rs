@@ -19,8 +19,10 @@ use std::sync::atomic::Ordering;
 
 /// A GET of `uri` that no client has sent, at the first server: for variables that work of our own wants. Of a client
 /// they find nobody: `$remote_addr` is `unix:`.
+/// It is never answered: it only gives variables something to read.
 pub fn request(uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
     let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    // Services run on the first thread; elsewhere there is no configuration to ask.
     let thread = Thread::current().ok_or(io::ErrorKind::NotFound)?;
     let listener = thread
         .listeners
@@ -37,6 +39,7 @@ pub fn request(uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
     let now = clock::now();
     let conn = Connection::new(Stream::from(Io::local(ours.into())), id, Peer::Unix, listener, now);
     let mut r = Box::new(Request::new(thread.clone(), thread.live()));
+    // With a connection, since accessors count on one.
     r.client.carrier = Some(Carrier::Connection(Rc::new(conn)));
     r.progress.started = now;
     r.head.buf = [b"GET ", uri.as_bytes(), b" HTTP/1.0\r\nHost: ", host, b"\r\n\r\n"].concat();
@@ -44,6 +47,7 @@ pub fn request(uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
     // By the parser for clients: variables find its fields as they find theirs.
     parse_request(buf, &HeadOptions::default(), parsed).map_err(invalid)?;
     let sent = parsed.target.of(buf);
+    // A target that is none makes no request.
     parse_target(sent, UriOptions::default(), target).map_err(|_| io::ErrorKind::InvalidInput)?;
     let args = target.args.of(sent).to_vec();
     (r.route.args, r.route.uri) = (args, r.head.target.path.clone());

@@ -2,6 +2,7 @@
 //! into.
 
 /// The types that a protocol gives. They are named where everything is known (`thread.rs`).
+/// Without it a snapshot would have to know requests, and requests know the snapshot: a circle of all files.
 pub trait Served: Sized + 'static {
     /// What a location does with its requests.
     type Plan: Send + Sync;

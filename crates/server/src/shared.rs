@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// What the threads of a worker share. Nothing here is locked on the request path.
+/// What is counted often is in cells per thread; what is locked is read by dashboards, once in a while.
 pub struct Shared {
     pub(crate) base: Arc<brisk_host::thread::Shared>,
     /// What each thread counts, by thread. Others only read it.
@@ -73,6 +74,7 @@ impl Shared {
 /// One thread's place among them.
 pub(crate) struct Seat {
     pub shared: Arc<Shared>,
+    /// Threads are numbered from 0 on; the first one also runs services.
     pub index: usize,
 }
 
@@ -87,6 +89,7 @@ impl Deref for Seat {
 }
 
 /// One more in a count of what goes on, for as long as this lives.
+/// A task that is dropped, a panic and a normal end count alike.
 pub(crate) struct Ongoing {
     seat: Rc<Seat>,
     which: fn(&Counters) -> &Count,

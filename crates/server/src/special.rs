@@ -28,6 +28,7 @@ pub fn server_token(tokens: &ServerTokens) -> &'static str {
 }
 
 /// Ends a request with a status. Nothing of an earlier response survives but `Location`.
+/// Fields of a handler that has failed would say things of a page that is another one.
 pub fn status(r: &mut Request, status: u16) -> Flow {
     // Nobody listens: nginx closes without an answer, and logs the status.
     if status == 444 || status == 499 || status == 408 {
@@ -43,6 +44,7 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
         r.resp.content_length = (status == 201).then_some(0);
         return Flow::Done;
     }
+    // Before a page is looked for: it will have this status, unless it says otherwise.
     r.reply.err_status = status;
     // Where the next request begins is not known, or was never sent.
     // The list is nginx's (`ngx_http_special_response_handler`).
@@ -67,6 +69,7 @@ pub(crate) fn replace(r: &mut Request, status: u16) {
 }
 
 fn clear(r: &mut Request) {
+    // A redirect's target is the one field that the status is about.
     let location = r.resp.location.take();
     let kept: Vec<_> = r
         .resp
@@ -82,6 +85,7 @@ fn clear(r: &mut Request) {
 
 /// The page that the location's [`Pages`](crate::plan::Pages) have for this status.
 fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
+    // Of the location that has failed, not of the server.
     let pages = r.snap().location(r.route.loc).plan.pages.clone()?;
     // A page that fails has none of its own: a folder's files could lead in a circle.
     if r.reply.error_page {
@@ -101,6 +105,7 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
             return Some(Flow::RedirectAsClient { uri, args: Some(args) });
         }
         // As Apache does for `ErrorDocument` with a URL; the client then sees 302 in the place of the error.
+        // 302, whatever the error was.
         Page::Url(url) => redirect_to_page(r, 302, url),
     }
     Some(Flow::Done)
@@ -136,6 +141,7 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     }
     // Whether this is the page of an earlier error: it has no page of its own, unless `recursive_error_pages`.
     let nested = r.reply.error_page;
+    // Before the search: also a status without a page is an error whose page has no other.
     if !core.recursive_error_pages {
         r.reply.error_page = true;
     }
@@ -150,6 +156,7 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     }
     // `=` alone takes the status of whatever makes the page; `=200` gives it that one.
     if let Some(code) = page.overwrite {
+        // 0 is "no word": the handler's own status stands.
         r.reply.err_status = code.unwrap_or(0);
     }
     let template = match &page.target {
@@ -160,6 +167,7 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
         }
         PageTarget::Uri(template) => template,
     };
+    // Arguments are split off first, so that a question mark within a variable stays part of the path.
     let (path, args) = template.split_target(r);
     // The part before the question mark: variables of the arguments must not decide whether it is a path.
     if path.starts_with(b"/") {
@@ -197,6 +205,7 @@ fn builtin(r: &mut Request, status: u16) {
         r.resp.content_length = Some(0);
         return;
     };
+    // The page shows what the `Server` field shows.
     let server = server_token(&r.core().server_tokens);
     let heading = http_status::error_heading(status).unwrap_or(title);
     let note =
@@ -219,6 +228,7 @@ fn refresh(r: &mut Request) -> bool {
     let Some(location) = r.resp.location.take() else { return false };
     let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
     // The target stands in an attribute: a quote in it would end that, and be a client's markup in our page.
+    // The answer is a 200 for all who look at statuses, logs included.
     escape(Escape::Refresh, &location, &mut page);
     page.extend_from_slice(b"\"></head><body></body></html>\r\n");
     r.reply.err_status = 200;

@@ -1,8 +1,8 @@
 //! One event-loop thread: its connections, caches and present configuration. What is done with them is in
+//! [`thread`](crate::thread).
 //!
 //! All of it belongs to one thread: `RefCell` and `Cell`, no locks. No cell may stay borrowed while a handler or a
 //! destructor runs, since those come back here.
-//! [`thread`](crate::thread).
 
 use crate::connection::Connection;
 use crate::files::Files;

@@ -13,6 +13,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 /// Output that comes later than this is of a process that does not look, so the connection is closed, which its next write tells it.
+/// A second is far more than a process needs to hear of the end while it prints.
 const LOOK_MS: u64 = 1000;
 
 /// Waits for the end of a connection that occupies a process.
@@ -25,6 +26,8 @@ pub(crate) fn watch(seat: &Seat, stream: &Stream, occupancy: Option<Connected>) 
     let Ok(fd) = stream.hand_over() else { return };
     let place = seat.occupy();
     let stream = Stream::from(Io::local(fd));
+    // The task holds the place and the connection's count. The pool gives the process no request until both
+    // are dropped, which is when the process has closed the connection or writes to a closed one.
     brisk_net::spawn(async move {
         let until_ms = clock::mono_ms() + LOOK_MS;
         let _ = poll_fn(|cx| stream.poll_shutdown_write(cx)).await;
@@ -36,6 +39,7 @@ pub(crate) fn watch(seat: &Seat, stream: &Stream, occupancy: Option<Connected>) 
 /// Drops what comes; ready at the end of the connection.
 fn poll_end(stream: &Stream, until_ms: u64, cx: &mut Context<'_>) -> Poll<()> {
     loop {
+        // Nothing is written here, so the end of the process is found by reading only.
         ready!(stream.poll_readable(cx));
         let has_ended = scratch(|buf| match stream.try_read(buf) {
             Ok(0) => true,

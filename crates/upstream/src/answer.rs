@@ -34,6 +34,8 @@ pub(crate) fn of<P: Protocol>(
     let length = exchange.codec.length();
     let unbuffered = is_unbuffered(settings, &head);
     let mut first = Vec::new();
+    // Taken without waiting. A short answer is whole by now: it needs no stream, no spool and no task that
+    // pulls it.
     while let Some(got) = exchange.ready_event() {
         match got {
             // Most answers come in one read: its buffer becomes the body without a copy.
@@ -55,6 +57,8 @@ pub(crate) fn of<P: Protocol>(
             }
         }
     }
+    // More is to come. From here on the body owns the exchange, so it may outlive the request: a cache or
+    // `*_store` reads it to its end.
     let body = Incoming::new(Begin {
         exchange,
         first,

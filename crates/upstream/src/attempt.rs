@@ -34,12 +34,10 @@ pub(crate) enum Attempt {
     Resolving(Job<Result<Arc<dyn Backend>, Failure>>),
     /// A peer is to be chosen, once one has a place.
     Choosing(Arc<dyn Backend>, Selection),
-    /// Another thread was asked for a connection that it keeps.
-    /// The job takes milliseconds at most, so it is not given up when the client goes.
+    /// Another thread was asked for a connection that it keeps. The job takes milliseconds at most, so it is not given up when the client goes.
     Borrowing(Box<ChosenPeer>, Key, Job<Option<Box<Link>>>),
-    /// A new connection is being made.
-    /// The place in the queue of a server's processes begins with the dialing, since that is when the kernel queues
-    /// the connection.
+    /// A new connection is being made. Its place in the queue of a server's processes begins with the dialing, since
+    /// that is when the kernel queues the connection.
     Dialing(Box<ChosenPeer>, Dialing, Queued),
     /// The request is on its way, and the response's head is awaited.
     Exchanging(Box<Exchange>, Awaited),
@@ -134,6 +132,8 @@ impl Attempt {
     }
 
     /// Goes on as far as it can in its state.
+    /// By value: what a step does not put into the next state is dropped, with its lease and its connection.
+    /// No early return can leave a half-made state behind.
     pub fn step<P: Protocol>(
         self,
         request: &mut UpstreamRequest<P>,
@@ -141,6 +141,7 @@ impl Attempt {
         cx: &mut Context<'_>,
     ) -> Step {
         match self {
+            // The look-up is bounded by `resolver_timeout`, so the client's end is not looked for meanwhile.
             Attempt::Resolving(mut job) => match job.as_mut().poll(cx) {
                 Poll::Ready(Ok(group)) => Step::On(Attempt::choosing(request, r, group)),
                 Poll::Ready(Err(failure)) => Step::failed(None, failure),
@@ -194,6 +195,8 @@ fn choose<P: Protocol>(
     cx: &mut Context<'_>,
 ) -> Step {
     let state = &request.state;
+    // `may_choose` first: a pool answers requests in the order in which they came. A lease that was taken
+    // before the question would have to be given back.
     if group.may_choose(r)
         && let Some(lease) = selection.next(clock::mono_ms())
     {
@@ -217,6 +220,7 @@ fn choose<P: Protocol>(
         }
         Poll::Ready(false) => {
             state.unasked(group.name());
+            // A pool of our own says more than "no live upstreams": why it is full, and when to come again.
             if let Some(pool) = group.processes() {
                 let status = pool.refuse(r);
                 return Step::failed(None, Failure::decided(status));

@@ -25,6 +25,7 @@ pub struct Keepalive {
     pub timeout_ms: u64,
 }
 
+// nginx's defaults: `keepalive_requests` 1000, `keepalive_time` 1h, `keepalive_timeout` 60s.
 impl Keepalive {
     /// For groups that no `upstream` block describes.
     pub const NONE: Keepalive =
@@ -56,6 +57,7 @@ pub struct Passes {
 }
 
 /// A group whose one address is that of processes that the server runs itself: each connection leads to another of them.
+/// `pm` may change their number at any time, so it is asked for and not kept.
 pub trait ProcessPool: Send + Sync {
     /// How many processes there may be now.
     fn count(&self) -> usize;
@@ -65,6 +67,7 @@ pub trait ProcessPool: Send + Sync {
     fn retries(&self, r: &Request, elapsed_ms: u64) -> bool;
 
     /// A request is refused because no process has a place for it: the status, and what the answer says besides.
+    /// 503 in most cases; only the pool knows when it is worth coming again (`Retry-After`).
     fn refuse(&self, r: &mut Request) -> u16;
 }
 
@@ -86,6 +89,8 @@ pub trait Backend: Send + Sync {
     fn selection(&self, r: &Request) -> Selection;
 
     /// Whether a request may be given a server now if one has a place; else it is asked to wait by [`Self::poll_place`].
+    /// A selection that finds a free server is not enough where requests wait in a line: one that has just
+    /// come must not pass those that wait.
     fn may_choose(&self, r: &mut Request) -> bool {
         let _ = r;
         true
@@ -131,6 +136,7 @@ impl Transient {
 
 impl Backend for Transient {
     fn id(&self) -> u64 {
+        // Never compared: without keepalive no connection of this group is put into the pool.
         0
     }
 
@@ -139,6 +145,7 @@ impl Backend for Transient {
     }
 
     fn keepalive(&self) -> Keepalive {
+        // The group ends with the request, so nobody could find the connection again.
         Keepalive::NONE
     }
 

@@ -8,6 +8,7 @@ use brisk_server::core::LogLevel;
 use std::cell::Cell;
 use std::ops::Range;
 
+// A thread writes one request at a time, so one buffer serves all of its connections.
 thread_local! {
     /// Where the last request was put together: the next one is begun when that has left.
     static REQUEST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -23,6 +24,7 @@ pub fn request_buffer(capacity: usize) -> Vec<u8> {
 /// The request has left.
 pub(crate) fn give_back(mut buf: Vec<u8>) {
     buf.clear();
+    // A single large request must not leave its memory with the thread for ever.
     if buf.capacity() <= KEPT_BYTES_MAX {
         REQUEST.set(buf);
     }
@@ -30,8 +32,12 @@ pub(crate) fn give_back(mut buf: Vec<u8>) {
 
 /// One exchange of a protocol: a request's bytes and the answer's meaning. It is made for an
 /// attempt.
+/// The order of calls: `adopt`, `begin`, `body` as often as there are pieces, `end`; `read` at any time after
+/// `begin`, since a back end may answer before it has the whole request; `eof` at most once; `release` at the
+/// end.
 pub trait Codec {
     /// Before an attempt: what an earlier exchange has left with the connection.
+    /// HTTP/2 keeps the connection's tables, windows and stream numbers there; other protocols keep nothing.
     fn adopt(&mut self, session: Option<Box<Session>>) {
         let _ = session;
     }
@@ -103,10 +109,12 @@ pub enum Event {
     /// An interim response (RFC 9110 §15.2) other than 101.
     Interim(BackendHead),
     /// The final head; once.
+    /// From here on [`Codec::length`] and [`Codec::is_tunnel`] are true.
     Head(BackendHead),
     /// Body: this part of the input, within what was used.
     Data(Range<usize>),
     /// A message of the application for the error log.
+    /// FastCGI's stderr, and what a codec has to say about a malformed answer that is used all the same.
     Log(LogLevel, Vec<u8>),
     /// Fields behind the body.
     Trailers(Vec<(Vec<u8>, Vec<u8>)>),

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Bits of `*_next_upstream` and `*_cache_use_stale`.
+/// One set for both: a cache asks of a failure what a retry asks.
 pub mod next {
     /// A connection cannot be made, or fails before a head has come.
     pub const ERROR: u32 = 1 << 0;
@@ -145,6 +146,7 @@ where
 }
 
 /// Names of fields, in lower case.
+/// Shared: a location that says nothing of its own has its parent's list.
 pub type Names = Arc<Vec<Box<[u8]>>>;
 
 /// See the module's head.
@@ -165,6 +167,8 @@ pub struct Settings {
     /// `*_buffering`: answers are read ahead of slow clients.
     pub buffering: bool,
     /// `*_request_buffering`: bodies are read as a whole before a peer is asked.
+    /// nginx's default. A client that sends slowly then holds no place at a back end, and a second peer can
+    /// be given the same body.
     pub request_buffering: bool,
     /// For the response head.
     pub buffer_size: u64,
@@ -219,6 +223,8 @@ pub struct Settings {
     /// Where temporary files go unless a directive says: below the prefix.
     pub temp_name: &'static str,
     /// Known fields that are hidden; filled at the first use.
+    /// Made when the first answer comes, when `hide` and `pass` do not change any more. What a module puts
+    /// into a plan is a clone that was made before.
     hidden_ids: OnceLock<u64>,
 }
 
@@ -280,6 +286,8 @@ impl Settings {
     pub fn file_bytes_max(&self) -> u64 {
         // nginx's defaults for this one and the next follow from other directives: they are made when they are
         // asked for, so that rows may stand in any order.
+        // Limits follow from what was configured, not from what the disk has: a full disk is an error of the
+        // one answer.
         self.max_temp_file_size.unwrap_or(1 << 30)
     }
 

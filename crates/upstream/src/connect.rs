@@ -70,6 +70,8 @@ pub fn dial(settings: &Settings, key: Key, tls: Option<&Tls>, peer: &str) -> Res
             limit.set(settings.connect_timeout);
             Dialed::Begun(Dialing::Plain(Some((io, key)), limit))
         }
+        // A handshake takes several turns, so it is a future. It is boxed since plain connections are the
+        // rule and should not carry its size.
         (Started::Made(io) | Started::Begun(io), Some(tls)) => {
             let secured = secure(io, key, tls.clone(), settings.connect_timeout);
             Dialed::Begun(Dialing::Secured(Box::pin(secured)))
@@ -82,6 +84,8 @@ fn start(settings: &Settings, key: &Key) -> Result<Started, ConnectError> {
         Endpoint::Ip(address) => Destination::Ip(*address),
         Endpoint::Unix(path) => Destination::Unix(path),
     };
+    // All before connect(2): the receive buffer decides on the window scale, which is told in the SYN
+    // (tcp(7)).
     let options = Options {
         bind: key.bind,
         // Needs CAP_NET_RAW, which the worker keeps only if some directive says so (`uses_raw_sockets`).

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Numbers of locations.
+/// From 1 on: 0 stands for connections that locations share (`Key::location`).
 static IDS: AtomicUsize = AtomicUsize::new(1);
 
 /// See the module's head.

@@ -243,6 +243,8 @@ impl Exchange {
         {
             let room = self.codec.room();
             // Without room only the end can be told.
+            // HTTP/2 may have used up its window. An empty DATA frame with END_STREAM needs none (RFC 9113
+            // §6.9.1), so the end is told all the same.
             let next = if room > 0 { self.source.poll(cx, room) } else { self.source.poll_end(cx) };
             match next {
                 Poll::Ready(Ok(Some([]))) if room == 0 => return Poll::Ready(Ok(true)),
@@ -313,6 +315,7 @@ impl Exchange {
             }
             if self.poll_read(cx).is_pending() {
                 // What was read may have to be answered (SETTINGS, PING), or give leave to send more (WINDOW_UPDATE).
+                // Only then: a request whose body waits for its client is not asked for more by each read.
                 if (self.unsent() > 0 || matches!(self.request, RequestSide::HeldUp))
                     && let Poll::Ready(Err(failure)) = self.poll_send(cx)
                 {
@@ -418,6 +421,8 @@ impl Exchange {
                 self.queue.push(Got::End);
                 ResponseSide::Closed
             }
+            // The codec misses something. If a write had failed before, that is the reason which the log
+            // should name.
             Ok(_) => {
                 let failure = self.write_failure();
                 ResponseSide::Failed(failure.unwrap_or_else(|| self.failure(Cause::Closed)))
@@ -548,6 +553,8 @@ impl Exchange {
 
     /// After [`Got::End`]: the attempt has succeeded, and the connection is kept if it may be used again.
     pub fn complete(mut self: Box<Self>) {
+        // The application goes on behind its answer. The link is dropped as busy, and `abandoned` keeps the
+        // process's place until it has closed.
         if self.codec.goes_on() {
             self.give_up().0.finish(Outcome::Ok);
             return;
@@ -555,6 +562,8 @@ impl Exchange {
         if let Some(process) = &mut self.link.process {
             process.is_busy = false;
         }
+        // Before the connection is put into the pool: the place is free when the next request of this turn
+        // looks for one.
         self.peer.finish(Outcome::Ok);
         let last = &self.out[self.out_at..];
         // What the protocol makes us say last (a WINDOW_UPDATE, an ACK) must not be lost, or the next exchange would

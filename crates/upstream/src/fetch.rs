@@ -82,6 +82,8 @@ impl<P: Protocol> Fetch<P> {
 }
 
 /// For the driver of a client's connection.
+/// The same machine as in [`fetch()`]: a request that waits for nothing but a back end needs no task, one
+/// that must read a body first has one.
 impl<P: Protocol> Pending for Fetch<P> {
     fn poll(&mut self, r: &mut Request, cx: &mut Context<'_>) -> Poll<Flow> {
         let result = ready!(Fetch::poll(self, r, cx));
@@ -130,6 +132,8 @@ impl<P: Protocol> UpstreamRequest<P> {
     }
 
     /// Where the next attempt goes on after one without a response, if there is to be one.
+    /// What counts as a new attempt, and what as the same one on another connection, is decided here:
+    /// `add_try` gives the try back.
     fn next_for_failure(
         &self,
         r: &Request,
@@ -214,6 +218,8 @@ impl<P: Protocol> UpstreamRequest<P> {
         let case = Case {
             condition,
             retry,
+            // The method as the client sent it, not the one that an error page or a cache's question has made
+            // of it: what may have been done twice is what the client asked for.
             is_idempotent: retry::is_idempotent(r.sent_method(), r.sent_method_name()),
             is_body_spent: self.payload.is_spent(),
             tries,

@@ -20,10 +20,12 @@ struct Answer {
 }
 
 /// Reads an answer that comes in pieces which end at `cuts`.
+/// Whatever the pieces, the meaning must be the same: TCP may cut a stream anywhere.
 fn read(shape: Shape, bytes: &[u8], cuts: impl Fn(usize) -> usize) -> Answer {
     read_by(&mut Http1::new(b"GET / HTTP/1.1\r\n\r\n".to_vec(), shape), bytes, cuts)
 }
 
+// As `Exchange` does it: bytes that were left unused are shown again with what comes behind them.
 fn read_by(codec: &mut dyn Codec, bytes: &[u8], cuts: impl Fn(usize) -> usize) -> Answer {
     let mut out = Vec::new();
     codec.begin(&mut out);
@@ -39,6 +41,7 @@ fn read_by(codec: &mut dyn Codec, bytes: &[u8], cuts: impl Fn(usize) -> usize) -
         rest.drain(..used);
     }
     if !answer.ended && !answer.failed && !answer.tunnel {
+        // The end of the connection is the end of some answers, and cuts others off.
         match codec.eof() {
             Ok(Event::End) => answer.ended = true,
             Ok(_) | Err(_) => answer.failed = true,
@@ -58,6 +61,8 @@ fn feed(codec: &mut dyn Codec, input: &[u8], answer: &mut Answer, out: &mut Vec<
             return at;
         };
         assert!(at + step.used <= input.len(), "no more is used than there is");
+        // A codec may give trailers, a message or the end without using a byte, but not for ever: the
+        // exchange would never return.
         idle = if step.used == 0 { idle + 1 } else { 0 };
         assert!(idle < 4, "it comes to an end");
         let from = at;
@@ -73,8 +78,11 @@ fn feed(codec: &mut dyn Codec, input: &[u8], answer: &mut Answer, out: &mut Vec<
                     head.fields().map(|field| (field.name.to_vec(), field.value.to_vec())).collect();
                 for (name, value) in &answer.fields {
                     assert!(!name.is_empty());
+                    // A line break in a value would let a back end write fields of its own into the client's
+                    // response, or a second response.
                     assert!(!value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)), "a value is one line");
                 }
+                // What follows is the tunnel's: no codec reads it.
                 if codec.is_tunnel() {
                     answer.tunnel = true;
                     return at;
@@ -100,6 +108,7 @@ pub fn fuzz_answer(bytes: &[u8]) {
     let shape = Shape { kind, chunked: false, upgrade: first & 2 != 0 };
     let mut whole = read(shape, bytes, |_| bytes.len());
     if let (Some(length), true) = (length(&whole), whole.ended && kind == RequestKind::Other) {
+        // Without a body to be expected (HEAD, 204, 304) the length is only told.
         let bodiless = whole.status.is_some_and(brisk_http::status::is_bodiless);
         assert!(bodiless || whole.body.len() as u64 == length, "a body is as long as announced");
     }
@@ -124,6 +133,8 @@ pub fn fuzz_http2(bytes: &[u8]) {
     };
     let whole = read(bytes.len());
     assert!(whole.body.is_empty() || first & 1 == 0, "there is no body to HEAD");
+    // In this direction only: what comes behind the end is an error if it comes in the same read, and is not
+    // seen otherwise.
     for size in [1, 2, 7, 64] {
         let pieces = read(size);
         assert!(whole.failed || !pieces.failed, "in pieces of {size}");

@@ -35,6 +35,7 @@ impl<P: Protocol> Engine<P> {
     }
 }
 
+// A cache names no protocol: it has this trait object, and asks only when no stored answer may be given out.
 impl<P: Protocol> Origin for Engine<P>
 where
     P: Send + Sync,

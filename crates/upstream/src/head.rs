@@ -22,6 +22,7 @@ pub struct BackendHead {
     status_text: Span,
     fields: Vec<Header>,
     /// A bit for each known name, so that looking for what is not there costs nothing.
+    /// `HeaderId::Other` has no bit: such names are found by comparing.
     present: u64,
 }
 
@@ -159,6 +160,8 @@ impl BackendHead {
 }
 
 /// Fields about a single connection (RFC 9110 §7.6.1).
+// `Content-Length` is among them: filters may change the body, so the length is told by what is sent in the
+// end.
 pub(crate) fn is_hop_by_hop(id: HeaderId) -> bool {
     matches!(
         id,

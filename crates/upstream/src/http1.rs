@@ -75,6 +75,8 @@ impl Http1 {
                 }
                 _ => None,
             };
+            // RFC 9110 §7.8: a server must not switch to what was not asked for. `check_switch` refuses this
+            // head; until then it must not count as a tunnel.
             if self.client.is_tunnel() && !self.shape.upgrade {
                 // There was no request for it: what comes is a body without an announced end.
                 self.client.begin_known(h1::Known { framing: ResponseFraming::UntilClose, ..known });
@@ -116,6 +118,8 @@ impl Codec for Http1 {
 
     /// A body with a length has its end in the head.
     fn end(&mut self, out: &mut Vec<u8>) {
+        // Trailers of requests are not passed on: what they mean for the request is known to the application
+        // only.
         if self.shape.chunked {
             out.extend_from_slice(LAST_CHUNK);
         }
@@ -123,6 +127,7 @@ impl Codec for Http1 {
 
     fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, Failure> {
         if std::mem::take(&mut self.excess) {
+            // The warning was given by the call before.
             return Ok(Step { used: 0, event: Event::End });
         }
         let received = self.client.receive(input).map_err(|error| match error {
@@ -151,6 +156,8 @@ impl Codec for Http1 {
 
     fn eof(&mut self) -> Result<Event, Failure> {
         // `NeedMore` at the end of a connection is a response that was cut off.
+        // An answer without a length ends with the connection (RFC 9112 §6.3); the engine knows whether this
+        // one may.
         Ok(if self.client.closed() { Event::End } else { Event::NeedMore })
     }
 

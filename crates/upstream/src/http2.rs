@@ -21,6 +21,8 @@ use session::Told;
 pub const DIALECT: u8 = 2;
 
 /// How far the answer is.
+/// `Over` and `Ended` are two, since a read gives one event: the end that came with the last data is told by
+/// the next read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Head,
@@ -54,6 +56,7 @@ pub struct Http2 {
     /// What `Content-Length` says.
     announced: Option<u64>,
     /// How much of it is still to come.
+    /// `None`: no length was told, and the end of the stream is the end of the body.
     left: Option<u64>,
     /// The last frame that was appended is DATA, and begins here.
     last_data: Option<usize>,
@@ -94,10 +97,13 @@ impl Http2 {
             return Err(Failure::protocol(wrong.into_string()));
         }
         match told {
+            // A stream up to `last` is still answered: only the connection's further use ends.
             Told::GoAway { last, code } => {
                 self.is_leaving = true;
                 if last < self.stream && self.stage != Stage::Over {
                     // Streams above the last one were not looked at (RFC 9113 §6.8).
+                    // With an error code the server is in trouble, and its count may be wrong: only what may
+                    // be repeated is.
                     let retry = if code == ErrorCode::NO_ERROR { Retry::Safe } else { Retry::IfIdempotent };
                     let text = format!("upstream sent goaway with error {}", code.0);
                     return Err(Failure::protocol(text).retry_is(retry));
@@ -145,6 +151,7 @@ impl Http2 {
     }
 
     /// The end of the stream has come: the body must be complete.
+    // Without a length END_STREAM is all there is to go by, and it has come.
     fn check_whole(&self) -> Result<(), Failure> {
         match self.left {
             // RFC 9113 §8.1.1: DATA adds up to `Content-Length`. Less is an answer that was cut off, however orderly the stream ended.
@@ -260,6 +267,8 @@ impl Codec for Http2 {
         if self.stage == Stage::Over {
             self.stage = Stage::Ended;
             // The beginning of another frame.
+            // It belongs to no exchange. The next codec would have to know that it begins in the midst of a
+            // frame.
             self.is_leaving |= !input.is_empty();
             return Ok(Step { used: input.len(), event: Event::End });
         }
@@ -302,6 +311,8 @@ impl Codec for Http2 {
     }
 
     fn eof(&mut self) -> Result<Event, Failure> {
+        // The end of the connection in the midst of an answer is a failure also where END_STREAM is missing
+        // only.
         self.is_leaving = true;
         Ok(if matches!(self.stage, Stage::Over | Stage::Ended) { Event::End } else { Event::NeedMore })
     }

@@ -19,6 +19,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// How long a thread may take to answer: it may be busy.
+/// Longer than most turns of a loop, and less than a connect over a network costs.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A thread that may have idle connections.
@@ -64,6 +65,7 @@ enum Reply {
 /// Whether it is worth asking: some thread has a connection to the group that can be passed on.
 pub(crate) fn may_have(key: &Key, group: &Arc<dyn Backend>, keepalive: &Keepalive) -> bool {
     // A hint: the numbers are read without locks, and the other thread looks for itself.
+    // A session of TLS or HTTP/2 is state of the thread's memory, which a descriptor does not carry.
     let stays = key.tls.is_some() || key.dialect == crate::http2::DIALECT;
     keepalive.idle_max > 0 && !stays && group.idle().load(Ordering::Relaxed) > 0 && others().next().is_some()
 }
@@ -103,6 +105,7 @@ fn others() -> impl Iterator<Item = Arc<Lender>> {
 }
 
 async fn ask(lender: &Lender, key: &Key) -> Option<Passed> {
+    // No waker yet: the thread that is asked may answer before the first poll, which then finds the answer.
     let asked = Arc::new(Mutex::new(Reply::Waiting(Waker::noop().clone())));
     let (to, key) = (asked.clone(), key.clone());
     lender.mailbox.call(move || {

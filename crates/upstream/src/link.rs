@@ -16,6 +16,8 @@ use std::task::{Context, Wake, Waker};
 pub use brisk_net::Stream;
 
 /// What a connection is good for: only requests with the same key may use it.
+/// Whatever could make a connection mean something else for another request is a part of it: whom it was
+/// verified for, from where it comes, what is spoken on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// [`Backend::id`].
@@ -85,6 +87,8 @@ pub(crate) struct Process {
 }
 
 impl Drop for Link {
+    // A process that was given a request, and has not said that it is done, may go on with it. Its place must
+    // not be given to another request.
     fn drop(&mut self) {
         if let Some(process) = self.process.take().filter(|process| process.is_busy) {
             crate::abandoned::watch(&process.seat, &self.stream, self.occupancy.take());
@@ -113,6 +117,9 @@ impl Link {
     }
 
     /// Whether it is open and nothing has come that nobody asked for.
+    /// Asked when it is put into the pool and when it is taken. Unasked bytes would be taken for the
+    /// beginning of the next response, so that every later client of the connection gets the response of the
+    /// one before.
     pub fn is_quiet(&mut self) -> bool {
         if self.stream.is_closed() {
             return false;
@@ -133,6 +140,7 @@ impl Link {
         let Some(session) = &mut self.session else { return false };
         let mut out = Vec::new();
         while self.stream.poll_readable(&mut Context::from_waker(Waker::noop())).is_ready() {
+            // The end of the connection, or what HTTP/2 does not allow between exchanges.
             let taken = scratch(|buf| match self.stream.try_read(buf) {
                 Ok(0) => false,
                 Ok(count) => session.idle(&buf[..count], &mut out),

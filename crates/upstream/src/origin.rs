@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub use crate::retry::condition;
 
 /// What a `*_pass` location asks, and how its answers are passed on.
+/// A cache needs no more than this of a back end, so it names no protocol, and protocols name no cache.
 pub trait Origin: Send + Sync {
     /// Asks the back end, further attempts included. Nothing of the request's response is touched. A failure has been
     /// logged; [`condition`] says what it is for `*_cache_use_stale`.
@@ -21,6 +22,7 @@ pub trait Origin: Send + Sync {
 
     /// Whether the request's body is read as a whole before anything is asked (`*_request_buffering`): variables may speak of
     /// it then.
+    /// A body that is passed on as it comes can be sent once, and a cache may have to ask again.
     fn reads_body_first(&self, r: &Request) -> bool;
 
     /// Makes a head the request's response: headers hidden, renamed and rewritten, `X-Accel-*` obeyed, errors

@@ -13,6 +13,7 @@ use std::rc::Rc;
 /// The request's body, as often as it is needed.
 pub(crate) enum Payload {
     None,
+    /// Made by the protocol (`proxy_set_body`), so it does not depend on the client's connection.
     Own(Rc<[u8]>),
     Content(Rc<Content>),
     /// Once only; with what has come of it.

@@ -61,6 +61,8 @@ impl ChosenPeer {
     pub fn head_received(&mut self, status: u16) {
         let elapsed = self.elapsed_ms();
         self.header_ms = Some(elapsed);
+        // Any status: a peer that answers 500 has answered. Whether that counts as a failure is decided when
+        // the attempt ends.
         if let Some((_, lease)) = &mut self.place {
             lease.peer.stats.answered(status);
             // For `least_time header`, which goes by this one and not by the end of the body.
@@ -94,6 +96,7 @@ impl ChosenPeer {
 impl Drop for ChosenPeer {
     fn drop(&mut self) {
         // A client that goes, or a configuration that ends, says nothing about the peer.
+        // A second call finds no place, and does nothing.
         self.finish(Outcome::Ok);
     }
 }

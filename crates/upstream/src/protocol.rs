@@ -22,6 +22,7 @@ pub struct Target<W> {
     /// What is asked for, as messages show it.
     pub uri: Rc<[u8]>,
     /// What the module has worked out for its codec.
+    /// The module's own type, so that nothing is found out again for another attempt.
     pub way: W,
 }
 
@@ -39,6 +40,7 @@ pub enum Peers {
 }
 
 /// The body that follows a request's head.
+/// Known before the codec is made: a head must tell the length, or that it is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyShape {
     /// There is no body.
@@ -76,6 +78,8 @@ pub trait Protocol: Send + Sync + 'static {
     }
 
     /// Whether a body of unknown length can be sent as it comes.
+    /// False for protocols that tell the length first (FastCGI's CONTENT_LENGTH); the body is then read as a
+    /// whole.
     fn streams_unknown_length(&self) -> bool {
         true
     }
@@ -92,6 +96,7 @@ pub trait Protocol: Send + Sync + 'static {
     }
 
     /// Whether a connection, idle or not, occupies a process of the server.
+    /// True for protocols whose servers give a connection to one process until it is closed, as PHP-FPM does.
     fn occupies(&self) -> bool {
         false
     }

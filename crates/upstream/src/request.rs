@@ -43,6 +43,7 @@ pub(crate) struct UpstreamRequest<P: Protocol> {
 }
 
 /// What a module's decision means for a request that was to be asked. The module has logged its reason.
+/// Any other flow has no status to be told: the connection is closed, which nginx logs as 499.
 fn decided(flow: Flow) -> Failure {
     match flow {
         Flow::Status(status) => Failure::decided(status),
@@ -115,6 +116,8 @@ impl<P: Protocol> UpstreamRequest<P> {
         let endpoint = peer.info().map(|peer| peer.endpoint.clone());
         Key {
             // Besides the address: two groups may name one server and keep its connections by other rules.
+            // An id is unique in the process and new with each configuration, so a connection of an earlier
+            // one never fits.
             group: peer.group.id(),
             // An attempt has a place at its peer until it ends.
             endpoint: endpoint.unwrap_or_else(|| Endpoint::Unix(PathBuf::new())),
@@ -142,6 +145,7 @@ impl<P: Protocol> UpstreamRequest<P> {
 
     /// Passes a `103` on; other interim answers are between the back end and us.
     pub fn pass_hints(&self, r: &mut Request, head: &BackendHead, bytes: &mut u64) {
+        // 100 is between the two hops; 102 and others would be news to clients that did not ask for them.
         if head.status != 103 {
             return;
         }

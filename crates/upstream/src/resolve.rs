@@ -21,6 +21,7 @@ pub(crate) fn begin<P: Protocol>(
     port: u16,
 ) -> Attempt {
     // Not from a named group: its peers have no counters that would outlive the request.
+    // A request that chooses its peer itself (`proxy_pass http://$host`) has no peers to balance between.
     let known = |endpoint| Attempt::choosing(request, r, Arc::new(Transient::new(host, vec![endpoint])));
     if let Some(path) = host.strip_prefix("unix:") {
         return known(Endpoint::Unix(path.into()));
@@ -35,6 +36,7 @@ pub(crate) fn begin<P: Protocol>(
     let (host, state) = (host.to_string(), request.state.clone());
     let witness = Witness::of(r);
     let log: brisk_resolver::Log = Rc::new(move |text| witness.log(LogLevel::Error, text));
+    // Awaited by the attempt: no place at a peer is held meanwhile.
     Attempt::Resolving(Box::pin(async move {
         let unknown = |origin, text: String| {
             // For `$upstream_addr`: the log shows whom the request was meant for, although no peer was asked.

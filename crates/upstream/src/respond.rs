@@ -26,6 +26,7 @@ pub(crate) fn conclude<P: Protocol>(protocol: &P, r: &mut Request, result: Resul
     match result {
         Ok(fetched) => {
             // Before the head is interpreted: `*_store` has the body as the back end has sent it.
+            // Only for live answers: one from the cache was stored by whoever filled it.
             let stored = store::wrap(protocol.settings(), r, fetched);
             r.resp.tunnel = stored.tunnel;
             // The back end has answered the client's conditions: a 200 means that they did not hold, and judging it again could make it a 304.
@@ -38,6 +39,7 @@ pub(crate) fn conclude<P: Protocol>(protocol: &P, r: &mut Request, result: Resul
 
 /// What a handler returns if there is no response.
 fn failed(r: &mut Request, failure: &Failure) -> Flow {
+    // With an error page for the status the client is better off than with a closed connection.
     let status = failure::status(failure);
     let is_intercepted = r.core().error_pages.iter().any(|page| page.codes.contains(&status));
     if !matches!(failure.cause(), Cause::UnaskedUpgrade) || is_intercepted {
@@ -118,6 +120,8 @@ pub(crate) fn respond<P: Protocol>(
 fn copy_fields<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>) {
     let settings = protocol.settings();
     // A bit for each field that may be there once.
+    // nginx takes the first of such fields and warns of the others. To pass both on would leave it to the
+    // client which one counts.
     let mut seen = 0;
     for field in head.fields() {
         let bit = field.id.bit() & SINGLE;
@@ -204,6 +208,9 @@ fn redirect<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>,
     // Another location answers: nothing of a back end that has switched is left.
     r.resp.tunnel = false;
     r.resp.is_judged = false;
+    // The fields of the answer are judged once more by the location that serves in the end.
+    // `X-Accel-…` and what else is meant for this server stays here: only what is listed goes with the
+    // redirect.
     for field in head.fields() {
         // nginx's list: what the application says of the file that another location serves.
         let kept = matches!(
@@ -245,6 +252,7 @@ fn copy<P: Protocol>(protocol: &P, r: &mut Request, head: &Arc<BackendHead>, fie
         id if is_hop_by_hop(id) && id != HeaderId::Upgrade => {}
         // HTTP/2 has no upgrade (RFC 9113 §8.6).
         HeaderId::Upgrade if head_may_upgrade(r) => r.resp.add("Upgrade", value()),
+        // HTTP/2 and HTTP/3 tell a switch by their extended CONNECT.
         HeaderId::Upgrade => {}
         // The key was ours (RFC 8441 §5).
         HeaderId::Other

@@ -28,6 +28,7 @@ pub(crate) fn is_allowed(settings: &Settings, case: &Case) -> bool {
     let may_have_acted = match case.retry {
         Retry::Never => return false,
         // Nothing has acted on the request: methods do not matter.
+        // A peer that has refused, reset before the first byte, or said that it did not look (RFC 9113 §8.7).
         Retry::Safe => false,
         Retry::IfIdempotent => true,
     };
@@ -59,6 +60,7 @@ pub fn condition(failure: &Failure) -> Option<u32> {
         (Origin::Upstream, Cause::UnaskedUpgrade) => Some(next::INVALID_HEADER),
         // A peer that has not looked at the request has said so in its protocol's words: nothing was invalid.
         (Origin::Upstream, Cause::Protocol(_)) if failure.retry() != Retry::Safe => {
+            // So an HTTP/2 server that refuses streams is left by `error`, which is on by default.
             Some(next::INVALID_HEADER)
         }
         (Origin::Upstream, _) => Some(next::ERROR),
@@ -75,6 +77,7 @@ pub fn condition(failure: &Failure) -> Option<u32> {
 /// How an attempt counts for its peer if its response is not passed on for its status.
 pub(crate) fn outcome_of_status(status: u16) -> Outcome {
     // The peer works: it only lacks what others may have.
+    // `max_fails` must not take a server out for pages that it does not have.
     if matches!(status, 403 | 404) { Outcome::Next } else { Outcome::Failed }
 }
 

@@ -56,6 +56,8 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Resource)
                 .example(concat!($prefix, "_buffers 8 16k;"))
                 .set($crate::rows::buffers::<$conf>),
+            // Kept for the check alone, so that a file that nginx accepts is accepted and one that it refuses
+            // is refused.
             brisk_server::directive::directive(concat!($prefix, "_busy_buffers_size"))
                 .doc("Checked as nginx does; what is on its way to the client is at most one piece at a time.")
                 .in_(brisk_conf::Context::HSL)
@@ -177,6 +179,8 @@ macro_rules! settings_rows {
                 .default("on")
                 .example(concat!($prefix, "_pass_request_body off;"))
                 .sets($crate::rows::pass_request_body::<$conf>),
+            // Off leaves only what `*_set_header` names: a back end that must not see cookies gets none by
+            // accident.
             brisk_server::directive::directive(concat!($prefix, "_pass_request_headers"))
                 .doc("Whether back ends get the request's header.")
                 .in_(brisk_conf::Context::HSL)
@@ -218,6 +222,8 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Safe)
                 .example(concat!($prefix, "_socket_keepalive on;"))
                 .sets($crate::rows::socket_keepalive::<$conf>),
+            // The kernel doubles what is asked for and bounds it by `net.core.rmem_max` (socket(7)),
+            // silently.
             brisk_server::directive::directive(concat!($prefix, "_socket_rcvbuf"))
                 .doc("The receive buffer of connections to back ends; 0: the kernel's choice.")
                 .in_(brisk_conf::Context::HSL)
@@ -243,6 +249,7 @@ macro_rules! settings_rows {
                 .risk(brisk_conf::Risk::Security)
                 .example(concat!($prefix, "_store /srv/copy$uri;"))
                 .set($crate::rows::store::<$conf>),
+            // Rights are set before the file has its name, so nobody reads it with others.
             brisk_server::directive::directive(concat!($prefix, "_store_access"))
                 .doc("Rights of saved files: user:, group: and all: with r or rw.")
                 .in_(brisk_conf::Context::HSL)
@@ -287,6 +294,7 @@ macro_rules! setters {
     };
 }
 
+// The type and range of each are checked by its row, so there is nothing to refuse here.
 setters! {
     buffering: bool,
     connect_timeout: Duration,
@@ -358,6 +366,7 @@ pub fn bind<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// `*_buffers NUMBER SIZE`.
 pub fn buffers<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    // Buffers without room would never fill: the answer would stay where it is.
     let count = value::number(d.arg(0)).ok().filter(|&count| count > 0);
     let size = value::size(d.arg(1)).ok().filter(|&size| size > 0);
     let (Some(count), Some(size)) = (count, size) else {
@@ -382,6 +391,7 @@ pub fn send_lowat<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// `*_limit_rate`.
 pub fn limit_rate<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    // A literal is read now, so that a typing error is found by `-t`; a variable is read for each request.
     let template = cx.template(d.arg(0))?;
     // 0 is no rate: the location then reads as one without the directive does.
     let is_off = template.is_literal() && value::size(d.arg(0))? == 0;
@@ -397,6 +407,7 @@ fn name_in<C: HasSettings>(cx: &mut Cx<'_, '_>, token: &Token, list: fn(&mut Set
         // A block that names fields has only these, as in nginx.
         list.clear();
     }
+    // In lower case once, instead of for each field of each answer.
     list.push(token.bytes().to_ascii_lowercase().into());
 }
 
@@ -412,6 +423,7 @@ pub fn pass_header<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     Ok(())
 }
 
+/// nginx's list: fields that this server obeys, and by which a cache decides.
 const IGNORED: &[(&str, u32)] = &[
     ("X-Accel-Redirect", ignored::X_ACCEL_REDIRECT),
     ("X-Accel-Expires", ignored::X_ACCEL_EXPIRES),
@@ -450,6 +462,7 @@ pub fn next_upstream<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done
         ("http_429", next::HTTP_429),
         ("off", OFF),
     ];
+    // Words add up over a block's lines; what was inherited goes with the first line (`Cx::bits`).
     let before = cx.conf::<C>().settings().next_upstream;
     let set = cx.bits(d, &words, before)?;
     cx.conf::<C>().settings().next_upstream = if set & OFF == 0 { set } else { OFF };
@@ -461,6 +474,7 @@ pub fn store<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let store = match d.arg(0).bytes() {
         b"off" => Store::Off,
         b"on" => Store::On,
+        // It would be the folder that the server was started in.
         b"" => return Err(Diag::emerg(d.arg(0).span, "empty path")),
         _ => Store::Path(Arc::new(cx.template(d.arg(0))?)),
     };
@@ -475,6 +489,7 @@ pub fn store_access<C: HasSettings>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done 
 }
 
 /// The rights that `user:rw group:r all:r` stand for; without a word about the user it may read and write.
+/// Also for `dav_access`.
 pub fn access(d: &Directive) -> Result<u32, Diag> {
     let mut rights = 0;
     // nginx's rule: the user keeps both rights unless a word is about the user.
@@ -488,6 +503,7 @@ pub fn access(d: &Directive) -> Result<u32, Diag> {
             "all" => 0,
             _ => return Err(bad()),
         };
+        // A word about the user is all that the user gets.
         if shift == 6 {
             user = 0;
         }

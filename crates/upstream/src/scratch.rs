@@ -11,6 +11,8 @@ thread_local! {
 }
 
 /// Lends out the thread's buffer of [`READ_BYTES`].
+/// It is taken out while it is lent: a destructor in `work` that leads back here gets one of its own, and no
+/// borrow can panic.
 pub(crate) fn scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
     let mut buf = SCRATCH.take();
     buf.resize(READ_BYTES, 0);

@@ -109,6 +109,7 @@ impl Source {
     }
 
     /// The next bytes, at most `room`, if they are in memory.
+    /// No copy and no wait: bodies in memory are written from where they lie.
     fn at_hand(&mut self, room: usize) -> Option<&[u8]> {
         let (bytes, at): (&[u8], _) = match self {
             Source::Memory { content, at } => match &**content {

@@ -29,6 +29,7 @@ pub struct SpoolLimits {
 type Written = (Option<TempFile>, Result<(), TempError>);
 type ReadBack = (TempFile, Result<Vec<u8>, TempError>);
 
+/// One job at a time: the file travels with the job and comes back with its result.
 enum Disk {
     /// There is no file.
     None,
@@ -100,7 +101,7 @@ impl Spool {
         self.memory() >= self.limits.memory_bytes_max
     }
 
-    /// Makes room by writing to the file; true if something has been begun. `opened` is told of a new file.
+    /// Makes room by writing to the file; true if something has been begun.
     pub fn spill(&mut self) -> bool {
         // Only what lies behind the file's end can be added to it; the front leaves before that.
         let waiting = if self.is_on_disk() { self.tail.len() } else { self.front_bytes };
@@ -142,6 +143,8 @@ impl Spool {
             Disk::Writing(work) => {
                 let (file, result) = ready!(work.as_mut().poll(cx));
                 self.disk = match (file, &result) {
+                    // Bytes behind the gap are never given out: `poll_next` says that nothing is left, and
+                    // the error ends the answer.
                     (Some(file), Ok(())) => Disk::Idle(file),
                     // A file of which a part could not be written has a gap.
                     _ => Disk::Failed,

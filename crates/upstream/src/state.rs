@@ -27,6 +27,7 @@ pub struct AttemptRecord {
     /// Bytes of the answer's body.
     pub length: u64,
     /// Bytes from the peer.
+    /// Heads and framing included, as nginx counts `$upstream_bytes_received`.
     pub received: u64,
     /// Bytes to the peer.
     pub sent: u64,
@@ -35,6 +36,7 @@ pub struct AttemptRecord {
 }
 
 /// All attempts of a request, internal redirects included. Streams that outlive the request go on filling it.
+/// Shared by `Rc`: all of it stays on the request's thread.
 #[derive(Default)]
 pub struct State {
     attempts: RefCell<Vec<AttemptRecord>>,
@@ -53,6 +55,8 @@ pub struct State {
 impl State {
     /// The request's state; from now on attempts belong to another location's work.
     pub fn begin(r: &mut Request, scheme: &'static str, uri: Rc<[u8]>) -> Rc<State> {
+        // Kept over internal redirects: `$upstream_addr` lists the attempts of all locations, divided by " :
+        // ".
         let state = r.state.own.get_or(State::default);
         state.begins.set(true);
         state.scheme.set(scheme);

@@ -36,6 +36,7 @@ struct Place {
 /// The same answer, with a body that also goes into a file, if it is to be stored.
 pub(crate) fn wrap(settings: &Settings, r: &Request, mut fetched: Fetched) -> Fetched {
     // Only whole representations; a HEAD has none.
+    // A part (206) or an error stored under the page's name would be served as the page.
     if fetched.head.status != 200 || fetched.tunnel || r.is_head() {
         return fetched;
     }
@@ -82,6 +83,7 @@ enum Work {
     Idle(TempFile),
     Write(Job<(TempFile, Result<(), TempError>)>),
     /// The file gets its name.
+    /// On the pool: chmod, rename and mkdir may wait for a disk.
     Finish(Job<io::Result<()>>),
 }
 
@@ -101,8 +103,8 @@ struct Storing {
 impl Storing {
     /// Gives up storing.
     fn fail(&mut self, text: &dyn std::fmt::Display) {
-        self.work = None;
         // Dropping the work removes the draft; the answer goes on without it.
+        self.work = None;
         if let Some(witness) = &self.witness {
             witness.log(LogLevel::Crit, format_args!("{text} while reading upstream"));
         }
@@ -232,6 +234,7 @@ impl BodyStream for Storing {
                 }
                 Some(Err(error)) => {
                     // A truncated answer is no file.
+                    // Dropping the work removes the draft.
                     (self.work, self.over) = (None, true);
                     return Poll::Ready(Some(Err(error)));
                 }

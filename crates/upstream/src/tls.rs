@@ -30,6 +30,7 @@ pub struct Identity {
     /// Whether the name is sent.
     pub send_name: bool,
     /// The certificate that is presented, where its place has variables in it.
+    /// Compared by its paths, not by what the files hold: a renewed certificate is used by new connections.
     pub pair: Option<Arc<Pair>>,
 }
 
@@ -55,6 +56,8 @@ impl Tls {
     }
 
     /// What a new session is made with. The error is for the log.
+    // The file may be on a slow disk and readable by root only: it is read on the pool, or asked of the
+    // master.
     pub(crate) async fn ready(&self) -> Result<Cow<'_, ClientContext>, String> {
         let (Some(named), Some(pair)) = (&self.named, &self.identity.pair) else {
             return Ok(Cow::Borrowed(&self.context));

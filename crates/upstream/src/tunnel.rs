@@ -29,6 +29,7 @@ enum Way {
 }
 
 /// The back end's bytes for the client. While it is pulled, or waited for, it passes on what the client sends.
+/// It is a body like any other for the one who sends it, so tunnels need no code in the protocols of clients.
 pub struct Tunnel {
     link: Box<Link>,
     peer: Box<ChosenPeer>,
@@ -62,6 +63,7 @@ impl Tunnel {
     ) -> Tunnel {
         let first = exchange.take_rest();
         // The codec ends here: from now on bytes mean nothing to us.
+        // The lease stays with the tunnel: `max_conns` and `least_conn` count it until its end.
         let Exchange { peer, link, .. } = *exchange;
         let mut idle = Deadline::default();
         // From the switch on: a tunnel in which neither side ever speaks ends, too.
@@ -176,9 +178,11 @@ impl Tunnel {
         self.end()
     }
 
+    /// An end that is no end (a reset, a time-out) is an error, so that the client's connection is not closed
+    /// as if all had been said.
     fn end(&mut self) -> Poll<Option<Result<Chunk, Failure>>> {
-        self.peer.finish(Outcome::Ok);
         // However it ends, the peer has done what was asked of it.
+        self.peer.finish(Outcome::Ok);
         // Who has heard the back end's last word was not cut off.
         Poll::Ready((self.down_way == Way::Open).then(|| Err(Failure::reported())))
     }

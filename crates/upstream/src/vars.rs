@@ -10,6 +10,7 @@ use brisk_server::vars::{Variable, VariableGet};
 use std::cell::Cell;
 use std::io::Write as _;
 
+// Nothing is said of what they read, so an answer that shows one is never prepared (`Variable::SILENT`).
 const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc: &'static str) -> Variable {
     Variable { name, get: VariableGet::Fixed(get), doc, ..Variable::SILENT }
 }
@@ -86,6 +87,7 @@ fn time(ms: Option<u64>, out: &mut Vec<u8>) {
             // Milliseconds with three digits, as logs and scripts expect it of nginx.
             let _ = write!(out, "{}.{:03}", ms / 1000, ms % 1000);
         }
+        // It keeps the place of an attempt that has no such time.
         None => out.push(b'-'),
     }
 }
@@ -127,6 +129,7 @@ fn values<'a>(found: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) -> bool 
 }
 
 fn http(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
+    // As the back end sent them: also those that the client does not get.
     let Some(head) = r.state.own.get::<State>().and_then(|state| state.head()) else { return false };
     values(head.fields().filter(|field| is_named(field.name, name)).map(|field| field.value), out)
 }
@@ -147,6 +150,7 @@ fn cookie(r: &Request, name: &str, out: &mut Vec<u8>) -> bool {
         if !have.eq_ignore_ascii_case(name.as_bytes()) {
             continue;
         }
+        // `name2=` is another cookie, whose name only begins so.
         let Some(rest) = rest[spaces(rest)..].strip_prefix(b"=") else { continue };
         let rest = &rest[spaces(rest)..];
         // Attributes (RFC 6265 §4.1.1) are no part of the value.

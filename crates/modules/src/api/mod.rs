@@ -72,6 +72,7 @@ impl Answer {
 }
 
 fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
+    // Reading has no effect, so it is not a matter of `write`.
     let is_change = !matches!(r.route.method, Method::Get | Method::Head | Method::Options);
     if !is_change {
         let answer = look(r, prefix);
@@ -104,6 +105,7 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
 /// The document of a change, up to [`API_BODY_BYTES_MAX`]; else how the request ends.
 pub(crate) async fn whole_body(r: &mut Request) -> Result<Vec<u8>, Flow> {
     let mut body = Vec::new();
+    // Bounded while it comes: a client may announce nothing.
     loop {
         match r.body_piece(&mut body).await {
             Ok(true) if body.len() > API_BODY_BYTES_MAX => return Err(Flow::Status(413)),
@@ -131,6 +133,7 @@ fn respond(r: &mut Request, answer: Answer) -> Flow {
         }
     };
     r.resp.text(status, Text::Static(b"application/json"), json.to_string());
+    // The state of now must not be stored anywhere.
     r.resp.set("Cache-Control", "no-cache");
     Flow::Done
 }
@@ -141,6 +144,7 @@ fn path(r: &Request, prefix: &[u8]) -> (Option<u32>, Vec<String>) {
     let text = String::from_utf8_lossy(rest);
     let mut parts = text.split('/').filter(|part| !part.is_empty()).map(str::to_string);
     // 0 is no version, so nonsense is answered as an unknown one.
+    // A version is a part of the path; what it is for is looked at behind it.
     let version = parts.next().map(|version| version.parse().unwrap_or(0));
     (version, parts.collect())
 }
@@ -154,10 +158,13 @@ fn look(r: &Request, prefix: &[u8]) -> Answer {
     match (version, parts.as_slice()) {
         (None, _) => Answer::Found(VERSIONS.collect()),
         (Some(version), _) if !VERSIONS.contains(&version) => {
+            // nginx Plus has more versions than are known here; saying so is better than an answer of another
+            // shape.
             Answer::Failed(404, "UnknownVersion", "unknown version".into())
         }
         (_, []) => list(&["nginx", "processes", "connections", "slabs", "http"]),
         (_, ["nginx"]) => Answer::Found(program(r)),
+        // One worker is replaced by another one, and each counts from the beginning.
         (_, ["processes"]) => Answer::Found(json!({ "respawned": 0 })),
         (_, ["connections"]) => Answer::Found(connections(r)),
         (_, ["slabs"]) => Answer::Found(zones(r)),
@@ -225,6 +232,7 @@ pub(crate) async fn patch_server(r: &mut Request, upstream: &str, server: &str, 
 /// Keeps a change and answers. It is in force before it is saved: a disk that is full does not undo it, but the client is told.
 async fn conclude(r: &mut Request, done: servers::Done) -> Flow {
     let answer = match done {
+        // The change counts first: what is asked next must see it.
         Ok((answer, upstream)) => save(r, upstream).await.unwrap_or(answer),
         Err(answer) => answer,
     };
@@ -251,6 +259,7 @@ fn connections(r: &Request) -> Value {
         "accepted": totals.accepted,
         "dropped": totals.accepted.saturating_sub(totals.handled),
         "active": totals.reading + totals.writing,
+        // Those that were taken and not handled were closed for want of memory or descriptors.
         "idle": totals.waiting(),
     })
 }

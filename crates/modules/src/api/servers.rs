@@ -41,6 +41,7 @@ fn bad(text: impl Into<String>) -> Answer {
 
 /// The parameters of a document.
 struct Parameters {
+    /// `None`: the document says nothing of it, so it stays as it is.
     server: Option<String>,
     service: Option<Arc<str>>,
     backup: Option<bool>,
@@ -49,6 +50,7 @@ struct Parameters {
 
 fn parameters(body: &[u8]) -> Result<Parameters, Answer> {
     let json = serde_json::from_slice::<Value>(body).ok();
+    // A list or a number is no document.
     let Some(members) = json.as_ref().and_then(Value::as_object) else {
         return Err(Answer::Failed(415, "JsonError", "json error".into()));
     };
@@ -65,6 +67,7 @@ fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), An
     let flag = || value.as_bool().ok_or_else(wrong);
     let text = || value.as_str().ok_or_else(wrong);
     let time = |whole: bool| match value {
+        // nginx Plus takes seconds as a number and times with units as text.
         Value::Number(secs) => secs.as_u64().and_then(|s| s.checked_mul(if whole { 1 } else { 1000 })),
         Value::String(text) => value::parse_time(text.as_bytes(), whole),
         _ => None,
@@ -74,6 +77,7 @@ fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), An
         "server" => found.server = Some(text()?.to_string()),
         "service" => found.service = Some(text()?.into()),
         "backup" => found.backup = Some(flag()?),
+        // 0 would be a server that is never chosen; `down` is the way to say that.
         "weight" => change.weight = Some(number()?).filter(|weight| (1..=65_535).contains(weight)),
         "max_conns" => change.max_conns = Some(number()?),
         "max_fails" => change.max_fails = Some(number()?),
@@ -109,6 +113,7 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
     let mut spec = ServerSpec::new(&address, Vec::new());
     spec.service = parameters.service;
     spec.backup = parameters.backup.unwrap_or(false);
+    // A method that looks at all servers alike cannot keep some for later.
     if spec.backup && !upstream.method().knows_backup() {
         return Err(bad("balancing method does not support parameter \"backup\""));
     }
@@ -145,6 +150,7 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
 
 /// The number of a server that is configured or was added: not one that was looked up for it.
 fn own(upstream: &Upstream, id: &str) -> Result<PeerId, Answer> {
+    // By number and not by address: several servers may have one address.
     let found = upstream.group().servers().into_iter().find(|server| Ok(server.id) == id.parse());
     match found {
         // What was looked up comes and goes with DNS: a change would be gone with the next answer.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The upstream of a name, in the configuration that is live now: a request may still have an older one.
+/// The API changes what is live. A connection that has outlived a reload must not change what nobody uses.
 pub(super) fn find(r: &Request, name: &str) -> Option<Arc<Upstream>> {
     all(r).into_iter().find(|upstream| upstream.name() == name)
 }
@@ -51,6 +52,7 @@ pub(super) fn look(r: &Request, parts: &[&str]) -> Answer {
 
 fn one(upstream: &Upstream) -> Value {
     let group = upstream.group();
+    // Read under the group's lock, once: states and numbers of one answer belong together.
     let peers: Vec<Value> = group.peers(clock::mono_ms()).iter().map(peer).collect();
     let mut json = json!({
         "peers": peers,
@@ -67,6 +69,7 @@ fn one(upstream: &Upstream) -> Value {
     json
 }
 
+/// The names are nginx Plus's, so its tools and boards can read them.
 fn peer(peer: &PeerStatus) -> Value {
     let (info, stats) = (&peer.info, &peer.info.stats);
     // Each for itself: the numbers of one answer may be some requests apart.
@@ -93,6 +96,7 @@ fn peer(peer: &PeerStatus) -> Value {
         "downtime": peer.downtime_ms,
     });
     let max_conns = (peer.max_conns > 0).then_some(u64::from(peer.max_conns));
+    // Left out where there is nothing: 0 would be a limit, or a time that was measured.
     let numbers =
         [("max_conns", max_conns), ("header_time", peer.header_ms), ("response_time", peer.response_ms)];
     for (name, number) in numbers {
@@ -123,6 +127,7 @@ pub(super) fn servers(upstream: &Upstream) -> Value {
 }
 
 pub(super) fn server(server: &ServerStatus) -> Value {
+    // As nginx Plus writes times: in whole seconds with a unit, or in milliseconds.
     let spec = &server.spec;
     let slow_start = match spec.slow_start_ms {
         ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
@@ -139,6 +144,7 @@ pub(super) fn server(server: &ServerStatus) -> Value {
         "route": spec.route.as_deref().unwrap_or_default(),
         "backup": spec.backup,
         "down": spec.admin == Admin::Down,});
+    // Only where it is so: its absence means no.
     if spec.admin == Admin::Drain {
         json["drain"] = true.into();
     }

@@ -4,6 +4,7 @@
 //! Written for clearness, not for speed: it runs for passwords that are not remembered, on the pool of threads.
 
 /// Positions count from 1, as in the standard.
+/// The tables are the standard's own, so that they can be compared with it line by line.
 const INITIAL: [u8; 64] = [
     58, 50, 42, 34, 26, 18, 10, 2, 60, 52, 44, 36, 28, 20, 12, 4, 62, 54, 46, 38, 30, 22, 14, 6, 64, 56, 48,
     40, 32, 24, 16, 8, 57, 49, 41, 33, 25, 17, 9, 1, 59, 51, 43, 35, 27, 19, 11, 3, 61, 53, 45, 37, 29, 21,
@@ -78,6 +79,7 @@ const BOXES: [[u8; 64]; 8] = [
 ];
 
 /// Rearranges the lowest `width` bits of `value`; position 1 is the highest of them.
+/// Slow on purpose of reading: 25 encryptions take far less than the hashes of today.
 fn permute(value: u64, width: u32, table: &[u8]) -> u64 {
     table.iter().fold(0, |out, &at| out << 1 | (value >> (width - u32::from(at)) & 1))
 }
@@ -128,6 +130,7 @@ pub fn crypt(password: &[u8], salt: [u8; 2]) -> Option<[u8; 11]> {
     // Seven bits of each character; the lowest of each byte is the one for parity.
     let key = bytes.fold(0u64, |key, byte| key << 8 | u64::from(byte << 1));
     let keys = schedule(key);
+    // A block of zeros, encrypted 25 times with the password as the key, is what crypt(3) keeps.
     let block = (0..25).fold(0, |block, _| encrypt(block, &keys, salt));
     let mut out = [0; 11];
     for (at, place) in out.iter_mut().enumerate() {

@@ -62,6 +62,7 @@ static ROWS: &[Row] = &[
 ];
 
 #[derive(Clone, Default)]
+/// A template, since one file may serve many hosts with texts of their own.
 struct Conf {
     realm: Option<Arc<Template>>,
     file: Option<Arc<UserFile>>,
@@ -81,6 +82,7 @@ impl ModuleConf for Conf {
 
 fn user_file(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let path = cx.template(d.arg(0))?;
+    // A path with variables is known only when somebody comes.
     if path.as_literal().is_some() {
         // A mistake in it is told by `-t`, not by the first visitor.
         check_file(cx, d.arg(0))?;
@@ -137,6 +139,7 @@ impl Handler for AuthBasic {
         if realm == b"off" {
             return Flow::Next;
         }
+        // RFC 7617 §2: without credentials the client is told what to show its user.
         let Some((user, password)) = basic_credentials(r) else {
             brisk_server::rlog!(r, Info, "no user/password was provided for basic authentication");
             return challenge(r, &realm);
@@ -146,6 +149,7 @@ impl Handler for AuthBasic {
             Ok(text) => text,
             Err(flow) => return flow,
         };
+        // Whatever comes of it, the log has the name and the client does not learn which part was wrong.
         let login = Login { user, password, realm, path };
         let text = match text {
             Text::Whole(text) => text,
@@ -204,6 +208,7 @@ impl AuthBasic {
             Found::Missing(error) => (None, os_text(&error), Err(Flow::Status(500))),
             Found::Other(info) => (Some(info), "21: Is a directory".into(), Err(Flow::Status(500))),
         };
+        // Permissions that were changed, or a disk that fails. What was read before still counts.
         let before = if is_kept { users::before(path) } else { None };
         // Once for each change of the file: a broken one would fill the log with every request.
         if is_kept && users::is_news(path, info) || before.is_none() && flow.is_err() {
@@ -225,6 +230,8 @@ impl AuthBasic {
 
 /// The 401 (RFC 9110 §15.5.2).
 fn challenge(r: &mut Request, realm: &[u8]) -> Flow {
+    // Each attempt gets a challenge of its own; what a handler before has asked for is kept beside it
+    // (`satisfy any`).
     r.resp.add("WWW-Authenticate", [b"Basic realm=\"", realm, b"\""].concat());
     Flow::Status(401)
 }
@@ -262,6 +269,7 @@ impl Login {
             Outcome::NoUser => brisk_server::rlog!(r, Error, "user \"{user}\" was not found in \"{path}\""),
             Outcome::Failed(error) => {
                 brisk_server::rlog!(r, Crit, "read() \"{path}\" failed ({})", os_text(&error));
+                // Neither right nor wrong: nobody gets in while nothing can be checked.
                 return Flow::Status(500);
             }
         }

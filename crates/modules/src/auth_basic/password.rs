@@ -12,6 +12,7 @@ use md5::{Digest as _, Md5};
 use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 use sha1::Sha1;
 
+/// Old tools write this form with and without `=`.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -23,6 +24,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Whether checking takes so long that it does not belong on the event loop.
 pub fn is_slow(kept: &[u8]) -> bool {
     // One round of a hash takes microseconds; crypt(3) and its like milliseconds and more.
+    // `{SHA}` and its kin are one round, so that handing them over would take longer than checking them.
     !kept.starts_with(b"{")
 }
 
@@ -33,6 +35,7 @@ pub fn verify(password: &[u8], kept: &[u8]) -> bool {
     }
     if let Some(coded) = kept.strip_prefix(b"{SSHA}") {
         let Ok(bytes) = BASE64.decode(coded) else { return false };
+        // 20 bytes are SHA-1's; what follows is the salt.
         let Some((hash, salt)) = bytes.split_at_checked(20) else { return false };
         return is_same(&Sha1::new().chain_update(password).chain_update(salt).finalize(), hash);
     }
@@ -103,6 +106,7 @@ fn md5_crypt(password: &[u8], magic: &[u8], salt: &[u8]) -> Vec<u8> {
         bits >>= 1;
     }
     let mut hash: [u8; 16] = outer.finalize().into();
+    // A thousand rounds were slow in 1995. The scheme is here for files that exist.
     for round in 0..1000 {
         let mut md5 = Md5::new();
         md5.update(if round & 1 == 1 { password } else { &hash });

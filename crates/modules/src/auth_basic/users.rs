@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What this thread knows of a file.
+/// By thread, so that no request waits for a lock.
 #[derive(Default)]
 struct Kept {
     /// What the file was when it could be used last.
@@ -38,6 +39,7 @@ pub fn is_known_good(path: &Path, info: Info, text: &Arc<[u8]>) -> bool {
             if kept.good.as_ref().is_some_and(|(good, _)| *good == info) {
                 return true;
             }
+            // It was found to be broken in this very state: looking again would find the same.
             if kept.complaint == Complaint::Of(info) {
                 return false;
             }
@@ -67,6 +69,7 @@ pub fn is_news(path: &Path, info: Option<Info>) -> bool {
 /// What is wrong with a file's text, if anything is: a line that is neither a user's nor a comment.
 pub fn malformed(text: &[u8]) -> Option<String> {
     let is_bad = |line: &[u8]| {
+        // Space around a line is forgiven, as other readers of such files do.
         let line = line.trim_ascii();
         let is_user = memchr::memchr(b':', line).is_some_and(|at| at > 0) && !line.contains(&0);
         !(is_user || line.is_empty() || line.starts_with(b"#"))
@@ -101,6 +104,7 @@ pub fn find(mut text: impl BufRead, user: &[u8]) -> io::Result<Option<Vec<u8>>> 
         if !line.starts_with(b"#")
             && let Some(rest) = line.strip_prefix(user).and_then(|rest| rest.strip_prefix(b":"))
         {
+            // Whatever stands behind a second colon is a comment.
             let end = rest.iter().position(|b| matches!(b, b'\n' | b'\r' | b':')).unwrap_or(rest.len());
             return Ok(Some(rest[..end].to_vec()));
         }

@@ -29,11 +29,13 @@ pub enum Json {
     Object(BTreeMap<String, Json>),
 }
 
+/// Recursion is bounded by [`JSON_DEPTH_MAX`], since a stranger's token decides how deep it goes.
 impl Json {
     /// Reads one value that is all of `text`.
     pub fn parse(text: &[u8]) -> Result<Json, serde_json::Error> {
         let mut reader = serde_json::Deserializer::from_slice(text);
         let value = Depth(JSON_DEPTH_MAX).deserialize(&mut reader)?;
+        // Something behind the value would be read by one reader and not by another.
         reader.end()?;
         Ok(value)
     }
@@ -66,6 +68,7 @@ impl Json {
 
     /// As the value of a variable: text as it is, the elements of a list with commas between them, objects as JSON.
     pub fn append(&self, out: &mut Vec<u8>) {
+        // As nginx Plus shows them, so that `map` and `if` can compare.
         match self {
             Json::Text(text) => out.extend_from_slice(text.as_bytes()),
             Json::List(list) => {
@@ -180,6 +183,7 @@ impl<'de> Visitor<'de> for Depth {
         let mut members = BTreeMap::new();
         while let Some(name) = items.next_key::<String>()? {
             let value = items.next_value_seed(inner)?;
+            // The last one would win here, the first one elsewhere.
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("a name is given twice"));
             }

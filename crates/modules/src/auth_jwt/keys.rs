@@ -8,6 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::fmt;
 
 /// Bytes of an RSA modulus.
+/// 2048 to 8192 bits: less is no longer safe, more is work that a key's owner could make us do (RFC 7518
+/// §3.3).
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
 /// How a token is signed (RFC 7518 §3.1).
@@ -38,6 +40,7 @@ pub enum Bits {
 
 impl Algorithm {
     /// `None` for `none` and whatever else is not to be trusted or not known.
+    // `none` has no family, so it cannot be met by accident (RFC 8725 §3.2).
     pub fn parse(name: &str) -> Option<Algorithm> {
         if name == "EdDSA" || name == "Ed25519" {
             return Some(Algorithm::EdDsa);
@@ -112,6 +115,7 @@ impl KeySet {
         let Some(Json::List(list)) = value.get("keys") else {
             return Err(KeyError("no \"keys\" array".into()));
         };
+        // A set is read while a request waits.
         if list.len() > KEYS_MAX {
             return Err(KeyError(format!("more than {KEYS_MAX} keys")));
         }
@@ -138,6 +142,7 @@ impl Key {
             Some(Json::List(list)) => list.iter().any(|op| op.text() == Some("verify")),
             _ => true,
         };
+        // RFC 7517 §4.2, §4.3: a key for encryption must not be used for signatures.
         if text("use").is_some_and(|used| used != "sig") || !verifies {
             return Ok(None);
         }
@@ -174,6 +179,7 @@ impl Key {
             (Material::Ed25519(_), Algorithm::EdDsa) => true,
             _ => false,
         };
+        // A token without `kid` may be checked with any key of its kind.
         let same_id = match (id, &self.id) {
             (Some(wanted), Some(have)) => wanted == have,
             _ => true,
@@ -190,6 +196,7 @@ impl Key {
                     Bits::B384 => hmac::HMAC_SHA384,
                     Bits::B512 => hmac::HMAC_SHA512,
                 };
+                // In constant time, by the library.
                 hmac::verify(&hmac::Key::new(hash, secret), message, sign).is_ok()
             }
             (Material::Rsa { n, e }, Algorithm::Rs(bits)) => {
@@ -225,6 +232,7 @@ impl Key {
 }
 
 fn rsa(n: Vec<u8>, e: Vec<u8>) -> Result<Material, String> {
+    // Some producers put a zero in front, as ASN.1 has it for positive numbers.
     let strip = |bytes: Vec<u8>| bytes.into_iter().skip_while(|&byte| byte == 0).collect::<Vec<_>>();
     let (n, e) = (strip(n), strip(e));
     if !RSA_BYTES.contains(&n.len()) || n[0] < 0x80 && n.len() == *RSA_BYTES.start() {
@@ -240,6 +248,8 @@ fn ec(bits: Bits, len: usize, x: &[u8], y: &[u8]) -> Result<Material, String> {
     if x.len() != len || y.len() != len {
         return Err("\"x\" and \"y\" do not have the length of the curve".into());
     }
+    // 4 stands for a point with both coordinates (SEC 1, §2.3.3). Whether it lies on the curve is checked
+    // when it is used.
     Ok(Material::Ec { bits, point: [&[4][..], x, y].concat() })
 }
 

@@ -38,6 +38,7 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+/// Process-wide: it is the ratio of the two that is watched.
 static ACCEPTED: Counter = Counter::new();
 static REFUSED: Counter = Counter::new();
 
@@ -94,6 +95,7 @@ impl Handler for Check {
         }
         // An error of the configuration, and no way in: a token that nothing can be checked against is not
         // good.
+        // Going on would let everybody in who sends anything that looks like a token.
         if this.conf.files.is_empty() && this.conf.requests.is_empty() {
             brisk_server::rlog!(r, Error, "no key is configured for auth_jwt");
             return Flow::Status(500);
@@ -124,9 +126,11 @@ impl Handler for Check {
 impl AuthJwt {
     fn token(&self, r: &Request) -> Option<Vec<u8>> {
         let token = match &self.conf.token {
+            // A variable names the place: a cookie, an argument.
             Some(template) => template.eval(r),
             None => bearer(r.header(HeaderId::Authorization)?)?.to_vec(),
         };
+        // An empty value is no token.
         (!token.is_empty()).then_some(token)
     }
 
@@ -164,6 +168,7 @@ impl AuthJwt {
         match token::verify(token, keys, now, self.conf.leeway_secs) {
             Ok(token) => {
                 ACCEPTED.add(1);
+                // Variables of the token's claims read it from there, in subrequests too.
                 *r.state.shared.values.get_or(Accepted::default).0.borrow_mut() = Some(Rc::new(token));
             }
             Err(refusal) => {

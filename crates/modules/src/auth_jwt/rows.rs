@@ -17,6 +17,7 @@ use std::sync::Arc;
 const CONTEXTS: Context = Context::HSL.or(Context::LIMIT_EXCEPT);
 
 pub static ROWS: &[Row] = &[
+    // Without TLS a token can be read on its way and used by anybody until it runs out.
     directive("auth_jwt")
         .doc("Asks for a signed JSON Web Token, in Authorization: Bearer or where token=$variable says. Realm, which may contain variables, is told to clients without one. off ends what is inherited.")
         .in_(CONTEXTS)
@@ -26,6 +27,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("auth_jwt \"members\" token=$cookie_token;")
         .set(auth_jwt),
+    // Other kinds are refused when the configuration is read, see [`auth_jwt_type`].
     directive("auth_jwt_type")
         .doc("What kind of tokens is expected: signed. Encrypted and nested tokens are not supported.")
         .in_(CONTEXTS)
@@ -34,6 +36,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("auth_jwt_type signed;")
         .set(auth_jwt_type),
+    // A key set is public but for `oct` keys, which are secrets: whoever can read the file can sign.
     directive("auth_jwt_key_file")
         .doc("A file with a JSON Web Key Set, relative to the main file's folder; may contain variables. A changed file counts at once; while it is broken, the keys of before stay in force. With several files (and auth_jwt_key_request) all keys count.")
         .in_(CONTEXTS)
@@ -42,6 +45,8 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("auth_jwt_key_file /etc/brisk/keys.jwks;")
         .set(key_file),
+    // Keys that turn without anybody's doing: the issuer publishes them, and a location of this server
+    // fetches them.
     directive("auth_jwt_key_request")
         .doc("A URI of this server whose answer is a JSON Web Key Set; may contain variables. See auth_jwt_key_cache.")
         .in_(CONTEXTS)
@@ -77,6 +82,8 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("auth_jwt_leeway 30s;")
         .sets(|cx, secs| cx.conf::<Conf>().leeway_secs = secs),
+    // A signature says who has issued a token, not what for. A token for another application of the same
+    // issuer passes without it.
     directive("auth_jwt_require")
         .doc("Further conditions for a token: none of these values, each of which begins with a variable, may be empty or 0. error=403 refuses with that status instead of 401.")
         .in_(CONTEXTS)
@@ -86,6 +93,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("auth_jwt_require $jwt_claim_admin error=403;")
         .set(require),
+    // In `http` only, since a variable's definition is the same everywhere.
     directive("auth_jwt_claim_set")
         .doc("Defines a variable as a claim of the token, by the names of the members that lead to it.")
         .in_(Context::HTTP)
@@ -96,6 +104,8 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("auth_jwt_claim_set $mail user mail;")
         .set(|cx, d| member_set(cx, d, false)),
+    // `kid` and `alg` are read before the signature is checked, so a name of a claim is never one of the
+    // header.
     directive("auth_jwt_header_set")
         .doc("Defines a variable as a member of the token's header, by the names of the members that lead to it.")
         .in_(Context::HTTP)
@@ -123,6 +133,7 @@ fn auth_jwt(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             None => return Err(invalid_parameter(given)),
         },
     };
+    // There is nothing to read a token for.
     if realm.as_literal() == Some(b"off") && token.is_some() {
         return Err(invalid_parameter(d.arg(1)));
     }
@@ -155,6 +166,8 @@ fn key_file(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let prefix = cx.global.env.conf_prefix.as_str().into();
     let is_first = cx.first;
     let conf = cx.conf::<Conf>();
+    // The first directive of a block replaces what was inherited: keys of two sites must not add up by
+    // accident.
     if is_first {
         conf.files.clear();
     }
@@ -192,6 +205,7 @@ fn require(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             }
         }
     }
+    // Without a condition it would look like one that always holds.
     if values.is_empty() {
         return Err(Diag::emerg(d.span, "no variables in \"auth_jwt_require\""));
     }
@@ -205,6 +219,7 @@ fn require(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn member_set(cx: &mut Cx<'_, '_>, d: &Directive, of_header: bool) -> Result<(), Diag> {
+    // The name must be one that the configuration may define.
     variable_name(d.arg(0))?;
     let path = d.args[1..].iter().map(|token| token.text().into_owned()).collect();
     // Volatile: before the token was accepted there is nothing to keep.

@@ -49,6 +49,7 @@ struct Answer {
     keys: Arc<KeySet>,
 }
 
+// By thread, and over reloads: a file's keys are found by its path, an answer's by all that [`Asked`] has.
 thread_local! {
     static FILES: RefCell<HashMap<PathBuf, Kept>> = RefCell::default();
     static ANSWERS: RefCell<HashMap<Asked, Answer>> = RefCell::default();
@@ -81,6 +82,7 @@ pub enum Missing {
 
 /// Makes room in a table whose keys may be a stranger's choice.
 fn bounded<K, V>(table: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
+    // Forgetting all is simple, and costs one look or question for each that is still in use.
     if table.len() >= KEPT_TOKENS_MAX {
         table.clear();
     }
@@ -89,6 +91,7 @@ fn bounded<K, V>(table: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
 
 impl KeyFile {
     fn path(&self, r: &Request) -> PathBuf {
+        // Beside the main file, as for `auth_basic_user_file`.
         let mut path = self.path.eval(r);
         if !path.starts_with(b"/") {
             path = [self.prefix.as_bytes(), &path].concat();
@@ -101,6 +104,7 @@ impl KeyFile {
         let path = self.path(r);
         let file = match r.open_file(&path, Symlinks::Follow) {
             Ok(Found::File(file)) => file,
+            // Missing or unreadable: what was read before counts, until the file is there again.
             Ok(Found::Missing(error)) => return self.unreadable(r, path, None, &os_text(&error)),
             Ok(Found::Other(info)) => return self.unreadable(r, path, Some(info), "not a regular file"),
             Err(flow) => return Err(Missing::Flow(flow)),
@@ -160,6 +164,7 @@ impl KeyFile {
         why: &str,
     ) -> Result<Arc<KeySet>, Missing> {
         if let Some(keys) = self.kept(&path, info) {
+            // It was complained about in this very state already.
             return keys.map_err(Missing::Flow);
         }
         let before = FILES.with_borrow(|files| files.get(&path).and_then(|kept| kept.keys.clone()));
@@ -192,11 +197,13 @@ pub fn answered(asked: &Asked) -> Option<Arc<KeySet>> {
 
 /// Makes the subrequest; its keys may be used again for the time `cache`.
 pub async fn ask(r: &mut Request, asked: Asked, cache: Duration) -> Result<Arc<KeySet>, Flow> {
+    // The arguments belong to the issuer's URI.
     let uri = &asked.uri[..];
     let (path, args) = match memchr::memchr(b'?', uri) {
         Some(at) => (&uri[..at], &uri[at + 1..]),
         None => (uri, &b""[..]),
     };
+    // Without the client's body: it is not the issuer's business, and was perhaps not even read.
     let answer = Parent::without_body(r).run(Method::Get, path, args).await;
     let fail = |why: &str| {
         let uri = String::from_utf8_lossy(uri);
@@ -214,6 +221,7 @@ pub async fn ask(r: &mut Request, asked: Asked, cache: Duration) -> Result<Arc<K
     let body = std::mem::take(&mut answer.resp.body);
     let text = gather(body).await.map_err(fail)?;
     let keys = Arc::new(KeySet::parse(&text).map_err(|error| fail(&error.to_string()))?);
+    // Only a set that could be parsed is kept, so a failure is asked about again by the next request.
     if !cache.is_zero() {
         let until_ms = clock::mono_ms() + cache.as_millis() as u64;
         let entry = Answer { until_ms, keys: keys.clone() };
@@ -228,6 +236,7 @@ async fn gather(body: Body) -> Result<Vec<u8>, &'static str> {
     loop {
         match poll_fn(|cx| stream.poll_chunk(cx)).await {
             None => return Ok(text),
+            // Half a set may lack the key that is asked for, or have half of one.
             Some(Err(_)) => return Err("the response is cut off"),
             Some(Ok(Chunk::Flush)) => {}
             Some(Ok(Chunk::Piece(piece))) => {

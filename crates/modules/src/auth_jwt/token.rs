@@ -73,6 +73,8 @@ pub struct Token {
 }
 
 /// What a token must look like to be worth a look at its signature.
+/// Of its two lengths the header's is bounded apart: it is decoded and parsed before the signature is
+/// checked.
 struct Parts<'a> {
     signed: &'a [u8],
     header: Json,
@@ -139,6 +141,8 @@ fn check_times(claims: &Json, now: f64, leeway: f64) -> Result<(), Refusal> {
     if !matches!(claims, Json::Object(_)) {
         return Err(Refusal::Claims);
     }
+    // A time that is no number refuses the token: left out, a fault of who signs would make it valid for
+    // ever.
     let time = |name: &'static str| {
         claims.get(name).map(|value| value.number().ok_or(Refusal::Time(name))).transpose()
     };
@@ -157,6 +161,7 @@ pub fn fuzz(input: &[u8]) {
     let secret = KeySet::parse(br#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#);
     let keys = [Arc::new(secret.expect("a key set"))];
     let _ = verify(input, &keys, 1_700_000_000, 0);
+    // Key sets come from files and from the network: they are read as if they were a stranger's.
     if let Ok(set) = KeySet::parse(input) {
         let keys = [Arc::new(set)];
         for name in ["HS256", "RS256", "PS384", "ES256", "ES512", "EdDSA"] {

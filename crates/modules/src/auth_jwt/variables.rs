@@ -12,6 +12,7 @@ use std::rc::Rc;
 pub struct Accepted(pub RefCell<Option<Rc<Token>>>);
 
 /// Reads from the accepted token.
+// Not found rather than empty: a variable that an application believes must not look as if it had been set.
 fn read(r: &Request, what: impl FnOnce(&Token) -> bool) -> bool {
     let accepted = r.state.shared.values.get::<Accepted>();
     accepted.is_some_and(|accepted| accepted.0.borrow().as_ref().is_some_and(|token| what(token)))
@@ -27,6 +28,7 @@ fn append(value: Option<&Json>, out: &mut Vec<u8>) -> bool {
 /// A member by its name; those who wrote the configuration could use small letters only.
 fn named<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     let Json::Object(members) = object else { return None };
+    // As it is written first, so that `sub` and `Sub` can be told apart by those who have both.
     members
         .get(name)
         .or_else(|| members.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value))
@@ -61,12 +63,14 @@ pub static VARIABLES: &[Variable] = &[
 /// `auth_jwt_claim_set`, `auth_jwt_header_set`: a member below other members.
 pub struct Member {
     pub of_header: bool,
+    /// Several names, since one may contain dots: a path as one text would be ambiguous.
     pub path: Box<[String]>,
 }
 
 impl Eval<Request> for Member {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
         read(r, |token| {
+            // A member of what is no object is not there.
             let start = if self.of_header { &token.header } else { &token.claims };
             append(self.path.iter().try_fold(start, |value, name| value.get(name)), out)
         })

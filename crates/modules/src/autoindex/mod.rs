@@ -30,6 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
+    // The last resort for a folder: an index file goes before it.
     name: "autoindex",
     rows: ROWS,
     conf: || Arc::new(Conf::default()),
@@ -118,6 +119,7 @@ pub fn is_on(cx: &Cx<'_, '_>) -> bool {
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf: &Conf = cx.conf_of();
     // Files of folders may ask for listings; whether there is one is theirs to say.
+    // (The files are read when a request comes; the plan is made before.)
     if conf.on || directory_overrides::is_apache(cx) {
         // Names are cut by characters only if the page will be declared as UTF-8.
         let charset = charset::of_type(cx, b"text/html");
@@ -165,9 +167,11 @@ impl Handler for Autoindex {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
+        // Names without a slash are files, or redirects to the name with one: both are of those behind.
         if !r.route.uri.ends_with(b"/") || !matches!(r.route.method, Method::Get | Method::Head) {
             return Flow::Next;
         }
+        // A name that cannot be a path, such as one with a zero byte, names nothing.
         let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
         let path = directory::named_by(mapped.path());
         let output = match self.output(r) {
@@ -190,6 +194,8 @@ impl Handler for Autoindex {
                 };
                 match directory::on_pool(path, job).await {
                     Ok(listing) => {
+                        // After the listing, in the request's own thread: the pool has no request to name in
+                        // the log.
                         listing.denied.iter().for_each(|failure| {
                             failure.report(r);
                         });
@@ -209,6 +215,7 @@ impl Autoindex {
     fn output(&self, r: &Request) -> Result<Output, u16> {
         Ok(match self.conf.format {
             Format::Html => {
+                // Only now, since a variable may give it.
                 let charset = self.charset.as_ref().map(|template| template.eval(r));
                 Output::Html(Html {
                     utf8: charset.is_some_and(|name| name.eq_ignore_ascii_case(b"utf-8")),
@@ -267,6 +274,7 @@ struct Listing {
 fn list(path: &Path, is_hidden: impl Fn(&[u8]) -> bool) -> Result<Listing, Failure> {
     let mut listing = Listing::default();
     directory::each(path, |entry| {
+        // By its name alone: what is hidden is not even looked at.
         if is_hidden(entry.file_name().as_bytes()) {
             listing.left_out += 1;
             return Ok(());

@@ -92,6 +92,7 @@ fn natural(name: &[u8]) -> Vec<(u128, String)> {
         // What comes first decides: a part is its words, then the number behind them.
         parts.push((0, rest[..word].to_string()));
         // More digits than fit are all equally large; the bytes decide then.
+        // As pairs of number and words, since a list compares its elements in turn: words between numbers.
         parts.push((rest[word..digits].parse().unwrap_or(u128::MAX), String::new()));
         rest = &rest[digits..];
     }
@@ -148,9 +149,11 @@ impl Page {
     fn head(&self, out: &mut Vec<u8>) {
         for (key, word, title, class) in COLUMNS {
             let current = self.sorting.key == key;
+            // The link of the column that sorts turns it round; of another it begins ascending.
             let turned = current && !self.sorting.descending;
             let (sort, arrow) = match (current, self.sorting.descending) {
                 (false, _) => ("", ""),
+                // The arrow is for eyes, `aria-sort` for those who are read to.
                 (true, false) => (" aria-sort=\"ascending\"", " ↑"),
                 (true, true) => (" aria-sort=\"descending\"", " ↓"),
             };
@@ -163,6 +166,7 @@ impl Page {
     }
 
     fn row(&self, entry: &Entry, out: &mut Vec<u8>) {
+        // Escaped once, for the attribute and for the text.
         let name = shown(&entry.name);
         let (slash, icon, class) = match entry.kind {
             Kind::Directory => ("/", "folder", " class=\"f\""),
@@ -177,6 +181,7 @@ impl Page {
         let (year, month, day, hour, minute) = (t.year, t.month, t.day, t.hour, t.minute);
         let _ = writeln!(
             out,
+            // `bdi`: a name in Arabic or Hebrew must not turn the rest of its line round.
             "{slash}\"><svg{class} aria-hidden=\"true\"><use href=\"#{icon}\"/></svg><bdi>{name}{slash}</bdi></a></td>\
              <td class=\"s\" title=\"{} bytes\">{size}</td>\
              <td class=\"d\">{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}</td></tr>",
@@ -275,6 +280,7 @@ fn icon(name: &[u8]) -> &'static str {
             ],
         ),
     ];
+    // Of the last dot: `a.tar.gz` is an archive by its `gz`.
     let extension = name.rsplit(|&b| b == b'.').next().unwrap_or_default();
     let is_it = |list: &[&str]| list.iter().any(|have| have.as_bytes().eq_ignore_ascii_case(extension));
     KINDS.iter().find(|(_, list)| is_it(list)).map_or("file", |(icon, _)| icon)

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::io::Write as _;
 
 /// Characters of a name that an HTML listing shows.
+/// (nginx: `NGX_HTTP_AUTOINDEX_NAME_LEN`.)
 const NAME_CHARS: usize = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +57,7 @@ pub struct Html {
 
 impl Html {
     pub fn render(&self, uri: &[u8], entries: &[Entry]) -> Vec<u8> {
+        // An entry is a line of about that length, so that a large folder is not copied while it grows.
         let mut out = Vec::with_capacity(256 + entries.len() * 160);
         out.extend_from_slice(b"<html>\r\n<head><title>Index of ");
         escape_html(uri, &mut out);
@@ -86,11 +88,13 @@ impl Html {
             (_, true) => entry.size.to_string(),
             (_, false) => rounded(entry.size),
         };
+        // The widths of nginx's columns: scripts cut these lines by position.
         let width = if self.exact_size { 19 } else { 7 };
         let _ = write!(out, "{text:>width$}\r\n");
     }
 
     /// Appends the name, cut if it is too long, with the end of its link; gives the spaces that fill its column.
+    /// In the link itself the name is whole, whatever is shown of it.
     fn shown_name(&self, entry: &Entry, out: &mut Vec<u8>) -> usize {
         let text = std::str::from_utf8(&entry.name).ok().filter(|_| self.utf8);
         let length = text.map_or(entry.name.len(), |text| text.chars().count());
@@ -122,6 +126,7 @@ fn rounded(size: u64) -> String {
         0x10_0000..0x4000_0000 => (1 << 20, 'M'),
         _ => (1 << 30, 'G'),
     };
+    // Half a unit counts as one, as in nginx: nothing is shown smaller than it is by more than that.
     let whole = size / unit + u64::from(size % unit >= unit / 2);
     format!("{whole}{letter}")
 }

@@ -45,6 +45,8 @@ pub fn with_head<T>(head: &BackendHead, work: impl FnOnce(Fields<'_>) -> T) -> T
 
 /// The digest of the request's variant, by the fields that the stored answer varies on.
 pub fn variant(object: &Object, main: Digest, mode: Mode, r: &Request) -> Digest {
+    // Of the fields that the stored answer names, not of those that the next one may: which those are is not
+    // known yet.
     let names: Vec<&[u8]> = object.meta.vary.split(|&b| b == b',').collect();
     main.variant(&with_fields(r, |fields| vary::variant(&names, fields, mode)))
 }
@@ -52,6 +54,7 @@ pub fn variant(object: &Object, main: Digest, mode: Mode, r: &Request) -> Digest
 /// A head as text, to be stored.
 pub fn write_head(status: u16, status_text: &[u8], fields: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let mut out = b"HTTP/1.1 ".to_vec();
+    // A status without its text is valid (RFC 9112 §4), but the space before it is not optional.
     if status_text.is_empty() {
         out.extend_from_slice(format!("{status} ").as_bytes());
     } else {
@@ -75,6 +78,7 @@ pub fn head(object: &Object) -> Option<Arc<BackendHead>> {
         return head.clone().downcast().ok();
     }
     let head = Arc::new(parse_head(&object.meta.head)?);
+    // Another thread may have been first: its head is as good.
     let _ = object.parsed.set(head.clone());
     Some(head)
 }
@@ -102,6 +106,7 @@ pub fn cut(rules: &Rules, r: &Request, object: &Object) -> Cut {
     if object.meta.status != 206 {
         return Cut::Whole;
     }
+    // A 206 without a range is nginx's: there the whole file is the answer.
     let Some(part) = &object.meta.part else {
         // nginx's rules leave it to the key. RFC 9111's do not, unless the key tells ranges apart.
         let is_answer = rules.mode == Mode::Nginx || rules.key_has_range && obeys_range(r, object);
@@ -110,6 +115,7 @@ pub fn cut(rules: &Rules, r: &Request, object: &Object) -> Cut {
     let wanted = r.header(HeaderId::Range).filter(|_| obeys_range(r, object));
     match partial::serve(part, wanted) {
         // Only a part whose bytes are all there: the file may have been cut.
+        // (`Serve::Stored` has looked at the range alone.)
         Serve::Stored(start, end) if part.len() == object.body.len() => {
             Cut::Part(Part { start, end, total: part.total })
         }
@@ -140,6 +146,7 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
     };
     let note = Note::of(r);
     note.ttl.set(Some(object.meta.terms.ttl(now)));
+    // What is stored of a part begins at its own first byte, not at the whole's.
     let first = object.meta.part.map_or(0, |part| part.start);
     let (range, part) = match cut(rules, r, object) {
         Cut::Whole => (0..object.body.len(), None),
@@ -160,6 +167,7 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
     // Only what is fresh becomes a prepared answer; anything else is coded while it is sent.
     let is_fresh = matches!(note.status.get(), Some(Status::Hit | Status::Revalidated));
     let body = match body {
+        // An empty body too is streamed, since a prepared answer would be made of one that is not.
         Body::Empty if !is_fresh && length == 0 => Body::Stream(Box::new(InMemory::new(Body::Empty))),
         body if is_fresh => body,
         body => Body::Stream(Box::new(InMemory::new(body))),
@@ -225,6 +233,7 @@ fn answer_condition(r: &mut Request, head: &BackendHead) {
         r.resp.content_type = None;
         r.resp.content_length = None;
         r.resp.content_encoding = None;
+        // What a 304 must not have: the client keeps the fields of what it has.
         r.resp.allow_ranges = false;
         r.resp.body = Body::Empty;
     }
@@ -236,6 +245,7 @@ const WHY: &[u8] = b"brisk-cache-status";
 /// `Cache-Status` behind those of other caches (RFC 9211 §2): in RFC 9111's mode, and for clients on this machine that ask.
 pub fn tell(rules: &Rules, r: &mut Request) {
     // Names of zones and keys are for the administrator: a client elsewhere cannot ask for them.
+    // The field's value is no secret: the address is what decides.
     let asks = r.header(HeaderId::Pragma) == Some(WHY);
     let is_near = || match r.peer() {
         Peer::Ip(address) => address.ip().to_canonical().is_loopback(),
@@ -261,6 +271,7 @@ fn note_purity(r: &mut Request, object: &Object, now: i64) {
     // `Age`, and the end of freshness, change with the second.
     r.good_until(now);
     // The flag falls when the entry is purged or replaced, on all threads.
+    // Both places: the evidence asks for a folder and an entry, and here one flag stands for both.
     let flag = object.flag.clone();
     r.evidence.deps.push(Watch { directory: flag.clone(), entry: flag }.into());
 }
@@ -285,6 +296,7 @@ pub fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
 
 /// An open file as responses have it.
 pub fn open_file(fd: impl rustix::fd::AsFd) -> std::io::Result<Rc<OpenFile>> {
+    // From 3 on: the first three are the standard streams, which a library may write to.
     let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3)?;
     let info = file::info(&fd)?;
     Ok(Rc::new(OpenFile { info, fd: Some(fd), content: None }))

@@ -31,6 +31,7 @@ impl Caching {
 
     pub(super) fn judge(&self, object: &Object, r: &Request, now: i64) -> Reuse {
         let request = match self.rules.mode {
+            // nginx heeds no field of a request in this: a client cannot make it ask.
             Mode::Nginx => RequestDirectives::default(),
             Mode::Rfc9111 => answer::with_fields(r, RequestDirectives::of),
         };

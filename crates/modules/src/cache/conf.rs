@@ -31,7 +31,9 @@ impl<const P: usize> ModuleConf for Conf<P> {
     }
 
     fn enter(&mut self, _: Context) -> bool {
+        // Inherited rules do not count as written here: warnings are for where the words stand.
         self.rules.is_own = false;
+        // A zone and a key are of the very location; conditions and methods are inherited.
         (self.rules.purge.span, self.rules.purge.key) = (None, None);
         true
     }
@@ -93,6 +95,7 @@ pub mod stale {
     /// 429.
     pub const HTTP_429: u32 = 1 << 10;
     /// Never.
+    /// As in nginx a bit beside the others, so that `off` can be seen to stand among them.
     pub const OFF: u32 = 1 << 31;
 
     /// The words of `*_cache_use_stale`.
@@ -137,10 +140,12 @@ pub const POST: u32 = 4;
 #[derive(Clone)]
 pub struct Rules {
     /// `*_cache`.
+    /// By name until the end of the reading: the cache may be declared further on.
     pub zone: Zone,
     /// `*_cache_key`; `None`: the module's own.
     pub key: Option<Arc<Template>>,
     /// Status (0: any) and seconds.
+    /// Kept in the file's order: the first that fits decides.
     pub valid: Vec<(u16, u64)>,
     /// `*_cache_methods`: [`GET`], [`HEAD`], [`POST`].
     pub methods: u32,
@@ -255,6 +260,7 @@ const BODIES: &[&str] = &["request_body"];
 /// `*_cache_key`.
 pub fn key<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     let template = cx.template(d.arg(0))?;
+    // Only variables that stand in the key itself: what a `map` makes of one may leave it out.
     let has = |names: &[&str]| {
         let is_one = |part: &Part| match part {
             Part::Var(id) => names.contains(&&*cx.global.vars.get(*id).name),
@@ -291,6 +297,7 @@ pub fn valid<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
         });
     }
     if statuses.is_empty() {
+        // nginx's: a time alone must not keep errors.
         statuses = vec![200, 301, 302];
     }
     let is_first = cx.first;
@@ -304,6 +311,7 @@ pub fn valid<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
 
 /// `*_cache_methods`: GET and HEAD always are.
 pub fn methods<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
+    // What an outer block allows is not taken away by an inner one that allows more.
     let before = rules::<P>(cx).methods & !(GET | HEAD);
     let methods = cx.bits(d, &[("GET", GET), ("HEAD", HEAD), ("POST", POST)], before)?;
     rules::<P>(cx).methods = methods | GET | HEAD;
@@ -396,6 +404,7 @@ pub fn max_range_offset<const P: usize>(cx: &mut Cx<'_, '_>, bytes: u64) {
 pub fn finish<const P: usize>(cx: &mut Cx<'_, '_>) -> Done {
     let rules = cx.conf_of::<Conf<P>>().rules.clone();
     let prefix = PREFIXES[P];
+    // Checked here and not when it is read: the zone may be declared behind it.
     if let Some(key) = &rules.purge.key {
         let zone = key.zone.str();
         if cx.block != Context::LOCATION {
@@ -407,6 +416,7 @@ pub fn finish<const P: usize>(cx: &mut Cx<'_, '_>) -> Done {
         }
     }
     let Zone::Named(name, span) = &rules.zone else { return Ok(()) };
+    // In `http` it may be meant for blocks that are not there; where it is used it is missed.
     if rules.is_own && path::find(cx, name).is_none() && cx.block != Context::HTTP {
         return Err(unknown(*span, &format!("{prefix}_cache"), prefix, name));
     }
@@ -443,6 +453,7 @@ pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) -> Done {
 fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
     let prefix = PREFIXES[P];
     let Some(span) = rules.span else { return };
+    // Nothing is stored, so nothing can be stored wrongly.
     if matches!(rules.zone, Zone::Off) {
         return;
     }
@@ -463,6 +474,7 @@ fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
     if rules.mode == Mode::Rfc9111 {
         cx.is_unusual("Cache-Control");
     }
+    // nginx's default key for these is empty: all requests would have one answer.
     if rules.key.is_none() && P != PROXY {
         cx.warn(Diag::warn(span, format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\"")).help(format!(
             "write for example: {prefix}_cache_key \"$scheme$request_method$host$request_uri\";"
@@ -476,6 +488,7 @@ fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
             "write for example: {prefix}_cache_key \"$request_method$request_uri|$request_body\";"
         )));
     }
+    // By the words, not by what they come to: the same condition is written the same in both.
     if rules.bypass.iter().any(|bypass| !rules.no_cache.contains(bypass)) {
         let text = format!(
             "\"{prefix}_cache_bypass\" without the same condition in \"{prefix}_no_cache\": answers that bypass the cache are stored"
@@ -488,6 +501,7 @@ fn warn<const P: usize>(cx: &mut Cx<'_, '_>, rules: &Rules, passes: bool) {
 }
 
 /// The rules with every condition of `*_cache_bypass` in `*_no_cache`, too.
+/// With what is written for `*_no_cache` first: the correction is to be pasted over the two lines.
 fn corrected(prefix: &str, rules: &Rules) -> String {
     let zone = if let Zone::Named(name, _) = &rules.zone { &**name } else { "…" };
     let mut no_cache = rules.no_cache_text.clone();

@@ -66,6 +66,7 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
     // The range is asked for as it is, and the answer is not stored.
     let as_it_is = passes_range(rules, r);
     question.stores &= !as_it_is;
+    // Too rare to be stored: what the client asks for (a range, a condition) is then passed on as it is.
     let is_scarce = !question.stores && lookup.note.status.get() == Some(Status::Scarce);
     loop {
         let mut ask = Ask { cacheable: !as_it_is && !is_scarce, ..Ask::default() };
@@ -114,6 +115,7 @@ fn passes_range(rules: &Rules, r: &Request) -> bool {
     if max == 0 {
         return true;
     }
+    // Other units than bytes have no offset that could be compared.
     let Some(rest) = range.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")).map(|_| &range[6..])
     else {
         return false;
@@ -137,6 +139,7 @@ pub fn range<'r>(rules: &Rules, r: &'r Request) -> Option<&'r [u8]> {
 }
 
 /// Whether the body is asked for.
+/// A HEAD for which a GET is sent has one.
 fn has_body(lookup: &Lookup, r: &Request) -> bool {
     r.route.method != Method::Head || lookup.caching.converts_head && lookup.caching.rules.convert_head
 }
@@ -148,6 +151,7 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
     let is_rfc = rules.mode == Mode::Rfc9111;
     if let Some(object) = &question.stale
         && (rules.revalidate || is_rfc)
+        // Other statuses have no representation that a 304 could be about.
         && matches!(object.meta.status, 200 | 206)
         && let Some(head) = answer::head(object)
     {
@@ -172,6 +176,7 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
     }
     // A body that the client has sent cannot be sent twice.
     if let Some(part) = question.part.as_ref().filter(|_| r.has_no_body() && has_body(lookup, r))
+        // A range of the client's own would be answered wrongly by the whole's rest.
         && !r.has_header(HeaderId::Range)
         && let Some(fields) = join::question(part)
     {
@@ -188,6 +193,7 @@ fn add_conditions(lookup: &Lookup, r: &Request, question: &Question, ask: &mut A
 
 /// No response came.
 fn broken(lookup: &Lookup, r: &mut Request, question: &Question, failure: &Failure) -> Flow {
+    // Which conditions count is said in words of `*_next_upstream`, whose names are the same.
     let condition = condition(failure);
     // A failure that is not the back end's (the client has gone) is never a reason for an old answer.
     let bit = match condition {
@@ -226,6 +232,7 @@ fn answered(lookup: Lookup, r: &mut Request, question: Question, fetched: Fetche
             return lookup.give(r, object, Status::Stale);
         }
     }
+    // The validators are noted only where they were sent.
     let has_asked_whether = lookup.note.validators.borrow().etag.is_some()
         || lookup.note.validators.borrow().last_modified.is_some();
     // A 304 to a condition of the client's own is passed on as an answer; only one to ours is about what is stored.
@@ -277,6 +284,7 @@ fn judge(
 }
 
 fn report(r: &Request) -> Report {
+    // Crit: what cannot be written is a fault of the disk, which all entries share.
     let logs = logs_of(r);
     Arc::new(move |text: &str| logs.write(LogLevel::Crit, format_args!("{text}")))
 }
@@ -291,12 +299,14 @@ fn revalidated(
 ) -> Flow {
     let rules = &lookup.caching.rules;
     let valid = nginx::valid_for(&rules.valid, object.meta.status);
+    // What cannot be parsed any more can be neither renewed nor given.
     let Some(stored) = answer::head(object) else { return Flow::Status(500) };
     // Of the question, not of the answer: a purge in between is newer.
     let mut meta = Meta { began: asked.stamp, ..object.meta.clone() };
     let terms = match rules.mode {
         Mode::Nginx => match judge(lookup, r, head, object.meta.status, asked, None) {
             Verdict::Store(terms) => Some(terms),
+            // nginx judges the stored answer then, by the time that the configuration gives its status.
             Verdict::Refuse(_) => terms_of(judge(lookup, r, &stored, object.meta.status, asked, valid)),
         },
         Mode::Rfc9111 => {
@@ -316,6 +326,7 @@ fn revalidated(
     let object = match terms {
         Some(terms) => {
             meta.terms = terms;
+            // In its place: the body is not written again.
             lookup.cache.freshen(object, meta, report(r))
         }
         // It may be given to this client, who has waited for it, but is not stored as fresh.
@@ -393,6 +404,7 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
 /// Whether nothing that an answer says keeps it from being stored. nginx applies the client's conditions to such answers alone,
 /// also where the configuration does not store them; to others the client gets the answer as it came.
 fn could_be_stored(lookup: &Lookup, r: &Request, head: &BackendHead, asked: &Asked) -> bool {
+    // The answer to a range or a condition of the client's says nothing of the whole.
     if !asked.whole {
         return false;
     }
@@ -408,6 +420,7 @@ fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, can_be
     if !matches!(flow, Flow::Done) {
         return flow;
     }
+    // Several ranges are left to the back end, as in nginx.
     let single = r.header(HeaderId::Range).is_none_or(|range| memchr::memchr(b',', range).is_none());
     if can_be_stored && single && (head.has(HeaderId::AcceptRanges) || rules.mode == Mode::Rfc9111) {
         answer::allow_ranges(r);
@@ -426,6 +439,7 @@ fn finish(rules: &Rules, r: &mut Request, flow: Flow, head: &BackendHead, can_be
 fn forget_older(lookup: &Lookup, question: &Question, head: &BackendHead) {
     if lookup.caching.rules.mode == Mode::Rfc9111
         && (question.stale.is_some() || question.part.is_some())
+        // A failure says nothing about what is stored.
         && (200..500).contains(&head.status)
         && with_head(head, directives::Response::of).no_store
     {
@@ -476,6 +490,7 @@ fn storing(
     // Hop-by-hop fields and those that the answer itself excludes are not stored (RFC 9111 §3.1).
     let mut fields = with_head(head, |fields| head::storable(fields, &unkept));
     // A part that is all there is, is the whole.
+    // (The client of a range has got all of it; others want no range.)
     let is_whole = part.is_some_and(|part| part.is_whole());
     let (status, part) = if is_whole { (200, None) } else { (head.status, part) };
     if is_whole {
@@ -555,6 +570,7 @@ async fn pump(stream: Box<dyn BodyStream>, mut fill: Fill, updating: Option<Upda
             Some(Ok(Chunk::Piece(piece))) => {
                 let bytes = match piece {
                     Piece::Bytes(Text::Shared(bytes)) => bytes,
+                    // Copied once: the client's buffer and the cache's are the same bytes from here on.
                     Piece::Bytes(text) => Arc::from(&*text),
                     piece @ Piece::File { .. } => Arc::from(piece.in_memory().unwrap_or_default()),
                 };
@@ -565,6 +581,7 @@ async fn pump(stream: Box<dyn BodyStream>, mut fill: Fill, updating: Option<Upda
             Some(Ok(Chunk::Flush)) => {}
             // A body that ends early is never stored as whole (RFC 9111 §3.3).
             Some(Err(failure)) => {
+                // What was reported already is not said a second time by the cache.
                 fill.fail(match failure.cause() {
                     Cause::Reported => "",
                     _ if failure.text().is_empty() => "the body ended early",
@@ -589,6 +606,7 @@ struct Passing {
 
 impl Passing {
     fn new(reader: Reader) -> Passing {
+        // The head itself is something to be sent.
         Passing { reader, unflushed: true }
     }
 }

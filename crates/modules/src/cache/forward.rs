@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a request may be under way before another one takes over its right, where `*_cache_lock_age` does not count.
+/// A right that nobody gives back must not keep an answer from being renewed for ever.
 const UPDATE_AGE: Duration = Duration::from_hours(1);
 
 /// What is stored for the request.
@@ -45,6 +46,7 @@ impl Lookup {
 
     /// Finds the entry of the key, and the request's variant of it.
     async fn stored(&mut self, r: &mut Request) -> Stored {
+        // Anew in each round: what was found before the wait may be gone.
         self.digest = self.main;
         self.entry = None;
         let mut uses = 0;
@@ -58,6 +60,7 @@ impl Lookup {
         if object.meta.vary.is_empty() {
             return Stored::Object(object);
         }
+        // (By the entry's own fields: another answer of the same key may name others.)
         let digest = answer::variant(&object, self.main, self.mode(), r);
         if digest == object.meta.variant {
             return Stored::Object(object);
@@ -78,6 +81,7 @@ impl Lookup {
         digest: Digest,
         uses: &mut u16,
     ) -> Result<Option<Arc<Object>>, u16> {
+        // Counting takes a place in the index: only where it is asked for.
         let counts = self.caching.rules.min_uses > 1;
         let object = match self.cache.find(digest, clock::now().unix_secs, counts) {
             Found::Object(object) => object,
@@ -145,9 +149,11 @@ pub async fn bypass(mut lookup: Lookup, r: &mut Request) -> Flow {
     lookup.note.decide(r, Status::Bypass);
     lookup.note.forwarded.set(Some(Forwarded::Bypass));
     // The entry tells where a variant belongs.
+    // Looked for all the same: without the family of the key a purge would not find the variant.
     if let Stored::Object(object) = lookup.stored(r).await {
         lookup.entry.get_or_insert(object);
     }
+    // (The look-up has left the variant's here.)
     lookup.digest = lookup.main;
     fetch::ask(lookup, r, Question::new(true)).await
 }
@@ -159,6 +165,7 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
     let mut may_wait = true;
     loop {
         let step = match lookup.stored(r).await {
+            // A status without a body is stored by `*_cache_valid` for error pages: it counts as a hit.
             Stored::Error(status) => {
                 lookup.note.decide(r, Status::Hit);
                 return Flow::Status(status);
@@ -182,6 +189,7 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
                     rlog!(r, Info, "cache lock timeout");
                     may_wait = false;
                 }
+                // It has waited: what it knew of files may have changed.
                 r.thread.files.must_confirm();
             }
         }
@@ -190,6 +198,7 @@ pub async fn run(mut lookup: Lookup, r: &mut Request) -> Flow {
 
 fn missing(lookup: &Lookup, r: &Request, uses: u64, why: Forwarded, may_wait: bool) -> Step {
     // Rare answers do not take the place of others (`proxy_cache_min_uses`).
+    // A client that wants no question is told at once that there is nothing.
     if uses < lookup.caching.rules.min_uses && !refuses_to_ask(lookup, r) {
         lookup.note.forwarded.set(Some(why));
         lookup.note.decide(r, Status::Scarce);
@@ -213,6 +222,7 @@ fn absent(lookup: &Lookup, r: &Request, question: Question, why: Forwarded, may_
     }
     match lookup.lock(name) {
         Some(updating) => Step::Ask(Question { updating: Some(updating), ..question }),
+        // No time to wait is no wait: nginx's `lock_timeout 0`.
         None if may_wait && !lookup.caching.rules.lock_timeout.is_zero() => Step::Again(name),
         // As in nginx: a request that has waited in vain gets an answer that is not stored.
         None => Step::Ask(Question { stores: false, ..question }),
@@ -242,6 +252,7 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
         lookup.note.decide(r, Status::Miss);
         return Step::Done(Flow::Status(504));
     }
+    // RFC 9211 §2.2: `request` where the client's own fields were the reason.
     lookup.note.forwarded.set(Some(if why == Why::Request { Forwarded::Request } else { Forwarded::Stale }));
     // RFC 5861 §3, or `use_stale updating`.
     let may_be_stale = !never_stale && (while_revalidating || rules.use_stale & stale::UPDATING != 0);
@@ -261,6 +272,7 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
                 lookup.note.forwarded.set(None);
                 return Step::Done(lookup.give(r, &object, Status::Updating));
             }
+            // The client waits for its answer, but others get the old one meanwhile.
             foreground => question.updating = foreground,
         }
     } else if updating.is_none()

@@ -23,6 +23,7 @@ impl Caching {
     /// The content handler of a location with a cache. A body that is read anyway is read first: the key may speak of it.
     pub fn handle(self: &Arc<Self>, r: &mut Request, origin: Arc<dyn Origin>) -> Flow {
         // A location that streams bodies must not have them read for a key that does not speak of them.
+        // (nginx reads it where `*_request_buffering` is on, which is the default.)
         if r.has_no_body() || !origin.reads_body_first(r) {
             return self.find(r, origin);
         }
@@ -63,6 +64,7 @@ impl Caching {
             note.detail.set(Some("request-body"));
             return pass(self.clone(), origin, None);
         }
+        // Of the request as it is now: a rewrite before has changed what it stands for.
         let key = key::of(&self.rules, r, &*origin, None);
         // Taken of the key without Vary: which variant is meant is known when something is found under it.
         let main = Digest::of(&key);
@@ -102,6 +104,7 @@ impl Caching {
         main: Digest,
         origin: &dyn Origin,
     ) -> Option<Flow> {
+        // The clock is the thread's: it is not asked for anew for each of a thousand hits.
         let now = clock::now().unix_secs;
         // It does not count as a use: if nothing is found here, the full look-up counts it.
         // Only what is in memory: a file is read by the pool, which the full look-up waits for.
@@ -152,6 +155,7 @@ fn pass(caching: Arc<Caching>, origin: Arc<dyn Origin>, invalidates: Option<Arc<
             if let Some(cache) = invalidates {
                 purge::invalidate(rules, &cache, r, &*origin, &fetched.head);
             }
+            // A WebSocket may pass through a location with a cache.
             r.resp.tunnel = fetched.tunnel;
             r.resp.is_judged = true;
             let flow = origin.respond(r, &fetched.head, fetched.length, fetched.body);

@@ -24,6 +24,7 @@ pub fn question(object: &Object) -> Option<Vec<(&'static str, Vec<u8>)>> {
     let head = answer::head(object)?;
     // RFC 9110 §13.1.5: a weak entity tag cannot be used for ranges.
     let etag = head.get(HeaderId::ETag).filter(|etag| !etag.starts_with(b"W/"))?;
+    // `If-Range` makes the whole of it if it has changed: one question in either case.
     Some(vec![("Range", partial::missing(part)?), ("If-Range", etag.to_vec())])
 }
 
@@ -47,6 +48,7 @@ fn join(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> {
         return Err("upstream sent the rest of another representation");
     }
     let rest = answer::with_head(&fetched.head, Part::of).ok_or("upstream sent 206 without a valid range")?;
+    // `combine` refuses parts that do not touch or whose totals differ.
     let whole = partial::combine(&part, &rest).filter(Part::is_whole);
     let whole = whole.ok_or("upstream sent another part than the rest")?;
     // Overlaps would have to be cut out: the range that was asked for has none.
@@ -58,6 +60,7 @@ fn join(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> {
         return Err("upstream sent the rest without its length");
     }
     let stored = answer::body(object, 0..part.len()).map_err(|_| "the stored part cannot be read")?;
+    // What is missing may stand before what is stored.
     let bodies = if part.start == 0 { [stored, fetched.body] } else { [fetched.body, stored] };
     let mut fields = updated(&head, &fetched.head);
     make_whole(&mut fields);
@@ -69,6 +72,7 @@ fn join(object: &Object, fetched: Fetched) -> Result<Fetched, &'static str> {
         head: Arc::new(joined),
         length: Some(whole.len()),
         body: Body::Stream(Box::new(Chain(bodies.into()))),
+        // It is being stored, whatever the back end has said of the rest.
         unbuffered: false,
         tunnel: false,
     })
@@ -85,12 +89,14 @@ pub fn merging(meta: &Meta) -> Option<Merging> {
 fn merge(entry: &Object, meta: &Meta, head: &BackendHead, part: Part) -> Option<Merge> {
     let (old, stored) = (&entry.meta, answer::head(entry)?);
     // A variant of another family was purged with its key.
+    // Another key under the same digest, or another variant, is another answer.
     let is_like = (&old.key, &old.vary, old.variant) == (&meta.key, &meta.vary, meta.variant)
         && (old.family == meta.family || meta.vary.is_empty());
     if !is_like || !is_same(&stored, head) {
         return None;
     }
     let Some(have) = old.part else {
+        // (A whole of another length is of another representation, whatever its validators say.)
         return (old.status == 200 && part.total == Some(entry.body.len())).then_some(Merge::Keep);
     };
     let both = partial::combine(&have, &part)?;
@@ -105,6 +111,7 @@ fn merge(entry: &Object, meta: &Meta, head: &BackendHead, part: Part) -> Option<
     let named: Vec<Field<'_>> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
     let meta = Meta {
         status,
+        // A whole is a 200, whatever the parts have come as.
         part: (!is_whole).then_some(both),
         // A purge of the older one is one of both.
         began: old.began.min(meta.began),
@@ -133,6 +140,7 @@ fn updated(stored: &BackendHead, fresh: &BackendHead) -> Vec<head::Owned> {
     let mut fields = owned(stored);
     head::update(&mut fields, owned(fresh));
     // The old Age was the old answer's.
+    // (A rest without an Age comes from the origin itself.)
     if !fresh.has(HeaderId::Age) {
         fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"age"));
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// The key of a request. `method` takes the place of the request's own: a PURGE removes what a GET has stored.
 pub fn of(rules: &Rules, r: &Request, origin: &dyn Origin, method: Option<&str>) -> Vec<u8> {
     // Most keys fit: one allocation.
+    // (Longer ones grow: a key is as long as its address.)
     let mut out = Vec::with_capacity(128);
     let is_head = method.map_or(r.route.method == Method::Head, |method| method == "HEAD");
     // By RFC 9111's rules a HEAD may be answered with what a GET has stored, and its own answer is not stored.
@@ -44,6 +45,7 @@ fn append(template: &Template, r: &Request, method: Option<&str>, out: &mut Vec<
 }
 
 fn is_method(r: &Request, part: &Part) -> bool {
+    // By its name: a `map` of it is another variable, and a purge cannot know what that makes of it.
     matches!(part, Part::Var(id) if &*r.snap().vars.get(*id).name == "request_method")
 }
 

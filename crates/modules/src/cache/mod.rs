@@ -81,6 +81,7 @@ pub static UWSGI_MODULE: Module = Module {
 /// A location that only purges.
 fn install<const P: usize>(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let purge = &cx.conf_of::<Conf<P>>().rules.purge;
+    // The other forms of `*_cache_purge` are about requests that are passed on.
     if let Some(key) = &purge.key
         && let Some(zone) = path::find(cx, key.zone.str())
     {
@@ -99,6 +100,7 @@ pub fn caching(cx: &Cx<'_, '_>, prefix: &str) -> Option<Arc<Caching>> {
         "fastcgi" => caching_of::<FASTCGI>(cx),
         "scgi" => caching_of::<SCGI>(cx),
         "uwsgi" => caching_of::<UWSGI>(cx),
+        // Other handlers have no cache; they ask nevertheless, so that there is one way for all.
         _ => None,
     }
 }

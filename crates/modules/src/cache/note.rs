@@ -78,6 +78,7 @@ pub struct Note {
 
 impl Note {
     /// The request's, made on first use.
+    // Not at the request's beginning: most requests have nothing to do with a cache.
     pub fn of(r: &Request) -> Rc<Note> {
         r.state.own.get_or(Note::default)
     }
@@ -96,6 +97,7 @@ impl Note {
     /// The member of `Cache-Status` for this cache; `None` if no cache was asked. With `zone`, the cache's name, and the key.
     pub fn cache_status(&self, zone: Option<&[u8]>) -> Option<Vec<u8>> {
         let detail = self.detail.get();
+        // A request that never came to a cache must not claim that there is one (RFC 9211 §2).
         if self.status.get().is_none() && detail.is_none() {
             return None;
         }

@@ -41,6 +41,7 @@ struct Cell(OnceLock<Arc<Cache>>);
 
 impl Declared {
     /// The cache; made by the first call in this process.
+    /// What it needs of threads and files is there by then.
     pub fn cache(&self) -> &Arc<Cache> {
         let cell: &Cell = self.zone.state();
         // Not when the configuration is read: `-t` must not touch the folder, and a configuration that is
@@ -56,12 +57,14 @@ impl Declared {
 /// The caches that are in use, by name.
 pub fn live(zones: &[Arc<zone::Zone>]) -> impl Iterator<Item = (&str, &Arc<Cache>)> {
     let own = zones.iter().filter(|zone| zone.module == MODULE);
+    // One that was never used has no file open and nothing to tell.
     own.filter_map(|zone| Some((&*zone.name, zone.state::<Cell>().0.get()?)))
 }
 
 impl Service for Declared {
     fn start(self: Arc<Self>, work: &Work) {
         let cache = self.cache();
+        // A cache that was just made has them.
         if *cache.settings() != self.settings {
             cache.configure(self.settings.clone());
         }
@@ -88,6 +91,8 @@ impl Zones {
             Zones::Any(name, all) => {
                 let name = name.eval(r);
                 if name.is_empty() || name == b"off" {
+                    // Both words of a variable that wants none: `off` as it is written, and nothing as a
+                    // `map` gives it.
                     return Ok(None);
                 }
                 let name = String::from_utf8_lossy(&name);
@@ -99,6 +104,7 @@ impl Zones {
 
 /// The cache of this name, if one is declared.
 pub fn find(cx: &Cx<'_, '_>, name: &str) -> Option<Arc<Declared>> {
+    // By name in the whole configuration, in whatever order its files are read.
     cx.global.named.get(&(MODULE, name.to_string()))?.downcast_ref::<Arc<Declared>>().cloned()
 }
 
@@ -217,6 +223,7 @@ impl Draft {
 /// `1:2`: one to three levels of one or two digits.
 fn levels(text: &str) -> Option<Vec<u8>> {
     let levels: Option<Vec<u8>> =
+        // The folders' names are ends of the MD5: longer ones would make as many folders as files.
         text.split(':').map(|level| level.parse().ok().filter(|l| matches!(l, 1 | 2))).collect();
     levels.filter(|levels| (1..=3).contains(&levels.len()))
 }
@@ -233,6 +240,7 @@ fn keys_zone(text: &str, token: &Token) -> Result<(String, u64, Token), Diag> {
     };
     let (name, size) = text.split_once(':').ok_or_else(bad)?;
     let size = Token { value: size.as_bytes().into(), span: token.span, quoted: false };
+    // A zone that is too small holds no entry: nginx refuses it as well.
     let bytes = value::size(&size).ok().filter(|bytes| *bytes >= PATH_ZONE_BYTES_MIN).ok_or_else(bad)?;
     if name.is_empty() {
         return Err(bad());

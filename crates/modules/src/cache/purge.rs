@@ -37,6 +37,7 @@ pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn O
     }
     if !kept.is_empty() {
         for tag in kept {
+            // At once, for all that have it now; what is stored later is newer than the purge.
             cache.purge(Pattern::Tag(tag));
         }
         return Flow::Status(204);
@@ -65,6 +66,7 @@ pub fn install(key: &Key, declared: Arc<Declared>, plan: &mut Plan) {
 
 /// Removes what is stored under the first of these keys, or under others that are the same but for the method in them.
 fn remove(cache: &Arc<Cache>, keys: Vec<Vec<u8>>, r: &mut Request, asked: Asked) -> Flow {
+    // `keys[0]` is the configured one: the others differ from it in their methods only.
     if keys[0].ends_with(b"*") {
         for key in &keys {
             cache.purge(Pattern::Prefix(key[..key.len() - 1].into()));
@@ -76,6 +78,7 @@ fn remove(cache: &Arc<Cache>, keys: Vec<Vec<u8>>, r: &mut Request, asked: Asked)
         Box::pin(async move {
             let mut any = false;
             for key in &keys {
+                // All of them: a client that purges means the page, whatever it was asked for with.
                 any |= cache.purge_key(Digest::of(key)).await;
             }
             if any { done(r, &keys[0], asked) } else { Flow::Status(404) }
@@ -87,6 +90,7 @@ fn done(r: &mut Request, key: &[u8], asked: Asked) -> Flow {
     if asked == Asked::Page {
         r.resp.text(200, "text/html", page(key));
     } else {
+        // 204 has neither (RFC 9110 §15.3.5).
         r.resp.text(204, "", "");
         r.resp.content_length = None;
         r.resp.content_type = None;
@@ -98,6 +102,7 @@ fn done(r: &mut Request, key: &[u8], asked: Asked) -> Flow {
 fn page(key: &[u8]) -> Vec<u8> {
     let mut page =
         b"<html><head><title>Successful purge</title></head><body><h1>Successful purge</h1><p>Key: ".to_vec();
+    // Keys are made of what clients send.
     escape_html(key, &mut page);
     page.extend_from_slice(b"</p></body></html>\n");
     page
@@ -114,6 +119,8 @@ pub fn invalidate(rules: &Rules, cache: &Arc<Cache>, r: &Request, origin: &dyn O
     if invalidate::is_safe(r.sent_method_name()) {
         return;
     }
+    // Behind a proxy the field says what the client has asked for, which absolute addresses in the answer
+    // repeat.
     let host = r.header(HeaderId::Host).unwrap_or(&r.head.host);
     let own = [r.scheme().as_bytes(), b"://", host].concat();
     let target = r.unparsed_uri().into_owned();
@@ -133,6 +140,7 @@ fn of_path(key: &[u8], own: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     if own == path {
         return Some(key.to_vec());
     }
+    // From the end: a host in front may contain the path's bytes.
     let at = memchr::memmem::rfind(key, own)?;
     Some([&key[..at], path, &key[at + own.len()..]].concat())
 }

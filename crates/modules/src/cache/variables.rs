@@ -5,6 +5,7 @@ use brisk_server::request::Request;
 use brisk_server::vars::{Reads, Variable, VariableGet};
 
 const fn fixed(name: &'static str, get: fn(&Request, &mut Vec<u8>) -> bool, doc: &'static str) -> Variable {
+    // Silent ones: asking for them marks nothing in the request.
     Variable { name, get: VariableGet::Fixed(get), doc, ..Variable::SILENT }
 }
 

@@ -4,6 +4,7 @@ use brisk_conf::{Diag, Directive, Token};
 use std::collections::HashMap;
 
 /// A table in both directions. Only the second charset can be UTF-8.
+/// It is one byte to one character: nginx has no tables of charsets with more bytes for a character.
 pub struct Map {
     names: [Box<[u8]>; 2],
     pub tables: Tables,
@@ -44,6 +45,7 @@ pub enum Direction {
 /// ASCII stays what it is.
 fn identity() -> Box<[u8; 256]> {
     let mut table = Box::new([UNKNOWN; 256]);
+    // The upper half is what maps are about.
     for byte in 0..128 {
         table[usize::from(byte)] = byte;
     }
@@ -62,6 +64,7 @@ impl Map {
             ));
         }
         if a.bytes().eq_ignore_ascii_case(b"utf-8") {
+            // nginx's rule and words: the table is from bytes to characters.
             return fail(
                 "\"charset_map\" with \"utf-8\" charset should be given in the second column".into(),
             );
@@ -75,6 +78,7 @@ impl Map {
     pub fn connects(&self, from: &[u8], to: &[u8]) -> Option<Direction> {
         let [a, b] = &self.names;
         let is = |x: &[u8], y: &[u8]| from.eq_ignore_ascii_case(x) && to.eq_ignore_ascii_case(y);
+        // In both directions by one table: who writes a map writes it once.
         if is(a, b) {
             Some(Direction::Forth)
         } else if is(b, a) {
@@ -125,6 +129,7 @@ fn utf8(lines: &[Directive]) -> Result<Tables, Diag> {
         let (source, token) = line(directive)?;
         let (encoded, character) = utf8_character(token).ok_or_else(|| invalid(token))?;
         encode[usize::from(source)] = encoded;
+        // Of two bytes with one character the last one is the way back, as above.
         decode.insert(character, source);
     }
     Ok(Tables::Utf8 { encode, decode })
@@ -136,12 +141,14 @@ fn utf8_character(token: &Token) -> Option<(Encoded, char)> {
         .bytes()
         .chunks(2)
         .map(|pair| {
+            // A sign would be read as part of a number.
             let text =
                 std::str::from_utf8(pair).ok().filter(|text| text.len() == 2 && !text.contains('+'))?;
             u8::from_str_radix(text, 16).ok()
         })
         .collect();
     let raw = pairs.filter(|raw| raw.len() <= 3)?;
+    // Exactly one: a byte cannot become two characters.
     let mut characters = std::str::from_utf8(&raw).ok()?.chars();
     let (Some(character), None) = (characters.next(), characters.next()) else { return None };
     let mut bytes = [0; 3];

@@ -26,6 +26,7 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
+/// nginx's list: no binary type is in it.
 const TYPES: &str =
     "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml";
 
@@ -94,6 +95,7 @@ impl Default for Conf {
 }
 
 impl ModuleConf for Conf {
+    // A few pointers: tables and types are shared.
     fn duplicate(&self) -> Arc<dyn ModuleConf> {
         Arc::new(self.clone())
     }
@@ -116,6 +118,7 @@ fn charset_map(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         )
         .help("one map serves both directions"));
     }
+    // Made anew rather than changed: blocks that were entered before share the old list.
     conf.maps = conf.maps.iter().cloned().chain([Arc::new(map)]).collect();
     Ok(())
 }
@@ -158,6 +161,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
         return;
     }
     // What a variable looks at is noted when it is read.
+    // Also without a charset of its own: a back end can ask for one (`X-Accel-Charset`).
     plan.add_filter(Stage::Charset, Arc::new(conf.clone()));
 }
 

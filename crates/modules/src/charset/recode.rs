@@ -13,11 +13,13 @@ pub struct Recoder {
     map: Arc<Map>,
     direction: Direction,
     /// The beginning of a UTF-8 character whose end is in the next piece.
+    /// Three bytes at most: a fourth makes it a whole one.
     partial: Vec<u8>,
 }
 
 impl Recoder {
     /// A recoder between two charsets, if there is a map.
+    /// A recoder is of one body: it may hold a part of a character.
     pub fn find(maps: &[Arc<Map>], from: &[u8], to: &[u8]) -> Option<Recoder> {
         maps.iter().find_map(|map| {
             let direction = map.connects(from, to)?;
@@ -76,6 +78,7 @@ impl Recoder {
             match broken {
                 None => return,
                 Some((after, Some(length))) => {
+                    // One mark for what is broken, as nginx writes for bytes that no map knows.
                     out.push(b'?');
                     rest = &after[length..];
                 }
@@ -90,6 +93,7 @@ impl Recoder {
     /// The text is at its end.
     fn finish(&mut self, out: &mut Vec<u8>) {
         if !std::mem::take(&mut self.partial).is_empty() {
+            // A character that ends nowhere is as broken as one with wrong bytes.
             out.push(b'?');
         }
     }
@@ -98,6 +102,7 @@ impl Recoder {
 /// Recodes a response's body.
 pub fn apply(resp: &mut Response, mut recoder: Recoder) {
     let body = std::mem::take(&mut resp.body);
+    // Small bodies at once: they keep a length, and may become prepared answers.
     if let Some(pieces) = body.in_memory() {
         let mut out = Vec::new();
         for bytes in pieces {
@@ -115,6 +120,7 @@ pub fn apply(resp: &mut Response, mut recoder: Recoder) {
     // Ranges are cut from a stream in their order only; a client may ask in any.
     resp.clear_ranges();
     if !recoder.keeps_length() {
+        // A character of one byte may become three.
         resp.content_length = None;
     }
     resp.body = Body::Stream(Box::new(Recoded { inner: InMemory::new(body), recoder }));
@@ -134,6 +140,7 @@ impl BodyStream for Recoded {
             match &chunk {
                 Some(Ok(Chunk::Piece(piece))) => {
                     self.recoder.recode(piece.in_memory().unwrap_or_default(), &mut out);
+                    // A piece that ended within its only character gives nothing: the next one is asked for.
                     if out.is_empty() {
                         continue;
                     }
@@ -141,6 +148,7 @@ impl BodyStream for Recoded {
                 None => self.recoder.finish(&mut out),
                 Some(_) => {}
             }
+            // A flush and an error are passed on as they are.
             return Poll::Ready(if out.is_empty() {
                 chunk
             } else {

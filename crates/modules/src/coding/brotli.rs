@@ -40,6 +40,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("brotli_comp_level 5;")
         .sets(|cx, level| cx.conf::<Conf>().level = level as u8),
+    // The length as it is announced, as with gzip.
     directive("brotli_min_length")
         .doc("Responses whose Content-Length is less are not compressed.")
         .in_(Context::HSL)
@@ -65,6 +66,7 @@ static ROWS: &[Row] = &[
 ];
 
 #[derive(Clone, Default)]
+/// What nobody sets is what the rows give as defaults.
 pub struct Conf {
     on: bool,
     level: u8,
@@ -87,6 +89,7 @@ impl Conf {
     }
 
     /// The same, whether it is on or not.
+    /// Rules of a request's own (`Named`) compress where the location does not.
     pub fn usual(&self) -> Offer {
         let params = Params { coding: Coding::Br, level: self.level, window: self.window };
         Offer { params, min_length: self.min_length, types: self.types.clone() }

@@ -18,6 +18,7 @@ pub struct Params {
     pub coding: Coding,
     pub level: u8,
     /// Base-two logarithm of the window; not for zstd, whose level implies one.
+    /// (Zstandard has 0 there, so that equal parameters are found equal.)
     pub window: u8,
 }
 
@@ -63,9 +64,11 @@ const ZSTD_LEVEL_LARGE: u8 = 20;
 /// With less than this the library looks for repetitions in another way, which takes a third longer and finds no more.
 const BROTLI_WINDOW_SHORT: u8 = 17;
 /// Room that is made for output at a time.
+/// (As much as a page of text comes to: most bodies need one step.)
 const OUT_STEP_BYTES: usize = 8 * 1024;
 
 thread_local! {
+    /// Per thread, since an encoder is used by one at a time; the pool's jobs take theirs along.
     static IDLE: RefCell<Vec<Encoder>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -73,6 +76,7 @@ impl Encoder {
     /// An encoder at the start of a body, new or used before.
     pub fn take(params: Params) -> io::Result<Encoder> {
         let idle = IDLE.with_borrow_mut(|idle| {
+            // By swapping: the order says nothing.
             let at = idle.iter().position(|encoder| encoder.params == params)?;
             Some(idle.swap_remove(at))
         });
@@ -143,6 +147,7 @@ fn deflate(compress: &mut Compress, mut input: &[u8], op: Op, out: &mut Vec<u8>)
     };
     loop {
         // The library writes into what is reserved and does not grow it.
+        // Half of a step: with less, every call would write a few bytes.
         if out.capacity() - out.len() < OUT_STEP_BYTES / 2 {
             out.reserve(OUT_STEP_BYTES);
         }
@@ -180,6 +185,7 @@ fn brotli(encoder: &mut BrotliEncoder, mut input: &[u8], op: Op, out: &mut Vec<u
 }
 
 fn zstandard(encoder: &mut raw::Encoder<'static>, input: &[u8], op: Op, out: &mut Vec<u8>) -> io::Result<()> {
+    // It counts what it was given; the caller's slice is never cut.
     let mut input = InBuffer::around(input);
     loop {
         out.reserve(OUT_STEP_BYTES);

@@ -61,6 +61,7 @@ impl Filter for Compress {
         let applies =
             |offer: &Offer| length.is_none_or(|length| length >= offer.min_length) && offer.types.has(media);
         let applying = self
+            // A set as bits: no list is made for each of all the answers that are not compressed.
             .offers
             .iter()
             .fold(0u8, |set, offer| set | u8::from(applies(offer)) << offer.params.coding as u8);
@@ -86,6 +87,7 @@ impl Filter for Compress {
 }
 
 /// Compresses answers where a request's own rules name the codings, whatever their type and length.
+/// (`.htaccess`: `SetOutputFilter` and its kin.)
 pub struct Named {
     offers: [Offer; 2],
 }
@@ -102,6 +104,7 @@ impl Named {
         if is_coded || r.resp.status != 200 || r.route.depth > 0 || codings.is_empty() {
             return;
         }
+        // Also where the location says nothing of `gzip_vary`, as Apache does it.
         r.resp.vary = Some(Text::from("Accept-Encoding"));
         let Some(coding) = r.accepted_codings().choose(codings.iter().copied()) else { return };
         if let Some(offer) = self.offers.iter().find(|offer| offer.params.coding == coding)
@@ -126,6 +129,7 @@ fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
         let mut encoder = Encoder::take(params)?;
         let mut out = Vec::new();
         let mut plain = 0;
+        // (In a row, without a copy that joins them.)
         for (at, piece) in pieces.iter().enumerate() {
             plain += piece.len();
             let op = if at + 1 == pieces.len() { Op::Finish } else { Op::Run };
@@ -139,10 +143,12 @@ fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
     } else if let Some(file) = kept::whole_file(&r.resp.body)
         && let Some(coded) = kept::find(file, params)
     {
+        // The file's size, since the body itself was never looked at.
         let (plain, length) = (file.info.size, coded.len());
         r.state.own.get_or(Sizes::default).add(plain as usize, length);
         (Body::bytes(coded), Some(length as u64))
     } else {
+        // The sizes are shared with the stream, which counts while it is sent.
         let sizes = r.state.own.get_or(Sizes::default);
         let body = std::mem::take(&mut r.resp.body);
         (Body::Stream(Box::new(Coded::new(body, params, sizes)?)), None)
@@ -160,6 +166,7 @@ fn apply(r: &mut Request, offer: &Offer) -> io::Result<()> {
 /// The body's bytes, if all of them are in memory; at least one piece.
 fn in_memory(body: &Body) -> Option<Vec<&[u8]>> {
     match body {
+        // An empty body has an encoded form as well, of some bytes.
         Body::Empty => Some(vec![b""]),
         Body::One(piece) => Some(vec![piece.in_memory()?]),
         Body::Many(pieces) if pieces.is_empty() => Some(vec![b""]),

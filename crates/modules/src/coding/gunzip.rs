@@ -90,6 +90,7 @@ impl Filter for Gunzip {
         let body = std::mem::take(&mut r.resp.body);
         let (body, length) = match &body {
             // The length of the text is not known without the body.
+            // (RFC 9110 §9.3.2: a HEAD has no length that would have to be made out.)
             _ if r.is_head() => (Body::Empty, None),
             // A small one as a whole: it keeps a Content-Length, and may be prepared.
             Body::One(piece) => match piece.in_memory().and_then(plain) {
@@ -117,6 +118,7 @@ fn plain(coded: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut inflater = Inflater::default();
+    // Text is about four times as long as its coded form.
     let mut text = Vec::with_capacity(coded.len().saturating_mul(4).min(INLINE_PLAIN_BYTES_MAX) + 1);
     let mut at = 0;
     while at < coded.len() {
@@ -132,6 +134,7 @@ fn plain(coded: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Plain text given at a time.
+/// (What a buffer holds is sent before the next is filled.)
 const OUT_BYTES: usize = 32 * 1024;
 /// As many times before others have their turn.
 const PIECES_IN_A_ROW: u32 = 16;
@@ -167,6 +170,7 @@ impl Inflater {
                 }
                 self.between = false;
             }
+            // What a step has used is counted by the library: it says nothing else of it.
             let (before, had) = (self.member.total_in(), out.len());
             let status =
                 self.member.decompress_vec(&input[used..], out, FlushDecompress::None).map_err(|error| {
@@ -221,6 +225,7 @@ impl Inflated {
         let input = piece.in_memory().unwrap_or_default();
         *at += self.inflater.inflate(&input[*at..], &mut out)?;
         // The library may hold bytes back that it has decoded already: asked once more with no input.
+        // All of it was used, and there is nothing left to be given.
         self.full = out.len() == out.capacity();
         if *at >= input.len() && !self.full {
             self.piece = None;
@@ -238,6 +243,7 @@ impl BodyStream for Inflated {
             if self.piece.is_none() {
                 match ready!(self.inner.poll_chunk(cx)) {
                     Some(Ok(Chunk::Piece(piece))) => self.piece = Some((piece, 0)),
+                    // RFC 1952 §2.3.1: without its checksum a member is cut off.
                     None => {
                         self.over = true;
                         if !self.inflater.has_ended() {

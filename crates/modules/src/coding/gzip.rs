@@ -58,6 +58,7 @@ static ROWS: &[Row] = &[
         .example("gzip_comp_level 5;")
         .sets(|cx, level| cx.conf::<Conf>().level = level as u8),
     DISABLE,
+    // (The encoder takes what it needs for its level.)
     directive("gzip_hash")
         .doc("Memory for finding repetitions.")
         .in_(Context::HSL)
@@ -151,6 +152,7 @@ static VARIABLES: &[Variable] = &[Variable {
     ..Variable::SILENT
 }];
 
+/// What nobody sets is what the rows give as defaults.
 #[derive(Clone, Default)]
 pub struct Conf {
     on: bool,
@@ -180,6 +182,7 @@ impl Conf {
 }
 
 fn proxied(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // nginx's words. Which of them wins is told by `Rules::allows_proxy`.
     let words = [
         ("off", Proxied::OFF),
         ("any", Proxied::ANY),

@@ -22,6 +22,7 @@ thread_local! {
 
 /// The file that is all of a body, if its content is in memory.
 pub fn whole_file(body: &Body) -> Option<&Rc<OpenFile>> {
+    // Of a part nothing is kept: the next request may ask for another.
     let Body::One(Piece::File { file, range }) = body else { return None };
     let length = file.content.as_ref()?.len() as u64;
     (*range == (0..length)).then_some(file)
@@ -29,6 +30,7 @@ pub fn whole_file(body: &Body) -> Option<&Rc<OpenFile>> {
 
 /// What was kept of a file for an encoder with these parameters.
 pub fn find(file: &Rc<OpenFile>, params: Params) -> Option<Arc<[u8]>> {
+    // By its address: two files of the same content are two.
     KEPT.with_borrow(|kept| kept.find(&Rc::downgrade(file), params))
 }
 
@@ -42,6 +44,7 @@ pub struct Draft {
 impl Draft {
     /// Nothing has been made yet.
     pub fn of(file: &Rc<OpenFile>, params: Params) -> Draft {
+        // (Weak here as well: a slow client must not keep a file that has changed.)
         Draft { file: Rc::downgrade(file), params, coded: Vec::new() }
     }
 
@@ -79,10 +82,12 @@ impl Kept {
     fn put(&mut self, draft: Draft) {
         let Draft { file, params, coded } = draft;
         // Several requests may have compressed it at the same time.
+        // A file that was dropped meanwhile will not be asked for by this address again.
         let is_of_use = file.strong_count() > 0 && coded.len() <= KEPT_BODIES_BYTES_MAX;
         if !is_of_use || self.find(&file, params).is_some() {
             return;
         }
+        // Gone files first, so that no living one is dropped for them.
         self.bodies.retain(|body| body.file.strong_count() > 0);
         self.bytes = self.bodies.iter().map(|body| body.bytes.len()).sum::<usize>() + coded.len();
         while self.bodies.len() >= KEPT_BODIES_MAX || self.bytes > KEPT_BODIES_BYTES_MAX {

@@ -39,6 +39,7 @@ impl Offer {
 pub fn window(token: &Token, allowed: &str) -> Result<u8, Diag> {
     let size = value::size(token)?;
     if size.is_power_of_two() {
+        // 32 KiB are 15 bits.
         return Ok(size.ilog2() as u8);
     }
     Err(Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))

@@ -32,6 +32,7 @@ pub static MODULE: Module = Module {
 };
 
 // One row for each coding: they differ in a name and a field.
+// (In `if` blocks of a location none, as in nginx.)
 macro_rules! static_row {
     ($name:literal, $field:ident, $doc:literal) => {
         directive($name)
@@ -135,6 +136,7 @@ impl Handler for Precompressed {
         let Some(mut mapped) = path::map(r, 4) else { return Flow::Status(404) };
         let length = mapped.bytes.len();
         for (rank, variant) in wants {
+            // From the path's own end: each is tried on the bare name.
             mapped.bytes.truncate(length);
             mapped.bytes.extend_from_slice(variant.extension);
             match self.look(r, &mapped, rank, variant) {
@@ -159,6 +161,7 @@ impl Precompressed {
             (None, Mode::Always) => NOT_WANTED - 1,
             (None, _) => NOT_WANTED,
         };
+        // Stable, so that among equals the smallest stays first.
         let mut wants: Vec<_> = self.variants.iter().map(|variant| (rank(variant), *variant)).collect();
         // Where `Vary` is said, a file that this client does not want is looked for all the same: whether it is
         // there decides about the field.

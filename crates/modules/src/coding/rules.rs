@@ -36,6 +36,7 @@ impl Proxied {
     pub const ANY: u32 = 1;
     pub const EXPIRED: u32 = 1 << 1;
     pub const NO_CACHE: u32 = 1 << 2;
+    /// As in nginx the words add up.
     pub const NO_STORE: u32 = 1 << 3;
     pub const PRIVATE: u32 = 1 << 4;
     pub const NO_LAST_MODIFIED: u32 = 1 << 5;
@@ -57,6 +58,7 @@ impl Rules {
 
     /// Says `Vary: Accept-Encoding`, if so configured: the response could have been another one.
     pub fn set_vary(&self, resp: &mut Response) {
+        // (The filter for dictionaries comes first and has said more.)
         let is_said = resp.vary.as_deref().is_some_and(|vary| *vary == *DICTIONARY_VARY.as_bytes());
         if self.vary && !is_said {
             resp.vary = Some(Text::from("Accept-Encoding"));
@@ -91,6 +93,7 @@ impl Rules {
         if allowed.has(Proxied::ANY) || (allowed.has(Proxied::AUTH) && r.is_proxied_with_credentials()) {
             return true;
         }
+        // Only the first of several, as in nginx.
         if let Some(expires) = r.resp.header(b"Expires") {
             let expires = date::parse_http_date(expires);
             let date = match &r.resp.date {
@@ -115,6 +118,7 @@ impl Rules {
                 })
             });
         }
+        // Each word asks for an absence: what has the field all the same is refused, as in nginx.
         let refused = (allowed.has(Proxied::NO_LAST_MODIFIED) && r.resp.last_modified.is_some())
             || (allowed.has(Proxied::NO_ETAG) && r.resp.etag.is_some());
         !refused
@@ -138,6 +142,7 @@ impl Rules {
 
 /// Internet Explorer 4, 5, and 6 before Windows XP's second service pack.
 fn is_msie6(agent: &[u8]) -> bool {
+    // Plain bytes: an expression would be run for every request of such a location.
     let Some(at) = memchr::memmem::find(agent, b"MSIE ") else { return false };
     let old = match agent.get(at + 5..at + 7) {
         Some(b"4." | b"5.") => true,

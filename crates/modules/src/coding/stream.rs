@@ -35,6 +35,7 @@ pub struct Sizes {
 
 impl Sizes {
     pub fn add(&self, plain: usize, coded: usize) {
+        // Both of the response as a whole: `$gzip_ratio` asks for it while and after it is sent.
         self.plain.set(self.plain.get() + plain as u64);
         self.coded.set(self.coded.get() + coded as u64);
     }
@@ -43,6 +44,7 @@ impl Sizes {
 /// Bytes that can go to another thread.
 enum Bytes {
     Text(Text),
+    /// (Shared among threads already: nothing is copied.)
     Shared(Arc<[u8]>),
 }
 
@@ -60,6 +62,7 @@ impl Bytes {
                     // Bounded by the content: the range is of the file as it was announced.
                     (Bytes::Shared(content.clone()), (range.start as usize).min(end)..end)
                 }
+                // Never: `InMemory` has read it.
                 None => (Bytes::Text(Text::default()), 0..0),
             },
         }
@@ -84,6 +87,7 @@ struct Batch {
 enum Work {
     Here(Encoder),
     Away(blocking::Job1<Batch>),
+    /// There is no encoder any more: the end was written, or it was lost by an error.
     Over,
 }
 
@@ -93,18 +97,21 @@ pub struct Coded {
     work: Work,
     /// Input that is not yet compressed.
     input: Option<(Bytes, Range<usize>)>,
+    /// What was given so far must leave.
     flush: bool,
     in_a_row: u32,
     sizes: Rc<Sizes>,
     /// Output that waits for more, as long as there is some at once: encoders give their first bytes apart.
     held: Vec<u8>,
     /// All output so far, if the body is a file of which it will be kept.
+    /// (A stream from a back end is another one each time.)
     draft: Option<Draft>,
 }
 
 impl Coded {
     pub fn new(body: Body, params: Params, sizes: Rc<Sizes>) -> io::Result<Coded> {
         let encoder = Encoder::take(params)?;
+        // Before the body is taken: from then on its file is not seen.
         let draft = whole_file(&body).map(|file| Draft::of(file, params));
         Ok(Coded {
             inner: InMemory::new(body),
@@ -157,6 +164,7 @@ impl Coded {
         encoder.encode(b"", op, &mut out)?;
         if op == Op::Finish {
             encoder.put();
+        // An encoder in the middle of a body is this body's.
         } else {
             self.work = Work::Here(encoder);
         }
@@ -189,6 +197,7 @@ impl Coded {
             if let Some((bytes, _)) = &mut self.input {
                 *bytes = input;
             }
+            // It has waited for the pool: others had their turn.
             self.in_a_row = 0;
             return Poll::Ready(Ok(out));
         }
@@ -203,6 +212,7 @@ impl Coded {
             None => match ready!(self.inner.poll_chunk(cx)) {
                 Some(Ok(Chunk::Piece(piece))) => Bytes::of(piece),
                 Some(Err(error)) => return Poll::Ready(Err(error)),
+                // The end, or a flush.
                 other => {
                     let Work::Here(encoder) = std::mem::replace(&mut self.work, Work::Over) else {
                         return Poll::Ready(Ok(Vec::new()));
@@ -242,6 +252,7 @@ impl BodyStream for Coded {
                 Poll::Pending if self.held.is_empty() => return Poll::Pending,
                 // The body has no more for now: what is ready leaves while it waits.
                 Poll::Pending => return self.release(),
+                // (Not copied where nothing is held.)
                 Poll::Ready(Ok(out)) if self.held.is_empty() => self.held = out,
                 Poll::Ready(Ok(out)) => self.held.extend_from_slice(&out),
                 Poll::Ready(Err(error)) => {

@@ -19,6 +19,7 @@ static ROWS: &[Row] = &[
         .in_(Context::HSLI)
         .takes_flag()
         .default("off")
+        // Off, as all codings are: whether they pay depends on the site.
         .example("zstd on;")
         .sets(|cx, on| cx.conf::<Conf>().on = on),
     directive("zstd_buffers")

@@ -45,6 +45,7 @@ const TYPES: &str = "text/html text/css text/plain text/xml text/javascript text
     application/vnd.ms-fontobject image/bmp image/x-icon";
 
 /// The folder where none is named.
+/// In the folder for caches, which may be emptied at any time: everything in it can be made anew.
 const FOLDER: &str = "compress_static";
 
 /// The words of `compress_static`.
@@ -82,6 +83,7 @@ struct Conf {
 }
 
 impl Default for Conf {
+    // Without a folder until `finish`: where it is depends on how the server was built and started.
     fn default() -> Conf {
         Conf { on: false, store: None, types: Arc::new(MediaTypes::of(TYPES)) }
     }
@@ -102,6 +104,7 @@ fn set_path(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         bytes_max = value::offset(&size)?;
     }
     let folder = cx.full_path(d.arg(0).str());
+    // (Each block that names one has a store of its own: its limit is counted by itself.)
     cx.conf::<Conf>().store = Some(Store::new(folder.into(), bytes_max));
     Ok(())
 }
@@ -151,6 +154,7 @@ impl Handler for CompressStatic {
 
     fn handle(&self, r: &mut Request) -> Flow {
         if !matches!(r.route.method, Method::Get | Method::Head) || r.route.uri.ends_with(b"/") {
+            // A folder's index comes here by its own name.
             return Flow::Next;
         }
         // By the name: the type of the original, whose name the variant does not have.
@@ -161,6 +165,7 @@ impl Handler for CompressStatic {
             return Flow::Next;
         }
         // What is wrong with the path or the file the static handler says.
+        // As the static handler would, so that links are followed by the same rules.
         let Some(mapped) = path::map(r, 0) else { return Flow::Next };
         let symlinks = path::symlinks(r, &mapped);
         let file = match r.open_file(mapped.path(), symlinks) {
@@ -176,6 +181,7 @@ impl Handler for CompressStatic {
         // first on.
         self.rules.set_vary(&mut r.resp);
         let preference = self.rules.preference(r);
+        // Nothing is accepted: neither looked for nor made.
         if preference == Preference::default() {
             return Flow::Next;
         }
@@ -192,6 +198,7 @@ impl CompressStatic {
         // Stable, so that among equals the order of preference stays.
         codings.sort_by_key(|(rank, _)| *rank);
         for (at, (_, coding)) in codings.into_iter().enumerate() {
+            // (In the server's own folder: no link there is a stranger's.)
             let variant = match r.open_file(&self.store.path(&source, coding), Symlinks::Follow) {
                 Ok(Found::File(variant)) => variant,
                 Ok(_) => {
@@ -201,6 +208,7 @@ impl CompressStatic {
                     }
                     continue;
                 }
+                // The disk must be asked first, or there are no descriptors left: it concerns the original as well.
                 Err(flow) => return flow,
             };
             // An empty file says that compression is no gain.

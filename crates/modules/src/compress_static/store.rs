@@ -23,10 +23,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// A variant must save at least this part of the file: one in 16.
+/// What saves less is not worth another file, and a client's time.
 const GAIN: u64 = 16;
 /// Variants made within this time are not dropped for others: a folder too small for what is in use would be filled anew
 /// for ever.
 const KEPT_FOR: Duration = Duration::from_mins(10);
+/// No folder holds as much.
 const UNKNOWN: u64 = u64::MAX;
 /// How long nothing is tried after a failure or in a full folder.
 const PAUSE_MS: u64 = 10_000;
@@ -45,6 +47,7 @@ impl Source {
 
     /// What all variants of all states of the file have in common.
     fn stem(&self) -> String {
+        // Of the path alone: it is how older states are found, to be dropped.
         format!("{:016x}", fnv1a(self.path.as_os_str().as_bytes()))
     }
 
@@ -56,7 +59,7 @@ impl Source {
     }
 }
 
-/// A hash that is the same in every process.
+/// A hash that is the same in every process (FNV-1a).
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -92,6 +95,7 @@ impl Store {
 
     /// Where a variant is, if there is one.
     pub fn path(&self, source: &Source, coding: Coding) -> PathBuf {
+        // Folders by two digits, so that none has all the files.
         let stem = source.stem();
         self.folder.join(&stem[..2]).join(source.name(coding))
     }
@@ -108,6 +112,7 @@ impl Store {
                 return;
             }
         }
+        // What the job needs: the request may be over before it begins.
         let (store, key) = (self.clone(), name.clone());
         let logs = logs_of(r);
         let started = background::run(move || {
@@ -118,6 +123,7 @@ impl Store {
             }
             store.pending().remove(&key);
         });
+        // Too much waits already: the next request asks again.
         if !started {
             self.pending().remove(&name);
         }
@@ -128,6 +134,7 @@ impl Store {
     }
 
     fn pause(&self) {
+        // A fresh clock: the job's own thread has no event loop that moves it.
         self.paused_until_ms.store(clock::refresh().mono_ms + PAUSE_MS, Ordering::Relaxed);
     }
 
@@ -135,6 +142,7 @@ impl Store {
     fn make(&self, source: &Source, coding: Coding) -> io::Result<()> {
         let path = self.path(source, coding);
         let Some(folder) = path.parent() else { return Ok(()) };
+        // Another process may have made it, or an earlier job of this one.
         if path.exists() {
             return Ok(());
         }
@@ -169,6 +177,7 @@ impl Store {
         let mut variants = Vec::new();
         let mut sum = 0;
         for folder in fs::read_dir(&self.folder)?.flatten() {
+            // What is no folder is not ours.
             let Ok(files) = fs::read_dir(folder.path()) else { continue };
             for file in files.flatten() {
                 let Ok(metadata) = file.metadata() else { continue };
@@ -184,6 +193,7 @@ impl Store {
                 if sum.saturating_add(wanted) <= self.bytes_max / 10 * 9 {
                     break;
                 }
+                // (An answer that is being sent from it keeps it until it is sent.)
                 fs::remove_file(path)?;
                 sum -= bytes;
             }
@@ -219,6 +229,7 @@ fn drop_others(folder: &Path, stem: &str, name: &str) -> io::Result<()> {
 }
 
 /// The compressed file, empty if that is no gain. `None`: the file is no longer what it was.
+/// Read and looked at again: it may have been written to while it was read.
 fn compress(source: &Source, coding: Coding) -> io::Result<Option<Vec<u8>>> {
     let same = |info: Info| {
         let Info { device, inode, mtime, mtime_nsec, ctime, ctime_nsec, size, .. } = source.info;
@@ -234,6 +245,7 @@ fn compress(source: &Source, coding: Coding) -> io::Result<Option<Vec<u8>>> {
     let file = File::from(fd);
     io::Read::read_to_end(&mut io::Read::take(&file, SOURCE_BYTES_MAX + 1), &mut plain)?;
     let metadata = file.metadata()?;
+    // One byte more than the limit was asked for, so that a file that grows is seen.
     let is_whole = plain.len() as u64 == source.info.size && metadata.len() == source.info.size;
     if !is_whole
         || (metadata.ctime(), metadata.ctime_nsec()) != (source.info.ctime, i64::from(source.info.ctime_nsec))
@@ -244,6 +256,7 @@ fn compress(source: &Source, coding: Coding) -> io::Result<Option<Vec<u8>>> {
     let mut coded = Vec::new();
     encoder.encode(&plain, Op::Finish, &mut coded)?;
     if coded.len() as u64 > source.info.size - source.info.size / GAIN {
+        // An empty one is stored, so that the work is not done again for every request.
         coded.clear();
     }
     Ok(Some(coded))

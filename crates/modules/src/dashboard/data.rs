@@ -27,9 +27,11 @@ pub(super) struct Look {
 impl Look {
     /// The whole document.
     pub(super) fn json(&self, families: &Families) -> String {
+        // A thread that panicked has left numbers, and they are as good as before.
         let history = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = columns(history.seconds(self.since));
         let minutes = columns(history.minutes(self.since));
+        // Not while the text is written: the sampler waits for the lock.
         drop(history);
         let mut tables = Tables::default();
         self.shared.tops.iter().for_each(|tops| tops.add_to(self.now_ms / 1000, &mut tables));
@@ -75,6 +77,7 @@ fn columns<'a>(periods: impl Iterator<Item = &'a Period>) -> Value {
 fn top(table: &Table) -> Value {
     let mut all: Vec<(&[u8], Cost)> = table.iter().map(|(name, cost)| (&**name, *cost)).collect();
     all.sort_unstable_by(|a, b| b.1.time_us.cmp(&a.1.time_us).then_with(|| a.0.cmp(b.0)));
+    // Not twice the same name: the second table is of those that the first has not.
     let rest = all.split_off(all.len().min(SHOWN));
     let mut failed: Vec<_> = rest.into_iter().filter(|(_, cost)| cost.errors > 0).collect();
     failed.sort_unstable_by(|a, b| b.1.errors.cmp(&a.1.errors).then_with(|| a.0.cmp(b.0)));

@@ -40,6 +40,7 @@ static ROWS: &[Row] = &[changing::row(
     "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine. write=on lets the page set back ends down, drain them and change their weights; only a location that asks who its clients are (auth_basic, auth_jwt, auth_request, without satisfy any) does so.",
     "dashboard;",
     |cx, d| {
+        // The page's tables are made of these records, which cost something.
         cx.records_requests();
         sampler::keep(cx);
         changing::set::<Dashboard>(cx, d)
@@ -81,6 +82,7 @@ fn handle(r: &mut Request, write: bool) -> Flow {
         Method::Patch => change(r, write, guard),
         _ => Flow::Status(405),
     };
+    // Also for refusals: no answer of this location is to be framed or kept.
     for (name, value) in [
         ("Content-Security-Policy", POLICY),
         ("X-Content-Type-Options", "nosniff"),
@@ -107,6 +109,7 @@ fn look(r: &mut Request, write: bool) -> Flow {
     let since = std::str::from_utf8(rest).ok().and_then(|rest| rest.strip_prefix("since="));
     let since = since.and_then(|text| text.parse().ok()).unwrap_or(i64::MIN);
     let now = r.now();
+    // Tables of URLs and clients cost something: they are kept while somebody looks.
     r.thread.shared.watched.until(now.unix_secs + TOPS_WATCHED_SECS);
     let look = data::Look {
         shared: r.thread.shared.clone(),
@@ -117,6 +120,7 @@ fn look(r: &mut Request, write: bool) -> Flow {
         upstreams: api::everything(r),
     };
     // With thousands of locations there is much to write: not in the event loop.
+    // Here, since it reads what is the thread's own.
     let scrape = Scrape::new(&r.live, &r.thread);
     let Ok(job) = blocking::run(move || look.json(&scrape.filled())) else { return Flow::Status(503) };
     Flow::Wait(Box::new(move |r| {

@@ -19,6 +19,7 @@ pub(super) enum Guard {
 
 /// What has let this request in.
 pub(super) fn guard(r: &Request) -> Guard {
+    // The location's own plan: what was inherited is in it.
     let access = &r.snap().location(r.route.loc).plan.access;
     // With `satisfy any` an address may have been enough.
     let is_identified = r.core().satisfy == Satisfy::All && access.iter().any(|handler| handler.identifies());
@@ -34,10 +35,12 @@ pub(super) fn guard(r: &Request) -> Guard {
 /// A proxy on this machine connects from here for everybody: it says so by a field of its own. A page of another site can
 /// have a name of its own resolved to 127.0.0.1 and read what it gets (DNS rebinding): the name that was asked for tells.
 pub(super) fn is_of_this_machine(r: &Request) -> Result<(), &'static str> {
+    // (A Unix socket has no address: only this machine can connect to it.)
     if r.client_addr().ip().is_some_and(|ip| !is_loopback(ip)) {
         return Err("its location has no access rules, and the client is not on this machine");
     }
     if [&b"Forwarded"[..], b"X-Forwarded-For", b"X-Real-IP", b"Via"]
+        // Whatever they say: a browser sends none of them.
         .iter()
         .any(|name| r.header_named(name).is_some())
     {
@@ -57,6 +60,7 @@ fn is_loopback(ip: IpAddr) -> bool {
 
 /// `localhost`, or an address: a name that somebody else's name servers cannot lead elsewhere.
 fn is_local_name(host: &[u8]) -> bool {
+    // With brackets as in a URL.
     let bare = host.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).unwrap_or(host);
     let is_address = std::str::from_utf8(bare).is_ok_and(|text| text.parse::<IpAddr>().is_ok());
     host.is_empty() || is_address || host.eq_ignore_ascii_case(b"localhost")
@@ -66,6 +70,7 @@ fn is_local_name(host: &[u8]) -> bool {
 /// another origin cannot send JSON without being allowed to.
 pub(super) fn is_own_page(r: &Request) -> bool {
     let has_host = r.header_named(b"Host").is_some_and(|host| !host.is_empty());
+    // A form of another site can send neither this type nor PATCH without being asked first (CORS).
     let is_json = r.header(HeaderId::ContentType).is_some_and(|value| value == b"application/json");
     has_host && is_json && is_own_origin(r) == Some(true)
 }

@@ -74,6 +74,7 @@ impl Fault {
         let (status, level) = match error {
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => (missing, LogLevel::Error),
             Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::MLINK => (403, LogLevel::Error),
+            // A call's name and a path, as nginx logs it: people look for these texts.
             Errno::EXIST => (405, LogLevel::Error),
             Errno::NOSPC | Errno::DQUOT => (507, LogLevel::Crit),
             _ => (500, LogLevel::Crit),
@@ -85,6 +86,7 @@ impl Fault {
 
 /// `Fault::of` for errors of the standard library.
 fn fault(error: &io::Error, missing: u16, call: &str, path: &Path) -> Fault {
+    // What has no number, such as a file that ended early, is told as a fault of the disk.
     Fault::of(Errno::from_io_error(error).unwrap_or(Errno::IO), missing, call, path)
 }
 
@@ -92,6 +94,7 @@ impl Place {
     /// A place by its path, whose end says whether it is a collection.
     pub fn new(bytes: &[u8], symlinks: Symlinks) -> Place {
         let mut path = Vec::with_capacity(bytes.len());
+        // Two slashes in a row would make a component that is no name.
         for &byte in bytes {
             if byte != b'/' || !path.ends_with(b"/") {
                 path.push(byte);
@@ -111,10 +114,12 @@ impl Place {
 
     /// Whether the other one is below this one.
     pub fn holds(&self, other: &Place) -> bool {
+        // By components: `/ab` is not below `/a`.
         other.path != self.path && other.path.starts_with(&self.path)
     }
 
     fn name(&self) -> &OsStr {
+        // The root has no name; what is done with it fails by itself.
         self.path.file_name().unwrap_or(OsStr::new("/"))
     }
 
@@ -137,6 +142,7 @@ fn is_folder(stat: &Stat) -> bool {
 
 /// A folder, opened by the location's rule for links.
 fn open_folder(path: &Path, symlinks: Symlinks, create: Option<Mode>) -> rustix::io::Result<OwnedFd> {
+    // Only a place to work in: reading it is not asked for.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match symlinks {
         Symlinks::Follow => rustix::fs::open(path, flags, Mode::empty()),
@@ -159,6 +165,7 @@ fn open_folder(path: &Path, symlinks: Symlinks, create: Option<Mode>) -> rustix:
         Err(Errno::EXIST) => {}
         Err(error) => return Err(error),
     }
+    // By the folder that was just looked at, and no link: another one may have been put there meanwhile.
     rustix::fs::openat(&parent, name, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
@@ -181,6 +188,7 @@ pub fn put(from: &Path, to: &Place, access: u32, modified: Option<i64>, create: 
         .folder(create.then(|| folder_mode(access)))
         .map_err(|error| Fault::of(error, 409, "open", to.path.parent().unwrap_or(&to.path)))?;
     let name = to.name();
+    // What a link leads to counts here, since a link to a folder serves as one.
     let done = match rustix::fs::statat(&folder, name, AtFlags::empty()) {
         Ok(stat) if is_folder(&stat) => {
             let why = brisk_conf::os_text(&Errno::ISDIR.into());
@@ -190,6 +198,7 @@ pub fn put(from: &Path, to: &Place, access: u32, modified: Option<i64>, create: 
         Err(_) => Done::Created,
     };
     let source = File::options().write(true).open(from).map_err(|error| fault(&error, 500, "open", from))?;
+    // Before it has its name: no reader sees it with other rights.
     let rights = rustix::fs::fchmod(&source, Mode::from_raw_mode(access));
     rights.map_err(|error| Fault::of(error, 500, "chmod", from))?;
     if let Some(seconds) = modified {
@@ -221,6 +230,7 @@ struct Rights {
 }
 
 impl Rights {
+    /// Of a copy the bits for set-user-id are left out: they would run as another user.
     fn of(stat: &Stat) -> Rights {
         let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
         Rights { mode, modified: Some((stat.st_mtime, stat.st_mtime_nsec as i64)) }
@@ -234,6 +244,7 @@ fn open_source(folder: impl std::os::fd::AsFd, name: &OsStr, links: bool, path: 
     let flags = if links { flags } else { flags | OFlags::NOFOLLOW };
     let failed = |call: &'static str| move |error: Errno| Fault::of(error, 404, call, path);
     let source = rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(failed("open"))?;
+    // By the descriptor: the name may be another file's by now.
     let stat = rustix::fs::fstat(&source).map_err(failed("fstat"))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(Fault::said(403, format!("\"{}\" is not a regular file", path.display())));
@@ -303,6 +314,7 @@ fn not_over(error: Errno, path: &Path) -> Fault {
 }
 
 fn exists(path: &Path) -> Fault {
+    // 412, as RFC 4918 §9.8.5 has it for `Overwrite: F`.
     let why = brisk_conf::os_text(&Errno::EXIST.into());
     Fault::said(412, format!("\"{}\" could not be created ({why})", path.display()))
 }
@@ -311,6 +323,7 @@ fn exists(path: &Path) -> Fault {
 pub fn delete(place: &Place, depth: Option<super::Depth>) -> Result<Done> {
     use super::Depth::{One, Zero};
     let failed = |error: Errno| {
+        // A file named with a slash is nobody's collection: 409, as in nginx.
         let missing = if error == Errno::NOTDIR { 409 } else { 404 };
         Fault::of(error, missing, "lstat", &place.path)
     };
@@ -338,6 +351,7 @@ fn remove(place: &Place, folder: &OwnedFd, stat: &Stat) -> Result<()> {
     if is_folder(stat) {
         return tree::remove(folder, place.name(), &place.path);
     }
+    // It was a file when it was looked at; a folder by now is an error, and stays.
     rustix::fs::unlinkat(folder, place.name(), AtFlags::empty())
         .map_err(|error| Fault::of(error, 404, "unlink", &place.path))
 }
@@ -388,6 +402,7 @@ fn ends(copying: &Copying, create: Option<Mode>) -> Result<Ends> {
             return Err(exists(&to.path));
         }
     }
+    // What is copied is told by the URI: a folder without its slash is not meant.
     if is_folder(&source) && !from.is_collection {
         return Err(Fault::said(400, format!("\"{}\" is collection", from.path.display())));
     }
@@ -402,6 +417,7 @@ pub fn copy(copying: &Copying) -> Result<Done> {
         // A link is followed as it is for GET: only where the location allows links.
         let links = copying.from.symlinks == Symlinks::Follow;
         let source = open_source(from.0, from.1, links, &copying.from.path)?;
+        // Of what was opened, not of the link.
         let stat = rustix::fs::fstat(&source);
         let stat = stat.map_err(|error| Fault::of(error, 404, "fstat", &copying.from.path))?;
         copy_file(source, to, &Rights::of(&stat), copying.overwrites, &copying.to.path)?;

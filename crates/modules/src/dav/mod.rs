@@ -134,6 +134,7 @@ fn place(r: &Request) -> Result<Place, u16> {
     // that could not be named.
     let mapped = path::map(r, 0).ok_or(500u16)?;
     let symlinks = path::symlinks(r, &mapped);
+    // The end of the mapped path says whether it is a collection, as the URI's does.
     Ok(Place::new(&mapped.bytes, symlinks))
 }
 
@@ -159,6 +160,7 @@ fn on_pool(job: impl FnOnce() -> Result<Done, Fault> + Send + 'static) -> Flow {
     }))
 }
 
+/// Whatever has come of it, the next request must not see what was there before.
 fn answer(r: &mut Request, result: Result<Done, Fault>) -> Flow {
     // What is read next on this connection, or was read already, sees the change.
     // Also after an error: part of a tree may have changed. File events come too late: the next request may lie
@@ -171,6 +173,7 @@ fn answer(r: &mut Request, result: Result<Done, Fault>) -> Flow {
             escape(Escape::Uri, &r.route.uri, &mut location);
             r.resp.location = Some(location.into());
             r.resp.status = 201;
+            // Said, since there is no body to tell its length.
             r.resp.content_length = Some(0);
         }
         // Its place is the Destination that the client knows.
@@ -192,6 +195,7 @@ fn answer(r: &mut Request, result: Result<Done, Fault>) -> Flow {
 }
 
 fn put(conf: Arc<Conf>, r: &mut Request) -> Outcome {
+    // A folder is made by MKCOL (RFC 4918 §9.7.2).
     if r.route.uri.ends_with(b"/") {
         rlog!(r, Error, "cannot PUT to a collection");
         return Err(409);
@@ -235,6 +239,7 @@ async fn receive(r: &mut Request) -> Result<TempFile, Flow> {
     };
     // The same folder as for bodies of other requests: its rights and limits hold.
     let folder = r.core().body_temp_path(&r.snap().state_folder);
+    // Removed with its descriptor: a client that goes away leaves nothing behind.
     let mut file = TempFile::create(&folder, Fate::Removed).await.map_err(|error| failed(r, &error))?;
     let mut piece = Vec::new();
     loop {
@@ -267,6 +272,7 @@ fn delete(conf: &Conf, r: &mut Request) -> Outcome {
 
 fn make_collection(conf: &Conf, r: &mut Request) -> Outcome {
     without_body(r, "MKCOL")?;
+    // RFC 4918 §5.2: a collection's name ends with a slash.
     if !r.route.uri.ends_with(b"/") {
         rlog!(r, Error, "MKCOL can create a collection only");
         return Err(409);

@@ -49,6 +49,7 @@ pub fn segments(uri: &[u8]) -> u64 {
 
 /// The decoded path of `Destination` (RFC 4918 §10.3), if it is one that this location is responsible for.
 pub fn destination(r: &mut Request) -> Result<Vec<u8>, u16> {
+    // Copied: the rewriting below needs the request.
     let Some(value) = r.header_named(b"Destination").map(<[u8]>::to_vec) else {
         rlog!(r, Error, "client sent no \"Destination\" header");
         return Err(400);
@@ -106,6 +107,7 @@ fn without_authority<'a>(value: &'a [u8], scheme: &str, host: &[u8]) -> Result<&
     let slash = memchr::memchr(b'/', rest);
     let authority = &rest[..slash.unwrap_or(rest.len())];
     // A name that only begins with ours is another one.
+    // (A request without a host matches nothing: HTTP/1.0 without Host has paths only.)
     let is_ours = |name: &[u8]| !host.is_empty() && name.eq_ignore_ascii_case(host);
     let is_port = |port: &[u8]| port.iter().all(u8::is_ascii_digit);
     let is_here = is_ours(authority)
@@ -114,6 +116,7 @@ fn without_authority<'a>(value: &'a [u8], scheme: &str, host: &[u8]) -> Result<&
     if !is_here {
         return Err(Elsewhere::OtherHost);
     }
+    // Without a path it names no file.
     slash.map(|at| &rest[at..]).ok_or(Elsewhere::Invalid)
 }
 
@@ -121,6 +124,7 @@ fn without_authority<'a>(value: &'a [u8], scheme: &str, host: &[u8]) -> Result<&
 /// rules of access, which were not asked for this request.
 fn is_here(r: &mut Request, path: &[u8]) -> Result<bool, u16> {
     let live = r.live.clone();
+    // As the router begins: at the server's root.
     let snap = &live.snap;
     let root = snap.location(snap.server(r.route.server).root);
     let here = locate::find(snap, r, root);

@@ -10,6 +10,7 @@ use zstd::zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
 
 const DCB_MAGIC: [u8; 4] = [0xff, b'D', b'C', b'B'];
 /// A frame that decoders skip.
+/// A skippable frame of 32 bytes (RFC 8878 §3.1.2): the hash.
 const DCZ_MAGIC: [u8; 8] = [0x5e, 0x2a, 0x4d, 0x18, 0x20, 0, 0, 0];
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -23,6 +24,7 @@ pub fn name(coding: Coding) -> Option<&'static str> {
 }
 
 /// Base-two logarithm of a window from whose end all of its beginning can be seen.
+/// Both lie in it one after the other: the text refers to the dictionary from its very end.
 fn window_log(bytes: usize) -> u32 {
     usize::BITS - (bytes + 16).leading_zeros()
 }
@@ -58,6 +60,7 @@ pub fn encode(
 fn fenced(dictionary: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
     let mut seen = [false; 256];
     plain.iter().for_each(|&byte| seen[usize::from(byte)] = true);
+    // A text with every byte is rare, and is compressed without the dictionary.
     let fence = seen.iter().position(|seen| !seen)?;
     let mut dictionary = dictionary.to_vec();
     *dictionary.last_mut()? = fence as u8;
@@ -65,6 +68,7 @@ fn fenced(dictionary: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn brotli(level: u8, window: i32, dictionary: &[u8], plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    // Without a fence an empty dictionary: longer, but right.
     let fenced = fenced(dictionary, plain).unwrap_or_default();
     let params = BrotliEncoderParams {
         quality: level.max(BROTLI_LEVEL_MIN).into(),
@@ -89,6 +93,7 @@ fn brotli(level: u8, window: i32, dictionary: &[u8], plain: &[u8], out: &mut Vec
 
 fn zstandard(level: u8, window: u32, dictionary: &[u8], plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     let failed = |code| io::Error::other(get_error_name(code));
+    // Made anew: one with a prefix cannot be used for another body.
     let mut context = CCtx::create();
     context.set_parameter(CParameter::CompressionLevel(level.into())).map_err(failed)?;
     context.set_parameter(CParameter::WindowLog(window)).map_err(failed)?;

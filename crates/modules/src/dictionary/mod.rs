@@ -101,6 +101,7 @@ fn quoted(token: &Token, text: &str) -> Result<String, Diag> {
             Diag::emerg(token.span, format!("invalid text \"{text}\"")).help("printable ASCII is expected")
         );
     }
+    // RFC 9651 §4.1.6: these two alone are escaped.
     Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
@@ -121,6 +122,7 @@ fn use_as_dictionary(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut parts = vec![format!("match={}", quoted(pattern, pattern.str())?)];
     for token in &d.args[1..] {
         match token.str().split_once('=') {
+            // RFC 9842 §2.1.3: at most 1024 characters.
             Some(("id", id)) if id.len() <= 1024 => parts.push(format!("id={}", quoted(token, id)?)),
             Some(("match-dest", list)) => {
                 let each: Result<Vec<_>, _> = list.split(',').map(|dest| quoted(token, dest)).collect();
@@ -143,12 +145,14 @@ fn zone(cx: &Cx<'_, '_>) -> Option<Arc<Zone>> {
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let conf = cx.conf_of::<Conf>();
     if (conf.use_as.is_none() && !conf.on) || zone(cx).is_some() {
+        // One for all blocks: the directive for its size stands in `http`.
         return Ok(());
     }
     // Prepared answers are not for requests with this field: what they get depends on it.
     cx.is_unusual("Available-Dictionary");
     let conf = cx.conf_of::<Conf>();
     let bytes = conf.store_bytes;
+    // It has no place in the file: the directive may not be there.
     let span = Span { file: FileId(0), start: 0, end: 0 };
     let token = Token { value: Box::default(), span, quoted: false };
     cx.global.add_zone(NAME, ("shared_dictionaries".into(), bytes), &token, &token, |bytes| {
@@ -164,6 +168,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let offers = if conf.on { offers } else { Vec::new() };
     let filter = Dictionary { use_as: conf.use_as.clone(), offers, rules, zone };
     // What an answer depends on is noted when a client names a dictionary.
+    // (Before the usual codings, which leave alone what is coded.)
     plan.add_filter(Stage::Coding, Arc::new(filter));
 }
 
@@ -211,11 +216,13 @@ impl Filter for Dictionary {
 
 /// One user's page must not shine through the length of another's.
 fn is_public(r: &Request) -> bool {
+    // `no-store` too: what is not to be stored is no dictionary.
     let is_private = |value: &[u8]| {
         let mut words = value.split(|&b| b == b',').map(|word| word.trim_ascii().to_ascii_lowercase());
         words.any(|word| word.starts_with(b"private") || word == b"no-store")
     };
     r.route.method == Method::Get
+        // An answer with a cookie is somebody's, whatever else it says.
         && r.resp.header(b"Set-Cookie").is_none()
         && !r.resp.header(b"Cache-Control").is_some_and(|value| is_private(value))
 }
@@ -223,6 +230,7 @@ fn is_public(r: &Request) -> bool {
 impl Dictionary {
     /// Takes the body along as it is sent, or at once if it is in memory.
     fn remember(&self, r: &mut Request) {
+        // It has no body.
         if r.is_head() {
             return;
         }
@@ -268,6 +276,7 @@ impl Dictionary {
         };
         // By host: a client of one site must not learn by the coding what another one's pages are.
         let Some(dictionary) = self.zone.state::<Store>().get(&r.head.host, &hash) else {
+            // The usual coding is left: the client understands it.
             UNKNOWN.add(1);
             return;
         };
@@ -297,6 +306,7 @@ fn hash_of(bytes: &[u8]) -> Hash {
 }
 
 /// A byte sequence of RFC 9651 §4.1.8.
+// With colons on both sides, as structured fields have bytes.
 fn parse_hash(value: &[u8]) -> Option<Hash> {
     let text = value.trim_ascii().strip_prefix(b":")?.strip_suffix(b":")?;
     STANDARD.decode(text).ok()?.try_into().ok()

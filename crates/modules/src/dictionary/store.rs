@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub type Hash = [u8; 32];
 
 /// What an entry takes besides its bytes.
+/// Its hash, a place in a table, and what the allocator adds: many small ones must not count as nothing.
 const ENTRY_BYTES: usize = 160;
 
 /// Whose dictionary it is: what one host gives is nothing to another.
@@ -25,6 +26,7 @@ struct Inner {
 
 impl Store {
     pub fn new(bytes: u64) -> Store {
+        // More than can be addressed is as much as there is.
         let bytes_max = usize::try_from(bytes).unwrap_or(usize::MAX);
         Store(Mutex::new(Inner { recent: HashMap::new(), older: HashMap::new(), bytes: 0, bytes_max }))
     }
@@ -39,6 +41,7 @@ impl Store {
         if let Some(bytes) = inner.recent.get(&key) {
             return Some(bytes.clone());
         }
+        // It was used: it belongs to the newer half again.
         let bytes = inner.older.remove(&key)?;
         inner.put(key, bytes.clone());
         Some(bytes)
@@ -64,9 +67,11 @@ impl Store {
 impl Inner {
     fn put(&mut self, key: Key, bytes: Arc<[u8]>) {
         let cost = cost(&key, &bytes);
+        // It would push out all others.
         if cost > self.bytes_max / 2 {
             return;
         }
+        // Two halves instead of an order: a look-up moves nothing but its own entry.
         if self.bytes + cost > self.bytes_max / 2 {
             self.older = std::mem::take(&mut self.recent);
             self.bytes = 0;

@@ -39,6 +39,7 @@ struct Waits(u8);
 /// opened by it.
 pub fn read(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<Arc<[u8]>>, Trouble> {
     let Some(found) = open(r, symlinks, file)? else { return Ok(None) };
+    // (After it was opened: what changes from here on shows in the file's times.)
     settle(r, symlinks, file, &found.info, OVERRIDES_QUIET_MS_MIN)?;
     Ok(Some(found.text))
 }
@@ -87,6 +88,7 @@ pub fn settle(
     };
     let settles_in = match now.info() {
         Some(now) if is_same(now) => unsettled(now, quiet_ms),
+        // It has gone or is another file: it is looked at again in a moment.
         _ => Some(Duration::from_millis(OVERRIDES_QUIET_MS_MIN as u64)),
     };
     let Some(rest) = settles_in else { return Ok(()) };
@@ -103,6 +105,7 @@ pub fn again(handler: impl Handler + 'static, rest: Duration) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             brisk_net::sleep(rest).await;
+            // What was fetched before the wait may be what was being written.
             r.evidence.fetched.clear();
             r.thread.files.must_confirm();
             handler.handle(r)
@@ -141,10 +144,12 @@ fn has_dots(path: &[u8]) -> bool {
 }
 
 fn leading(path: &[u8], root_len: usize) -> Vec<usize> {
+    // A path without a slash lies in no folder.
     let Some(last) = memchr::memrchr(b'/', path) else { return Vec::new() };
     let has_slash = root_len > 0 && path[root_len - 1] == b'/';
     let first = (root_len - usize::from(has_slash)).min(last);
     let slashes = memchr::memchr_iter(b'/', &path[first..]).map(|at| first + at + 1);
+    // Two slashes in a row name one folder.
     slashes.filter(|&end| path.get(end) != Some(&b'/')).collect()
 }
 

@@ -27,6 +27,7 @@ pub static MODULE: Module = Module {
 };
 
 /// Stands behind `try_files` in the list of modules: what that leads to is judged, too.
+/// (By a module of its own, since a module has one place in the order.)
 pub static AGAIN: Module =
     Module { name: "directory_overrides_again", install: Some(again), ..Module::EMPTY };
 
@@ -90,6 +91,7 @@ impl ModuleConf for Conf {
 }
 
 fn include(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // As if they stood here, so that what is written around them holds for them.
     let block = htaccess::include::servers(cx, d)?;
     cx.block_here(&block);
     Ok(())
@@ -97,6 +99,7 @@ fn include(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 fn site(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     cx.is_unusual("Authorization");
+    // What an outer block says of Apache's files holds on in an inner one.
     let outer = match &cx.conf_of::<Conf>().language {
         Some(Language::Apache(htaccess)) => htaccess.site.clone(),
         _ => None,
@@ -130,6 +133,7 @@ fn again(cx: &Cx<'_, '_>, plan: &mut Plan) {
     match &conf.language {
         Some(Language::Apache(htaccess)) => htaccess::install_again(cx, plan, htaccess),
         Some(Language::Own(_)) => plan.precontent.push(Arc::new(own::SameFolder)),
+        // (An extended location has no language of its own any more.)
         None if conf.is_extended => plan.precontent.push(Arc::new(own::SameFolder)),
         None => {}
     }

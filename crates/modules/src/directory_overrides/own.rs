@@ -43,6 +43,7 @@ impl Overrides {
     pub fn parse(d: &Directive) -> Result<Overrides, Diag> {
         let (name, classes) = (d.arg(0), &d.args[1..]);
         let is_name =
+            // A name with a slash would lead to files of other folders.
             !matches!(name.bytes(), b"" | b"." | b"..") && !name.bytes().iter().any(|b| b"/$\0".contains(b));
         if !is_name {
             return Err(Diag::emerg(name.span, format!("invalid file name \"{}\"", name.text()))
@@ -88,8 +89,10 @@ impl Handler for SameFolder {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
+        // Without an entry the files were never asked: another language, or none.
         let Some(read) = r.state.own.get::<RefCell<Read>>() else { return Flow::Next };
         let read = read.borrow();
+        // The same URI leads to the same folder: nothing is mapped twice.
         if read.uri == r.route.uri {
             return Flow::Next;
         }
@@ -109,6 +112,7 @@ impl Handler for Overrides {
 
     fn handle(&self, r: &mut Request) -> Flow {
         let Some(mapped) = path::map(r, 0) else { return Flow::Status(404) };
+        // The files themselves are no content: they may hold what they guard.
         if mapped.bytes.ends_with(&self.file)
             && mapped.bytes[..mapped.bytes.len() - self.file.len()].ends_with(b"/")
         {

@@ -43,6 +43,7 @@ static ROWS: &[Row] = settings_rows!(
     [
         directive("fastcgi_catch_stderr")
             .doc("Text in what an application writes to its standard error that makes its answer invalid (fastcgi_next_upstream invalid_header).")
+            // Compared with whole bytes: it may be cut by a record, which the codec joins.
             .in_(Context::HSL)
             .takes("TEXT")
             .many()
@@ -126,6 +127,7 @@ static VARIABLES: &[Variable] = &[
 #[derive(Clone)]
 pub struct Fast {
     index: Arc<[u8]>,
+    /// Run for each URI that is asked for; kept by [`Parts`].
     split: Option<Arc<Regex>>,
     catch: Arc<Vec<Box<[u8]>>>,
     keep_conn: bool,
@@ -203,6 +205,7 @@ fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
+    // (With or without them the location passes on.)
     super::install::<Fast>(cx, plan);
     let own = &cx.conf_of::<Conf<Fast>>().module.own;
     // Without either the variables are the URI itself, and the plan holds nothing to look up.
@@ -224,9 +227,11 @@ impl Protocol for Location<Fast> {
 
     fn codec(&self, r: &Request, (): &(), ask: &Ask, _: BodyShape) -> Result<Box<dyn Codec>, Flow> {
         let mut head = request_buffer(2048);
+        // The record of parameters is written in place: its length is filled in at the end.
         let mut writer = RequestWriter::new(self.own.keep_conn, &mut head);
         self.params.write(r, ask.cacheable, &ask.fields, &mut writer);
         if let Err(size) = writer.finish() {
+            // A record's length has 16 bits.
             brisk_server::rlog!(r, Error, "fastcgi request record is too big: {size}");
             return Err(Flow::Status(500));
         }
@@ -296,6 +301,7 @@ fn parts(r: &Request, then: impl FnOnce(&[u8], &[u8], &[u8])) -> bool {
 fn script_name(r: &Request, out: &mut Vec<u8>) -> bool {
     parts(r, |name, _, index| {
         out.extend_from_slice(name);
+        // Also behind a script that a group has cut off with its slash.
         if name.ends_with(b"/") {
             out.extend_from_slice(index);
         }

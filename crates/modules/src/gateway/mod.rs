@@ -27,6 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Fields of answers that are for the server, not for clients.
+/// nginx's list: each is an order to the server.
 const HIDDEN: &[&str] = &[
     "Status",
     "X-Accel-Expires",
@@ -87,6 +88,7 @@ fn initial<O: Own>() -> Arc<dyn ModuleConf> {
 
 /// `*_pass`.
 fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // The host by its name as it is written, before it is looked up.
     let pass = Pass { host: params::host(cx, d)?, address: Address::parse(cx, d, &O::SCHEMES)?, pool: None };
     cx.conf::<Conf<O>>().pass = Some(pass);
     Ok(())
@@ -96,6 +98,7 @@ fn pass<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let param = params::parse(cx, d)?;
     let is_first = cx.first;
+    // Shared until it is changed: most blocks inherit the list.
     let params = Arc::make_mut(&mut cx.conf::<Conf<O>>().module.params);
     if is_first {
         params.clear();
@@ -106,6 +109,7 @@ fn param<O: Own>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 /// Checks what several directives say together.
 fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    // Nothing passes anything on there.
     if cx.block == Context::MAIN {
         return Ok(());
     }
@@ -113,11 +117,13 @@ fn finish<O: Own>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     conf.settings.check(O::PREFIX)?;
     let passes = conf.pass.is_some();
     if conf.pass.as_ref().is_some_and(|pass| pass.address.may_be_tls(&O::SCHEMES)) {
+        // Made where it is used: its files are read once.
         let tls = O::tls(cx)?;
         cx.conf::<Conf<O>>().module.tls = tls;
     }
     let conf = cx.conf_of::<Conf<O>>();
     if passes {
+        // Made before workers start, for their user.
         let state = cx.places().state.clone();
         let folder = conf.settings.temp_path(&state);
         cx.keeps_temporary(folder.path.as_ref());
@@ -150,6 +156,7 @@ where
 {
     let conf = cx.conf_of::<Conf<O>>();
     let Some(pass) = &conf.pass else { return };
+    // One `*_param` replaces all that a pool is sent, as it replaces all that is inherited.
     let own_params = match &pass.pool {
         Some(usual) if conf.module.params.is_empty() => usual,
         _ => &conf.module.params,
@@ -168,6 +175,7 @@ where
     };
     let engine = Arc::new(Engine::new(location));
     let core = cx.conf_of::<CoreConf>();
+    // As with `proxy_pass`: `/app` leads to `/app/`.
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
     plan.content = Some(match cache::caching(cx, O::PREFIX) {
         Some(cache) => {

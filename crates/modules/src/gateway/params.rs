@@ -30,6 +30,7 @@ pub fn parse(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Arc<Param>, Diag> {
 /// One that is no directive's.
 pub fn usual(cx: &mut Cx<'_, '_>, d: &Directive, (name, value): (&str, &str)) -> Result<Arc<Param>, Diag> {
     let value = cx.template(&Token { value: value.as_bytes().into(), span: d.span, quoted: true })?;
+    // `HTTPS` alone: applications take it for set if it is there at all.
     Ok(Arc::new(Param { name: name.as_bytes().into(), value, if_not_empty: name == "HTTPS" }))
 }
 
@@ -43,6 +44,7 @@ pub fn host(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Arc<Param>, Diag> {
 const HOST: &[u8] = b"HTTP_HOST";
 
 /// Settings of PHP that a site may change, as FPM takes them.
+/// (`php_value` of `.htaccess`.)
 const PHP_VALUE: &[u8] = b"PHP_VALUE";
 
 /// What a stored answer must not depend on: conditions and ranges of one client. The cache sends its own.
@@ -68,6 +70,7 @@ impl List {
     /// `own` is what the directives say; `pass_headers` whether the client's header fields follow.
     pub fn new(own: &[Arc<Param>], host: &Arc<Param>, pass_headers: bool) -> List {
         let mut params = own.to_vec();
+        // The client's own Host may be one that the server has not understood.
         if !own.iter().any(|param| param.name.eq_ignore_ascii_case(HOST)) {
             params.push(host.clone());
         }
@@ -75,6 +78,7 @@ impl List {
         let cached = names.iter().copied().chain(CACHED.iter().map(|name| name.as_bytes()));
         let (taken, taken_cached) = (Taken::new(names.iter().copied()), Taken::new(cached));
         // A header that is set to nothing is not sent at all.
+        // It stays among the names that are taken: the client's field of that name is left out.
         params.retain(|param| !(param.value.is_empty() && is_header(&param.name)));
         List { params: params.into(), taken, taken_cached, pass_headers }
     }
@@ -91,6 +95,7 @@ impl List {
         let has_php_values =
             r.state.visit.get::<Environment>().is_some_and(|environment| !environment.php_values.is_empty());
         for param in &self.params {
+            // Joined with what files of folders say, below.
             if has_php_values && param.name.eq_ignore_ascii_case(PHP_VALUE) {
                 continue;
             }
@@ -117,6 +122,7 @@ impl List {
         }
         for (field, text) in fields {
             let name: Vec<u8> =
+                // RFC 3875 §4.1.18: upper case, and an underscore for each hyphen.
                 field.bytes().map(|b| if b == b'-' { b'_' } else { b.to_ascii_uppercase() }).collect();
             let name = [&b"HTTP_"[..], &name].concat();
             if !self.params.iter().any(|param| *param.name == *name) {
@@ -127,6 +133,7 @@ impl List {
             let taken = if cacheable { &self.taken_cached } else { &self.taken };
             let (head, buf) = r.sent_head();
             match environment.filter(|environment| environment.names_fields()) {
+                // (Made when the location was: most requests have nothing to add.)
                 None => write_headers(buf, head, taken, out),
                 Some(environment) => {
                     let names = self.params.iter().map(|param| param.name.to_vec());
@@ -143,6 +150,7 @@ impl List {
     fn write_environment(&self, r: &Request, environment: &Environment, out: &mut impl Params) {
         let is_own = |name: &[u8]| self.params.iter().any(|param| param.name.eq_ignore_ascii_case(name));
         for (name, value) in &environment.variables {
+            // `HTTP_PROXY` and its kin change what programs do.
             if !Environment::is_reserved(name) && !is_own(name) {
                 out.pair(name, &[value]);
             }
@@ -155,6 +163,7 @@ impl List {
         }
         if !environment.php_values.is_empty() {
             // The last one counts: what the configuration says comes behind what files of folders say.
+            // FPM takes several settings in one, a line for each.
             let mut value = environment.php_values.join(&b'\n');
             let own = self.params.iter().filter(|param| param.name.eq_ignore_ascii_case(PHP_VALUE));
             for param in own {

@@ -56,6 +56,7 @@ impl Plain {
 
     fn head(&mut self, input: &[u8]) -> Result<Step, Failure> {
         let Stage::Head(parser) = &mut self.stage else {
+            // (The engine reads the head once, and before all else.)
             unreachable!("asked for the head only before it is there")
         };
         // Either a status line or CGI's `Status:` (RFC 3875 §6.3.3), as nginx reads both.
@@ -70,6 +71,7 @@ impl Plain {
         let used = parser.len;
         let head = BackendHead::from_response(input, std::mem::take(parser));
         self.length = match framing {
+            // Without a length the end of the connection is the end of the answer.
             ResponseFraming::Length(length) => Some(length),
             _ => None,
         };
@@ -114,6 +116,7 @@ impl Codec for Plain {
                 Ok(Step { used: 0, event: Event::Log(LogLevel::Warn, TOO_MUCH.into()) })
             }
             Stage::Done | Stage::Tunnel => Ok(Step { used: 0, event: Event::End }),
+            // Nothing lies behind it: the body is as long as was announced.
             Stage::Body { left: Some(0), .. } if input.is_empty() => {
                 self.stage = Stage::Done;
                 Ok(Step { used: 0, event: Event::End })
@@ -142,6 +145,7 @@ impl Codec for Plain {
     }
 
     fn eof(&mut self) -> Result<Event, Failure> {
+        // What is missing is told by the engine, which knows what has been sent already.
         match self.stage {
             // The connection ended before the length that was announced: the answer is cut off, and told so.
             Stage::Body { left: Some(left), any } if left > 0 => {

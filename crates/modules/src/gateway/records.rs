@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of the request's body that go into one record.
+/// Small enough that an application reads while more is written.
 const STDIN_BYTES: usize = 32 * 1024;
 
 /// What is said of an answer that is longer than its head says.
@@ -105,6 +106,7 @@ impl Codec for FastCgi {
             let (head, padding) = stdin_head(piece.len() as u16);
             out.extend_from_slice(&head);
             out.extend_from_slice(piece);
+            // To a multiple of eight, as FastCGI's specification recommends (3.3).
             out.resize(out.len() + padding, 0);
         }
     }
@@ -115,6 +117,7 @@ impl Codec for FastCgi {
 
     fn read(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Step, Failure> {
         let (question, answer) = (&self.question, &mut self.answer);
+        // What was found in the last input comes before what is new.
         if let Some(event) = answer.due()? {
             return Ok(Step { used: 0, event });
         }
@@ -134,6 +137,7 @@ impl Codec for FastCgi {
             used += count;
             let range = |range: Range<usize>| start + range.start..start + range.end;
             match record {
+                // A head of a record that is cut in two: the rest comes with the next bytes.
                 Record::NeedMore => {}
                 Record::Stdout(text) => {
                     if let Some(step) = answer.stdout(question, input, range(text))? {
@@ -162,6 +166,7 @@ impl Codec for FastCgi {
                 self.answer.stage = Stage::Done { persists: false };
                 Event::End
             }
+            // The body is whole; that the application has not said goodbye costs its connection alone.
             _ if self.answer.left == Some(0) => Event::End,
             _ => Event::NeedMore,
         })
@@ -200,6 +205,7 @@ impl Answer {
         input: &[u8],
         range: Range<usize>,
     ) -> Result<Option<Step>, Failure> {
+        // A copy of the head's bytes: records cut it anywhere.
         let Stage::Head { bytes, parser } = &mut self.stage else {
             let used = range.end;
             return Ok(Some(self.body(range, used)));
@@ -260,6 +266,7 @@ impl Answer {
     /// A part of a message; what is complete goes to the log.
     fn stderr(&mut self, question: &Question, text: &[u8], complete: bool) -> Option<Event> {
         self.message.extend_from_slice(text);
+        // One that does not end is told in parts: what is kept of it is bounded.
         if !complete && self.message.len() < MESSAGE_BYTES_MAX {
             return None;
         }
@@ -270,6 +277,7 @@ impl Answer {
         {
             self.stage = Stage::Caught;
         }
+        // Line ends and full stops at its end are cut as nginx cuts them.
         let end = message.iter().rposition(|b| !b"\n\r. ".contains(b)).map_or(0, |at| at + 1);
         let mut line = b"FastCGI sent in stderr: \"".to_vec();
         line.extend_from_slice(&message[..end]);

@@ -29,6 +29,7 @@ static ROWS: &[Row] = settings_rows!(
     "scgi",
     Conf<Scgi>,
     [
+        // nginx has no default for these: without any the application gets no method and no path.
         directive("scgi_param")
             .doc("A parameter for the application; with if_not_empty only if it has a value. Inherited where no scgi_param is written. CONTENT_LENGTH is always sent.")
             .in_(Context::HSL)
@@ -37,6 +38,7 @@ static ROWS: &[Row] = settings_rows!(
             .many()
             .example("scgi_param REQUEST_URI $request_uri;")
             .set(super::param::<Scgi>),
+        // A location, not a server: nothing is passed on by accident.
         directive("scgi_pass")
             .doc("The application's address (host:port, unix:/path) or an upstream; may contain variables.")
             .in_(Context::LOCATION.or(Context::LOCATION_IF))
@@ -76,6 +78,7 @@ impl Protocol for Location<Scgi> {
     fn codec(&self, r: &Request, (): &(), ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
         // SCGI wants CONTENT_LENGTH as its first header, "0" included, so it is not left to the configuration.
         let length = if let BodyShape::Length(length) = body { length } else { 0 };
+        // Parameters of an ordinary request fit without growing.
         let mut head = Vec::with_capacity(2048);
         let mut writer = RequestWriter::new(length, &mut head);
         self.params.write(r, ask.cacheable, &ask.fields, &mut writer);
@@ -84,6 +87,7 @@ impl Protocol for Location<Scgi> {
             head,
             is_head: r.route.method == Method::Head,
             cacheable: ask.cacheable,
+            // An application can take a WebSocket over: behind its 101 the connection is a tunnel.
             upgrade: wants_upgrade(r),
         })))
     }

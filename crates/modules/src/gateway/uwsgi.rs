@@ -51,6 +51,7 @@ static ROWS: &[Row] = settings_rows!(
             .default("0")
             .example("uwsgi_modifier2 1;")
             .sets(|cx, modifier| cx.conf::<Conf<Uwsgi>>().module.own.modifier2 = modifier as u8),
+        // (As with `scgi_param`.)
         directive("uwsgi_param")
             .doc("A parameter for the application; with if_not_empty only if it has a value. Inherited where no uwsgi_param is written.")
             .in_(Context::HSL)
@@ -66,6 +67,7 @@ static ROWS: &[Row] = settings_rows!(
             .not_inherited()
             .example("uwsgi_pass unix:/run/app.sock;")
             .set(super::pass::<Uwsgi>),
+        // Such as a key that uWSGI's internal routing asks for.
         directive("uwsgi_string")
             .doc("Bytes that are put behind the parameters as they are.")
             .in_(Context::HSL)
@@ -96,6 +98,7 @@ impl Own for Uwsgi {
     }
 
     fn tls(cx: &mut Cx<'_, '_>) -> Result<Option<Arc<PeerTls>>, Diag> {
+        // Without HTTP/2: the protocol has no form for it.
         peer::build::<{ peer::UWSGI }>(cx, false).map(Some)
     }
 }

@@ -22,6 +22,7 @@ pub struct Builder {
     kind: Option<Kind>,
     pub volatile: bool,
     proxies: Vec<Cidr>,
+    /// By number, in the order of the file.
     proxy_recursive: bool,
     // Tables of a million networks have a few values: each is kept once, and intervals hold its number.
     values: Vec<Box<[u8]>>,
@@ -60,6 +61,7 @@ impl Builder {
                         .help("a line is a network and a value; is the \";\" missing at its end?"));
                 }
             }
+            // (`ranges` may stand before the first entry only.)
             return Ok(());
         };
         if key.bytes() == b"proxy" {
@@ -101,6 +103,7 @@ impl Builder {
             Some(Kind::Ranges { .. }) => Ok(()),
             None => {
                 self.kind = Some(Kind::Ranges { ranges: BTreeMap::new(), default: None });
+                // What follows are ranges, the default included.
                 Ok(())
             }
         }
@@ -112,6 +115,7 @@ impl Builder {
         }
         let id = self.values.len() as ValueId;
         self.values.push(token.bytes().into());
+        // Twice in memory while it is read, once when it is in force.
         self.ids.insert(token.bytes().into(), id);
         id
     }
@@ -174,6 +178,7 @@ impl Builder {
     }
 
     pub fn finish(self, source: Option<VarId>) -> Geo {
+        // In the order of the map: by first address, larger ones first, as `lay_out` asks for.
         let nets = |(&(first, Reverse(last)), &id): (&(u32, Reverse<u32>), &ValueId)| (first, last, id);
         let nets6 = |(&(first, Reverse(last)), &id): (&(u128, Reverse<u128>), &ValueId)| (first, last, id);
         let table = match &self.kind {
@@ -223,6 +228,7 @@ fn delete_network(
         Cidr::V4(first, last) => v4.remove(&(first, Reverse(last))),
         Cidr::V6(first, last) => v6.remove(&(first, Reverse(last))),
     };
+    // A warning: a generated table may take back what another list no longer has.
     if old.is_none() {
         cx.warn(Diag::warn(token.span, format!("no network \"{}\" to delete", token.text())));
     }
@@ -286,6 +292,7 @@ fn insert_piece(
     if start > first || end < last {
         return Err((start, end));
     }
+    // What is around it keeps its value on both sides.
     if start < first {
         ranges.insert(start, (first - 1, old));
     }

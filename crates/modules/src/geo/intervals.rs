@@ -50,6 +50,7 @@ impl<A: Number, V: Copy + PartialEq> Intervals<A, V> {
     }
 
     #[inline]
+    // (In the path of a request: a search of some twenty steps for a million networks.)
     pub fn find(&self, address: A) -> V {
         let after = self.starts.partition_point(|(start, _)| *start <= address);
         self.starts[after - 1].1

@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 /// A part of the way to a value: a name in a map, or a number in an array.
 pub struct Element {
+    /// (Both are tried: names in maps may be numbers.)
     name: Box<str>,
     /// From the end if it is negative.
     index: Option<i64>,
@@ -39,6 +40,7 @@ impl Element {
 }
 
 /// What tells one state of a file from another.
+/// A second is too coarse: two databases may be written within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),
@@ -58,6 +60,7 @@ pub struct Known {
 
 /// See the module's head.
 pub struct Database {
+    /// Named again with each look: a link may lead to another file by then.
     path: String,
     reload: Option<Duration>,
     /// Seconds since 1970.
@@ -80,6 +83,7 @@ impl Database {
     }
 
     pub fn known(&self) -> Arc<Known> {
+        // A thread that panicked cannot have left it half-written: the pointer is replaced as a whole.
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -113,6 +117,7 @@ impl Database {
         let failed = |call: &str, error: std::io::Error| {
             format!("{call}() \"{}\" failed ({})", self.path, brisk_conf::os_text(&error))
         };
+        // Through links, as the configuration reads it.
         let meta = std::fs::metadata(&self.path).map_err(|error| failed("stat", error))?;
         let stamp = Stamp {
             file: (meta.dev(), meta.ino()),
@@ -124,6 +129,7 @@ impl Database {
             return Ok(None);
         }
         let bytes: Arc<[u8]> = std::fs::read(&self.path).map_err(|error| failed("open", error))?.into();
+        // The same bytes under another time are no change: the variable would say that there is news.
         let change = if bytes == before.bytes { before.last_change } else { meta.mtime().max(0) as u64 };
         // One copy in memory of what is the same.
         let bytes = if bytes == before.bytes { before.bytes.clone() } else { bytes };
@@ -204,6 +210,7 @@ impl Visitor<'_> for Text {
         Ok(Scalar(value.to_string().into_bytes()))
     }
 
+    // As the usual module shows what has no number in C.
     fn visit_u128<E>(self, value: u128) -> Result<Scalar, E> {
         Ok(Scalar(format!("0x{value:032x}").into_bytes()))
     }

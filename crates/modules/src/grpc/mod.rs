@@ -40,6 +40,7 @@ static VARIABLES: &[Variable] = &[Variable {
     get: VariableGet::Fixed(|r, out| {
         let takes = takes_trailers(r);
         if takes {
+            // Not found rather than empty, so that `grpc_set_header` with it leaves the field out.
             out.extend_from_slice(b"trailers");
         }
         takes
@@ -87,6 +88,7 @@ fn initial() -> Arc<dyn ModuleConf> {
 /// The setter of `grpc_pass`.
 fn pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let address = Address::parse(cx, d, &SCHEMES)?;
+    // Shared: an address with variables is a template and more.
     cx.conf::<Conf>().pass = Some(Arc::new(address));
     Ok(())
 }
@@ -94,6 +96,7 @@ fn pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     let Some(pass) = cx.conf_of::<Conf>().pass.clone() else { return Ok(()) };
     cx.reads_bodies();
+    // By address: one with variables may turn out to be either.
     if pass.may_be_tls(&SCHEMES) {
         let tls = peer::build::<{ peer::GRPC }>(cx, true)?;
         cx.conf::<Conf>().module.tls = Some(tls);
@@ -105,7 +108,9 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     let conf = cx.shared::<Conf>();
     let Some(address) = conf.pass.clone() else { return };
     let core = cx.conf_of::<CoreConf>();
+    // As with `proxy_pass`.
     plan.auto_redirect |= core.location_text.ends_with(b"/") && !core.location_is_regex;
+    // For the server's own HTTP/2, which can hand such requests over without the engine.
     if let Address::Fixed(fixed) = &*address {
         plan.put(Arc::new(Passes {
             group: fixed.group.id(),
@@ -152,6 +157,7 @@ impl Protocol for Grpc {
     }
 
     fn codec(&self, r: &Request, way: &Way, ask: &Ask, body: BodyShape) -> Result<Box<dyn Codec>, Flow> {
+        // A subrequest's method is the server's word; the client's own may be one that has no number.
         let method = if r.route.depth > 0 { r.route.method.as_str().as_bytes() } else { r.method_name() };
         let to = To { host: way.host.as_bytes(), version: Version::Http2, passes_client: true };
         let mut head = self.headers.block(r, &to, (method, way.is_tls, &way.uri), ask, body);
@@ -159,6 +165,7 @@ impl Protocol for Grpc {
         if takes_trailers(r) && !self.headers.replaces(HeaderId::Te) {
             head.field(b"te", b"trailers");
         }
+        // gRPC knows HTTP/2 alone, whatever the client has come by.
         Ok(Box::new(Http2::new(Question {
             head,
             // The head then ends the stream, which spares a frame.
@@ -180,6 +187,7 @@ impl Protocol for Grpc {
 
 /// Whether the client has said so.
 fn takes_trailers(r: &Request) -> bool {
+    // Anywhere in the field: `TE` is a list with weights.
     let says = |value: &[u8]| value.windows(8).any(|part| part.eq_ignore_ascii_case(b"trailers"));
     r.header(HeaderId::Te).is_some_and(says)
 }
@@ -191,6 +199,7 @@ fn uri(r: &Request) -> Vec<u8> {
     }
     let mut out = Vec::with_capacity(r.route.uri.len() + r.route.args.len() + 8);
     escape(Escape::Uri, &r.route.uri, &mut out);
+    // Arguments are never decoded, so they are not encoded again.
     if !r.route.args.is_empty() {
         out.push(b'?');
         out.extend_from_slice(&r.route.args);

@@ -20,6 +20,7 @@ pub(super) static ROWS: &[Row] = &[
         .not_inherited()
         .example("grpc_pass grpc://127.0.0.1:50051;")
         .set(super::pass),
+    // Applications believe such fields: what the client has sent under the same name is replaced.
     directive("grpc_set_header")
         .doc("Sets a field of requests to back ends, in place of the client's; a value may contain variables, an empty one removes the field. Host sets :authority.")
         .in_(Context::HSL)
@@ -45,6 +46,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("grpc_buffer_size 8k;")
         .set(buffer_size::<Conf>),
+    // As long as for `proxy`: an address that does not answer is given up.
     directive("grpc_connect_timeout")
         .doc("How long connecting may take.")
         .in_(Context::HSL)
@@ -52,6 +54,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("60s")
         .example("grpc_connect_timeout 5s;")
         .sets(connect_timeout::<Conf>),
+    // One more of nginx's list, in this block and below.
     directive("grpc_hide_header")
         .doc("A field of answers that is not passed on.")
         .in_(Context::HSL)
@@ -60,6 +63,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("grpc_hide_header X-Powered-By;")
         .set(hide_header::<Conf>),
+    // `X-Accel-…` of a back end are orders; what is named here is a mere field.
     directive("grpc_ignore_headers")
         .doc("Fields of answers that are not obeyed.")
         .in_(Context::HSL)
@@ -69,6 +73,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("grpc_ignore_headers Set-Cookie Cache-Control;")
         .set(ignore_headers::<Conf>),
+    // Off: gRPC tells its failures by trailers, with the status 200.
     directive("grpc_intercept_errors")
         .doc("Whether error_page answers in place of back ends' statuses from 300 on.")
         .in_(Context::HSL)
@@ -76,6 +81,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("off")
         .example("grpc_intercept_errors on;")
         .sets(intercept_errors::<Conf>),
+    // A call may have been carried out: `non_idempotent` says that it may be sent again.
     directive("grpc_next_upstream")
         .doc("What sends a request to the next server.")
         .in_(Context::HSL)
@@ -85,6 +91,7 @@ pub(super) static ROWS: &[Row] = &[
         .many()
         .example("grpc_next_upstream error timeout http_503;")
         .set(next_upstream::<Conf>),
+    // From its first attempt on; without a limit each attempt has the time-outs alone.
     directive("grpc_next_upstream_timeout")
         .doc("How long after its beginning a request may be sent to another server; 0: no limit.")
         .in_(Context::HSL)
@@ -100,6 +107,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("0")
         .example("grpc_next_upstream_tries 2;")
         .sets(next_upstream_tries::<Conf>),
+    // (`Server` and `Date` are among those that usually are not.)
     directive("grpc_pass_header")
         .doc("A field of answers that is passed on although it usually is not.")
         .in_(Context::HSL)
@@ -108,6 +116,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("grpc_pass_header X-Accel-Redirect;")
         .set(pass_header::<Conf>),
+    // A stream that is silent for as long is ended: clients that only listen need more.
     directive("grpc_read_timeout")
         .doc("The longest time between two reads of an answer.")
         .in_(Context::HSL)
@@ -122,6 +131,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("60s")
         .example("grpc_send_timeout 30s;")
         .sets(send_timeout::<Conf>),
+    // For connections that stay idle behind firewalls.
     directive("grpc_socket_keepalive")
         .doc("Whether connections to back ends use TCP's keepalive.")
         .in_(Context::HSL)
@@ -130,6 +140,7 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("grpc_socket_keepalive on;")
         .sets(socket_keepalive::<Conf>),
+    // What the kernel measures is best nearly everywhere.
     directive("grpc_socket_rcvbuf")
         .doc("The receive buffer of connections to back ends; 0: the kernel's choice.")
         .in_(Context::HSL)

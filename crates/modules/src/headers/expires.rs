@@ -52,6 +52,7 @@ pub fn parse(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Expires, Diag> {
         [word, token] if word.bytes() == b"modified" => (token, true),
         _ => return Err(fail(d.arg(0).span, "invalid value")),
     };
+    // Looked at now if it can be: a mistake is told before the start.
     let template = cx.template(token)?;
     if !template.is_literal() {
         return Ok(Expires::Computed { template, modified });
@@ -72,6 +73,7 @@ impl Expires {
                 When::parse(&template.eval(r), *modified).unwrap_or(When::Off)
             }
         };
+        // Recorded by the asking: without a clock the answer may be prepared for as long as its file stays.
         let now = if when.follows_the_clock() { r.this_second() } else { 0 };
         if let Some((expires, cache_control)) = when.fields(now, r.resp.last_modified) {
             r.resp.set("Expires", expires.to_vec());
@@ -83,6 +85,7 @@ impl Expires {
 fn set_cache_control(resp: &mut Response, value: Text) {
     let is_it = |name: &[u8]| name.eq_ignore_ascii_case(b"Cache-Control");
     let mut seen = false;
+    // The first of several is replaced, the others would contradict it.
     resp.headers.retain(|(name, _)| !is_it(name) || !std::mem::replace(&mut seen, true));
     resp.set("Cache-Control", value);
 }
@@ -103,6 +106,7 @@ impl When {
         };
         let seconds = parse_time(digits, true).ok_or("invalid value")? as i64;
         match (text, modified) {
+            // (A day that ends at 24:00 is nginx's.)
             ([b'@', ..], _) if seconds > DAY => Err("daily time value must be less than 24 hours"),
             ([b'@', ..], _) => Ok(When::Daily(seconds)),
             (_, true) => Ok(When::Modified(sign * seconds)),
@@ -128,6 +132,7 @@ impl When {
             When::Modified(time) => (last_modified.unwrap_or(now).saturating_add(time), time < 0),
         };
         let max_age = at.saturating_sub(now);
+        // What is out of date already must be asked for again.
         let cache_control = if negative || max_age < 0 {
             Text::from("no-cache")
         } else {
@@ -147,6 +152,7 @@ fn utc_offset(at: i64) -> i64 {
 /// The next moment at which clocks show `time` seconds after midnight.
 fn next_time_of_day(now: i64, time: i64, offset: impl Fn(i64) -> i64) -> i64 {
     let here = offset(now);
+    // As clocks show it, counted as if there were no zones.
     let local = now + here;
     let today = local - local.rem_euclid(DAY) + time;
     // Summer time may begin or end in between.

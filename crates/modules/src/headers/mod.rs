@@ -34,6 +34,7 @@ static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("add_header X-Content-Type-Options nosniff always;")
         .set(|cx, d| {
+            // Known when it is read, so that no name is compared for each answer.
             let field = field(cx, d, Kind::of(d.arg(0)))?;
             cx.conf::<Conf>().headers.own.push(field);
             Ok(())
@@ -110,6 +111,7 @@ impl Fields {
         match self.inherit {
             Inherit::Off => self.own.clone(),
             Inherit::On if self.own.is_empty() => self.outer.clone(),
+            // Any field of its own ends the inheritance: one cannot take a single one away otherwise.
             Inherit::On => self.own.clone(),
             // The inner block's first, as in nginx.
             Inherit::Merge => self.own.iter().chain(&self.outer).cloned().collect(),
@@ -138,6 +140,7 @@ impl ModuleConf for Conf {
 
     /// Blocks without fields share their parent's configuration: only where there are some is a copy made.
     fn must_enter(&self, _: Context) -> bool {
+        // What was inherited moves too: of an outer block's own it becomes the outer's.
         let moves = |fields: &Fields| !fields.own.is_empty() || !fields.outer.is_empty();
         moves(&self.headers) || moves(&self.trailers)
     }
@@ -251,6 +254,7 @@ impl Filter for Headers {
                 // An empty value is how a `map` says "no field".
                 Kind::Add if value.is_empty() => {}
                 Kind::Add => r.resp.add(field.name.clone(), value),
+                // An empty one removes the tag.
                 Kind::SetEtag => r.resp.etag = Some(value).filter(|value| !value.is_empty()),
                 Kind::SetLastModified => set_last_modified(&mut r.resp, &field.name, value),
             }
@@ -275,6 +279,7 @@ struct AddTrailers(Arc<[Arc<Field>]>);
 impl Trailers for AddTrailers {
     fn append(&self, r: &Request) {
         let safe = is_safe(r.resp.status);
+        // The status is judged again: it is the one that was sent.
         for field in self.0.iter().filter(|field| safe || field.always) {
             let value = field.value(r);
             if !value.is_empty() {

@@ -56,12 +56,14 @@ pub struct Filter {
 impl Filter {
     /// Whether the entry `name` of the directory at `uri` is left out.
     pub fn hides(self, uri: &[u8], name: &[u8]) -> bool {
+        // With its folder: what is in a hidden folder is hidden.
         self.on && names::judge(&[uri, name].concat()).is_some()
     }
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if cx.conf_of::<Conf>().on {
+        // In the phase before access: nobody is asked for a password for what nobody gets.
         plan.preaccess.push(Arc::new(Declaring(Declared::RECORDED, handle)));
         // `try_files` changes the URI after the access phase: the name is judged again before a file is opened.
         plan.add_content(0, Arc::new(Declaring(Declared::RECORDED, handle)));
@@ -72,6 +74,7 @@ fn handle(r: &mut Request) -> Flow {
     match names::judge(&r.route.uri) {
         None => Flow::Next,
         Some(Why::Private) => {
+            // Info: such names are asked for by scanners all day.
             brisk_server::rlog!(r, Info, "\"{}\" is hidden by \"hide_files\"", shown(&r.route.uri));
             Flow::Status(404)
         }
@@ -88,6 +91,7 @@ fn handle(r: &mut Request) -> Flow {
 }
 
 fn shown(uri: &[u8]) -> String {
+    // In the log it is one line, whatever bytes it has.
     uri.escape_ascii().to_string()
 }
 

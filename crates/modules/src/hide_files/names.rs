@@ -78,6 +78,7 @@ pub fn judge(uri: &[u8]) -> Option<Why> {
 fn name(name: &[u8]) -> Option<Why> {
     let any = |list: &[&str], text: &[u8]| list.iter().any(|have| have.as_bytes().eq_ignore_ascii_case(text));
     let is_marked =
+        // A file of an editor that is open, or that was open when it died.
         matches!(name, [b'.', ..] | [.., b'~']) || matches!(name, [b'#', .., b'#']) || any(NAMES, name);
     if is_marked {
         return Some(Why::Private);
@@ -88,6 +89,7 @@ fn name(name: &[u8]) -> Option<Why> {
     let mut extensions: Vec<&[u8]> = name.split(|&b| b == b'.').skip(1).collect();
     // A page that was saved from such a program is a page.
     let is_page = extensions.last().is_some_and(|last| any(&["html", "htm"], last));
+    // With a version and with what people put behind it.
     let is_php = |extension: &&[u8]| any(PHP, without_number(stem(extension)));
     let has_php = !is_page && extensions.iter().any(is_php);
     while extensions.last().is_some_and(|last| any(PACKED, last) || is_number(last)) {
@@ -95,6 +97,7 @@ fn name(name: &[u8]) -> Option<Why> {
     }
     let last = extensions.last().map_or(&b""[..], |last| stem(last));
     let is_one_of = |list: &[&str]| any(list, last) || any(list, without_number(last));
+    // What is private is not even admitted to be there, be it a program as well.
     match () {
         () if is_one_of(PRIVATE) => Some(Why::Private),
         () if has_php || is_one_of(PROGRAMS) => Some(Why::Program),
@@ -116,6 +119,7 @@ fn without_number(text: &[u8]) -> &[u8] {
 
 /// The number or the date of a copy.
 fn is_number(text: &[u8]) -> bool {
+    // Nothing at all, as behind a full stop at the end, is no number.
     text.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'_')) && !text.is_empty()
 }
 

@@ -53,6 +53,7 @@ impl Htaccess {
         for arg in &d.args[1..] {
             let text = arg.text();
             if let Some(name) = text.strip_prefix("php=") {
+                // One: a second would be a second answer to the same question.
                 if !name.starts_with('@') || name.len() == 1 || php.is_some() {
                     return Err(Diag::emerg(arg.span, format!("invalid parameter \"{text}\""))
                         .help("name one location that runs PHP: php=@php"));
@@ -67,6 +68,7 @@ impl Htaccess {
             })?;
             classes = Some(classes.unwrap_or(Places::NONE).or(class));
         }
+        // Without classes all, as `AllowOverride All`: who switches it on has a site in mind.
         Ok(Htaccess { classes: classes.unwrap_or(Places::ALL), php, store: Arc::default(), site: None })
     }
 
@@ -90,11 +92,13 @@ pub fn coverage() -> Vec<(brisk_apache::directives::Row, brisk_apache::overrides
 }
 
 fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
+    // What the location's own directives come to is what a folder without files has.
     let mut options = Options::FOLLOW_SYM_LINKS;
     if crate::autoindex::is_on(cx) {
         options = options.or(Options::INDEXES);
     }
     let ground = Ground { classes: htaccess.classes, options, site: htaccess.site.clone() };
+    // PHP that the location has already needs no other.
     let runs_scripts = crate::gateway::fastcgi::passes(cx);
     Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts })
 }
@@ -102,17 +106,20 @@ fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
 /// Adds the steps to a location's plan.
 pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     let local = local(cx, htaccess);
+    // At the server: `Alias` and its kin decide before there is a location.
     if let Some(site) = htaccess.site.as_ref().filter(|site| cx.block == Context::SERVER && site.leads()) {
         plan.rewrite = Some(Arc::new(lead::Lead(site.clone())));
     }
     plan.preaccess.push(Arc::new(access::Access(local.clone())));
     plan.precontent.push(Arc::new(fixups::Fixups(local.clone())));
+    // (Behind `index` at 20, before listings at 30.)
     plan.add_content(25, Arc::new(fixups::Folder(local)));
     plan.add_content(55, Arc::new(handlers::File { answers_post: htaccess.site.is_some() }));
     plan.add_filter(Stage::Headers, Arc::new(head::Head));
     plan.add_filter(Stage::Inclusion, Arc::new(pages::Pages));
     plan.add_filter(Stage::Coding, Arc::new(pages::Compression(crate::coding::Named::of(cx))));
     // The first stage in which parts of other answers pass, too.
+    // Confirmed at last: what has been believed of a file must still be so.
     plan.add_filter(Stage::Decoding, Arc::new(trail::Confirm));
     plan.pages = Some(Arc::new(documents::Documents));
 }

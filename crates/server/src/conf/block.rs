@@ -102,6 +102,8 @@ pub fn build(
 /// Runs every setter on its row's default, so that there is one definition of it.
 fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
     let rows: Vec<_> = global
+        // In the order of the modules, as text is carried out. A default may read what a default before it
+        // has set.
         .modules
         .iter()
         .enumerate()
@@ -134,6 +136,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
 
 /// Carries out the directives of one block: simple ones, then checks, then inner blocks.
 pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
+    // Of rows and not of names: `server` of `http` and `server` of `upstream` do not meet in one block.
     let mut seen: HashSet<&'static str> = HashSet::new();
     let mut blocks = Vec::new();
     // Inner blocks are entered when this list is back in its place, and each begins with an empty one.
@@ -183,6 +186,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             Ok(()) => suspect(cx.global.diags, told, hint),
         }
     }
+    // Modules whose directives do not stand here are asked, too: a check may be about what was inherited.
     for (index, module) in cx.global.modules.iter().enumerate() {
         cx.module = index;
         // In the order of the list of modules: one may rely on what those before it have found.
@@ -246,6 +250,7 @@ fn hint(cx: &Cx<'_, '_>, directive: &Directive) -> Option<Hint> {
 }
 
 /// The row of a directive in this context. Several rows may share a name (`server` in `http` and in `upstream`).
+// The nearest context wins: `server` in `upstream` and `server` in `http` are different rows.
 fn find(cx: &Cx<'_, '_>, directive: &Directive) -> Result<(usize, &'static crate::module::Row), Diag> {
     let Some(rows) = cx.global.rows.get(directive.name()) else {
         return Err(row::unknown(directive, cx.global.rows.keys().copied()));
@@ -313,6 +318,8 @@ fn location<'a>(
         trace::keep_block(id, directive.span);
     }
     // What is compiled late counts its locations from a number that no other configuration uses.
+    // The place was reserved when the block began, so that locations have the order of the text, inner ones
+    // behind outer ones.
     outer.global.locations[(id.0 - outer.global.first_location.0) as usize] = Some(location);
 }
 
@@ -320,6 +327,7 @@ fn location<'a>(
 pub(super) fn finished(cx: &mut Cx<'_, '_>, id: LocationId, name: &[u8]) -> Location {
     let mut plan = Plan::default();
     let mut owners = trace::is_on().then(Owners::default);
+    // The order of this list is the order of handlers within a phase, as nginx has it.
     for (index, module) in cx.global.modules.iter().enumerate() {
         cx.module = index;
         if let Some(install) = module.install {
@@ -355,6 +363,7 @@ fn entered<'a, T>(outer: &mut Cx<'_, 'a>, kind: Context, work: impl FnOnce(&mut 
     let mut confs = outer.confs.enter(kind);
     let mut scope = Scope::default();
     work(&mut Cx {
+        // A fresh scope: locations of the inner block belong to it, and its siblings do not see them.
         global: &mut *outer.global,
         confs: &mut confs,
         block: kind,
@@ -400,6 +409,8 @@ fn report(diags: &mut Vec<Diag>, undefined: Vec<(String, Option<Span>)>, known: 
 
 /// The folder for bodies of requests, where a location reads some and names none.
 fn add_default_folder(global: &mut Global<'_>) {
+    // Only where it is needed: a server that serves files creates no folder that an administrator has to
+    // explain.
     let uses_default = |location: &Option<Location>| {
         location.as_ref().is_some_and(|location| location.core.client_body_temp_path.is_none())
     };
@@ -428,6 +439,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
         return None;
     }
     add_default_folder(&mut global);
+    // Asked per message, this would be a look at every log's level. The sum is known here, once.
     let debugs = debugs(&main, &global.locations);
     // Each once: thousands of servers may name the same pattern of paths.
     let read_later: Vec<Template> = std::mem::take(&mut global.read_later).into_iter().collect();

@@ -21,6 +21,8 @@ impl Block {
 #[derive(Clone, Copy)]
 pub struct Rule<'a> {
     /// Whether this one may stand there.
+    /// By a function and not by a list: what may stand in a file depends on its classes and on the
+    /// directive's words.
     pub allows: &'a (dyn Fn(&Row, &Directive) -> bool + Sync),
     /// What the message about another one says can be done.
     pub help: &'a str,
@@ -30,5 +32,6 @@ pub struct Rule<'a> {
 pub(super) struct Compiling<'a> {
     pub(super) rule: Rule<'a>,
     /// How much there was of each thing that is made at a start only.
+    /// Compared after each directive, so the error names the one that has added something.
     pub(super) before: Vec<usize>,
 }

@@ -53,6 +53,7 @@ pub struct Global<'a> {
     /// Where each log was named first.
     pub log_places: Vec<Option<Span>>,
     /// Servers whose certificates could not be loaded, which was told.
+    /// Without it each of them would report the missing certificate once more.
     pub failed_tls: Vec<ServerId>,
     /// See [`Cx::writes_into`].
     pub folders: Vec<PathBuf>,
@@ -73,6 +74,7 @@ pub struct Global<'a> {
     /// See [`Cx::reads_later`].
     pub(super) read_later: HashSet<Template>,
     /// Shared memory by name, which a reload keeps.
+    /// By name: a zone that the new configuration names again is the old one, with what it has counted.
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
     /// What goes on beside requests while the configuration is live.
     pub services: Vec<std::sync::Arc<dyn brisk_host::service::Service>>,
@@ -115,6 +117,8 @@ impl Global<'_> {
     }
 
     /// The number of a log, shared by all who name the same target.
+    /// Two directives with one path write through one descriptor. Two descriptors would rotate twice and mix
+    /// their lines.
     pub fn log(&mut self, target: LogTarget, place: Option<Span>) -> LogId {
         let index = self.logs.iter().position(|have| *have == target).unwrap_or_else(|| {
             self.logs.push(target);
@@ -133,6 +137,7 @@ pub struct Written {
     /// Where it stands.
     pub span: Span,
     /// Its first parameter is `off`.
+    /// `gzip off` and no `gzip` are the same to checks that ask whether somebody wanted it.
     pub is_off: bool,
 }
 
@@ -168,6 +173,7 @@ impl<'b, 'a> Cx<'b, 'a> {
 impl Cx<'_, '_> {
     /// The configuration of the module that owns the current directive, to be changed.
     pub fn conf<T: ModuleConf>(&mut self) -> &mut T {
+        // By the row's module and not by type: two modules may share a type of configuration.
         let module = self.module;
         self.confs.get_mut(module)
     }
@@ -188,6 +194,7 @@ impl Cx<'_, '_> {
     }
 
     /// The variables that may be named in this block.
+    /// In `stream` a name such as `$remote_addr` is another variable than in `http`, with another number.
     pub fn names(&mut self) -> &mut dyn Names {
         let block = self.block;
         match self.global.parts.iter().position(|part| part.contexts().has(block)) {
@@ -229,6 +236,7 @@ impl Cx<'_, '_> {
     /// Words that are bits of a set, as nginx reads them: several directives of a block add up to the `before` of the others, and
     /// a word twice is worth a warning.
     pub fn bits(&mut self, d: &Directive, words: &[(&str, u32)], before: u32) -> Result<u32, Diag> {
+        // The first line of a block begins anew, as nginx does with inherited lists.
         let mut set = if self.first { 0 } else { before };
         for token in &d.args {
             let bit = brisk_conf::value::choice(token, words)?;
@@ -246,6 +254,7 @@ impl Cx<'_, '_> {
     }
 
     /// Says that workers write into a folder: it is created for their user before they start.
+    /// It is made before privileges are dropped: a worker could not create it below a folder of root's.
     pub fn writes_into(&mut self, folder: &Path) {
         if !self.global.folders.iter().any(|have| have == folder) {
             self.global.folders.push(folder.to_owned());
@@ -275,6 +284,8 @@ impl Cx<'_, '_> {
     }
 
     /// Says that workers need CAP_NET_RAW, whatever user they are.
+    /// The worker keeps the one capability when it gives up root. Nothing else needs it, so nobody has it
+    /// without such a directive.
     pub fn uses_raw_sockets(&mut self) {
         self.global.uses_raw_sockets = true;
     }
@@ -295,6 +306,8 @@ impl Cx<'_, '_> {
     }
 
     /// Says that answers to requests with this field are others than those without: it gets no prepared one.
+    /// Prepared answers are found by host and target alone. A field that changes the answer and is not
+    /// recorded must be named here.
     pub fn is_unusual(&mut self, field: &'static str) {
         self.global.unusual.add(field);
     }
@@ -321,6 +334,8 @@ impl Cx<'_, '_> {
     }
 
     /// As [`Cx::read_file`], for what need not be there.
+    // Through the loader: a worker that builds the same configuration gets the bytes that the master has
+    // read.
     pub fn try_file(&mut self, token: &Token) -> std::io::Result<std::sync::Arc<[u8]>> {
         let path = self.global.loader.resolve(token.str());
         self.global.loader.read(&path)

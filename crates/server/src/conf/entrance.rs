@@ -26,6 +26,8 @@ impl Entrance {
 
     /// What prepared answers depend on.
     pub fn watch(&self) -> Watch {
+        // Two flags of one: a prepared answer watches a file's folder and its entry, and here both are the
+        // one flag.
         Watch { directory: self.flag.clone(), entry: self.flag.clone() }
     }
 
@@ -36,6 +38,7 @@ impl Entrance {
 }
 
 impl Drop for Entrance {
+    // However it goes: with the last request, with the store, or because another one has taken its place.
     fn drop(&mut self) {
         self.retire();
     }

@@ -8,9 +8,11 @@ pub struct Environment {
     /// Where the server's own folders and files are while nothing else is configured.
     pub places: Places,
     /// The main file's folder: relative `include`s start here. Ends with a slash.
+    /// nginx reads `include` from beside the main file, and everything else from the prefix.
     pub conf_prefix: String,
     /// `-e`: where errors go until `error_log` says otherwise. Empty without `-e`: to the terminal, and to the log folder
     /// once the server runs in the background.
+    /// A worker in the background has no terminal.
     pub error_log: String,
     /// The host's name, lower case.
     pub hostname: String,

@@ -36,6 +36,7 @@ pub struct Ground {
     reads_bodies: bool,
     numbers: Arc<LateNumbers>,
     /// The next location's number.
+    /// Atomic: several threads may compile at the same time, each for its own requests.
     next: AtomicU32,
     /// See [`Ground::shared`].
     shared: Mutex<Weak<dyn Any + Send + Sync>>,
@@ -101,6 +102,8 @@ pub struct Compiled {
 type Count = fn(&Global<'_>) -> usize;
 
 /// All of a configuration that is made at a start, and how much of it there is.
+/// A late file is written by whoever owns a folder. Without this list it could open a port, grow memory that
+/// all share, or make a log anywhere.
 const GROWTH: [(Count, &str); 9] = [
     (|global| global.listens.len(), "a listening socket"),
     (|global| global.servers.len() + global.names.len(), "a server"),
@@ -130,6 +133,7 @@ const GROWTH: [(Count, &str); 9] = [
 fn growth(global: &Global<'_>) -> Option<&'static str> {
     let late = global.late.as_ref()?;
     // By counts and not by directive: a module that is not known here is caught as well.
+    // Fewer is growth, too: nothing of the start may go while requests rely on it.
     let grown = GROWTH.iter().zip(&late.before).find(|((count, _), before)| count(global) != **before);
     grown.map(|((_, what), _)| *what)
 }
@@ -152,6 +156,8 @@ pub(super) fn check_rule(global: &Global<'_>, row: &Row, directive: &Directive) 
 }
 
 /// No file is read: that is done at a start, by who may read it.
+/// The worker has other rights than the master that reads a configuration. What it may read, a file's owner
+/// must not be able to name.
 struct Closed;
 
 impl Loader for Closed {
@@ -185,6 +191,7 @@ pub fn compile(
         snap.ground.as_ref().ok_or_else(|| fail("no location of this configuration can be extended"))?;
     let block = ground.blocks.get(&into).ok_or_else(|| fail("this location cannot be extended"))?;
     let first =
+        // The number is used up even if the compilation fails: it is never given to two locations.
         ground.take_numbers().ok_or_else(|| fail("there are no more numbers for locations; reload"))?;
     let mut sources = SourceMap::default();
     let mut diags = Vec::new();
@@ -199,6 +206,7 @@ pub fn compile(
     let id = global.reserve_location();
     // From here on each directive is measured against these counts.
     global.late = Some(Compiling { rule, before: GROWTH.map(|(count, _)| count(&global)).to_vec() });
+    // The modules decide what such a file does not inherit (`ModuleConf::enter`).
     let mut confs = block.confs.enter(Context::LATE);
     let mut scope = Scope::default();
     // Each text inside of the one before: a folder's file begins with what its parent's says.
@@ -242,12 +250,15 @@ fn line(diag: &Diag, sources: &SourceMap) -> String {
 fn check_whole(global: &mut Global<'_>, location: &Location) {
     block::report_undefined(global);
     let mut refuse = |text: String| global.diags.push(Diag::global(text));
+    // A tree would be looked through before the location is entered; a request is led to this one by another
+    // way.
     if location.tree.is_some() || global.servers.iter().any(|server| !server.named.is_empty()) {
         refuse("locations inside of a location are found at a start only".into());
     }
     if global.locations.len() > LATE_LOCATIONS_MAX as usize {
         refuse(format!("there are more than {LATE_LOCATIONS_MAX} blocks"));
     }
+    // Variables of files that come and go would add up for ever, so their numbers have a bound.
     if global.vars.is_full() {
         refuse("too many names of variables have come up since the start; a reload forgets them".into());
     }
@@ -267,6 +278,7 @@ fn begin<'a>(
     (sources, diags): (&'a mut SourceMap, &'a mut Vec<Diag>),
 ) -> Global<'a> {
     // A server for what asks for the one that is being built.
+    // A module may ask for the server that it is in; this one has no names but those of the block.
     let server = Server { name: Box::default(), root: first, named: hashbrown::HashMap::new(), tls: None };
     Global {
         modules: snap.modules,

@@ -73,11 +73,14 @@ pub struct LocalListen {
 
 impl Listen {
     /// All its connections begin with a request of HTTP/1.1.
+    /// Asked for each new connection: without PROXY, TLS and QUIC none of the steps before a request is
+    /// looked at.
     pub fn is_plain(&self) -> bool {
         self.prefix.is_plain() && self.by_local.iter().all(|local| local.prefix.is_plain())
     }
 
     /// The entry for a local address, where a wildcard socket stands for several. The address is asked for only there.
+    /// getsockname(2) is a system call, and only wildcards with several servers need it.
     pub fn local(&self, address: impl FnOnce() -> Option<SocketAddr>) -> Option<&LocalListen> {
         if self.by_local.is_empty() {
             return None;
@@ -175,6 +178,8 @@ impl<S: Served> Snapshot<S> {
     /// A response that takes hours must not keep a configuration of thousands of hosts alive. Nothing can be looked up
     /// in the result, so it is not for requests that may still be redirected.
     #[must_use]
+    /// Thousands of long downloads would otherwise each hold a configuration of the past, with its
+    /// certificates and zones.
     pub fn reduced(&self, server: ServerId, location: LocationId) -> Snapshot<S> {
         let own = self.server(server);
         let alone = Server { name: own.name.clone(), root: LocationId(0), named: HashMap::new(), tls: None };
@@ -198,6 +203,7 @@ impl<S: Served> Snapshot<S> {
     /// Makes it one for a process that [traces](crate::trace): nothing goes on beside its requests, and these say everything.
     pub fn trace(&mut self) {
         // Nobody else holds it before it is served.
+        // Health checks and look-ups of names would be sent by a process that only answers a question.
         if let Some(base) = Arc::get_mut(&mut self.base) {
             base.services.clear();
             base.debugs = true;
@@ -218,6 +224,7 @@ impl<S: Served> Snapshot<S> {
     }
 
     #[inline]
+    // The common case is a plain index: late locations are few, and their path is cold.
     fn shared_location(&self, id: LocationId) -> &Arc<Location<S>> {
         match self.locations.get(id.0 as usize) {
             Some(location) => location,
@@ -240,6 +247,7 @@ impl<S: Served> Snapshot<S> {
     }
 
     /// The location of the files that were read at the start which this one is, or was compiled into.
+    /// Counters and prepared answers of a late location are told with the location that it stands in.
     pub fn at_start(&self, id: LocationId) -> LocationId {
         match &self.late {
             Some(late) if id.0 >= late.first.0 => late.into,
@@ -263,6 +271,7 @@ impl<S: Served> Snapshot<S> {
             records_requests: self.records_requests,
             unusual: self.unusual.clone(),
             allowed: self.allowed.clone(),
+            // Read at a start only; a late snapshot starts nothing.
             quic_host_key: None,
         }
     }

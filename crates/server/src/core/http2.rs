@@ -85,12 +85,15 @@ static ROWS: &[Row] = &[
             // A frame's length has 24 bits (RFC 9113 §4.1).
             core(cx).http2.chunk_size = bytes.min(u64::from(brisk_h2::frame::PAYLOAD_BYTES_MAX)) as u32;
         }),
+    // nginx's workers share one buffer of this size. Here a thread's arena is the buffer, and its size is in
+    // limits.rs.
     directive("http2_recv_buffer_size")
         .doc("Buffer for reading HTTP/2 connections.")
         .in_(Context::HTTP)
         .takes("SIZE")
         .example("http2_recv_buffer_size 256k;")
         .ignored("connections are read into memory that they share"),
+    // The next three size structures that this server does not have. They change nothing that a client sees.
     directive("http2_pool_size")
         .doc("Memory per connection.")
         .in_(HS)
@@ -103,6 +106,7 @@ static ROWS: &[Row] = &[
         .takes("NUMBER")
         .example("http2_streams_index_size 32;")
         .ignored("hash tables size themselves"),
+    // nginx has taken these five out in 1.19.7; configurations that are carried along still have them.
     replaced!("http2_max_field_size", "SIZE", "4k", "large_client_header_buffers"),
     replaced!("http2_max_header_size", "SIZE", "16k", "large_client_header_buffers"),
     replaced!("http2_max_requests", "NUMBER", "1000", "keepalive_requests"),
@@ -112,6 +116,7 @@ static ROWS: &[Row] = &[
         .doc(PUSH)
         .takes("NUMBER")
         .example("http2_max_concurrent_pushes 10;")
+        // A push sends what the client may have already. 103 lets the client decide.
         .set(obsolete),
     former("http2_push").doc(PUSH).in_(HSL).takes("URI | off").example("http2_push off;").set(obsolete),
     former("http2_push_preload")
@@ -126,6 +131,7 @@ fn core<'a>(cx: &'a mut Cx<'_, '_>) -> &'a mut CoreConf {
     cx.conf_of_mut()
 }
 
+// A warning and no error: the file works in nginx as well.
 fn replaced(cx: &mut Cx<'_, '_>, d: &Directive, by: &str) -> Result<(), Diag> {
     let text = format!("the \"{}\" directive is obsolete, use the \"{by}\" directive instead", d.name());
     cx.warn(Diag::warn(d.span, text));

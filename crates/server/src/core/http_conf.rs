@@ -19,6 +19,7 @@ pub struct Root {
     /// As written, with variables.
     pub path: Template,
     /// `alias`: the location's own text is replaced by the path. For regular expressions the path is the whole.
+    /// nginx compiles both into one field; the two map a URI in different ways, so they are told apart here.
     pub alias: Option<AliasOf>,
 }
 
@@ -44,6 +45,8 @@ pub enum PageTarget {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorPage {
     /// Statuses that it is for.
+    /// 404 and 500 in one directive are one entry: pages are found by looking through the list, which is
+    /// short.
     pub codes: Box<[u16]>,
     /// `=code`, `=` (take the target's), or nothing (keep the original).
     pub overwrite: Option<Option<u16>>,
@@ -123,11 +126,16 @@ impl CoreConf {
     /// location follow from socket, host and target. Limits of a connection (`keepalive_requests`, `keepalive_time`,
     /// a drain, HTTP/2's) are checked again before a prepared answer is sent. A request that is refused before
     /// the phases, or fails in them, is noted by [`fail`](crate::phases::fail).
+    /// A step that is forgotten here would give one client's answer to another one. The difference test looks
+    /// for that.
     pub(crate) fn declares(&self) -> Declared {
         let mut effects = Effects::NONE;
+        // The option stays with the connection, so the next response would be affected by an answer that was
+        // only copied.
         if !self.tcp_nodelay {
             effects = effects.or(Effects::CONNECTION);
         }
+        // Each request has one of its own. A prepared answer would be sent without it.
         if self.post_action.is_some() {
             effects = effects.or(Effects::ASKS);
         }
@@ -153,6 +161,7 @@ pub enum Rate {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Symlinks {
     /// Always.
+    /// Nothing is walked: open(2) takes the path as a whole.
     #[default]
     Follow,
     /// No link is followed.
@@ -243,6 +252,7 @@ pub struct CoreConf {
     /// `internal`.
     pub internal: bool,
     /// Browsers that get no keep-alive: `msie6`, `safari`.
+    /// As two flags, since each depends on another part of the request.
     pub keepalive_disable_msie6: bool,
     /// `keepalive_disable safari`.
     pub keepalive_disable_safari: bool,
@@ -255,6 +265,7 @@ pub struct CoreConf {
     /// `keepalive_timeout`.
     pub keepalive_timeout: Duration,
     /// The second parameter of `keepalive_timeout`, in seconds.
+    /// Told to the client only; the server keeps to `keepalive_timeout`.
     pub keepalive_header: Option<u64>,
     /// `large_client_header_buffers`: number and bytes of each.
     pub large_client_header_buffers: (u64, u64),
@@ -319,6 +330,7 @@ pub struct CoreConf {
     /// `underscores_in_headers`.
     pub underscores_in_headers: bool,
     /// Owned by the rewrite module; whoever reads variables looks here.
+    /// A warning for each use of an empty variable; which module made the variable does not matter.
     pub uninitialized_variable_warn: bool,
     /// `auth_delay`.
     pub auth_delay: Duration,
@@ -335,6 +347,7 @@ impl ModuleConf for CoreConf {
         Arc::new(self.clone())
     }
 
+    // Only these two are not inherited. Everything else is shared with the outer block until it is changed.
     fn must_enter(&self, _: Context) -> bool {
         self.limit_except.is_some() || self.root_here
     }

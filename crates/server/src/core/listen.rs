@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The setter.
+/// Nothing is bound here: a `-t` must not need the ports.
 pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let addresses = addresses(cx, token)?;
@@ -36,6 +37,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in &d.args[1..] {
         parameter(cx, &mut spec, token)?;
     }
+    // One place for all contradictions, since any of the words may come first.
     check_quic(&spec, d)?;
     for address in addresses {
         // QUIC is another socket at the same address and port: UDP has ports of its own.
@@ -54,6 +56,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 /// `quic` with what it cannot be together with, in nginx's words.
+/// Each would be ignored in silence otherwise, and the administrator would think that it holds.
 fn check_quic(spec: &ListenSpec, d: &Directive) -> Result<(), Diag> {
     let Prefix { quic, tls, http2, proxy_protocol } = spec.prefix;
     let refused = |what: &str, help: &str| Err(Diag::emerg(d.span, what).help(help));
@@ -90,6 +93,7 @@ fn check_quic(spec: &ListenSpec, d: &Directive) -> Result<(), Diag> {
 }
 
 /// What a server without `listen` gets: port 80, or 8000 without root's rights.
+/// Only for servers that say nothing; `listen` without a port is always 80.
 pub fn default(cx: &mut Cx<'_, '_>, server: ServerId, span: Span) {
     // As nginx: ports below 1024 need root's rights.
     let port = if rustix::process::geteuid().is_root() { 80 } else { 8000 };
@@ -142,11 +146,13 @@ fn parameter(cx: &mut Cx<'_, '_>, spec: &mut ListenSpec, token: &Token) -> Resul
 }
 
 /// Takes a parameter that concerns the socket; false if it is about something else.
+/// Shared with `stream`, whose sockets take the same words.
 pub fn socket_parameter(address: &Address, options: &mut Options, token: &Token) -> Result<bool, Diag> {
     let text = token.str();
     let (key, value) = text.split_once('=').map_or((text, None), |(k, v)| (k, Some(v)));
     let bad = || invalid_parameter(token);
     let sized = |value: Option<&str>| {
+        // Through the same parser as directives, so that `k` and `m` mean the same.
         let token = Token { value: value.unwrap_or_default().as_bytes().into(), ..token.clone() };
         value::size(&token).map_err(|_| bad())
     };
@@ -187,6 +193,7 @@ fn second_port(token: &Token) -> Diag {
 }
 
 /// `on`, `off` or `idle:interval:count`, each part optional.
+/// Each part may be left out: the kernel's value is kept then.
 fn keepalive(text: &str) -> Option<KeepAlive> {
     match text {
         "on" => return Some(KeepAlive::On { idle: None, interval: None, count: None }),
@@ -253,6 +260,8 @@ pub fn addresses(cx: &Cx<'_, '_>, token: &Token) -> Result<Vec<Address>, Diag> {
                 Err(_) => return fail("invalid host"),
             },
             // Looked up once: a socket cannot follow a name.
+            // At the start, in the process that reads the configuration: a slow name server delays nobody's
+            // request.
             Err(_) => match cx.global.loader.addresses(host) {
                 Ok(found) => found,
                 Err(_) => return fail("host not found"),
@@ -280,6 +289,7 @@ fn port_range(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
 }
 
 /// One address with all who share it, while it is put together.
+/// Its servers share one socket, so they must agree on the socket's options and on what comes first on it.
 struct Group {
     specs: Vec<usize>,
     bind: bool,
@@ -294,6 +304,7 @@ pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Lis
         let group =
             groups.entry(spec.address.clone()).or_insert_with(|| Group { specs: Vec::new(), bind: false });
         group.specs.push(index);
+        // One `listen` with options is enough: the address needs a socket of its own.
         group.bind |= spec.bind;
     }
     if global.listens.iter().any(|listen| listen.prefix.quic) {
@@ -321,6 +332,8 @@ pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Lis
         match socket.address {
             Address::Quic(ip, _) => {
                 let places = 0..=(threads.clamp(1, THREADS_MAX) - 1) as u8;
+                // A thread reads its own socket, so packets need no lock. The kernel chooses by the
+                // connection ID, which names the thread.
                 sockets.extend(
                     places.map(|place| Socket { address: Address::Quic(ip, place), ..socket.clone() }),
                 );
@@ -343,12 +356,15 @@ fn covers(wide: &Address, narrow: &Address) -> bool {
     }
 }
 
+/// Not where options were given: they would be those of the wildcard's socket.
 fn covered(address: &Address, group: &Group, groups: &BTreeMap<Address, Group>) -> bool {
     !group.bind && groups.keys().any(|wide| wide != address && covers(wide, address))
 }
 
 /// Follows the protocols that the `listen`s of one address name, for nginx's warning about contradictions: they may
 /// be named in one of them, or in all.
+/// Kept to nginx's rules to the letter: a warning that nginx does not give would make a file look broken that
+/// is not.
 #[derive(Default)]
 struct Protocols {
     /// What the ones so far name together; `None` before the first.
@@ -388,6 +404,7 @@ impl Protocols {
 
 /// Every server of a TLS address that a handshake can lead to needs a certificate, as nginx has it: the default one, which
 /// stands in for the others — unless it only refuses.
+/// Found at the start and not by the first visitor, whose handshake would fail.
 fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerId) {
     let rules = |server: ServerId| global.servers[server.0 as usize].tls.as_deref();
     let has_own = |server| rules(server).is_some_and(|rules| rules.context.is_some());
@@ -398,6 +415,7 @@ fn check_certificates(global: &mut Global<'_>, specs: &[usize], default: ServerI
         if global.failed_tls.contains(&server) {
             return false;
         }
+        // A default server that rejects handshakes stands in for nobody, so each of the others needs its own.
         match (server == default, rejects(default)) {
             (true, rejects) => !rejects && !has_own(default),
             (false, true) => !has_own(server) && !rejects(server),
@@ -434,6 +452,8 @@ fn listen_of(global: &mut Global<'_>, address: &Address, specs: &[usize]) -> (So
             options = Some(spec.options.clone());
         }
         if spec.default_server && default_server.replace(spec.server).is_some() {
+            // Two defaults are a contradiction that only the author can resolve: which one answers decides
+            // where cookies go.
             global.diags.push(
                 Diag::emerg(spec.span, format!("a duplicate default server for {}", shown(address)))
                     .help("one server is the default of an address"),

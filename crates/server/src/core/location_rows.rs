@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// Runs at the end of every block: without an `error_log` at the main level, errors go where `-e` says.
 pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
+    // At the end of the main block, since `error_log` may stand anywhere in it.
     if cx.block == Context::MAIN && cx.conf::<CoreConf>().error_log.is_empty() {
         // A daemon has no terminal to write to; `-t` and a server in the foreground have.
         let target = match cx.global.env.error_log.as_str() {
@@ -43,6 +44,8 @@ pub fn http(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// The setter of `server`.
 pub fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     // The server itself is a location: what is served where none matches.
+    // nginx has no such location; its server context is merged into each of them. Here one mechanism does
+    // both.
     let root = cx.global.reserve_location();
     let id = ServerId(cx.global.servers.len() as u32);
     cx.global.servers.push(Server {
@@ -68,6 +71,7 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in &d.args {
         let found = super::server_names::names(cx, token)?;
         // The default of the row runs outside any server.
+        // It is run on the row's default before any text is read.
         let Some(server) = cx.global.servers.last_mut() else { return Ok(()) };
         let names = cx.global.names.last_mut().expect("one list per server");
         if names.is_empty() {
@@ -82,6 +86,7 @@ pub fn server_name(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 pub fn location(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (modifier, token) = match d.args.as_slice() {
         [modifier, token] => (modifier.bytes(), token),
+        // nginx takes `location =/x` and `location = /x` for the same, and configurations have both.
         [token] => split_modifier(token.bytes()).map_or((&b""[..], token), |m| (m, token)),
         _ => unreachable!("the row's arity was checked"),
     };
@@ -105,6 +110,7 @@ pub fn location(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     // mistake.
     check_nesting(cx, &pattern, text, token)?;
     let is_regex = matches!(pattern, Pattern::Regex(_));
+    // Before its block, so that the numbers follow the text and an inner location finds the outer one's text.
     let id = cx.global.reserve_location();
     let shown: Box<[u8]> = text.into();
     let location_text: Arc<[u8]> = text.into();
@@ -118,6 +124,7 @@ pub fn location(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 /// nginx accepts `location =/x` and `location ~\.php$` without a space.
+/// The two-character modifiers first: `^~` begins with no other one, but `~*` begins with `~`.
 fn split_modifier(text: &[u8]) -> Option<&[u8]> {
     let len = match text {
         [b'^', b'~', ..] | [b'~', b'*', ..] => 2,
@@ -127,6 +134,8 @@ fn split_modifier(text: &[u8]) -> Option<&[u8]> {
     Some(&text[..len])
 }
 
+/// nginx finds the same by merging trees. A location that can never match is mostly a slip that would leave a
+/// folder without its rules.
 fn check_nesting(cx: &Cx<'_, '_>, pattern: &Pattern, text: &[u8], token: &Token) -> Result<(), Diag> {
     if cx.block != Context::LOCATION {
         return Ok(());
@@ -141,6 +150,8 @@ fn check_nesting(cx: &Cx<'_, '_>, pattern: &Pattern, text: &[u8], token: &Token)
         );
     }
     match pattern {
+        // Named locations are the server's: a request is sent there from anywhere, so one inside of another
+        // would say nothing.
         Pattern::Named(_) => fail(
             format!("named location \"{}\" can be on the server level only", token.text()),
             "move it out of the enclosing location",
@@ -163,6 +174,7 @@ pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     // nginx's list: an unknown word is a typing error that would leave a method open.
     const METHODS: [&str; 15] = [
         "GET",
+        // HEAD is added with GET below and may be named alone as well.
         "HEAD",
         "POST",
         "PUT",
@@ -199,6 +211,7 @@ pub fn limit_except(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// Checked here, since `root` and `alias` set one field and the later one would win in silence.
 fn root_once(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let is_default = cx.block == Context::MAIN;
     let conf = cx.conf::<CoreConf>();
@@ -215,6 +228,8 @@ fn root_once(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// A path that begins with a variable is taken as the variable has it: whether that is absolute is known per
+/// request.
 fn path_template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
     let text = token.bytes();
     let is_absolute = text.is_empty() || text.starts_with(b"/") || text.starts_with(b"$");
@@ -228,6 +243,7 @@ pub fn root(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     root_once(cx, d)?;
     let mut token = d.arg(0).clone();
     // The URI that is appended begins with a slash.
+    // Otherwise a path would have two slashes, which `$request_filename` and logs would show.
     while token.value.len() > 1 && token.value.ends_with(b"/") {
         token.value = token.value[..token.value.len() - 1].into();
     }
@@ -260,6 +276,7 @@ pub fn alias(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (target, rest) = d.args.split_last().expect("the row's arity was checked");
     let (overwrite, codes) = match rest.last() {
+        // It stands before the target and behind the codes, so the last but one word decides.
         Some(token) if token.bytes().starts_with(b"=") => (Some(overwrite(token)?), &rest[..rest.len() - 1]),
         _ => (None, rest),
     };
@@ -271,6 +288,7 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in codes {
         let invalid = || Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()));
         match value::number(token).map_err(|_| invalid().help("write status codes from 300 to 599"))? {
+            // 499 is nginx's own status for a client that has gone.
             499 => return Err(invalid().help("there is nobody to send a page to")),
             // From 300 on, as nginx: `error_page 301 =…` replaces what the server itself would send.
             code @ 300..=599 => list.push(code as u16),
@@ -297,6 +315,7 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+/// An empty text takes the status of the page itself, such as that of a script.
 fn overwrite(token: &Token) -> Result<Option<u16>, Diag> {
     match &token.str()[1..] {
         "" => Ok(None),
@@ -311,6 +330,7 @@ fn overwrite(token: &Token) -> Result<Option<u16>, Diag> {
 pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let target = match d.arg(0).str() {
         "stderr" => LogTarget::Stderr,
+        // Parsed and its name looked up once: a log must not wait for a name server.
         text if text.starts_with("syslog:") => LogTarget::Syslog(Syslog::parse(
             &text["syslog:".len()..],
             &cx.global.env.hostname,
@@ -339,6 +359,7 @@ pub fn error_log(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 /// What stands behind the target: a level, `format=`, `rate=` and any number of `filter=`.
+/// In any order, as words of `access_log` are.
 fn error_log_parameters(log: LogId, tokens: &[Token]) -> Result<LogTo, Diag> {
     let mut level = None;
     let mut is_debug_part = false;
@@ -364,6 +385,7 @@ fn error_log_parameters(log: LogId, tokens: &[Token]) -> Result<LogTo, Diag> {
             })?;
         } else {
             // nginx's `debug_core`, `debug_http` and the like: parts of a debug build's log, of which there is one here.
+            // A file for a debug build of nginx is taken as it is.
             let is_part = token.str().starts_with("debug_");
             let found = if is_part { Some(LogLevel::Debug) } else { LogLevel::parse(token.str()) };
             let found = found.ok_or_else(|| {

@@ -35,6 +35,7 @@ pub static ROWS: &[Row] = &[
         .applies(Applies::Start)
         .example("daemon off;")
         .sets(|cx, on| cx.conf::<MainConf>().daemon = on),
+    // `off` has no process that could restart the worker, so it is for a debugger.
     directive("master_process")
         .doc("Whether a master supervises the worker; off runs everything in one process, for debugging.")
         .in_(MAIN)
@@ -87,6 +88,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("worker_cpu_affinity 0001 0010;")
         .set(worker_cpu_affinity),
+    // The worker's and not the master's: the master must be able to act while the worker uses up a core.
     directive("worker_priority")
         .doc("Scheduling priority of the worker as nice(1) counts it.")
         .in_(MAIN)
@@ -98,6 +100,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("worker_priority -5;")
         .sets(|cx, niceness| cx.conf::<MainConf>().priority = niceness as i32),
+    // nginx's number is per process, and each of its processes is a thread here.
     directive("worker_rlimit_nofile")
         .doc("Open files per event-loop thread; the worker's limit is this times the number of threads, so that a file written for many processes keeps its capacity.")
         .in_(MAIN)
@@ -107,6 +110,8 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("worker_rlimit_nofile 65536;")
         .sets(|cx, count| cx.conf::<MainConf>().rlimit_nofile = Some(count)),
+    // A core file holds whatever was in memory, keys included, so nothing is changed unless somebody asks for
+    // it.
     directive("worker_rlimit_core")
         .doc("Largest core file of the worker, in bytes.")
         .in_(MAIN)
@@ -124,6 +129,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("worker_shutdown_timeout 30s;")
         .sets(|cx, time| cx.conf::<MainConf>().shutdown_timeout = time),
+    // Core files are written there, and the worker's user must be allowed to.
     directive("working_directory")
         .doc("The worker's current folder; core files go there.")
         .in_(MAIN)
@@ -184,6 +190,7 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("thread_pool default threads=32 max_queue=65536;")
         .set(thread_pool),
+    // Its directives are those of `main`, so that a setting means the same wherever a file puts it.
     directive("events")
         .doc("Holds the directives about connections.")
         .in_(MAIN)
@@ -221,12 +228,15 @@ pub static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("debug_connection 192.0.2.0/24;")
         .set(debug_connection),
+    // Others (select, poll, kqueue) belong to other systems or to old ones.
     directive("use")
         .doc("The connection processing method.")
         .in_(EVENTS)
         .takes("METHOD")
         .example("use epoll;")
         .ignored("Brisk always uses epoll"),
+    // nginx lets one process at a time accept. Here the kernel wakes one thread, and a connection is given to
+    // the thread with the fewest.
     directive("accept_mutex")
         .doc("Whether workers take turns in accepting.")
         .in_(EVENTS)
@@ -239,42 +249,52 @@ pub static ROWS: &[Row] = &[
         .takes("TIME")
         .example("accept_mutex_delay 500ms;")
         .ignored("there is no accept mutex"),
+    // Linux' AIO works with O_DIRECT only, which bypasses the page cache.
     directive("worker_aio_requests")
         .doc("Outstanding AIO requests of a worker.")
         .in_(EVENTS)
         .takes("NUMBER")
         .example("worker_aio_requests 32;")
         .ignored("files are read by a pool of threads"),
+    // What one look at the kernel may give is bounded by a limit of the loop, so that a turn stays short.
     directive("epoll_events")
         .doc("Events per wake-up.")
         .in_(EVENTS)
         .takes("NUMBER")
         .example("epoll_events 512;")
         .ignored("the number is fixed"),
+    // A lock between processes; threads of one process need none.
     directive("lock_file")
         .doc("The lock file of the accept mutex.")
         .in_(MAIN)
         .takes("FILE")
         .example("lock_file /run/brisk/brisk.lock;")
         .ignored("there is no accept mutex"),
+    // gettimeofday(2) was a system call when nginx got this directive. It is read from memory that the kernel
+    // shares (vdso(7)).
     directive("timer_resolution")
         .doc("How often the time is read.")
         .in_(MAIN)
         .takes("TIME")
         .example("timer_resolution 100ms;")
         .ignored("it is read once per wake-up, which costs next to nothing"),
+    // A broken invariant ends the one connection that has met it. Ending the process would end all others,
+    // too.
     directive("debug_points")
         .doc("What to do on an internal inconsistency.")
         .in_(MAIN)
         .takes("abort | stop")
         .example("debug_points abort;")
         .ignored("those end the connection concerned and are logged as [alert]"),
+    // The master watches the files, so what was inherited would be older than what is there.
     directive("ssl_object_cache_inheritable")
         .doc("Keeps certificates over a reload.")
         .in_(MAIN)
         .takes("on | off")
         .example("ssl_object_cache_inheritable on;")
         .ignored("certificates are read again when their files change, at once"),
+    // Keys in hardware are what it was for; there is no way to them here, so it is told and not silently
+    // kept.
     directive("ssl_engine")
         .doc("An OpenSSL engine.")
         .in_(MAIN)
@@ -305,6 +325,7 @@ fn events(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn debug_connection(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let text = token.str();
+    // `unix:` first: it is no address, and would be looked up as a name.
     let found = match Cidr::parse(token.bytes()) {
         _ if text == "unix:" => vec![DebugClient::Unix],
         Some(parsed) => {
@@ -327,6 +348,7 @@ fn debug_connection(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
+// Whether the user exists is asked when the worker starts: `-t` may run on another machine.
 fn user(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let name = d.arg(0).str().to_string();
     let group = d.args.get(1).map(|g| g.str().to_string());
@@ -346,6 +368,7 @@ fn worker_processes(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         {
             0 => return Err(invalid_value(d, d.arg(0), "at least 1")),
             // More threads than this are a slip of the keyboard.
+            // One thread per core is the most that is of use.
             count => Processes::Count(count.min(512) as usize),
         }
     };
@@ -368,6 +391,7 @@ fn memory_limit(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 fn worker_cpu_affinity(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mask = |token: &brisk_conf::Token| {
+        // A mask of another base would bind to other cores than its author thinks.
         let bits = token.bytes();
         if let Some(other) = token.text().chars().find(|c| !matches!(c, '0' | '1')) {
             return Err(Diag::emerg(
@@ -390,6 +414,7 @@ fn worker_cpu_affinity(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 }
 
 fn thread_pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // nginx's default for the queue.
     let (mut threads, mut queue) = (None, 65_536);
     for token in &d.args[1..] {
         let number = |text: &str| text.parse::<usize>().ok().filter(|&n| n > 0);
@@ -405,6 +430,8 @@ fn thread_pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         Diag::emerg(d.span, "missing \"threads\" parameter").help("thread_pool NAME threads=N")
     })?;
     let name = d.arg(0).str().to_string();
+    // The pools are added up when the worker starts: there is one, since a disk does not get faster by having
+    // two.
     cx.conf::<MainConf>().thread_pools.push((name, threads, queue));
     Ok(())
 }
@@ -415,6 +442,7 @@ const BUILT_IN: [&str; 4] = ["brotli_filter", "brotli_static", "zstd_filter", "z
 fn load_module(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let path = d.arg(0).text().into_owned();
     let file = path.rsplit('/').next().unwrap_or_default();
+    // Modules are found by the names of their files, which packages for nginx have made.
     let module = file.trim_end_matches(".so");
     let name = module.trim_start_matches("ngx_http_").trim_end_matches("_module");
     let has_directive_of = |module: &str| {

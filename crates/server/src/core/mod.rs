@@ -28,6 +28,7 @@ pub use type_map::TypeMap;
 use crate::module::Module;
 
 /// `ngx_core_module`, `ngx_events_module`, `ngx_event_core_module` and their kin.
+/// It has no `install`: nothing of the process is asked for by a request.
 pub static MAIN: Module = Module {
     name: "core",
     rows: main_rows::ROWS,

@@ -17,6 +17,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// Reads name servers and parameters.
 pub fn parse(cx: &mut Cx<'_, '_>, tokens: &[Token]) -> Result<Arc<Resolver>, Diag> {
     // Each `resolver` begins anew: parameters of an outer one are not inherited one by one, as in nginx.
+    // Both families, as nginx asks by default since it knows IPv6.
     let mut config = Config { servers: Vec::new(), valid_secs: None, ipv4: true, ipv6: true };
     for token in tokens {
         let text = token.str();
@@ -28,6 +29,7 @@ pub fn parse(cx: &mut Cx<'_, '_>, tokens: &[Token]) -> Result<Arc<Resolver>, Dia
         } else if let Some(flag) = text.strip_prefix("ipv6=") {
             config.ipv6 = on_or_off(flag).ok_or_else(invalid)?;
         } else {
+            // Each address of a name is a server of its own and is asked in turn.
             config.servers.extend(servers(cx, token)?);
         }
     }
@@ -58,12 +60,14 @@ fn servers(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<SocketAddr>, Diag> 
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(vec![address]);
     }
+    // An IPv6 address may stand in brackets without a port.
     if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, 53)]);
     }
     let (host, port) = match text.rsplit_once(':') {
         None => (text, 53),
         Some((host, port)) => {
+            // Port 0 is no port: a query would be refused by the kernel, each time.
             (host, port.parse().ok().filter(|&port| port > 0).ok_or_else(|| fail("invalid port"))?)
         }
     };

@@ -6,9 +6,11 @@ use brisk_conf::{Diag, Token};
 use std::sync::Arc;
 
 /// `$server_name`, which also stands in redirects: the first name.
+/// nginx writes it into redirects (`server_name_in_redirect`) and `$server_name`.
 pub fn first_name(hostname: &str, token: &Token) -> Box<[u8]> {
     match token.bytes() {
         text @ [b'~', ..] => text.into(),
+        // `.example.com` is two names; the one without the dot is shown.
         [b'.', rest @ ..] => rest.to_ascii_lowercase().into(),
         text if is_hostname(text) => hostname.to_ascii_lowercase().into_bytes().into(),
         text => text.to_ascii_lowercase().into(),
@@ -27,6 +29,7 @@ pub fn names(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
             .help("write example.com, *.example.com, www.example.* or ~regex")
     };
     let text = token.bytes();
+    // An expression is kept as it was written: its case may matter within classes such as `\S`.
     if let Some(pattern) = text.strip_prefix(b"~") {
         if pattern.is_empty() {
             return Err(Diag::emerg(token.span, format!("empty regex in server name \"{}\"", token.text())));
@@ -44,8 +47,10 @@ pub fn names(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Vec<Name>, Diag> {
     } else {
         text.to_ascii_lowercase()
     };
+    // A star anywhere but at an end could not be looked up in a table.
     let stars = lower.iter().filter(|&&b| b == b'*').count();
     if lower.is_empty() {
+        // The empty name is for requests without a `Host`.
         return Ok(vec![Name::Exact(Box::default())]);
     }
     Ok(match &*lower {

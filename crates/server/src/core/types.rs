@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 impl TypeMap {
     fn read(&mut self, cx: &mut Cx<'_, '_>, block: &[Directive]) {
+        // A media type stands where a directive's name would, so the block is read as data.
         for line in block {
             let media: Arc<[u8]> = line.name.bytes().into();
             if line.block.is_some() {
@@ -39,6 +40,7 @@ impl TypeMap {
 /// The setter of `types`.
 pub fn set(cx: &mut Cx<'_, '_>, directive: &Directive) -> Result<(), Diag> {
     // A block may be inherited and shared: it is copied before it is added to.
+    // The first block of a level replaces what was inherited, as all lists do.
     let mut types = if cx.first { TypeMap::empty() } else { (*cx.conf::<CoreConf>().types).clone() };
     types.read(cx, directive.block.as_deref().unwrap_or_default());
     cx.conf::<CoreConf>().types = Arc::new(types);

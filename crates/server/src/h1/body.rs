@@ -35,6 +35,8 @@ pub struct BodyReader {
 
 impl BodyReader {
     /// The body behind a head, from its start. `limit`: `client_max_body_size`.
+    /// The limit is asked for chunked bodies only: a length was checked by `check_length` before anything was
+    /// read.
     pub fn new(conn: Rc<Connection>, head: &Head, limit: u64) -> BodyReader {
         BodyReader::of(conn, Incoming::new(&head.buf, &head.parsed, head.framing, limit))
     }
@@ -45,6 +47,7 @@ impl BodyReader {
     }
 
     fn of(conn: Rc<Connection>, incoming: Incoming) -> BodyReader {
+        // The deadline begins with the first wait, not with the reader.
         BodyReader { conn, incoming, unsent: Vec::new(), deadline: Deadline::default() }
     }
 
@@ -55,6 +58,7 @@ impl BodyReader {
 
     /// True if the connection cannot be used for another request.
     pub fn is_broken(&self) -> bool {
+        // Chunks that are wrong leave the place of the next request unknown.
         self.incoming.is_broken()
     }
 
@@ -82,6 +86,7 @@ impl BodyReader {
     ) -> Poll<Result<bool, Failure>> {
         let before = out.len();
         let result = ready!(self.try_read(cx, out, pause));
+        // A read that has got bytes renews the time; one that waits keeps it.
         self.deadline.clear();
         // Only what came by this poll is taken back on an error: what was handed out before is the reader's.
         if result.is_err() {
@@ -102,6 +107,8 @@ impl BodyReader {
             // What came with the head, or behind a chunk, stands in the connection's input and before anything in the
             // socket.
             self.take_input(out)?;
+            // What is there is handed on at once. A handler that passes a body on must not wait for a full
+            // buffer.
             if out.len() > before {
                 return Poll::Ready(Ok(true));
             }
@@ -119,6 +126,7 @@ impl BodyReader {
             // Before the first read: a client that waits for leave sends nothing until it has it.
             ready!(self.say_continue(cx))?;
             match self.receive(out) {
+                // The client has closed its side in the middle of the body: what was announced will not come.
                 Ok(0) => return Poll::Ready(Err(failure::gone())),
                 // `client_body_timeout` is between two reads, as in nginx.
                 Ok(_) => self.deadline.set(pause),
@@ -129,6 +137,7 @@ impl BodyReader {
                     // Only now, since the read clears the readiness that this waits for.
                     ready!(self.conn.io.poll_readable(cx));
                 }
+                // A reset, or a TLS error. Nothing can be told to such a client.
                 Err(_) => return Poll::Ready(Err(failure::gone())),
             }
         }
@@ -159,6 +168,7 @@ impl BodyReader {
     /// What the client sends behind a head that has made the connection a tunnel; false when it has closed its side.
     pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
         // Bytes that came with the head of the request for the tunnel.
+        // Bytes of the tunnel may have come together with the request; they are the first ones.
         let mut input = self.conn.input.borrow_mut();
         if !input.is_empty() {
             out.append(&mut input);
@@ -206,6 +216,8 @@ impl BodyReader {
 
     /// Drops what has arrived of it already, so that bad framing is known before the response (nginx:
     /// `ngx_http_discard_request_body`).
+    /// Where the framing is wrong, the request gets 400 and not the handler's answer: behind it nobody knows
+    /// where the next request begins.
     pub fn discard_received(&mut self) -> Result<(), Failure> {
         // With bytes of it there the client has not waited for leave, so none is needed for the rest.
         self.incoming.ignore(!self.conn.input.borrow().is_empty());
@@ -215,6 +227,8 @@ impl BodyReader {
     /// Reads and drops the rest, for at most `time`; true if the connection may be used again.
     pub async fn discard(&mut self, pause: Duration, time: Duration) -> bool {
         // Who was never told to go on will not send.
+        // A client that waits for a 100 would send its body into a connection that is about to be used for a
+        // response.
         if self.expects() {
             return false;
         }

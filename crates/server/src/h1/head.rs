@@ -14,6 +14,7 @@ use brisk_http::{Version, date, status};
 use brisk_net::clock;
 
 /// Where a written head has its date, for [`prepared`](crate::prepared).
+/// The body that follows must be written in the way that this head says.
 pub struct Written {
     pub delimiting: Delimiting,
     /// Offset of the date's 29 bytes in `out`.
@@ -42,6 +43,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
     status_line(resp, out);
     match &resp.server {
         // An empty value is an order to send none (`more_clear_headers`, a back end's answer passed on as it is).
+        // Filters and back ends may say so; a head without `Server` is what was asked for.
         Some(server) if server.is_empty() => {}
         Some(server) => write_field(b"Server", server, out),
         None => {
@@ -58,6 +60,7 @@ pub fn write(r: &mut Request, out: &mut Vec<u8>) -> Written {
             out.extend_from_slice(b"Date: ");
             // Where the date's bytes are, for a prepared answer. A date that a back end has set does not change, so
             // it has no place.
+            // IMF-fixdate has a fixed length, so a kept head can have its date replaced in place.
             date_at = Some(out.len());
             out.extend_from_slice(&r.thread.date());
             out.extend_from_slice(b"\r\n");
@@ -92,6 +95,7 @@ fn content_type(resp: &Response, out: &mut Vec<u8>) {
     // RFC 9110 §15.3.5: a 204 describes no content. What a back end says of it is passed on, as by nginx over HTTP/1.
     if resp.status == 204 && resp.reason.is_none() {
         return;
+        // Taken back if it turns out to have no value: an empty field would say something else than none.
     }
     let start = out.len();
     out.extend_from_slice(b"Content-Type: ");
@@ -115,6 +119,7 @@ fn status_line(resp: &Response, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// nginx writes `keep-alive` also where HTTP/1.1 would assume it; clients of HTTP/1.0 need it.
 fn connection(r: &Request, out: &mut Vec<u8>) {
     if r.resp.status == 101 {
         out.extend_from_slice(b"Connection: upgrade\r\n");
@@ -170,6 +175,8 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
     let conn = r.conn();
     let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
     let over = core.keepalive_timeout.is_zero()
+        // The last request that is allowed tells the client, so that it does not send one into a closed
+        // connection.
         || conn.requests.get() >= core.keepalive_requests
         || u128::from(age_ms) >= core.keepalive_time.as_millis()
         // RFC 9112 §6.3: without length and chunks only the end of the connection ends the body.
@@ -195,6 +202,7 @@ fn disabled_for_browser(r: &Request) -> bool {
     // The field is read only where it matters: reading it makes the answer one for this client only.
     if !core.keepalive_disable_safari && !msie6_matters {
         return false;
+        // The difference test puts this fault in on purpose, and must find it.
     }
     let agent = if brisk_net::fault::is_ordered("lie-keepalive") {
         // As it was: read, and told nobody.

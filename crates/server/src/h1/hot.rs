@@ -30,6 +30,7 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 
 /// Where a connection stands after its input was worked through.
+/// It owns what is needed to go on, so no caller has to remember it.
 pub(super) enum Stand {
     /// All input answered; the next request is waited for.
     Idle { keepalive_ms: u64 },
@@ -48,8 +49,10 @@ pub(super) enum Stand {
 /// Answers the requests in `input`, and leaves the connection to the next or to a task.
 pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
     // A reload has closed the socket that it came by: there is no configuration for a further request.
+    // Checked for each turn: the socket may have gone with a reload while the connection waited.
     let Some(listen) = at.conn.listener.id.get() else { return thread.release(at.index) };
     let mut used = 0;
+    // Overwritten by the first request; the loop runs at least once.
     let mut stand = Stand::Idle { keepalive_ms: 0 };
     let mut partial = at.conn.take_partial_head();
     // Bounded: a client that pipelines without end would keep the thread for itself.
@@ -64,6 +67,7 @@ pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input:
             break;
         }
     }
+    // A part of a head, or requests behind the one that must wait.
     let unread = &input[used..];
     match stand {
         Stand::Idle { keepalive_ms } if !unread.is_empty() => stand = Stand::More { keepalive_ms },
@@ -94,6 +98,7 @@ pub(super) fn write(
     stand: &Stand,
     is_read: bool,
 ) -> io::Result<usize> {
+    // The last write may carry the end of the connection, so that the client sees both at once.
     match stand {
         Stand::Close { .. } => conn.io.try_write_last(out, is_closed_at_once(thread, stand, is_read)),
         _ => conn.io.try_write(out),
@@ -111,6 +116,7 @@ pub(super) fn write_both(
     match stand {
         _ if apart.is_empty() => write(thread, conn, out, stand, is_read),
         // The kernel is told of the end with the last call.
+        // A rare case, so a copy is good enough.
         Stand::Close { .. } => write(thread, conn, &[out, apart].concat(), stand, is_read),
         _ => conn.io.try_writev(&[IoSlice::new(out), IoSlice::new(apart)]),
     }
@@ -118,6 +124,8 @@ pub(super) fn write_both(
 
 /// Whether `settle` closes the connection at once when all has left: it must, if the kernel was told so.
 fn is_closed_at_once(thread: &Thread, stand: &Stand, is_read: bool) -> bool {
+    // Log lines of a named log may need the pool. Closing before they are written would show a client an end
+    // that is not in the log.
     is_read && matches!(stand, Stand::Close { clean: true }) && thread.logs.named.is_idle()
 }
 
@@ -127,6 +135,8 @@ pub(super) fn settle(thread: &Rc<Thread>, at: Arrived, stand: Stand, unread: &[u
     let until = |keepalive_ms| clock::mono_ms() + keepalive_ms;
     match stand {
         // A read that filled its room may have left something behind.
+        // The deadline is set anew only when all has been answered: a client that sends one byte a minute
+        // keeps the old one.
         Stand::Idle { keepalive_ms } if is_sent && at.full => {
             thread.extend(at.index, until(keepalive_ms));
             thread.tell_again(at.index, &at.conn);
@@ -153,6 +163,7 @@ pub(super) fn settle(thread: &Rc<Thread>, at: Arrived, stand: Stand, unread: &[u
         }
         // Parked only when all earlier output has left: the answer is written without looking at what stands before
         // it.
+        // A task would be needed for the rest of the output.
         Stand::Pending(r, Run::Pending(pending)) if is_sent => {
             at.conn.input.borrow_mut().extend_from_slice(unread);
             parked::park(thread, at.index, at.conn, r, pending);
@@ -192,6 +203,8 @@ fn upgrade(
 }
 
 /// Answers one request if that can be done at once. `partial`: how far its head was parsed before.
+///
+/// Its head is parsed by the rules of the socket's default server: which server is meant is in the head.
 #[allow(clippy::too_many_arguments)]
 fn request(
     thread: &Rc<Thread>,
@@ -274,6 +287,7 @@ pub(super) fn respond(
 ) -> Stand {
     let start = out.len();
     let written = head::write(&mut r, out);
+    // The head's bytes are in `out` alone; their place is remembered for a prepared answer.
     if r.sends_body() {
         append_body(&mut r, written.delimiting == Delimiting::Chunked, out);
     }
@@ -292,6 +306,7 @@ pub(super) fn respond_apart(thread: &Rc<Thread>, mut r: Box<Request>, out: &mut 
     let mut apart = Text::default();
     if r.sends_body() {
         match &mut r.resp.body {
+            // Copying it would cost more than a call with two parts.
             Body::One(Piece::Bytes(text)) if !is_chunked && text.len() >= APART_BODY_BYTES_MIN => {
                 apart = std::mem::take(text);
                 r.progress.sent.body_bytes = apart.len() as u64;
@@ -306,6 +321,7 @@ pub(super) fn respond_apart(thread: &Rc<Thread>, mut r: Box<Request>, out: &mut 
 fn conclude(thread: &Rc<Thread>, mut r: Box<Request>) -> Stand {
     r.reply.completed = true;
     finish(&r);
+    // Also if nothing was asked of the body: whoever waits for the end of the request hears of it.
     let keepalive_ms = r.core().keepalive_timeout.as_millis() as u64;
     let close = r.reply.persistence == Persistence::Close;
     // After a refusal the client may still be sending what was refused, so it gets time to read why (RFC 9112 §9.6).
@@ -324,6 +340,7 @@ fn append_body(r: &mut Request, is_chunked: bool, out: &mut Vec<u8>) {
     let append = |piece: &Piece, out: &mut Vec<u8>| match piece {
         Piece::Bytes(text) => out.extend_from_slice(text),
         Piece::File { file, range } => {
+            // `can_inline` has seen to it that the file's bytes are in memory.
             let content = file.content.as_deref().unwrap_or_default();
             out.extend_from_slice(&content[range.start as usize..range.end as usize]);
         }
@@ -358,11 +375,13 @@ fn send_prepared(
     let answer = live.prepared.borrow_mut().find(r, listen)?;
     let core = &live.snap.location(answer.location).core;
     let conn = r.conn();
+    // Read from the clock of the turn, so it costs no system call.
     let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
     // The kept head says that the connection goes on. Where this request is the last one, the head must be written
     // anew.
     if conn.requests.get() >= core.keepalive_requests
         || u128::from(age_ms) >= core.keepalive_time.as_millis()
+        // The connection goes on by the kept head. One that is to end needs a head that says so.
         || thread.is_draining()
     {
         return None;

@@ -29,6 +29,7 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
     r.route.loc = live.snap.server(r.route.server).root;
     r.client.carrier = Some(Carrier::Connection(conn.clone()));
     r.progress.started = clock::now();
+    // Also of a request that is refused: a client cannot have more requests than allowed by sending bad ones.
     conn.requests.set(conn.requests.get() + 1);
     conn.generation.set(live.generation);
     r.thread.counters().requests.up();
@@ -39,6 +40,7 @@ pub fn begin(r: &mut Request, conn: &Rc<Connection>, listen: ListenId) {
 pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     r.route.method = r.head.parsed.method;
     // The bound is the connection's: what its other requests hold leaves less room for this one.
+    // 494 is nginx's own: too large a head, which is answered as a 400.
     if r.head_bytes() > r.conn().head_room() {
         crate::rlog!(r, Info, "client sent a header that would occupy {} bytes", r.head_bytes());
         return Err(494);
@@ -49,6 +51,7 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         Ok(framing) => framing,
         Err(error) => {
             // The line comes before the header: its error would have been reported first.
+            // A wrong target is the earlier fault, and decides which server's log and page are used.
             target(r, listen)?;
             crate::rlog!(r, Info, "{error}");
             return Err(error.status());
@@ -58,12 +61,15 @@ pub fn complete(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     target(r, listen)?;
     if r.head.parsed.version == Version::Http09 && !r.core().allow_http09 {
         crate::rlog!(r, Info, "client sent HTTP/0.9 request while reading client request line");
+        // An answer with a status line, though HTTP/0.9 has none: a client that speaks something else should
+        // see why.
         answer_with_head(r);
         return Err(400);
     }
     reread_header(r, listen)?;
     // Certificates are judged by the chosen server's rules, so a Host header cannot lead around `ssl_verify_client`.
     admit::admit(r)?;
+    // They are dropped and not refused, as in nginx; the log says which, since an application may miss them.
     for ignored in &r.head.parsed.ignored {
         crate::rlog!(
             r,
@@ -94,6 +100,7 @@ fn reread_header(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     let options = &r.live.head_options[listen.0 as usize];
     let core = &r.live.snap.location(r.route.loc).core;
     let (ignore_invalid_headers, underscores_in_headers) =
+        // The default server's rules parsed it. If the chosen one has the same, nothing is done twice.
         (core.ignore_invalid_headers, core.underscores_in_headers);
     if (ignore_invalid_headers, underscores_in_headers)
         == (options.ignore_invalid_headers, options.underscores_in_headers)
@@ -139,6 +146,7 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
         crate::rlog!(r, Info, "client sent invalid host header");
         return Err(400);
     }
+    // Host names are compared in lower case and without a dot at the end (`validate_host`).
     if let Some(value) = host_value {
         match validate_host(value) {
             Ok(host) => {
@@ -159,6 +167,7 @@ pub fn target(r: &mut Request, listen: ListenId) -> Result<(), u16> {
     }
     r.route.server = select(&live.snap, r, listen).map_err(|_| 500u16)?;
     r.route.loc = live.snap.server(r.route.server).root;
+    // A request for a host that the certificate of this connection does not cover is 421 (RFC 9110 §15.5.20).
     admit::misdirected(r)?;
     if r.core().merge_slashes != options.merge_slashes {
         let options = UriOptions { merge_slashes: r.core().merge_slashes, form, asterisk };
@@ -179,6 +188,8 @@ pub fn has_delimiter(path: &[u8]) -> bool {
 }
 
 /// Logs why a head was refused and gives the status.
+/// The server is chosen by what was good, so that the line and the error page are those of the site that was
+/// meant.
 pub fn refused(r: &mut Request, listen: ListenId, error: &HeadError) -> u16 {
     let is_header = matches!(
         error,
@@ -219,6 +230,7 @@ fn wants_keepalive(r: &Request) -> bool {
         options = options.merge(connection_options(header.value.of(&r.head.buf)));
     }
     // Below HTTP/1.0 only the end of the connection ends a response, whatever a field says.
+    // HTTP/0.9 has no way to tell the length of a response.
     options.is_persistent(r.head.parsed.version) && r.head.parsed.version >= Version::Http10
 }
 
@@ -244,5 +256,7 @@ fn select(snap: &Snapshot, r: &Request, listen: ListenId) -> Result<ServerId, Ma
     if names.is_empty() {
         return Ok(default);
     }
+    // An expression that failed has chosen nobody, so the caller answers 500. The default server might have
+    // other rules.
     Ok(names.find(r, &r.head.host)?.unwrap_or(default))
 }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 /// A request with what it waits for. Dropped half-way, it is logged.
+/// It holds no task. The connection's entry has it, so a thousand of them cost a thousand entries.
 pub struct Parked {
     r: Logged,
     pending: Box<dyn Pending>,
@@ -43,6 +44,8 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // The key and not the connection: a waker may outlive it, and then finds a place with another generation.
+        // A connection that has gone leaves its place to another one with another key, which then is not
+        // woken by mistake.
         let key = self.key;
         // On the loop's own thread, the usual case, no message is needed.
         match Loop::try_current() {
@@ -59,6 +62,8 @@ pub(crate) fn waker(key: u64) -> Waker {
 
 /// What is to be sent when everybody has had its turn. Peers that get all they get at once are woken once, and a wake-up
 /// costs more than what it takes to make an answer.
+/// Also filled while the thread is in its turn: a request that asks a back end gets its answer in a later
+/// one.
 #[derive(Default)]
 pub struct Burst {
     /// Requests that begin to wait: their first turn sends what they ask.
@@ -88,6 +93,7 @@ pub fn park(
     pending: Box<dyn Pending>,
 ) {
     // From here on the client waits, so hints are worth sending.
+    // An interim response is worth its bytes only to somebody who waits.
     r.reply.interim = Some(conn.clone());
     r.hint_before_waiting();
     thread.set_asked(index);
@@ -98,6 +104,7 @@ pub fn park(
 
 /// Something has happened. A panic costs the one connection.
 pub fn wake(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parked: Box<Parked>) {
+    // As in the driver: one request must not end the thread.
     let id = conn.id;
     let work = AssertUnwindSafe(|| ask(thread, index, conn, parked));
     if catch_unwind(work).is_err() {
@@ -142,9 +149,11 @@ fn send_answers(thread: &Rc<Thread>) {
 
 fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Parked>) {
     // Made once per connection and kept there, so that waiting allocates nothing.
+    // A waker that is cloned is a count and no memory.
     let waker = conn.waker(|| waker(thread.key_of(index)));
     loop {
         let turn = parked.pending.poll(&mut parked.r, &mut Context::from_waker(waker));
+        // It waits on: the entry keeps it until the back end or the client moves.
         let Poll::Ready(flow) = turn else { return thread.set_parked(index, parked) };
         thread.files.must_confirm();
         let run = phases::resume(&mut parked.r, flow);
@@ -155,10 +164,12 @@ fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Pa
         }
         let Parked { r, pending } = *parked;
         // What it holds of the request goes before that.
+        // A lease or a connection of a back end is free before the answer is written.
         drop(pending);
         let Some(r) = r.release() else { return thread.release(index) };
         return match run {
             Run::Respond if can_inline(&r) => answer(thread, index, conn, r),
+            // A body that must be pulled, or that is too large for here, needs a task.
             run => serve::spawn(thread, index, conn, Vec::new(), Begin::Request(r, run)),
         };
     }
@@ -167,6 +178,7 @@ fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Pa
 /// A response that is complete in memory: it leaves with the end of the turn.
 fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>) {
     let mut burst = thread.burst.borrow_mut();
+    // The lock of the cell is held for this function only; nothing that is called may come back to it.
     let burst = &mut *burst;
     let start = burst.out.len();
     // Interim responses that the socket has not taken stand before the answer.
@@ -179,6 +191,7 @@ fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>
 /// Sends a response in two parts; then the connection is as it was before the request.
 fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parts: [&[u8]; 2], stand: Stand) {
     // The next request, or a part of it, had come before this one began to wait.
+    // The client has sent more while it waited: the connection must not be given away or closed cleanly.
     let has_input = !conn.input.borrow().is_empty();
     let written = match hot::write_both(thread, &conn, parts, &stand, !has_input) {
         Ok(count) => count,

@@ -50,6 +50,8 @@ enum Next {
 }
 
 /// Starts the task; `out` is what was written before and has not left.
+/// The task is the one owner of the connection from here on: two readers of one socket would each miss a
+/// part.
 pub fn spawn(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
     // The table says that a task owns the connection before the task runs, or the driver would read what it waits
     // for.
@@ -64,6 +66,7 @@ pub fn spawn(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>
 }
 
 /// Catches a panic of the connection's future, and ends it when that is ordered.
+/// A panic in a task would otherwise leave its connection in the table for ever, busy and never closed.
 struct Guard<F> {
     thread: Rc<Thread>,
     index: u32,
@@ -107,6 +110,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         return;
     }
     // A request may last for hours, as tunnels do: it does not keep the buffer.
+    // The answers before this request have left.
     drop(out);
     let next = match begin {
         Begin::Flush => {
@@ -120,6 +124,7 @@ async fn run(thread: Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>,
         Begin::Load(load) => {
             let has_session = opening::finish(&thread.live(), &conn, *load).await;
             // The session has bytes to begin with.
+            // They came with the ClientHello, before there was a session that could have told of them.
             conn.io.mark_readable();
             if has_session { Next::Read(Duration::ZERO) } else { Next::Drop }
         }
@@ -141,6 +146,7 @@ async fn flush_handshake(thread: &Thread, conn: &Connection) {
     let limit = thread.live().header_timeout(&conn.listener);
     // Whether it was in time does not matter: the driver's deadline, which counts from the accept, ends a handshake
     // that does not go on.
+    // The result is thrown away.
     let _ = timeout(limit, left).await;
 }
 
@@ -163,6 +169,7 @@ async fn flush(thread: &Thread, conn: &Connection, out: &[u8]) -> bool {
 }
 
 /// A request whose head will not come as a whole, with what has come of it.
+/// Only for the log: nginx has a line for a request that never was one.
 fn cut_short(thread: &Rc<Thread>, conn: &Rc<Connection>, status: u16) -> Option<Box<Request>> {
     let partial = conn.take_partial_head()?;
     let listen = conn.listener.id.get()?;
@@ -203,10 +210,13 @@ fn reset_if_wanted(r: &Request, conn: &Connection) {
 }
 
 /// Drives a request to its end.
+/// The request is in a `Logged` all the way, so it has its line however this ends: by an answer, an error, a
+/// panic or an order to end.
 async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut run: Run) -> Next {
     let mut r = Logged::new(r);
     // Hints are for clients that would otherwise wait, so only requests in tasks and parked ones have a way to send
     // them.
+    // From here on the client waits.
     r.reply.interim = Some(conn.clone());
     run = phases::drive(&mut r, run).await;
     // Framing at fault in what has come already is answered with 400 while the head can still say so.
@@ -226,6 +236,7 @@ async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut
     };
     // After the response, so that the client does not wait for it; before the log line, which tells of the whole
     // request.
+    // It must not run before the answer has left: its location may take as long as it likes.
     post_action(&mut r).await;
     if let Some(r) = r.finish() {
         thread.put_request(r);
@@ -236,6 +247,8 @@ async fn handle(thread: &Rc<Thread>, conn: &Rc<Connection>, r: Box<Request>, mut
 /// Drops what has come of a body that nobody wanted; false if that must be answered with 400.
 fn discard_received(r: &mut Request) -> bool {
     let mut rest = r.take_body_reader();
+    // A reader that has found an error is put back as well: whoever closes the connection asks it whether the
+    // client still sends.
     let result = rest.discard_received();
     // The reader goes back to the request: after the response the rest is dropped from where this has stopped.
     r.body = RequestBody::Partial(rest);
@@ -251,6 +264,7 @@ pub async fn post_action(r: &mut Request) {
     let Some(target) = r.core().post_action.clone() else { return };
     let (status, sent) = (r.resp.status, r.progress.sent);
     // The location makes a response in the same place, which is thrown away.
+    // Only the figures of the real answer are told in the log.
     r.resp.clear();
     let run = phases::post_action(r, &target);
     phases::drive(r, run).await;
@@ -269,6 +283,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     let mut sender = send::Sender::new(r);
     // What is small is with the kernel at once; the rest may take as long as the client likes, and a configuration must not
     // live for that.
+    // The answer is complete and its location known; nothing is looked up any more.
     let is_small = match &r.resp.body {
         Body::Empty => true,
         Body::One(Piece::Bytes(text)) => text.len() <= SMALL_BODY_BYTES_MAX,
@@ -279,6 +294,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
         r.thread.clone().reduce(r);
     }
     let result = sender.response(r, &bytes, written.delimiting).await;
+    // Also after an error: the log tells what has left.
     r.progress.sent.body_bytes = sender.sent();
     r.reply.completed = result.is_ok();
     let mut next = match &result {
@@ -332,9 +348,12 @@ pub fn close_patiently(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>) {
 }
 
 /// Closes. With patience the client's data is read for a while, so that it gets the response before a reset.
+/// The three ends: told and waited for, told and closed, or dropped.
 async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next) {
     // Who sees the end of the connection finds the line in the log, as with nginx, unless a disk is very slow.
     thread.logs.flush_due();
+    // By polling, since the pool has no word for this connection alone. It is bounded by LOG_WAIT_MS_MAX, and
+    // only where lines are on the pool.
     let end_ms = clock::mono_ms() + LOG_WAIT_MS_MAX;
     while !thread.logs.named.is_idle() && clock::mono_ms() < end_ms {
         brisk_net::sleep(Duration::from_millis(1)).await;
@@ -343,6 +362,7 @@ async fn close(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, how: Next
         conn.io.abort();
     } else if let Some(core) = default_core(thread, conn) {
         // A client that does not keep up is told of the end as it was sent the rest.
+        // In order: what was written, then TLS' close_notify, then the end of the socket.
         let _ = timeout(core.send_timeout, conn.io.finish()).await;
         let wanted = match core.lingering_close {
             LingeringClose::Off => false,

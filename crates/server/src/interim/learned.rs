@@ -1,4 +1,6 @@
 //! Which links the last final response of a URI had: `early_hints_learn`.
+//!
+//! It knows no sockets, and an answer never waits for it. What is forgotten costs a hint.
 
 use crate::limits::{HINT_LINKS_MAX, LEARNED_BYTES_MAX, LEARNED_ENTRY_BYTES_MAX};
 use crate::request::Request;
@@ -20,6 +22,7 @@ pub struct Learned {
 
 fn key(r: &Request) -> Box<[u8]> {
     // The target as it was sent, with its arguments: they may choose another page.
+    // The host as it was matched, in lower case; a port does not make another page.
     [r.head.host.as_slice(), b" ", &r.unparsed_uri()].concat().into()
 }
 
@@ -30,6 +33,7 @@ impl Learned {
         let links = match self.recent.get(&key) {
             Some(links) => links.clone(),
             None => {
+                // Found in the older half: it moves to the recent one, since it is in use.
                 let Some(links) = self.older.remove(&key) else { return };
                 self.put(key, links.clone());
                 links
@@ -47,6 +51,7 @@ impl Learned {
         let key = key(r);
         let links = if r.resp.status == 200 && is_public(&r.resp) { links(&r.resp) } else { Vec::new() };
         let have = self.recent.get(&key).or_else(|| self.older.get(&key));
+        // The usual case writes nothing: a page has the links that it had before.
         if have.is_some_and(|have| have.iter().eq(links.iter())) || (have.is_none() && links.is_empty()) {
             return;
         }
@@ -97,6 +102,7 @@ fn links(resp: &Response) -> Vec<Box<[u8]>> {
     let is_hint = |value: &[u8]| {
         let value = value.to_ascii_lowercase();
         // A loose look, since it is only a hint: a link too many costs its bytes.
+        // `preload` and `preconnect` are what browsers act on before the page is there.
         [&b"preload"[..], b"preconnect"].iter().any(|rel| memchr::memmem::find(&value, rel).is_some())
     };
     named

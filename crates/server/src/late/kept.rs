@@ -5,10 +5,12 @@ use crate::conf::late::Text;
 use crate::limits::{LATE_ENTRIES_MAX, LATE_TEXT_BYTES_MAX};
 use hashbrown::HashMap;
 
+/// The texts are kept and compared: a hash could be met by other texts, which somebody may write on purpose.
 struct Entry<T> {
     texts: Vec<Text>,
     made: T,
     /// Of the texts and of what was made of them.
+    /// Without it a short text that becomes a large plan would count as small.
     bytes: usize,
 }
 
@@ -50,6 +52,7 @@ impl<T: Clone> Kept<T> {
     /// Takes out what has a name, whatever it was made of.
     pub fn take(&mut self, location: LocationId, name: &[u8]) -> Option<T> {
         let old = self.entries.remove(&(location, name.into()))?;
+        // Counted back exactly, or the bound would drift.
         self.bytes -= old.bytes;
         Some(old.made)
     }
@@ -71,6 +74,7 @@ impl<T: Clone> Kept<T> {
     ) -> Vec<T> {
         let mut dropped: Vec<T> = self.take(location, &name).into_iter().collect();
         let bytes = bytes(&texts) + made_bytes;
+        // Before it is entered, so that the new one is not among those that go.
         self.make_room(bytes, &mut dropped);
         self.bytes += bytes;
         self.entries.insert((location, name), Entry { texts, made, bytes });
@@ -86,6 +90,7 @@ impl<T: Clone> Kept<T> {
     /// Drops half of the entries as long as there is no room for so many bytes: what is in use comes back with its next request.
     fn make_room(&mut self, more: usize, dropped: &mut Vec<T>) {
         while !self.entries.is_empty()
+            // A text above the bound is kept alone: it is needed by the request that has brought it.
             && (self.entries.len() >= LATE_ENTRIES_MAX || self.bytes + more > self.bytes_max)
         {
             // The last entry that is left goes, too.

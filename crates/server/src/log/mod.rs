@@ -1,4 +1,7 @@
 //! What the logs say of connections and requests.
+//!
+//! How lines are written and where logs are is `brisk_host`'s. Here is what of a request they show, in
+//! nginx's order.
 
 pub use brisk_host::live::log_error;
 pub use brisk_host::log::{
@@ -15,6 +18,7 @@ use std::fmt;
 
 /// Looks whether everything about a new connection is to be logged.
 pub(crate) fn accepted(live: &Live, conn: &Connection) {
+    // One load per connection where nobody debugs.
     if !may_debug() {
         return;
     }
@@ -25,10 +29,12 @@ pub(crate) fn accepted(live: &Live, conn: &Connection) {
 /// Writes a message about a connection without a request, to the error logs of its socket's default server.
 pub fn connection(live: &Live, conn: &Connection, level: LogLevel, message: fmt::Arguments<'_>) {
     let core = match conn.listener.id.get() {
+        // Before a request there is no other configuration that could be asked.
         Some(id) => &live.snap.location(live.snap.server(live.snap.listen(id).default_server).root).core,
         // Its socket is not in the configuration any more: the outermost logs take what is said of it.
         None => &live.snap.core,
     };
+    // Before the line is made: most messages are not wanted.
     if !conn.debug.get() && !core.logs(level) {
         return;
     }
@@ -47,11 +53,13 @@ pub fn request(r: &Request, level: LogLevel, message: fmt::Arguments<'_>) {
         return;
     }
     // A request that got the same answer would have to say it, too.
+    // An answer with a message is not prepared: the next one would be missing its line.
     r.does(Effects::TELLS);
     if may_debug() && trace::is_on() {
         trace::keep(Note::new(&r.route, Kind::Message(level), message.to_string()));
     }
     let mut entry = Entry::new(level, r.client.connection().map(|c| c.id), message);
+    // A debug line would be ten times as long with what stands behind it.
     if level != LogLevel::Debug {
         entry.all_about(about(r));
     }
@@ -70,8 +78,10 @@ pub fn logs_of(r: &Request) -> ErrorLogs {
 
 /// What stands behind a message about a request.
 fn about(r: &Request) -> Vec<About> {
+    // What clients send may be no UTF-8; a log is text.
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let mut about = Vec::new();
+    // Subrequests of our own have no client.
     if r.client.connection().is_some() {
         about.push(("client", text(r.client_text()), false));
     }
@@ -80,6 +90,7 @@ fn about(r: &Request) -> Vec<About> {
     if !request_line.is_empty() {
         about.push(("request", text(request_line), true));
     }
+    // It is filled by the engine for back ends; this crate knows only that it can be shown.
     if let Some(upstream) = &r.progress.upstream {
         about.push(("upstream", upstream.to_string(), true));
     }
@@ -106,6 +117,7 @@ impl Witness {
     /// For the request that `r` is.
     pub fn of(r: &Request) -> Witness {
         let conn = r.client.connection();
+        // All texts are made now, since the request may be gone when something is said.
         Witness {
             logs: logs_of(r),
             debug: conn.is_some_and(|conn| conn.debug.get()),
@@ -116,6 +128,7 @@ impl Witness {
 
     /// Writes to the request's error logs, as if it were still there.
     pub fn log(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        // As for a request: the line is made only if it is wanted.
         if !self.debug && !self.logs.want(level) {
             return;
         }

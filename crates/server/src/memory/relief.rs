@@ -32,6 +32,7 @@ struct Held {
 }
 
 /// How dear a connection is: by what it holds, and by how little moves on it.
+/// Not by age and not by number: a client that frees its memory by reading is left alone.
 fn cost(bytes: u64, is_idle: bool, bytes_per_sec: u64) -> u64 {
     // A client that reads fast frees what it holds by itself. Much held and little read is what attacks look like.
     if is_idle { bytes * IDLE_WEIGHT } else { bytes / (1 + bytes_per_sec / MEMORY_RATE_BYTES) }
@@ -41,6 +42,7 @@ fn cost(bytes: u64, is_idle: bool, bytes_per_sec: u64) -> u64 {
 fn choose(mut all: Vec<Held>, excess: u64, share: u64) -> Vec<Held> {
     let total: u64 = all.iter().map(|held| held.bytes).sum();
     // A tenth is theirs whatever else holds memory: a server that a leak elsewhere fills still answers.
+    // What is above the share is all that may be taken.
     let mut left = excess.min(total.saturating_sub(share));
     all.sort_unstable_by_key(|held| Reverse(held.cost));
     all.into_iter()
@@ -53,6 +55,7 @@ fn choose(mut all: Vec<Held>, excess: u64, share: u64) -> Vec<Held> {
 }
 
 /// A survey of all threads.
+/// One at a time for all threads, started by whoever notices first.
 struct Survey {
     look: Look,
     /// Threads that have not told yet.
@@ -65,6 +68,7 @@ impl Thread {
     pub(crate) fn look_at_memory(self: &Rc<Self>) {
         let (budget, now_ms) = (&self.shared.budget, clock::mono_ms());
         // One comparison in each turn of the loop; a look asks the kernel.
+        // Before the kernel is asked.
         if !budget.is_due(now_ms) {
             return;
         }
@@ -97,6 +101,7 @@ impl Thread {
         for mailbox in mailboxes() {
             let survey = survey.clone();
             mailbox.call(move || {
+                // A thread that ends does not tell. Then nobody concludes, and the next survey begins anew.
                 if let Some(thread) = Thread::current() {
                     thread.tell(&survey);
                 }
@@ -113,6 +118,7 @@ impl Thread {
         let held = |(index, (generation, slot)): (usize, &(u32, Option<Slot>))| {
             let slot = slot.as_ref()?;
             // With the slot's generation: when connections are closed the slot may be another one's.
+            // Slots are used again; the generation tells another connection from the one that was looked at.
             let (conn, key) = (&slot.conn, u64::from(*generation) << 32 | index as u64);
             let bytes = conn.memory() as u64;
             let moved = conn.io.received() + conn.io.sent();
@@ -134,6 +140,7 @@ impl Thread {
         let total: u64 = found.iter().map(|held| held.bytes).sum();
         let are_to_blame = budget.held(total);
         let chosen = choose(found, look.excess, budget.share());
+        // At most one line per period: a server short of memory must not fill the disk as well.
         if budget.may_log(clock::mono_ms(), MEMORY_LOG_MS) {
             let total = total >> 10;
             let what = if are_to_blame {
@@ -142,6 +149,7 @@ impl Thread {
                     "connections hold {total} KiB; none is accepted until there is room, and {count} are closed"
                 )
             } else {
+                // What holds the memory is no connection, so closing more would only cost answers.
                 format!("connections hold only {total} KiB of it, so that closing them would not help")
             };
             self.log_memory(LogLevel::Alert, look, &what);
@@ -168,6 +176,7 @@ impl Thread {
             self.close_now(index, &conn);
         }
         // Tasks let go of what they hold in their next turn.
+        // It frees what tasks had, so the kernel gets it back soon after.
         brisk_net::spawn(async {
             sleep(Duration::from_millis(1)).await;
             brisk_net::sys::release_free_memory();
@@ -183,6 +192,7 @@ impl Thread {
             _ => None,
         };
         match cut {
+            // A task has it: it is told to end, and releases the connection itself.
             Some(cut) => cut.order(),
             None => self.release(index),
         }

@@ -24,6 +24,7 @@ pub(super) fn metrics(to: &mut Scrape) {
 
 fn process(to: &mut Scrape) {
     let version = env!("CARGO_PKG_VERSION");
+    // A gauge of 1 with a label is Prometheus' way to tell a text.
     to.gauge("brisk_build_info", "The version that runs; the value is 1.", &[("version", version)], 1.0);
     let generation = to.generation as f64;
     let help = "Configurations so far: rises by one with each reload that was accepted.";
@@ -34,6 +35,7 @@ fn process(to: &mut Scrape) {
     to.gauge("process_resident_memory_bytes", "Memory of the worker process.", &[], bytes as f64);
     memory(to);
     let pool = blocking::stats();
+    // A busy pool with a queue is a disk that does not keep up.
     let help = "Threads of the pool for what may block.";
     to.gauge("brisk_pool_threads", help, &[("state", "idle")], pool.idle as f64);
     to.gauge("brisk_pool_threads", help, &[("state", "busy")], pool.threads.saturating_sub(pool.idle) as f64);
@@ -41,9 +43,11 @@ fn process(to: &mut Scrape) {
 }
 
 /// CPU time of this process so far, in microseconds, and its resident memory, in bytes.
+// Of the process and not of threads: threads of the pool work for requests, too.
 pub(super) fn process_use() -> (u64, u64) {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let cpu_us = cpu.tv_sec as u64 * 1_000_000 + cpu.tv_nsec as u64 / 1000;
+    // statm counts in pages; its second number is what is resident.
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     (cpu_us, resident.unwrap_or(0) * rustix::param::page_size() as u64)
@@ -53,6 +57,7 @@ fn memory(to: &mut Scrape) {
     let shared = to.shared();
     let used = shared.budget.used();
     to.gauge("brisk_memory_used_bytes", "Memory as memory_limit counts it.", &[], used as f64);
+    // No limit, no series: 0 would look like one that is always exceeded.
     if let Some(limit) = shared.budget.limit() {
         to.gauge("brisk_memory_limit_bytes", "The limit: memory_limit.", &[], limit as f64);
     }
@@ -67,6 +72,7 @@ fn memory(to: &mut Scrape) {
 fn connections(to: &mut Scrape) {
     let totals = to.shared().totals();
     let help = "Client connections by what they do.";
+    // The states are nginx's (`stub_status`), so boards that were made for it show the same.
     for (state, count) in
         [("reading", totals.reading), ("writing", totals.writing), ("waiting", totals.waiting())]
     {
@@ -87,12 +93,14 @@ fn threads(to: &mut Scrape) {
     let shared = to.shared();
     // Read once, so that the sum and the largest are of the same moment.
     let loads: Vec<_> = shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).collect();
+    // By thread: a single busy one is invisible in a sum.
     for (index, (load, counters)) in loads.iter().zip(&shared.counters).enumerate() {
         let labels = [("thread", &*index.to_string())];
         to.gauge("brisk_thread_connections", "Client connections of each thread.", &labels, *load as f64);
         let help = "Requests of each thread.";
         to.counter("brisk_thread_requests_total", help, &labels, counters.requests.get());
     }
+    // A ratio, so that one alert fits servers of any size.
     let skew = |values: &mut dyn Iterator<Item = f64>| {
         let (mut max, mut sum) = (0f64, 0f64);
         values.for_each(|value| (max, sum) = (max.max(value), sum + value));
@@ -109,6 +117,7 @@ fn threads(to: &mut Scrape) {
 fn files(to: &mut Scrape) {
     let shared = to.shared();
     let sum =
+        // Each thread counts on its own; adding up is left to whoever reads.
         |which: fn(&Counters) -> &Count| shared.counters.iter().map(|own| which(own).get()).sum::<u64>();
     let help = "Look-ups in the file cache by outcome; a prepared answer needs none.";
     to.counter("brisk_file_cache_lookups_total", help, &[("outcome", "hit")], sum(|own| &own.file_hits));
@@ -131,6 +140,7 @@ fn files(to: &mut Scrape) {
 
 fn tls(to: &mut Scrape) {
     let (clients, servers) = brisk_net::tls_handshakes();
+    // Failed ones are counted by the server, since a handshake that fails has no session to tell of it.
     let help = "TLS handshakes with clients by outcome.";
     let outcomes =
         [("full", clients.full), ("resumed", clients.resumed), ("failed", crate::tls::opening::FAILED.get())];
@@ -147,8 +157,10 @@ fn tls(to: &mut Scrape) {
 fn certificates(to: &mut Scrape) {
     let snap = to.snap();
     let contexts = snap.servers.iter().filter_map(|server| server.tls.as_ref()?.context.as_ref());
+    // A file may serve many servers. Each is told once, by the earliest end.
     let mut ends = BTreeMap::new();
     for source in contexts.flat_map(|context| context.sources()) {
+        // A certificate that cannot be read now has no end to tell.
         let Some(not_after) = source.not_after() else { continue };
         // The text of a certificate that stands in the configuration is no name.
         let path =
@@ -166,6 +178,7 @@ fn logs(to: &mut Scrape) {
     // A copy of the list: the scrape is written to while it is walked.
     for log in to.logs.clone().iter() {
         let help = "Log lines that could not be written: a full disk, a reader that is too slow.";
+        // With its target as a label: which disk is full is the question.
         let target = log.target.to_string();
         to.counter("brisk_log_lines_lost_total", help, &[("log", &target)], log.lost());
     }

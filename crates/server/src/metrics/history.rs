@@ -37,6 +37,7 @@ pub struct Period {
     /// When it ended, in seconds since 1970.
     pub unix_secs: i64,
     /// How long it was.
+    /// Seconds are about a second: a busy pool makes one longer, so rates must be computed from this.
     pub length_ms: u64,
     /// Differences of what rises; what the worker held at the period's end.
     pub sums: Sums,
@@ -50,6 +51,7 @@ impl Period {
 
     /// The time within which this share of the requests was answered, in microseconds, interpolated within its bucket;
     /// `None` without requests. Beyond the last bound it is that bound.
+    /// As Prometheus' `histogram_quantile` does it, so that a page and a board agree.
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         let total = self.sums.buckets.iter().sum::<u64>();
         if total == 0 {
@@ -59,6 +61,7 @@ impl Period {
         let (mut before, mut lower) = (0u64, 0u32);
         for (&count, &upper) in self.sums.buckets.iter().zip(&BOUNDS_US) {
             if count > 0 && (before + count) as f64 >= rank {
+                // Requests are taken to lie evenly within their bucket; nothing more is known of them.
                 let within = (rank - before as f64).max(0.0) / count as f64;
                 return Some(u64::from(lower) + (within * f64::from(upper - lower)) as u64);
             }
@@ -69,6 +72,7 @@ impl Period {
     }
 
     /// This one and the one after it.
+    /// Times and bytes add up; what is held at a moment does not.
     fn extended(self, next: Period) -> Period {
         let add = |mut a: Sums, b: Sums| {
             a.classes.iter_mut().zip(b.classes).for_each(|(a, b)| *a += b);
@@ -108,14 +112,17 @@ impl History {
         let period =
             Period { unix_secs, length_ms: mono_ms.saturating_sub(then_ms), sums: difference(now, then) };
         if period.length_ms == 0 {
+            // Two calls within a millisecond would make a period without a length, and infinite rates.
             return;
         }
         keep(&mut self.seconds, period, HISTORY_SECONDS);
+        // By the wall clock, so that a minute of the page is one of the administrator's watch.
         match self.minute.take() {
             Some(minute) if minute.unix_secs.div_euclid(60) == unix_secs.div_euclid(60) => {
                 self.minute = Some(minute.extended(period));
             }
             before => {
+                // A clock that was set back ends the minute as well.
                 before.into_iter().for_each(|minute| keep(&mut self.minutes, minute, HISTORY_MINUTES));
                 self.minute = Some(period);
             }
@@ -133,6 +140,7 @@ impl History {
     }
 }
 
+// A ring of a fixed size: a day takes the same memory whatever happens in it.
 fn keep(periods: &mut VecDeque<Period>, period: Period, most: usize) {
     if periods.len() == most {
         periods.pop_front();

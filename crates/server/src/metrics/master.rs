@@ -3,6 +3,7 @@
 use super::scrape::Scrape;
 use crate::news::ProgramState;
 
+/// Workers are asked, since they are what listens; the master has no socket for clients.
 pub(super) fn metrics(to: &mut Scrape) {
     let news = to.shared().news();
     let generation = to.generation;
@@ -13,6 +14,7 @@ pub(super) fn metrics(to: &mut Scrape) {
     let help = "Whether the last reload was accepted; 1 if there was none.";
     let value = if is_refused { 0.0 } else { 1.0 };
     to.gauge("brisk_configuration_last_reload_successful", help, &[], value);
+    // Only once there was one: a time of 0 would be 1970.
     if let Some(last) = &news.last_refused {
         let help = "When a reload was last refused, in Unix seconds, and why.";
         let labels = [("reason", last.reason.as_str())];
@@ -20,6 +22,7 @@ pub(super) fn metrics(to: &mut Scrape) {
     }
     for program in &news.programs {
         let labels = [("program", program.name.as_str())];
+        // One series per state, as Prometheus has it for what is one of several.
         for state in ProgramState::ALL {
             let help = "Where a supervised program stands: 1 for its state, 0 for all others.";
             let labels = [labels[0], ("state", state.name())];

@@ -19,6 +19,7 @@ pub use scrape::Scrape;
 
 impl Scrape {
     /// Asks everyone for their numbers.
+    /// In a fixed order, so that two readings can be compared line by line.
     #[must_use]
     pub fn filled(mut self) -> Scrape {
         core::metrics(&mut self);

@@ -11,6 +11,8 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Upper bounds of the buckets, in microseconds.
+/// From a tenth of a millisecond to ten seconds, about three per decade: enough for percentiles, few enough
+/// for thousands of locations.
 pub(super) const BOUNDS_US: [u32; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000,
@@ -19,6 +21,7 @@ pub(super) const BOUNDS_US: [u32; 16] = [
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Names of a server and a location.
+/// By name and not by number: numbers change with a reload, and a counter must not.
 pub(super) type Key = (Box<[u8]>, Box<[u8]>);
 
 /// One thread's places, as other threads read them.
@@ -59,6 +62,7 @@ pub(crate) struct Ended {
 impl Places {
     /// For a [reduced](crate::conf::Snapshot::reduced) configuration, where the location has the number 0.
     pub(crate) fn reduced(&self, at: usize) -> Places {
+        // The location may not have been counted yet; then its cell is found with its first request.
         let place = self.0.borrow().get(at).cloned().flatten();
         Places(RefCell::new(vec![place]))
     }
@@ -72,6 +76,7 @@ impl Places {
         let mut places = self.0.borrow_mut();
         match places.get(at) {
             Some(Some(place)) => place.record(ended, took_us),
+            // The first request of this location in this configuration and thread.
             _ => {
                 let place = find();
                 place.record(ended, took_us);

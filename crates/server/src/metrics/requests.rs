@@ -1,4 +1,7 @@
 //! Requests by server, location and class of status: how long they took, how much went in and out.
+//!
+//! Cells are in [`places`](super::places); what they add up to is told here. The costliest names are in
+//! [`tops`](super::tops).
 
 use super::history::Sums;
 use super::places::{BOUNDS_US, CLASSES, Ended, Key, Place};
@@ -17,9 +20,11 @@ use std::sync::{Arc, PoisonError};
 
 /// This thread's place for a location, made if it is new.
 #[cold]
+// Cold: once per location, thread and configuration. The lock is shared only with readers of metrics.
 fn find(thread: &Thread, live: &Live, ended: Ended) -> Arc<Place> {
     let server = live.snap.server(ended.server).name.clone();
     let location = live.snap.location(ended.location).name.clone();
+    // An entry is never taken out: Prometheus' counters must not go back.
     let all = &thread.shared.places[thread.index];
     all.lock().unwrap_or_else(PoisonError::into_inner).entry((server, location)).or_default().clone()
 }
@@ -38,6 +43,7 @@ pub(crate) fn record_ended<'a>(
         let ended = ended();
         let took_us = places.record(live.snap.place_of(ended.location), ended, || find(thread, live, ended));
         let unix_secs = clock::now().unix_secs;
+        // One load where nobody looks.
         if thread.shared.watched.is_at(unix_secs) {
             record_name(thread, unix_secs, ended, took_us, name());
         }
@@ -55,6 +61,7 @@ pub(crate) struct Name<'a> {
 #[cold]
 fn record_name(thread: &Thread, unix_secs: i64, ended: Ended, time_us: u64, name: Name<'_>) {
     // Each value of an argument would be an entry of its own.
+    // Host and path are copied only if they are recorded.
     let path = name.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     thread.shared.tops[thread.index].record(
         unix_secs,
@@ -77,6 +84,7 @@ pub(crate) fn record(r: &Request) {
         location: r.route.loc,
         status: r.resp.status,
         sent_bytes: r.progress.sent.head_bytes + r.progress.sent.body_bytes,
+        // With the head, and with the framing of the body.
         received_bytes: r.head.parsed.len as u64 + r.progress.body_received.get(),
         started_us: r.progress.started.mono_us,
     };

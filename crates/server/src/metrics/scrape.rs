@@ -10,6 +10,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// What somebody who reads the numbers gets. It is filled and rendered away from the event loops.
+/// It owns all it reads, by `Arc`: the job that renders it runs on the pool while the thread serves on.
 pub struct Scrape {
     pub(super) snap: Arc<Snapshot>,
     pub(super) shared: Arc<Shared>,
@@ -36,6 +37,7 @@ impl Scrape {
     }
 
     /// What the threads share.
+    /// Nothing of it is locked for longer than a list is walked.
     pub fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }

@@ -68,6 +68,7 @@ struct Inner {
 pub struct Tops {
     inner: Mutex<Inner>,
     /// Requests to pass over before the next one is recorded; only the thread itself changes it.
+    /// Read and written without the lock: passing over a request costs one load and one store.
     skip: AtomicU32,
 }
 
@@ -93,7 +94,7 @@ impl Watched {
 pub struct Seen<'a> {
     /// Without port.
     pub host: &'a [u8],
-    /// Decoded, without arguments.
+    /// As it was sent, without arguments.
     pub path: &'a [u8],
     /// Who has asked.
     pub client: Peer,
@@ -108,6 +109,7 @@ pub struct Seen<'a> {
 impl Tops {
     /// Records a request that ended at `unix_secs`, or passes over it.
     pub fn record(&self, unix_secs: i64, seen: Seen<'_>) {
+        // Only this thread writes it, so there is no race to be lost.
         let skip = self.skip.load(Ordering::Relaxed);
         if skip > 0 {
             self.skip.store(skip - 1, Ordering::Relaxed);
@@ -117,6 +119,7 @@ impl Tops {
         inner.begin(unix_secs);
         let stride = inner.next_stride();
         self.skip.store(stride - 1, Ordering::Relaxed);
+        // Each stands for as many as were passed over, so sums are right on average.
         let weight = u64::from(stride);
         let cost = Cost {
             requests: weight,
@@ -124,6 +127,7 @@ impl Tops {
             time_us: weight * seen.time_us,
             sent_bytes: weight * seen.sent_bytes,
         };
+        // On the stack: a name that is there already costs no allocation.
         let mut name = [0; TOPS_NAME_BYTES_MAX];
         count(&mut inner.now.urls, url(seen, &mut name), cost);
         let mut name = [0; TOPS_NAME_BYTES_MAX];
@@ -134,6 +138,7 @@ impl Tops {
     pub fn add_to(&self, unix_secs: i64, to: &mut Tables) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.begin(unix_secs);
+        // Both periods, so that a page that looks right after a change still has something to show.
         for tables in [&inner.now, &inner.before] {
             for (from, to) in [(&tables.urls, &mut to.urls), (&tables.clients, &mut to.clients)] {
                 from.iter().for_each(|(name, cost)| to.entry(name.clone()).or_default().add(*cost));
@@ -144,6 +149,7 @@ impl Tops {
 
 impl Inner {
     /// How many requests the one that is recorded now stands for.
+    // Twice as many as meant within this second: the next ones are recorded half as often.
     fn next_stride(&mut self) -> u32 {
         if self.recorded >= 2 * TOPS_RECORDED_PER_SECOND {
             self.stride = (self.stride * 2).min(TOPS_STRIDE_MAX);
@@ -158,6 +164,7 @@ impl Inner {
     fn begin(&mut self, unix_secs: i64) {
         if self.second != unix_secs {
             // As many are recorded as are meant to be, if this second is like the one before.
+            // An estimate for the new second; a sudden burst is caught by `next_stride`.
             let stride = self.ended / u64::from(TOPS_RECORDED_PER_SECOND);
             self.stride = stride.clamp(1, u64::from(TOPS_STRIDE_MAX)) as u32;
             (self.second, self.recorded, self.ended) = (unix_secs, 0, 0);
@@ -179,6 +186,8 @@ fn count(table: &mut Table, name: &[u8], cost: Cost) {
         have.add(cost);
         return;
     }
+    // The space-saving algorithm: a new name inherits the count of the one that it replaces, so counts are
+    // never too low.
     let mut start = Cost::default();
     if table.len() >= TOPS_ENTRIES_MAX {
         let least =

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// Leads from the endpoint's connection to the [`Opening`]; with the one the other goes.
+/// The library keeps it with its connection, and drops it with that: an opening cannot be forgotten.
 pub(crate) struct Ticket(pub u64);
 
 impl Drop for Ticket {
@@ -37,9 +38,11 @@ impl Choose for Chooser {
 }
 
 fn choose(thread: &Rc<Thread>, origin: &Origin, hello: Hello) -> Choice {
+    // A reload may have closed the socket while the ClientHello was on its way.
     let Some(socket) = thread.quic.socket(origin.socket) else { return Choice::Refuse(INTERNAL) };
     let live = thread.live();
     let limit = live.snap.main.connections as usize;
+    // nginx counts connections of both kinds against `worker_connections`.
     if thread.connections() >= limit {
         let text = format_args!("{limit} worker_connections are not enough");
         brisk_host::live::log_error(&live.base, brisk_host::log::LogLevel::Alert, text);
@@ -52,12 +55,14 @@ fn choose(thread: &Rc<Thread>, origin: &Origin, hello: Hello) -> Choice {
     conn.generation.set(live.generation);
     crate::log::accepted(&live, &conn);
     // Paths of certificates and names of servers may have variables, which need a request to be computed for.
+    // It is given back to the pool, with nothing of this handshake in it.
     let mut r = thread.take_request();
     let answer = opening::answer_quic(&live, &conn, hello, &mut r);
     thread.put_request(r);
     // From now on, so that a worker that drains waits for it.
     let counted = Counted::new(thread);
     let mut openings = thread.quic.openings.borrow_mut();
+    // The opening is found again by its number when the endpoint says that the connection is ready.
     match answer {
         QuicAnswer::Begin(context) => {
             openings.insert(id, Opening { conn, load: None, counted });

@@ -9,6 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Made with the first configuration that listens on QUIC.
 #[derive(Default)]
 pub struct Common {
+    // Once for the life of a worker: tokens and connection IDs that clients have must stay good.
     begun: OnceLock<Begun>,
     /// What each thread has told last.
     told: Vec<Mutex<Told>>,
@@ -55,8 +56,10 @@ impl Common {
         self.begun.get_or_init(|| {
             is_first = true;
             let drawn = secret::drawn();
+            // A configured key is the same on several machines, the drawn one on this one only.
             let keys = Keys::new(host_key.unwrap_or(&drawn));
             // Without it packets are lost while one worker replaces another, and no connection is reset wrongly: clients begin anew.
+            // An error is no reason not to start.
             Begun { keys, passage: Passage::open(&drawn).ok() }
         });
         is_first
@@ -79,6 +82,7 @@ impl Common {
 
     /// Takes what a thread tells of itself; not if it is being read in this moment.
     pub(crate) fn tell(&self, thread: usize, told: Told) {
+        // A missed update comes with the next turn; a thread must not wait for whoever reads metrics.
         if let Some(mut have) = self.told.get(thread).and_then(|have| have.try_lock().ok()) {
             *have = told;
         }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Bytes of a request.
+/// A longer line is no request of those tests.
 const LINE_BYTES: usize = 4096;
 
 pub(crate) struct Echo {
@@ -33,6 +34,7 @@ impl Echo {
     }
 
     fn serve(&self, stream: u64) {
+        // All of it in one use of the endpoint: nothing in here asks it again.
         self.thread.quic.with(self.key, |quic| {
             let mut lines = self.lines.borrow_mut();
             let line = lines.entry(stream).or_default();
@@ -41,6 +43,7 @@ impl Echo {
                     Read::Some(_) => {}
                     Read::End(_) => line.is_whole = true,
                     Read::Blocked => return,
+                    // Nobody waits for the rest.
                     Read::Reset(_) | Read::Gone => {
                         lines.remove(&stream);
                         return;
@@ -51,6 +54,7 @@ impl Echo {
                 match quic.write(stream, &line.bytes[line.sent..]) {
                     Written::Some(count) => line.sent += count,
                     Written::Blocked => return,
+                    // The client does not want its answer.
                     Written::Stopped(_) | Written::Gone => break,
                 }
             }
@@ -67,6 +71,7 @@ impl App for Echo {
 
     fn event(self: Rc<Self>, event: Event) {
         match event {
+            // Streams that come together are told once.
             Event::Opened(Dir::Bi) => {
                 while let Some(stream) =
                     self.thread.quic.with(self.key, |quic| quic.accept(Dir::Bi)).flatten()
@@ -75,6 +80,7 @@ impl App for Echo {
                 }
             }
             Event::Readable(stream) | Event::Writable(stream) => self.serve(stream),
+            // The rest is about packets and windows, which the library keeps.
             _ => {}
         }
     }

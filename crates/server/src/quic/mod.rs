@@ -23,11 +23,13 @@ use brisk_quic::Key;
 use std::rc::Rc;
 
 /// To be called where a configuration wants QUIC, before workers are forked.
+/// Workers must draw the same keys, so the master has the secret before there is any.
 pub(crate) fn prepare() {
     secret::drawn();
 }
 
 /// Who speaks the protocol that a handshake has agreed on; `None`: nobody does.
+/// ALPN has been agreed on in the handshake (RFC 9001 §8.1); a connection without a protocol is closed.
 pub(crate) fn begin(
     thread: &Rc<Thread>,
     key: Key,
@@ -36,6 +38,7 @@ pub(crate) fn begin(
 ) -> Option<Rc<dyn App>> {
     match alpn {
         b"h3" => crate::h3::carried::begin(thread, key, conn),
+        // Interoperability tests speak it; a release has no second way past HTTP's rules.
         #[cfg(debug_assertions)]
         b"hq-interop" => Some(echo::Echo::begin(thread.clone(), key, conn.clone())),
         _ => None,

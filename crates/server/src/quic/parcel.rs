@@ -24,9 +24,12 @@ pub(crate) struct Packet<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Parcel(Vec<u8>);
 
+// By hand and not by a library: it is one format between two processes of one version, and must not allocate
+// per packet.
 impl Parcel {
     /// Adds a packet. Its payload is one of UDP, so its length has two bytes.
     pub fn push(&mut self, packet: &Packet<'_>) {
+        // A payload that is longer cannot have come by UDP.
         let Ok(len) = u16::try_from(packet.bytes.len()) else { return };
         let out = &mut self.0;
         out.extend_from_slice(&len.to_le_bytes());
@@ -53,6 +56,7 @@ impl Parcel {
     }
 }
 
+// The kind stands first, so that the length of what follows is known.
 fn put_address(out: &mut Vec<u8>, address: Option<SocketAddr>) {
     match address.map(|address| (address.ip(), address.port())) {
         None => out.push(0),
@@ -70,6 +74,7 @@ fn put_address(out: &mut Vec<u8>, address: Option<SocketAddr>) {
 }
 
 /// See [`Parcel::packets`].
+/// It ends at the first thing that is wrong: what follows cannot be told apart.
 pub(crate) struct Packets<'a>(&'a [u8]);
 
 impl<'a> Packets<'a> {
@@ -105,6 +110,7 @@ impl<'a> Iterator for Packets<'a> {
     type Item = Packet<'a>;
 
     fn next(&mut self) -> Option<Packet<'a>> {
+        // In the order in which `push` has written them.
         let len = u16::from_le_bytes(self.array()?);
         let [ecn] = self.array()?;
         let (listening, remote) = (self.address().ok()??, self.address().ok()??);

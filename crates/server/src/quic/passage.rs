@@ -19,6 +19,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Two bits of the connection ID name the worker.
+/// Two bits, since the other bits name the thread and carry what cannot be guessed.
 pub(crate) const GENERATIONS: u8 = 4;
 /// No successor is known.
 const NOBODY: u8 = u8::MAX;
@@ -28,6 +29,7 @@ const SUCCESSOR: u8 = b's';
 const RETIRED: u8 = b'r';
 
 /// A message's mark, the worker that it is for, and the time.
+/// The time is in the mark, so a message that was recorded cannot be sent again later.
 const HEAD_BYTES: usize = MARK_BYTES + 1 + 8;
 
 /// What has come from another worker.
@@ -51,6 +53,7 @@ pub(crate) struct Passage {
 impl Passage {
     /// Takes the first generation that no living worker has. The error says that there is none, or what the system has against it.
     pub fn open(secret: &[u8; 32]) -> io::Result<Passage> {
+        // From the master's secret: workers of another server on the machine have other names.
         let name = |generation: u8| {
             let label = [b"worker".as_slice(), &[generation]].concat();
             let secret = derive(secret, &label);
@@ -58,6 +61,8 @@ impl Passage {
             SocketAddr::from_abstract_name(format!("brisk-quic-{number:032x}"))
         };
         let names = (0..GENERATIONS).map(name).collect::<io::Result<Vec<_>>>()?;
+        // A name that is taken belongs to a worker that still lives. With its last descriptor the kernel
+        // frees it.
         for (generation, name) in (0..).zip(&names) {
             match UnixDatagram::bind_addr(name) {
                 Ok(socket) => {
@@ -95,6 +100,7 @@ impl Passage {
     fn tell(&self, what: u8) {
         for generation in (0..GENERATIONS).filter(|other| *other != self.generation) {
             // Most of them do not exist.
+            // It is only a notice: a worker that is not told goes on as before.
             let _ = self.send(generation, &[&[what, self.generation]]);
         }
     }
@@ -112,6 +118,8 @@ impl Passage {
         message.push(generation);
         message.extend_from_slice(&now_ms.to_le_bytes());
         parts.iter().for_each(|part| message.extend_from_slice(part));
+        // Over everything behind it, the worker that it is for included: a message for another one cannot be
+        // replayed here.
         let mark = self.seal.mark(&message[MARK_BYTES..]);
         message[..MARK_BYTES].copy_from_slice(&mark);
         message
@@ -120,6 +128,7 @@ impl Passage {
     /// What a message says, if it is of a worker of this server, for this one, and of this time.
     fn unsealed(&self, mut message: Vec<u8>, now_ms: u64) -> Option<Vec<u8>> {
         let (mark, rest) = message.split_at_checked(MARK_BYTES)?;
+        // The mark last, since it costs the most.
         let (time, is_for_this) = (rest.get(1..9)?, *rest.first()? == self.generation);
         let age_ms = now_ms.abs_diff(u64::from_le_bytes(time.try_into().ok()?));
         if !is_for_this || age_ms > PARCEL_AGE_MS_MAX || !self.seal.fits(rest, mark) {
@@ -131,8 +140,11 @@ impl Passage {
 
     /// The worker that a packet is for, if it is another one that may be there. `key`: that of connection IDs.
     pub fn destination(&self, route: &Route, key: &[u8; 16]) -> Option<u8> {
+        // Long headers begin connections (RFC 9000 §17.2). Short ones belong to a connection that somebody
+        // has.
         let successor =
             Some(self.successor.load(Ordering::Relaxed)).filter(|one| *one != NOBODY && route.is_long);
+        // The common case, without decrypting the ID.
         if route.claimed() == Some(self.generation) && successor.is_none() {
             return None;
         }
@@ -147,6 +159,7 @@ impl Passage {
         match self.send(generation, &[&[PACKETS], parcel.bytes()]) {
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) =>
+            // Its socket is gone, so it has ended.
             {
                 self.forget(generation);
                 false
@@ -163,6 +176,7 @@ impl Passage {
 
     /// What another worker has sent; `None` if nothing waits.
     pub fn receive(&self) -> Option<Message> {
+        // One more than the largest parcel: it is closed when it is full, with the packet that has filled it.
         let mut bytes = vec![0; HEAD_BYTES + PARCEL_BYTES_MAX + 2048];
         let count = self.socket.recv(&mut bytes).ok()?;
         bytes.truncate(count);
@@ -175,6 +189,7 @@ impl Passage {
                 Message::Packets(Parcel::of(bytes))
             }
             Some(&what @ (SUCCESSOR | RETIRED)) => {
+                // A generation that cannot be is none.
                 let known = bytes.get(1).filter(|one| **one < GENERATIONS && **one != self.generation);
                 match known {
                     Some(&generation) if what == SUCCESSOR => {

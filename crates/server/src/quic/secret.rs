@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes of the secret.
 pub const SECRET_BYTES: usize = 32;
 
+/// Static, since workers are forked: they have what the master had.
 static SECRET: Mutex<Option<[u8; SECRET_BYTES]>> = Mutex::new(None);
 
 fn secret() -> MutexGuard<'static, Option<[u8; SECRET_BYTES]>> {
@@ -19,8 +20,10 @@ pub fn drawn() -> [u8; SECRET_BYTES] {
         let mut filled = 0;
         while filled < secret.len() {
             match rustix::rand::getrandom(&mut secret[filled..], rustix::rand::GetRandomFlags::empty()) {
+                // It may be interrupted after a part.
                 Ok(count) => filled += count,
                 Err(rustix::io::Errno::INTR) => {}
+                // Keys that can be guessed are worse than no server.
                 Err(error) => panic!("the system has no randomness: {error}"),
             }
         }

@@ -14,6 +14,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// What is spoken on one connection: HTTP/3.
+/// Calls go one way at a time: the endpoint's cell is not borrowed while an application is told, so it may
+/// use it at once.
 pub(crate) trait App {
     /// What the server knows of the client.
     fn connection(&self) -> &Rc<Connection>;
@@ -28,6 +30,7 @@ pub(crate) struct Socket {
     pub number: u32,
     pub listener: Rc<Listener>,
     /// Kept beside the listener's: connections send by it after nothing more is received.
+    /// A copy of the descriptor: the listener may close its own with a reload.
     pub io: Io,
     pub outbox: RefCell<Outbox>,
     /// Datagrams that the kernel has dropped because none took them.
@@ -47,6 +50,7 @@ impl Socket {
 }
 
 /// Packets that belong to others, collected in one look at a socket.
+/// Sent when the socket has been looked at: one message to a thread takes many packets.
 #[derive(Default)]
 pub(crate) struct Astray {
     /// By thread.
@@ -84,6 +88,7 @@ pub(crate) struct Opening {
 }
 
 /// A connection among those of its thread, for as long as this lives.
+/// By its life and not by calls: every way in which a connection ends counts it out.
 pub(crate) struct Counted(Rc<Thread>);
 
 impl Counted {
@@ -107,6 +112,7 @@ impl Quic {
     }
 
     /// A socket by its number.
+    /// Few sockets, so a list is searched.
     pub(crate) fn socket(&self, number: u32) -> Option<Rc<Socket>> {
         self.sockets.borrow().iter().find(|socket| socket.number == number).cloned()
     }

@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 /// RFC 9114 §8.1: H3_NO_ERROR.
 const NO_ERROR: u64 = 0x100;
 /// How long to wait for a socket that takes nothing more.
+/// The kernel tells nothing when a socket of UDP has room again that is worth a registration for each.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// How often to look whether a socket that is no longer listened on has connections still.
 const GONE_PAUSE: Duration = Duration::from_secs(1);
@@ -38,6 +39,7 @@ const GONE_PAUSE: Duration = Duration::from_secs(1);
 const NOWHERE: u32 = u32::MAX;
 
 /// Takes what waits on a listener's socket; true if there is more.
+/// It is called by the driver of listening sockets, once per wake-up.
 pub(crate) fn receive(thread: &Rc<Thread>, listener: &Rc<Listener>) -> bool {
     socket_of(thread, listener).is_some_and(|socket| receive_from(thread, &socket))
 }
@@ -46,8 +48,10 @@ fn receive_from(thread: &Rc<Thread>, socket: &Socket) -> bool {
     let Some(listening) = socket.listening() else { return false };
     if let Some(endpoint) = &mut *thread.quic.endpoint.borrow_mut() {
         // Connections that are there go on when memory is short.
+        // A new connection takes memory for its handshake, before anybody knows who it is.
         endpoint.set_room(!thread.shared.budget.is_full());
     }
+    // Taken out: what is called for each datagram may use the thread.
     let mut receiver = thread.quic.receiver.take();
     let mut has_more = true;
     for _ in 0..DATAGRAM_READS_PER_TURN_MAX {
@@ -56,6 +60,8 @@ fn receive_from(thread: &Rc<Thread>, socket: &Socket) -> bool {
             let packet = Packet {
                 listening,
                 remote: one.from,
+                // The address that the client has sent to: an answer from another one would be dropped by its
+                // kernel.
                 local: one.to.map(|ip| SocketAddr::new(ip, listening.port())),
                 ecn: Ecn::from_bits(one.ecn),
                 bytes: one.bytes,
@@ -64,6 +70,7 @@ fn receive_from(thread: &Rc<Thread>, socket: &Socket) -> bool {
         };
         match receiver.receive(socket.io.fd(), each) {
             Ok(looked) => {
+                // The kernel's count since the socket was opened, so it is set and not added.
                 if let Some(dropped) = looked.dropped {
                     socket.dropped.set(dropped);
                 }
@@ -81,6 +88,7 @@ fn receive_from(thread: &Rc<Thread>, socket: &Socket) -> bool {
         }
     }
     thread.quic.receiver.replace(receiver);
+    // Others are woken with what belongs to them before this thread goes on.
     deliver(thread);
     has_more
 }
@@ -102,6 +110,7 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     // What is too short to have a destination is nothing.
     let Some(route) = route(packet.bytes) else { return };
     let common = &thread.shared.quic;
+    // From another worker it has come this far because it is this one's; it is never sent back.
     if reach == Reach::Server
         && let (Some(passage), Some(keys)) = (common.passage(), common.keys())
         && let Some(worker) = passage.destination(&route, keys.cid())
@@ -116,6 +125,8 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
         }
         return;
     }
+    // A connection ID names its thread. A first packet has one that the client has drawn, and comes to where
+    // the kernel has put it.
     let target = route.thread(thread.shared.loads.len());
     if reach != Reach::Thread && target != thread.index {
         thread.quic.astray.borrow_mut().threads.entry(target).or_default().push(packet);
@@ -123,6 +134,7 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     }
     // A configuration that listens on the address again has a socket of its own there. As long as connections hold the old one, the
     // kernel gives both the packets of new ones.
+    // A connection keeps the socket that it began with, since its clients know that address.
     let number = match socket.filter(|socket| !socket.is_gone.get()) {
         Some(live) => live.number,
         None => socket_at(thread, packet.listening).as_deref().or(socket).map_or(NOWHERE, |one| one.number),
@@ -140,6 +152,7 @@ fn deliver(thread: &Rc<Thread>) {
     for (worker, parcel) in workers {
         if !common.passage().is_some_and(|passage| passage.pass(worker, &parcel)) {
             // It has ended: its clients get stateless resets, and new ones are served here.
+            // Its key is the master's, so the resets are right (RFC 9000 §10.3).
             let now = Instant::now();
             parcel.packets().for_each(|packet| sort(thread, now, None, &packet, Reach::Worker));
         }
@@ -147,6 +160,7 @@ fn deliver(thread: &Rc<Thread>) {
     let threads = std::mem::take(&mut thread.quic.astray.borrow_mut().threads);
     for (target, parcel) in threads {
         let Some(mailbox) = thread.shared.mailboxes.get(target).and_then(|mailbox| mailbox.get()) else {
+            // A thread that has ended: its packets are lost, as by a network.
             continue;
         };
         mailbox.call(move || {
@@ -166,6 +180,7 @@ pub(super) fn take_parcel(thread: &Rc<Thread>, parcel: &Parcel) {
 }
 
 /// The thread's endpoint, made when it is needed first.
+/// Not every thread of every server speaks QUIC.
 fn endpoint(thread: &Rc<Thread>) -> RefMut<'_, Option<Endpoint>> {
     let mut endpoint = thread.quic.endpoint.borrow_mut();
     if endpoint.is_none()
@@ -195,6 +210,7 @@ fn socket_of(thread: &Rc<Thread>, listener: &Rc<Listener>) -> Option<Rc<Socket>>
     if found.is_some() {
         return found;
     }
+    // A copy, so that a connection can send when the listener has closed its own.
     let fd = listener.with_io(|io| rustix::io::fcntl_dupfd_cloexec(io.fd(), 3)).and_then(Result::ok)?;
     let number = thread.quic.next_socket.get();
     thread.quic.next_socket.set(number + 1);
@@ -208,6 +224,7 @@ fn socket_of(thread: &Rc<Thread>, listener: &Rc<Listener>) -> Option<Rc<Socket>>
     });
     thread.quic.sockets.borrow_mut().push(socket.clone());
     if let Some(endpoint) = endpoint(thread).as_mut()
+        // One that drains takes nothing new.
         && !thread.is_draining()
     {
         endpoint.listen(number, settings(&thread.live(), listener));
@@ -235,8 +252,10 @@ pub(crate) fn switched(thread: &Rc<Thread>, gone: &[Rc<Listener>]) {
     let sockets = thread.quic.sockets.borrow().clone();
     for socket in sockets.iter().filter(|socket| !socket.is_gone.get()) {
         let mut borrowed = thread.quic.endpoint.borrow_mut();
+        // Nothing was ever received: there is no endpoint to be told.
         let Some(endpoint) = borrowed.as_mut() else { return };
         if gone.iter().any(|listener| Rc::ptr_eq(listener, &socket.listener)) {
+            // Connections that it has go on; only new ones are refused.
             endpoint.unlisten(socket.number);
             socket.is_gone.set(true);
             // A task's first turn is at once.
@@ -256,6 +275,7 @@ async fn read_on(thread: Rc<Thread>, socket: Rc<Socket>) {
             let is_due = socket.io.poll_readable(cx).is_ready() || pause.as_mut().poll(cx).is_ready();
             if is_due { Poll::Ready(()) } else { Poll::Pending }
         })
+        // A second at most, so that the end of the last connection is noticed.
         .await;
         if !receive_from(&thread, &socket) {
             socket.io.mark_drained();
@@ -277,9 +297,11 @@ pub(crate) fn drain(thread: &Thread) {
     if let Some(endpoint) = &mut *thread.quic.endpoint.borrow_mut() {
         thread.quic.sockets.borrow().iter().for_each(|socket| endpoint.unlisten(socket.number));
     }
+    // Those that never became a session have nothing that could be finished.
     let without_session = |(key, (app, _)): (&Key, &(Rc<dyn App>, Counted))| {
         app.connection().session().is_none().then_some(*key)
     };
+    // Collected first: closing changes the list.
     let keys: Vec<Key> = thread.quic.apps.borrow().iter().filter_map(without_session).collect();
     keys.into_iter().for_each(|key| close(thread, key, NO_ERROR, "the server is restarting"));
 }
@@ -299,12 +321,14 @@ pub(crate) fn events(thread: &Rc<Thread>) {
         thread.files.must_confirm();
     }
     let mut last = None;
+    // Until there is none: what an application does in here makes more of them.
     loop {
         let next = thread.quic.endpoint.borrow_mut().as_mut().and_then(Endpoint::poll_event);
         let Some((key, event)) = next else { return };
         if last.replace(key) != Some(key) {
             note_traffic(thread, key);
         }
+        // One client's connection must not end the thread.
         if catch_unwind(AssertUnwindSafe(|| event_of(thread, key, event))).is_err() {
             log_error(
                 &thread.live().base,
@@ -329,6 +353,8 @@ fn event_of(thread: &Rc<Thread>, key: Key, event: Event) {
             }
         }
         event => {
+            // What the server knows of the connection is brought up to date before its application hears of
+            // it.
             match event {
                 Event::Established => complete(thread, key),
                 Event::Moved => moved(thread, key),
@@ -347,6 +373,7 @@ fn app(thread: &Thread, key: Key) -> Option<Rc<dyn App>> {
 }
 
 /// Heads may occupy a multiple of what has come, and connections on which little moves are closed first when memory is short.
+// Once for all events of a connection that follow each other.
 fn note_traffic(thread: &Thread, key: Key) {
     let apps = thread.quic.apps.borrow();
     let Some((app, _)) = apps.get(&key) else { return };
@@ -372,6 +399,7 @@ fn moved(thread: &Rc<Thread>, key: Key) {
 /// Requests that come from now on are no replays.
 fn complete(thread: &Thread, key: Key) {
     if let Some(app) = app(thread, key) {
+        // Early data (RFC 9001 §9.2) ends here; `early_data` is asked by requests until now.
         app.connection().io.complete_handshake();
     }
 }
@@ -409,11 +437,13 @@ fn ready(thread: &Rc<Thread>, key: Key) {
     let known = thread.quic.with(key, |quic| (quic.agreed(), quic.is_early()));
     let Some((Some(agreed), is_early)) = known else { return };
     let alpn = agreed.alpn.clone().unwrap_or_default();
+    // The session was made by QUIC; from here on it is asked as any other's.
     conn.io.start_tls(Session::of_quic(agreed, is_early), Vec::new());
     let Some(app) = super::begin(thread, key, &conn, &alpn) else {
         close(thread, key, 0, "no such protocol");
         return;
     };
+    // Counted when it can be used: a handshake that fails is none of them.
     thread.arrivals().accepted.up();
     thread.arrivals().handled.up();
     thread.quic.apps.borrow_mut().insert(key, (app, counted));
@@ -428,6 +458,7 @@ pub(crate) fn close(thread: &Thread, key: Key, code: u64, reason: &str) {
 
 /// Sends what connections have to say, and says when to come back.
 pub(crate) fn transmit(thread: &Rc<Thread>) {
+    // Borrowed for all of it: nothing in here tells an application.
     let mut endpoint = thread.quic.endpoint.borrow_mut();
     let Some(endpoint) = endpoint.as_mut() else { return };
     let sockets = thread.quic.sockets.borrow();
@@ -435,6 +466,7 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
     let is_full = |socket: &&Rc<Socket>| !socket.outbox.borrow().is_empty();
     if !sockets.iter().any(|socket| is_full(&socket)) {
         while let Some(transmit) = endpoint.poll_transmit(now) {
+            // The socket was closed: its connection ends by its time-out.
             let Some(socket) = sockets.iter().find(|socket| socket.number == transmit.socket) else {
                 endpoint.recycle(transmit.bytes);
                 continue;
@@ -449,12 +481,14 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
         }
     }
     for socket in &*sockets {
+        // Several datagrams per call, as far as sockets take them (`quic_gso`).
         socket.outbox.borrow_mut().flush(socket.io.fd(), |bytes| endpoint.recycle(bytes));
     }
     tell(thread, endpoint, &sockets);
     let home = Loop::current();
     let wait = if sockets.iter().any(|socket| is_full(&socket)) {
         Some(FULL_PAUSE)
+    // A bound has ended the loop of the endpoint: others have their turn first.
     } else if endpoint.has_more() {
         Some(Duration::ZERO)
     } else {
@@ -465,6 +499,7 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
 
 /// Tells what was counted, for metrics.
 fn tell(thread: &Thread, endpoint: &mut Endpoint, sockets: &[Rc<Socket>]) {
+    // Most turns have nothing to tell, and take no lock then.
     let fresh = endpoint.take_counters();
     if fresh == Counters::default() {
         return;

@@ -21,6 +21,7 @@ pub enum RequestBody {
         given: u64,
     },
     /// Somebody takes it while the response is being sent; what is left comes back here.
+    /// The cell is the way back: when the borrower is dropped, what it has not read is there.
     Lent(Rc<Cell<Option<BodyReader>>>),
     /// It is too large, or could not be read: handlers of an error page see none. What the client has of it is
     /// dropped after the response.
@@ -68,9 +69,11 @@ impl RequestBody {
     }
 
     /// True if it was begun and will not be finished: the connection is of no further use.
+    /// A body that is announced and will not come leaves the connection without a next request.
     pub fn is_broken(&self) -> bool {
         match self {
             RequestBody::Partial(reader) | RequestBody::Refused(Some(reader)) => {
+                // A client that waits for leave and never gets it sends nothing.
                 reader.is_broken() || reader.expects()
             }
             RequestBody::Lent(home) => {

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 /// What a request came by.
 #[derive(Clone)]
+/// Whether it is one or the other, the connection is known.
 pub(crate) enum Carrier {
     /// A connection of its own; or a stream whose request has not had to wait yet.
     Connection(Rc<Connection>),
@@ -26,6 +27,7 @@ impl Carrier {
     }
 
     /// Ready when the client has gone away.
+    // Over HTTP/1.1 the end of the connection, over streams also a reset of this one.
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Carrier::Connection(conn) => conn.io.poll_closed(cx),
@@ -47,6 +49,7 @@ impl ClientWatch {
 /// See the module's head.
 pub struct Client {
     /// `None` between requests, and for templates of tests.
+    /// Private: handlers ask by accessors, which record.
     pub(crate) carrier: Option<Carrier>,
     /// Counted among those that are being answered.
     pub(crate) ongoing: Option<Ongoing>,
@@ -85,6 +88,7 @@ impl Client {
     /// So many bytes more are kept until the request ends.
     pub fn also_holds(&self, bytes: usize) {
         if let Some(conn) = self.connection() {
+            // Made with the first byte: most requests hold nothing.
             self.charge.get_or_init(|| conn.account.hold(0)).add(bytes);
         }
     }

@@ -7,6 +7,7 @@ use std::cell::Cell;
 /// See the module's head.
 pub struct Evidence {
     /// What the answer has been found to depend on so far, and what was done on its way.
+    // A cell, since it is noted wherever the request is read.
     pub(crate) declared: Cell<Declared>,
     /// The last second (since 1970) in which the answer is the same; what the clock writes into it does not make it
     /// impure, only short-lived.
@@ -14,6 +15,8 @@ pub struct Evidence {
     /// Files and directories that were looked at.
     pub deps: Vec<Dep>,
     /// Files fetched by the pool for this request.
+    /// In the request and not only in the cache: a handler that is asked again finds the same file that made
+    /// it wait.
     pub fetched: Vec<(Wanted, Found)>,
 }
 

@@ -10,12 +10,14 @@ use brisk_http::{HeaderId, RequestHead};
 /// See the module's head.
 pub struct Head {
     /// The bytes; spans of `parsed` point into it.
+    /// One buffer for all: a field is two numbers, and a head costs no allocation per field.
     pub(crate) buf: Vec<u8>,
     /// What answers are made of reads it through the accessors in `reads.rs`.
     pub(crate) parsed: RequestHead,
     /// How the end of the body is told (RFC 9112 §6.3).
     pub framing: BodyFraming,
     /// Its stream was not over with the head, although no body was announced.
+    /// Over HTTP/2 an empty body may still have trailers to come.
     pub(crate) awaits_end: bool,
     /// Scheme, arguments and flags of the target as sent. Its path is in [`Route::uri`](super::Route::uri).
     pub target: Target,
@@ -44,6 +46,8 @@ impl Head {
 
     /// An empty one with room for what most requests bring.
     pub(super) fn roomy() -> Head {
+        // A browser's head has some hundred bytes. A larger one grows the buffer once, and it stays with the
+        // pooled request.
         Head { buf: Vec::with_capacity(1024), host: Vec::with_capacity(64), ..Head::empty() }
     }
 
@@ -78,6 +82,7 @@ impl Head {
     }
 
     /// Copies into an empty one what subrequests have of it: all but the body, and a tunnel that is asked for.
+    /// No body: a part of a page is asked for with GET. No tunnel: nobody could use it.
     pub(crate) fn copy_to(&self, to: &mut Head) {
         to.buf.extend_from_slice(&self.buf);
         to.parsed = self.parsed.clone();

@@ -67,6 +67,7 @@ pub struct Request {
 }
 
 /// A request is made anew in its place for each one that comes, so its size is part of what each costs.
+// 1440 is what it has; a field more is a decision, which whoever adds it makes here.
 const _: () = assert!(size_of::<Request>() <= 1440);
 
 impl Request {
@@ -110,6 +111,7 @@ impl Request {
 
     /// The request is going to wait: from here on its connection counts what it holds. Room that it does not need is given back.
     pub(crate) fn hold(&mut self) {
+        // Once. A request that is parked and becomes a task is held already.
         let Some(account) = self.account().cloned() else { return };
         self.head.shrink();
         let bytes = self.head_bytes();
@@ -119,6 +121,7 @@ impl Request {
 
     /// Goes on in a location that was compiled late; false if there is none behind the entrance.
     pub(crate) fn enter_late(&mut self, entrance: &Entrance) -> bool {
+        // An entrance without a location is one that could not be compiled, which is never handed out.
         let Some(location) = entrance.location() else { return false };
         self.evidence.deps.push(entrance.watch().into());
         self.live = Rc::new(Live::late(self.live.shared_root(), entrance.snap.clone()));
@@ -156,6 +159,7 @@ impl Request {
 
     /// Bytes of a body follow the answer's head: not to HEAD, and not where the status has no content (RFC 9110 §6.4.1), whatever
     /// a handler has put there. The client would take them for the beginning of the next answer.
+    /// RFC 9112 §6.3 ends such a message behind its head.
     pub fn sends_body(&self) -> bool {
         self.resp.tunnel || !(self.is_head() || status::is_bodiless(self.resp.status))
     }
@@ -171,6 +175,7 @@ impl Request {
     pub fn set_content_type_by_extension(&mut self) {
         let core = self.core();
         let media = core.types.get(self.route.extension()).unwrap_or(&core.default_type).clone();
+        // An empty `default_type` asks for none.
         self.resp.content_type = (!media.is_empty()).then(|| media.into());
     }
 
@@ -206,6 +211,7 @@ impl Request {
         let mut deps = Deps { list: &mut self.evidence.deps, fetched: &self.evidence.fetched, pure: true };
         let found = look(&self.thread.files, path, symlinks, &mut deps);
         // A path on which links are judged is watched at its end only.
+        // A link in the middle may be changed without a word from the watch.
         if !deps.pure || symlinks != Symlinks::Follow {
             self.depends_on(Dependencies::STATE);
         }
@@ -215,6 +221,7 @@ impl Request {
     /// How long the request has been waiting for the event loop, in microseconds; 0 where that is not
     /// [measured](crate::conf::Cx::measures_lag).
     pub fn waited_us(&self) -> u64 {
+        // It has not waited for longer than it has been there.
         let lag_us = Loop::current().lag_us();
         lag_us.min(clock::precise_us().saturating_sub(self.conn().caught_up_us.get()))
     }

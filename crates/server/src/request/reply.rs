@@ -8,6 +8,7 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Persistence {
     /// It ends, and the client is told so (`Connection: close`).
+    /// Closing is the default: a request that fails before its framing is known has no next one behind it.
     #[default]
     Close,
     /// It waits for the next request.
@@ -24,6 +25,7 @@ pub trait Interim {
 #[derive(Default)]
 pub struct Reply {
     /// The status the response will have whatever its handler says; 0: none.
+    /// It outlives handlers: the page of a 404 is made by one that says 200.
     pub err_status: u16,
     /// An error page is being served; others only if `recursive_error_pages`.
     pub error_page: bool,
@@ -34,6 +36,7 @@ pub struct Reply {
     /// The whole response has been sent.
     pub completed: bool,
     /// `limit_rate` set by `set $limit_rate`.
+    /// 0 is no limit, and stands above the location's.
     pub limit_rate: Option<u64>,
     /// How interim responses are sent; `None` where that cannot be.
     pub interim: Option<Rc<dyn Interim>>,

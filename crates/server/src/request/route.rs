@@ -6,6 +6,7 @@ use brisk_http::Method;
 use std::mem::take;
 
 /// nginx's phases. `post_rewrite` and `post_access` are steps of [`run`](crate::phases::run).
+// In the order in which they are gone through; `hint_before_waiting` compares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Phase {
     /// `client_body_early_read`; not a phase of nginx's, but what it does before the first one.
@@ -39,6 +40,7 @@ pub struct Cursor {
     /// Index of the handler within the phase.
     pub handler: u16,
     /// `satisfy any`: the worst refusal so far.
+    /// 401 is worse than 403: it can be mended by a password.
     pub(crate) denied: u16,
 }
 
@@ -66,10 +68,12 @@ pub struct Route {
     /// The place in the phases.
     pub cursor: Cursor,
     /// 0: what the client asked for; more: a subrequest.
+    /// Bounded by SUBREQUEST_DEPTH_MAX, and not asked for access again.
     pub depth: u8,
     /// Rewrites and redirects that are left.
     pub uri_changes_left: u8,
     /// Reached by an internal redirect or as a subrequest.
+    /// From then on `internal` locations may be reached.
     pub internal: bool,
     /// `try_files` found a file below the `alias` of a regular expression: the URI belongs behind the alias.
     pub add_uri_to_alias: bool,
@@ -107,6 +111,7 @@ impl Default for Route {
 
 impl Route {
     /// One with room for what most requests bring.
+    /// Paths of that length need no second allocation.
     pub(super) fn roomy() -> Route {
         Route { uri: Vec::with_capacity(128), ..Route::default() }
     }
@@ -122,6 +127,7 @@ impl Route {
 
     /// Counts a change of the URI; false if there were too many.
     pub(crate) fn spend_change(&mut self) -> bool {
+        // Saturating, so that a circle that is asked once more stays at its end.
         self.uri_changes_left = self.uri_changes_left.saturating_sub(1);
         self.uri_changes_left > 0
     }

@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 /// Values of modules, at most one of each type.
 #[derive(Clone, Default)]
+/// A list: a request has two or three, and comparing types is quicker than a hash.
 pub struct Values(RefCell<Vec<Rc<dyn Any>>>);
 
 impl Values {
@@ -44,6 +45,7 @@ impl Values {
 }
 
 /// Values of handlers, at most one of each type. Nobody else can hold one, so the handler may change it.
+/// Boxed and not shared: a handler may keep what it goes on changing.
 #[derive(Default)]
 pub struct Visit(Vec<Box<dyn Any>>);
 
@@ -84,6 +86,7 @@ impl Sender {
 }
 
 /// What a client's request and its subrequests have in common. It also survives internal redirects.
+/// A subrequest of a subrequest has it in common with the first request as well.
 #[derive(Default)]
 pub struct Shared {
     pub(crate) sender: OnceCell<Sender>,
@@ -134,6 +137,7 @@ impl State {
         let State { visit, own, shared, captures } = self;
         visit.clear();
         own.clear();
+        // Usually nobody else has it: then its memory stays.
         match Rc::get_mut(shared) {
             Some(shared) => shared.renew(),
             // A subrequest goes on with it.

@@ -37,6 +37,7 @@ pub struct Whole<'a> {
 }
 
 /// A session that answers requests.
+/// It is generic and not a trait object: whole answers are the hot path.
 pub trait Answering: Session {
     /// How heads are coded.
     type Coding: HeadCoding;
@@ -95,6 +96,7 @@ pub struct Arrival<'a> {
 /// Answers one request if that can be done at once; otherwise it becomes a task.
 pub fn request<S: Answering>(session: &S, at: Arrival<'_>, mut r: Box<Request>, head: Head) {
     intake::begin(&mut r, at.conn, at.listen);
+    // Before the request is answered: GOAWAY may have to name it as the last one.
     limit_requests(session, at.live, at.conn);
     // It decides when the answer leaves, not what it is.
     if let Some(value) = r.head.field(HeaderId::Priority) {
@@ -138,6 +140,7 @@ pub fn answer<S: Answering>(
         Ok(()) => phases::run(&mut r),
         Err(status) => phases::fail(&mut r, status),
     };
+    // With a body still to come the answer could overtake the end of the request, so a task waits for that.
     if matches!(run, Run::Respond) && end && can_inline(&r) && respond(session, &mut r, at) {
         if malformed {
             session.break_stream(at.stream);
@@ -152,6 +155,7 @@ pub fn answer<S: Answering>(
     }
     let exchange = Rc::new(Exchange::new(at.conn.clone(), at.stream, end, at.live.generation));
     // From here on frames of the stream go to the exchange.
+    // The head that the phases have made is written by the task, when it is known that the response is sent.
     session.give_to(at.stream, &exchange);
     serve::spawn(exchange, r, run, malformed, encode_head::<S::Coding>);
 }
@@ -179,6 +183,7 @@ fn respond<S: Answering>(session: &S, r: &mut Request, at: Arrival<'_>) -> bool 
     let len = r.resp.body.len().unwrap_or(0) as usize;
     // An answer that does not fit into the windows would have to wait, so a task sends it.
     if len > session.room(at.stream) {
+        // The task gets it as it is; nothing was written yet.
         return false;
     }
     // Put together outside of the output: it is what may be kept for other connections.
@@ -191,6 +196,7 @@ fn respond<S: Answering>(session: &S, r: &mut Request, at: Arrival<'_>) -> bool 
     }
     let (head, body) = block.split_at(head_len);
     let chunk_bytes = r.core().http2.chunk_size;
+    // `None`: the client has reset the stream. The request is logged all the same.
     let sent = session.send_whole(at.stream, &Whole { head, date: None, body, chunk_bytes });
     if let Some(head_bytes) = sent {
         (r.progress.sent.head_bytes, r.progress.sent.body_bytes) = (head_bytes, body.len() as u64);
@@ -205,6 +211,7 @@ fn respond<S: Answering>(session: &S, r: &mut Request, at: Arrival<'_>) -> bool 
 
 fn append_body(body: &Body, out: &mut Vec<u8>) {
     let append = |piece: &Piece, out: &mut Vec<u8>| {
+        // `can_inline` has seen to it that they are in memory.
         out.extend_from_slice(piece.in_memory().unwrap_or_default());
     };
     match body {
@@ -221,6 +228,7 @@ fn send_prepared<S: Answering>(session: &S, at: Arrival<'_>, r: &mut Request) ->
         return false;
     }
     let thread = session.thread();
+    // Not borrowed while it is sent.
     let Some(answer) = S::prepared(at.live).borrow_mut().find(r, at.listen) else { return false };
     let (head, body) = answer.bytes.split_at(answer.head_len);
     // As in `respond`: what does not fit into the windows goes the full way to a task.
@@ -247,6 +255,7 @@ fn keep<S: Answering>(r: &Request, listen: ListenId, bytes: &[u8], head_len: usi
 /// A piece of a body. `over`: whose it is, if the stream has ended with it.
 pub fn body<S: Answering>(session: &S, stream: StreamId, over: Option<Rc<Exchange>>, data: &[u8], end: bool) {
     match over.or_else(|| session.exchange(stream)) {
+        // The task is woken, and not called: it may be the one that is running.
         Some(exchange) => {
             // Bounded by the stream's window, which is widened as the body is taken.
             exchange.input.borrow_mut().extend_from_slice(data);

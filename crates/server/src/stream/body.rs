@@ -19,6 +19,7 @@ pub struct BodyReader {
     exchange: Rc<Exchange>,
     /// `client_max_body_size`, for a body of unknown length; 0: no limit.
     limit: u64,
+    /// As it came on the stream: there is no framing in it that would count.
     received: u64,
     /// The client waits for leave to send (`Expect: 100-continue`).
     expects: bool,
@@ -36,6 +37,7 @@ impl BodyReader {
     /// `expects`: the client waits for leave to send it.
     pub fn new(exchange: &Rc<Exchange>, limit: u64, expects: bool) -> BodyReader {
         // A body that was malformed is not done, whatever has come of it: its reader is told.
+        // What has come is all there is.
         let done = exchange.ended.get() && exchange.input.borrow().is_empty() && !exchange.malformed.get();
         BodyReader {
             exchange: exchange.clone(),
@@ -73,6 +75,7 @@ impl BodyReader {
         out: &mut Vec<u8>,
         pause: Duration,
     ) -> Poll<Result<bool, Failure>> {
+        // Asked once more after its end, it says so again.
         if self.done || self.broken {
             return Poll::Ready(Ok(false));
         }
@@ -86,6 +89,7 @@ impl BodyReader {
             return Poll::Ready(Err(failure::timed_out()));
         }
         self.timer = None;
+        // A reader that has failed once gives nothing more: what follows would have a hole before it.
         let taken = self.take(out);
         self.broken |= taken.is_err();
         Poll::Ready(taken)
@@ -100,6 +104,7 @@ impl BodyReader {
     pub fn poll_raw(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<io::Result<bool>> {
         self.begin();
         // A tunnel has no length to be limited.
+        // `client_max_body_size` is about requests; a tunnel lasts as long as both sides want.
         self.limit = 0;
         ready!(self.exchange.poll_input(cx));
         Poll::Ready(self.take(out).map_err(|_| io::ErrorKind::ConnectionReset.into()))
@@ -139,6 +144,7 @@ impl BodyReader {
                 self.done = true;
                 return Ok(false);
             }
+            // Woken without a byte and without an end: the stream is gone.
             return Err(failure::gone());
         }
         let count = input.len().min(BODY_PIECE_BYTES);

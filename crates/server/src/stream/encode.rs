@@ -16,6 +16,7 @@ pub fn head<C: HeadCoding>(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
     C::status(tunnel::wire_status(r), out);
 
     match &resp.server {
+        // As in `h1/head.rs`: an empty value is an order to send none.
         Some(server) if server.is_empty() => {}
         Some(server) => write_clean::<C>(b"server", server, out),
         // Literal and not from a dynamic table: the bytes must mean the same on every connection.
@@ -25,6 +26,7 @@ pub fn head<C: HeadCoding>(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
         Some(date) if date.is_empty() => None,
         Some(date) => {
             write_clean::<C>(b"date", date, out);
+            // A back end's date does not change, so such an answer has no place for one.
             None
         }
         None => Some(C::date(&r.thread.date(), out)),
@@ -63,11 +65,15 @@ pub fn head<C: HeadCoding>(r: &Request, out: &mut Vec<u8>) -> Option<usize> {
 
 /// Appends a field with CR, LF and NUL in its value as spaces. The name must be in lower case.
 fn write_clean<C: HeadCoding>(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    // A line break in a value would split the response for a gateway that passes it on in HTTP/1.1 (RFC 9113
+    // §8.2.1).
     clean(value, |value| C::literal(name, value, out));
 }
 
 /// Appends fields whose names come from anywhere.
 pub fn fields<C: HeadCoding>(fields: &[(Text, Text)], out: &mut Vec<u8>) {
+    // Names of back ends and of the configuration are in any case, and HTTP/2 wants lower case (RFC 9113
+    // §8.2).
     for (name, value) in fields {
         foreign(name, value, |name, value| C::literal(name, value, out));
     }

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// Tasks that wait for something to happen to a stream.
+/// Usually one. A request that waits for its body and for a back end at once has two parts that wait.
 #[derive(Default)]
 pub struct Wakers(RefCell<Vec<Waker>>);
 
@@ -28,6 +29,7 @@ impl Wakers {
     }
 
     pub fn wake(&self) {
+        // Taken first: a waker may lead to a task that registers again.
         for waker in self.0.take() {
             waker.wake();
         }
@@ -77,6 +79,7 @@ pub struct Exchange {
     /// session again.
     pub stuck: Cell<Option<Stuck>>,
     /// Bytes of body that have left, and bytes of frames around them.
+    /// For the log, which tells both apart.
     pub sent: Cell<u64>,
     pub framing: Cell<u64>,
     /// The final head has left.
@@ -109,6 +112,7 @@ impl Exchange {
     }
 
     pub fn session(&self) -> &dyn Session {
+        // `None` only in a request that came by no stream.
         self.conn.session().expect("an exchange belongs to a session")
     }
 
@@ -125,6 +129,7 @@ impl Exchange {
     /// The stream has ended before its time.
     pub fn end(&self, why: Reset) {
         if self.gone.get().is_none() {
+            // The stream has one end; what is told afterwards is told of a stream that is gone.
             self.gone.set(Some(why));
         }
         // Frees the piece at once, with the file or buffer that it holds.
@@ -180,6 +185,7 @@ impl Exchange {
         if self.outgoing.borrow().is_none() {
             return Poll::Ready(Ok(()));
         }
+        // Filled by priority when the connection has room.
         self.wakers.add(cx);
         Poll::Pending
     }
@@ -196,6 +202,7 @@ impl Exchange {
 impl Interim for Exchange {
     fn send(&self, status: u16, fields: &[(Text, Text)]) {
         // A hint that has to wait is none.
+        // The final head is on its way, or the client takes nothing.
         if self.head_sent.get() || !self.session().has_room() {
             return;
         }

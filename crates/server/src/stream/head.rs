@@ -29,6 +29,7 @@ const STATIC_IDS: usize = qpack::table::STATIC.len() + 1;
 /// Ids of a static table's names, by the indexes of its coding.
 type Ids = [u8; STATIC_IDS];
 
+/// Once per process: a header of a browser is known by its index alone.
 fn ids(names: impl Iterator<Item = &'static [u8]>, first: usize) -> Ids {
     let mut ids = [0; STATIC_IDS];
     names.zip(&mut ids[first..]).for_each(|(name, id)| *id = HeaderId::from_name(name) as u8);
@@ -43,6 +44,7 @@ static QPACK_IDS: LazyLock<Ids> = LazyLock::new(|| ids(qpack::table::STATIC.iter
 const CRUMB_SEPARATOR: &[u8] = b"; ";
 /// How often a pseudo header's value is stored at most: `:path` as it came, in the request line, and as the target's path, the
 /// request's path and its arguments.
+/// Counted for all copies at once, since what is stored later must have had room when it came.
 const PSEUDO_COPIES: usize = 5;
 
 /// Why a request gets a 400.
@@ -66,6 +68,7 @@ impl fmt::Display for Fault {
 }
 
 /// What came of a head.
+/// `None` of [`Intake::finish`] is a head without a request: trailers.
 pub enum Taken {
     /// A request, with the fault that makes it one to be refused.
     Request(Box<Request>, Option<Fault>),
@@ -129,6 +132,7 @@ impl SoFar {
 
 impl<'a> Intake<'a> {
     /// For connections of this version, HTTP/2 or HTTP/3.
+    /// A new one per read; it keeps nothing from one read to the next.
     pub fn new(thread: &'a Rc<Thread>, conn: &'a Connection, version: Version) -> Intake<'a> {
         let so_far = SoFar::new(HeadKind::Request, 0);
         let ids: &Ids = if version == Version::Http3 { &QPACK_IDS } else { &HPACK_IDS };
@@ -148,11 +152,13 @@ impl<'a> Intake<'a> {
             self.thread.put_request(r);
             return Some(Taken::Refused);
         }
+        // Behind the last field, when it is known that no crumb follows.
         self.join_crumbs(&mut r);
         let fault = match self.fault.take() {
             Some(fault) => Some(fault),
             None => self.seal(&mut r).err(),
         };
+        // Nothing of it was understood for certain, so no location may take it for a GET.
         if fault.is_some() {
             // What it is, is not known: an error page is another request.
             r.head.parsed.method = Method::Other;
@@ -182,6 +188,7 @@ impl<'a> Intake<'a> {
     /// Puts the request line and `Host` together from the pseudo headers.
     fn seal(&mut self, r: &mut Request) -> Result<(), Fault> {
         // RFC 9113 §8.3.1: which pseudo fields must be there depends on the method.
+        // CONNECT has no scheme and no path unless it is an extended one.
         let is_connect = self.so_far.method.of(&r.head.buf) == b"CONNECT";
         self.so_far.rules.end_request(is_connect, true).map_err(Fault::Malformed)?;
         // RFC 3986 §3.1.
@@ -240,6 +247,7 @@ impl<'a> Intake<'a> {
     /// RFC 9113 §8.3.1: `:authority` is what `Host` was.
     fn host(&self, r: &mut Request) -> Result<(), Fault> {
         let Some(authority) = self.so_far.authority else {
+            // RFC 9112 §3.2 requires a host of HTTP/1.1, and so does this server of HTTP/2, as nginx does.
             return match r.head.parsed.find(HeaderId::Host) {
                 Some(host) if !host.value.is_empty() => Ok(()),
                 _ => Err(Fault::Text("client sent neither \":authority\" nor \"Host\" header")),
@@ -264,6 +272,8 @@ impl<'a> Intake<'a> {
 
     fn regular(&mut self, field: &Field<'_>) {
         let value =
+            // Surrounding space is no part of a value, and would be an error in HTTP/1.1's parser only behind
+            // the colon.
             if field.checks.has(Checks::PADDED_VALUE) { field.value.trim_ascii() } else { field.value };
         // The table of the decoder gives the number of a known name, so no name is compared.
         let id = HeaderId::from_number(field.tag);
@@ -292,6 +302,7 @@ impl<'a> Intake<'a> {
     /// it. Later ones are collected, so that each is copied once more, not once for each that follows.
     fn crumb(&mut self, at: usize, crumb: &[u8]) {
         let Some(r) = self.r.as_deref() else { return };
+        // A cookie of a browser with HTTP/2 is a dozen crumbs.
         let have = r.head.parsed.headers[at].value;
         // Where the cookie is the last that was stored, its value can grow in place.
         let is_last = self.crumbs.is_empty() && have.end as usize == r.head.buf.len();
@@ -319,6 +330,7 @@ impl<'a> Intake<'a> {
         let Some(at) = self.so_far.cookie.filter(|_| !self.crumbs.is_empty()) else { return };
         let start = r.head.buf.len();
         // To the byte: that is what was counted.
+        // The size is known, so growing by doubling would take more than was counted.
         r.head.buf.reserve_exact(r.head.parsed.headers[at].value.len() + self.crumbs.len());
         r.head.buf.extend_from_within(range(r.head.parsed.headers[at].value));
         r.head.buf.append(&mut self.crumbs);
@@ -363,6 +375,7 @@ fn add(r: &mut Request, header: Header) {
 /// What HTTP/1.1 would have asked with for what RFC 8441 §5 asks with extended CONNECT.
 fn upgrade_head(r: &mut Request, protocol: Span) -> Result<(), Fault> {
     let asked = ExtendedConnect::new(protocol.of(&r.head.buf))
+        // Without randomness the switch could not be proven.
         .map_err(|_| Fault::Text("no random numbers for \"Sec-WebSocket-Key\""))?;
     let name = push(r, b"upgrade");
     add(r, Header { name, value: protocol, id: HeaderId::Upgrade });
@@ -402,6 +415,7 @@ impl FieldSink for Intake<'_> {
         match judged {
             Ok(Kind::Regular) if self.so_far.kind == HeadKind::Request => self.regular(&field),
             // Trailers of requests are judged and dropped: nobody asks for them.
+            // Checked, since a malformed trailer makes the request malformed.
             Ok(Kind::Regular) => {}
             Ok(Kind::Pseudo(pseudo)) => self.pseudo(pseudo, &field),
             Err(malformed @ (Malformed::Name | Malformed::UnknownPseudo | Malformed::Value)) => {
@@ -420,6 +434,7 @@ impl HeadSink for Intake<'_> {
             r.head.parsed.version = self.version;
             r
         });
+        // What the other heads of the connection hold leaves less for this one.
         let room = self.thread.shared.budget.head_room(&self.conn.account, self.conn.io.received());
         self.r = r;
         self.so_far = SoFar::new(kind, room);
@@ -437,6 +452,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
         return Err(405);
     }
     // Chooses the server, by whose rules all that follows is judged.
+    // As in `intake::complete`, in the order that streams need: there is no framing to be judged first.
     intake::target(r, listen)?;
     if !is_enabled(r, listen) {
         crate::rlog!(
@@ -444,6 +460,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
             Info,
             "client attempted to request the server name for which the negotiated protocol is disabled"
         );
+        // RFC 9110 §15.5.20: the client may ask for this host on another connection.
         return Err(421);
     }
     // Before anything of the request is acted upon: it may be a replay, or its client may lack a certificate.
@@ -460,6 +477,7 @@ pub fn complete(r: &mut Request, listen: ListenId, end: bool, odd: bool) -> Resu
     }
     r.head.framing = match request_framing(&r.head.buf, &r.head.parsed) {
         Ok(BodyFraming::None) if !end && r.head.extended.is_none() => BodyFraming::Chunked,
+        // The end came with the head, so nothing of the announced body will.
         Ok(BodyFraming::Length(length)) if end && length > 0 => {
             crate::rlog!(r, Info, "client prematurely closed stream");
             return Err(400);
@@ -500,6 +518,7 @@ fn drop_invalid(r: &mut Request) {
     if !ignore {
         return;
     }
+    // Taken out, since names are parts of it while the list is changed.
     let buf = std::mem::take(&mut r.head.buf);
     let is_valid = |b: &u8| b.is_ascii_alphanumeric() || *b == b'-' || (*b == b'_' && underscores);
     let mut dropped = Vec::new();

@@ -33,6 +33,8 @@ pub enum Reset {
 /// A connection that carries several requests, as the driver and the thread see it.
 pub trait Session: Streams {
     /// Takes what was read. `full`: there may be more in the socket. `out` is memory for what is to be sent.
+    /// It is called by the driver with bytes of a socket; HTTP/3 gets its bytes from QUIC and leaves it
+    /// empty.
     fn input(&self, conn: &Rc<Connection>, data: &[u8], full: bool, out: &mut Vec<u8>);
 
     /// The client has closed its side.
@@ -51,6 +53,7 @@ pub trait Session: Streams {
     fn memory(&self) -> usize;
 
     /// Sends what was put together since the last turn, if anything was; true if it has used up its turn.
+    /// It must not loop until all has left: a fast client would keep the thread.
     fn flush_touched(&self, conn: &Rc<Connection>) -> bool;
 
     /// The slot's timer has come. Gives the next time to look (monotonic, in milliseconds), or `None` if the connection is closed.
@@ -69,6 +72,7 @@ pub trait Session: Streams {
     fn give_up(&self, conn: &Rc<Connection>);
 
     /// Whether what carries the connection counts it.
+    /// The memory limit adds up connections, and QUIC's datagrams are in the endpoint's count.
     fn is_counted_elsewhere(&self) -> bool {
         false
     }
@@ -78,6 +82,7 @@ pub trait Session: Streams {
 }
 
 /// The streams of such a connection, as the tasks of requests see them. A stream that is gone takes no harm.
+/// Calls of a task, so none of them may wake another task that calls back.
 pub trait Streams {
     /// Bytes of framing around a head.
     fn head_overhead(&self) -> u64;
@@ -92,6 +97,7 @@ pub trait Streams {
     fn has_room(&self) -> bool;
 
     /// Sends a head or trailers; false if the stream is gone.
+    /// One block at a time and in order: the coding's state is the connection's.
     fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool;
 
     /// Pieces of the body are to leave in frames of at most so many bytes.
@@ -110,6 +116,8 @@ pub trait Streams {
     fn break_stream(&self, stream: StreamId);
 
     /// The stream's body is being read: so many bytes of it may come ahead.
+    /// A body that nobody reads keeps the small window, so that a client cannot fill memory by uploads to a
+    /// page that takes none.
     fn widen(&self, stream: StreamId, bytes: u32);
 
     /// Bytes of the body were taken: as many may follow.

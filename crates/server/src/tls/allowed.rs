@@ -43,6 +43,7 @@ impl Allowed {
     }
 
     /// Whether one of the names can come to this path.
+    // Both ways of writing it: the configuration may name a file by its whole path or from the prefix.
     pub fn has(&self, path: &str) -> bool {
         let path = path.as_bytes();
         let relative = path.strip_prefix(&*self.prefix).filter(|rest| !rest.starts_with(b"/"));
@@ -76,6 +77,7 @@ impl<C: Context> Compiler<'_, C> {
 
     /// What a variable can be, if the configuration says that.
     fn values(&mut self, id: VarId) -> Option<Arc<[Pattern]>> {
+        // A map may name another map, so what a variable can be is worked out once.
         if let Some(known) = self.known.get(&id) {
             return Some(known.clone());
         }
@@ -90,6 +92,7 @@ impl<C: Context> Compiler<'_, C> {
 }
 
 fn is_match(pattern: &[Piece], text: &[u8]) -> bool {
+    // The whole text must be used up: a path that only begins as one of them is another file.
     ends(pattern, text, &[0]).last() == Some(&text.len())
 }
 
@@ -110,6 +113,7 @@ fn ends(pattern: &[Piece], text: &[u8], starts: &[usize]) -> Vec<usize> {
         next.sort_unstable();
         next.dedup();
         if next.is_empty() {
+            // What cannot match any more needs no further look.
             return next;
         }
         places = next;

@@ -58,6 +58,7 @@ impl Answers {
         }
     }
 
+    // An answer that has run out is none: the certificate may have been revoked since.
     pub(super) fn get(&self, id: &[u8; 32], now: i64) -> Option<bool> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(id).filter(|(_, until)| now <= *until).map(|(revoked, _)| *revoked)
@@ -68,6 +69,8 @@ impl Answers {
         if entries.len() >= self.max {
             entries.retain(|_, (_, until)| now <= *until);
         }
+        // A full cache keeps what it has. What is not kept is asked again, which costs time and opens
+        // nothing.
         if entries.len() < self.max {
             entries.insert(id, (revoked, until));
         }

@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 
 /// Whose each handler of a plan is, by its address.
 #[derive(Default)]
+/// By address, since a handler has no name: what is in a plan after a module's `install` and was not before
+/// is that module's.
 pub(crate) struct Owners(Vec<(*const (), &'static str)>);
 
 fn address<T: ?Sized>(of: &Arc<T>) -> *const () {
@@ -31,6 +33,7 @@ impl Owners {
         let filters = plan.filters.iter().map(|(_, filter)| address(filter));
         let pages = plan.pages.iter().map(address);
         for address in handlers.chain(filters).chain(pages) {
+            // One handler may stand in several lists; it belongs to the first who has put it there.
             if self.of(address).is_empty() {
                 self.0.push((address, module));
             }
@@ -52,6 +55,7 @@ impl Owners {
             list.iter_mut().for_each(|handler| step(handler, false));
         }
         plan.rewrite.iter_mut().for_each(|handler| step(handler, false));
+        // A location's own handler makes the answer. Without it the trace ends.
         plan.content.iter_mut().for_each(|handler| step(handler, true));
         plan.content_chain.iter_mut().for_each(|(_, handler)| step(handler, false));
         for (_, filter) in &mut plan.filters {
@@ -62,6 +66,7 @@ impl Owners {
             let module = self.of(address(pages));
             *pages = Arc::new(Shown { pages: pages.clone(), module });
         }
+        // A process that traces has no clients, so its lines would be lies in a log.
         plan.log.clear();
     }
 }
@@ -81,6 +86,7 @@ struct Step {
 impl Handler for Step {
     fn handle(&self, r: &mut Request) -> Flow {
         if !runs(self.module) {
+            // Nothing is sent, stored or counted for a question.
             return self.leave_out(r);
         }
         let flow = self.handler.handle(r);
@@ -91,6 +97,7 @@ impl Handler for Step {
         self.handler.identifies()
     }
 
+    // Unchanged: steps must not make an answer look purer than it is.
     fn declares(&self) -> Declared {
         self.handler.declares()
     }

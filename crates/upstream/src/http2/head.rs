@@ -21,6 +21,8 @@ impl RequestHead {
         let mut block = Vec::with_capacity(256);
         match method {
             // Entries of the static table (RFC 7541, appendix A), in one byte.
+            // 2 and 3 are GET and POST, 4 the path `/`, 6 and 7 http and https; 0x80 marks an indexed field
+            // (RFC 7541 §6.1).
             b"GET" => block.push(0x80 | 2),
             b"POST" => block.push(0x80 | 3),
             _ => write_clean(b":method", method, &mut block),
@@ -51,6 +53,8 @@ impl RequestHead {
 }
 
 /// Takes a response's fields, and those of its trailers.
+/// It judges as HTTP/1.1's parser does, since the client may be spoken to in HTTP/1.1: what would be a line
+/// break there is refused here.
 #[derive(Default)]
 pub(super) struct Heads {
     kind: Option<HeadKind>,
@@ -136,6 +140,7 @@ impl FieldSink for Heads {
         }
         let is_trailer = self.kind == Some(HeadKind::Trailers);
         // As of a back end that speaks HTTP/1.1 (RFC 9110 §5.5).
+        // A CR or LF would end the line in a response of HTTP/1.1.
         let has_control = field.value.iter().any(|&b| b.is_ascii_control() && b != b'\t');
         if field.checks.has(Checks::BAD_NAME) || has_control {
             let text =

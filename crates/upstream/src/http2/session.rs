@@ -63,6 +63,7 @@ impl Session {
     }
 
     /// Whether another exchange can begin: nothing is left of an earlier one.
+    // A stream that is still open would have its frames taken for those of the next exchange.
     pub(super) fn can_go_on(&self) -> bool {
         self.connection.is_empty() && self.part.is_empty() && self.connection.can_open()
     }
@@ -169,6 +170,8 @@ impl Session {
     }
 
     /// What comes while there is no exchange. False: the connection is of no further use.
+    /// It is asked when a connection is put into the pool, when it is taken out, and when its socket has
+    /// become readable meanwhile.
     pub(crate) fn idle(&mut self, mut input: &[u8], out: &mut Vec<u8>) -> bool {
         let mut heads = Heads::default();
         while !input.is_empty() {

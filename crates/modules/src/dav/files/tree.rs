@@ -19,6 +19,7 @@ fn open(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
 
 /// The names in a folder, read before any is worked on: what comes meanwhile is not seen.
 fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
+    // All at once: a folder that is changed while it is read may give names twice.
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let name = entry?.file_name().to_bytes().to_vec();
@@ -39,6 +40,7 @@ pub fn remove(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<()> {
 }
 
 fn remove_at(folder: &OwnedFd, name: &OsStr, path: &Path, depth: usize) -> Result<()> {
+    // Folders are entered by recursion: each takes a descriptor and some of the stack.
     if depth > DAV_DEPTH_MAX {
         return Err(too_deep(path));
     }
@@ -61,6 +63,7 @@ fn remove_at(folder: &OwnedFd, name: &OsStr, path: &Path, depth: usize) -> Resul
 }
 
 fn is_folder_at(folder: &OwnedFd, name: &OsStr) -> bool {
+    // Not through a link: a link to a folder is removed as what it is.
     rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_folder(&stat))
 }
 
@@ -118,6 +121,7 @@ impl Work {
                     let source = open_source(&inner, &name, false, &path)?;
                     copy_file(source, (&made, &name), &Rights::of(&stat), true, &path)?;
                 }
+                // A socket or a device has no content that could be copied.
                 _ => {}
             }
         }

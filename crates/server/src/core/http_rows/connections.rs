@@ -45,6 +45,8 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("keepalive_requests 10000;")
         .sets(|cx, count| cx.conf::<CoreConf>().keepalive_requests = count),
+    // A balancer in front spreads its connections when they are made. Without an age they would stay for ever
+    // with the server that was there first.
     directive("keepalive_time")
         .doc("Age of a connection after which its next response is its last.")
         .in_(HSL)
@@ -111,6 +113,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Resource)
         .example("lingering_time 10s;")
         .sets(|cx, time| cx.conf::<CoreConf>().lingering_time = time),
+    // Renewed by each piece, and bounded as a whole by `lingering_time`.
     directive("lingering_timeout")
         .doc("Longest pause between two pieces of such data.")
         .in_(HSL)
@@ -128,6 +131,8 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("tcp_nodelay off;")
         .sets(|cx, on| cx.conf::<CoreConf>().tcp_nodelay = on),
+    // The kernel is asked to hold segments back (TCP_CORK) where nginx would write head and file apart. One
+    // write needs no such order.
     directive("tcp_nopush")
         .doc("Accepted: the head and the start of a file always go into one packet.")
         .in_(HSL)
@@ -140,6 +145,7 @@ pub const ROWS: &[Row] = &[
 
 fn keepalive_disable(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     // As bits, so that `none` and repeated words are read as with other directives of this kind.
+    // As bits, and not as two flags: `none` must be able to clear what was inherited.
     const MSIE6: u32 = 1;
     const SAFARI: u32 = 2;
     const NONE: u32 = 4;

@@ -81,6 +81,8 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("open_file_cache max=10000 inactive=60s;")
         .set(open_file_cache),
+    // inotify does not tell what another machine does, so on network file systems a look at each request is
+    // the only way that is never stale.
     directive("open_file_cache_valid")
         .doc("Accepted: where changes of files cannot be watched (network file systems), each request looks at its file.")
         .in_(HSL)
@@ -89,6 +91,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("open_file_cache_valid 30s;")
         .sets(|_, _| {}),
+    // A file that is asked for once is read and forgotten: a crawler must not push out what visitors ask for.
     directive("open_file_cache_min_uses")
         .doc("Accepted: a file is kept open from its second use on.")
         .in_(HSL)
@@ -98,6 +101,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("open_file_cache_min_uses 2;")
         .sets(|_, _| {}),
+    // Coherent, too: the folder is watched, so a file that appears is there for the next request.
     directive("open_file_cache_errors")
         .doc("Accepted: that a file is missing is kept as files are, and as coherent.")
         .in_(HSL)
@@ -131,6 +135,8 @@ fn disable_symlinks(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn open_file_cache(_: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut has_max = false;
     for token in &d.args {
+        // Read and thrown away: a file that nginx refuses is refused here, so it is mended where it was
+        // written.
         let is_good = if let Some(text) = token.str().strip_prefix("max=") {
             has_max = true;
             text.parse::<usize>().is_ok_and(|count| count > 0)

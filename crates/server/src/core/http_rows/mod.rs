@@ -9,6 +9,7 @@ mod sites;
 
 use crate::module::{Row, joined, rows_in};
 
+// The order has no meaning: rows are found by name.
 const TABLES: &[&[Row]] =
     &[sites::ROWS, requests::ROWS, responses::ROWS, connections::ROWS, files::ROWS, accepted::ROWS];
 

@@ -83,6 +83,8 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("ignore_invalid_headers off;")
         .sets(|cx, on| cx.conf::<CoreConf>().ignore_invalid_headers = on),
+    // Off, as in nginx: CGI turns `-` and `_` into one character, so `X_Real_IP` would be a client's way to
+    // write the field `X-Real-IP` that a proxy sets.
     directive("underscores_in_headers")
         .doc("Whether underscores are valid in names of header fields.")
         .in_(HS)
@@ -119,6 +121,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("client_body_timeout 15s;")
         .sets(|cx, time| cx.conf::<CoreConf>().client_body_timeout = time),
+    // Kept in one buffer from its first byte on, so there is nothing to be put together.
     directive("client_body_in_single_buffer")
         .doc("Accepted: a request body in memory is always in one piece.")
         .in_(HSL)
@@ -127,6 +130,8 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Safe)
         .example("client_body_in_single_buffer on;")
         .sets(|_, _| {}),
+    // For applications that take a path. `on` keeps every file: removing them is somebody else's task, as in
+    // nginx.
     directive("client_body_in_file_only")
         .doc("Whether request bodies that a handler reads go to files: on keeps the files, clean removes them with the request.")
         .in_(HSL)

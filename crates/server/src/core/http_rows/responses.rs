@@ -45,6 +45,8 @@ pub const ROWS: &[Row] = &[
         .default("off")
         .example("server_name_in_redirect on;")
         .sets(|cx, on| cx.conf::<CoreConf>().server_name_in_redirect = on),
+    // The version helps an attacker to choose. It is on as in nginx, so that a site that is moved looks the
+    // same.
     directive("server_tokens")
         .doc("What the Server header and error pages say: on (with version), off, build.")
         .in_(HSL)
@@ -93,6 +95,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("max_ranges 10;")
         .sets(|cx, count| cx.conf::<CoreConf>().max_ranges = Some(count as usize)),
+    // MSIE of long ago took no redirect without a refresh. It reads `User-Agent`, which is recorded.
     directive("msie_refresh")
         .doc("Whether MSIE gets pages that refresh to the target instead of redirects.")
         .in_(HSL)
@@ -112,6 +115,7 @@ pub const ROWS: &[Row] = &[
             cx.conf::<CoreConf>().limit_rate = rate;
             Ok(())
         }),
+    // The first part of a video is to come at once, the rest at the rate at which it is watched.
     directive("limit_rate_after")
         .doc("Bytes that are sent before limit_rate applies.")
         .in_(HSLI)
@@ -147,6 +151,7 @@ pub const ROWS: &[Row] = &[
             extend(&mut cx.conf::<CoreConf>().early_hints, is_first, list);
             Ok(())
         }),
+    // They are sent only to requests that wait: in front of an answer that is there they would only delay it.
     directive("early_hints_add")
         .doc("Values of Link fields, such as \"</style.css>; rel=preload; as=style\", that are sent in a 103 response when a request must wait for its answer, to those whom early_hints names. An answer that is there at once has no hints.")
         .in_(HSL)
@@ -158,6 +163,7 @@ pub const ROWS: &[Row] = &[
             let list = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
             let first = cx.first;
             let conf = cx.conf::<CoreConf>();
+            // The first directive of a block begins a new list, as with all lists.
             let before = if first { &[][..] } else { &conf.early_hints_add };
             conf.early_hints_add = before.iter().cloned().chain(list).collect();
             Ok(())

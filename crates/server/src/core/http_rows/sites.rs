@@ -17,6 +17,7 @@ const SATISFY: [(&str, Satisfy); 2] = [("all", Satisfy::All), ("any", Satisfy::A
 
 /// Rows about servers and locations.
 pub const ROWS: &[Row] = &[
+    // No value of its own: what stands in it is carried out as part of the same block (`Cx::block_here`).
     directive("http")
         .doc("Holds the configuration of the HTTP server.")
         .in_(Context::MAIN)
@@ -24,6 +25,8 @@ pub const ROWS: &[Row] = &[
         .definition()
         .example("http { include conf.d/*.conf; }")
         .block(location_rows::http),
+    // Each has a number by its place in the text. The first one of an address answers for names that no
+    // server has.
     directive("server")
         .doc("A virtual server: addresses in listen, names in server_name.")
         .in_(HTTP)
@@ -215,6 +218,7 @@ pub const ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("resolver 127.0.0.53 valid=30s;")
         .set(resolver::set),
+    // For the whole look-up, all servers that are asked included.
     directive("resolver_timeout")
         .doc("How long a name may take to be looked up.")
         .in_(HSL.or(Context::STREAM).or(Context::STREAM_SERVER))
