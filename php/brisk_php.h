@@ -32,6 +32,8 @@
 #define TEXT_BYTES 256
 #define CONTROL_CALLERS_MAX 16
 #define CONTROL_LINE_BYTES 256
+/* So long a worker waits for the head of a request on a connection that it has accepted. */
+#define READ_HEAD_MS 5000
 /* A worker that was told to end by SIGTERM is killed after this time. */
 #define KILL_AFTER_MS 2000
 /* The first request of a pool fills OPcache alone, but others do not wait for it longer than this. */

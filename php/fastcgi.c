@@ -508,8 +508,10 @@ enum received fastcgi_receive(void)
     for (;;) {
         if (input_at == input_end && !fill())
             return has_begun ? RECEIVED_CUT : RECEIVED_END;
-        if (own_slot->state != SLOT_READING)
+        if (own_slot->state != SLOT_READING) {
+            own_slot->idle_since_ms = now_ms();
             own_slot->state = SLOT_READING;
+        }
         if (!next_head(&head))
             return has_begun ? RECEIVED_CUT : RECEIVED_END;
         if (head.type == BEGIN_REQUEST && !has_begun) {

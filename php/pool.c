@@ -28,6 +28,7 @@ static struct {
     int signals, control, lifeline, ready, edges;
     int callers[CONTROL_CALLERS_MAX];
     char said[CONTROL_CALLERS_MAX][CONTROL_LINE_BYTES];
+    unsigned next_caller;      /* that gives its place up */
     uint64_t look_at_ms;       /* a connection may wait for a worker; 0: none does */
     uint64_t tick_at_ms;
     uint64_t fork_not_before_ms;
@@ -282,6 +283,19 @@ static uint64_t age_ms(const struct slot *slot, uint64_t now)
     return now > began ? now - began : 0;
 }
 
+/*
+ * A connection on which a request does not come, or not all of its head: the server sends it at once, so somebody else holds the worker, as a
+ * script can that connects to its own pool. The worker ends, which costs nobody a request, and its successor accepts.
+ */
+static void look_at_silence(struct slot *slot, uint64_t now)
+{
+    if (slot->state != SLOT_READING || slot->is_told_to_end || now < slot->idle_since_ms + READ_HEAD_MS)
+        return;
+    say(LEVEL_WARN, "worker process %d of pool %s is replaced: a connection to the pool sent no request for %d s", (int)slot->pid,
+        settings.pool, READ_HEAD_MS / 1000);
+    tell_to_end(slot);
+}
+
 /* Requests that take too long. */
 static void look_at_ages(uint64_t now)
 {
@@ -294,6 +308,7 @@ static void look_at_ages(uint64_t now)
                 kill(slot->pid, SIGKILL);
             slot->kill_at_ms = now + KILL_AFTER_MS;
         }
+        look_at_silence(slot, now);
         if (slot->state != SLOT_RUNNING || slot->kill_at_ms)
             continue;
         uint64_t age = age_ms(slot, now);
@@ -488,19 +503,21 @@ static void hear(int place)
     pool.callers[place] = -1;
 }
 
+/* A caller says what it wants at once: where all places are taken, the next one gets them in turn. */
 static void take_caller(void)
 {
     int fd = accept4(pool.control, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return;
-    for (int at = 0; at < CONTROL_CALLERS_MAX; at++) {
-        if (pool.callers[at] < 0) {
-            pool.callers[at] = fd;
-            pool.said[at][0] = 0;
-            return;
-        }
+    int place = 0;
+    while (place < CONTROL_CALLERS_MAX && pool.callers[place] >= 0)
+        place++;
+    if (place == CONTROL_CALLERS_MAX) {
+        place = pool.next_caller++ % CONTROL_CALLERS_MAX;
+        close(pool.callers[place]);
     }
-    close(fd);
+    pool.callers[place] = fd;
+    pool.said[place][0] = 0;
 }
 
 /* Says that it serves, once a worker accepts connections; or at once where workers come only on demand. */

@@ -136,8 +136,9 @@ static void end_connection(void)
 /* Waits for a request on the present connection. False: the connection has ended. */
 static bool receive(void)
 {
-    own_slot->state = is_fresh ? SLOT_READING : SLOT_KEPT;
+    /* The time goes before the state that it is of: the master reads both. */
     own_slot->idle_since_ms = now_ms();
+    own_slot->state = is_fresh ? SLOT_READING : SLOT_KEPT;
     waiting_fd = exchange.fd;
     if (is_draining)
         shutdown(exchange.fd, SHUT_RD);

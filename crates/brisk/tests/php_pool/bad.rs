@@ -277,6 +277,128 @@ fn a_full_folder_for_temporary_files() {
     );
 }
 
+/// The path of the pool's sockets with this ending.
+fn socket(site: &Site, ending: &str) -> String {
+    let folder = std::fs::read_dir(site.server.dir().join("logs/brisk-php")).unwrap();
+    let mut paths = folder.map(|entry| entry.unwrap().path().display().to_string());
+    paths.find(|path| path.ends_with(ending)).expect("a socket of the pool")
+}
+
+/// Its user is the pool's: it may connect to the pool's sockets, and say nothing, or half of a request.
+#[test]
+fn connections_that_a_script_holds_hold_no_worker() {
+    let site = Site::new("pm static; max_children 2; queue 100 timeout=60s;", "");
+    let notes = site.notes();
+    let hold = "<?php for ($at = 0; $at < $_GET['count']; $at++) {
+            $one = stream_socket_client(\"unix://$_GET[path]\", $code, $text, 1, STREAM_CLIENT_CONNECT | STREAM_CLIENT_ASYNC_CONNECT);
+            if ($at % 2 === 0) fwrite($one, \"\\1\\1\\0\\1\\0\\x08\\0\\0\\0\\1\\1\\0\\0\\0\\0\\0\\1\\4\\0\\1\\xff\\xff\\0\\0abc\");
+            $all[] = $one;
+        }
+        touch('NOTES/held');
+        while (!file_exists('NOTES/go')) { usleep(1000); clearstatcache(); }
+        echo 'held';";
+    site.script("hold.php", &hold.replace("NOTES", &notes.display().to_string()));
+    site.script("other.php", "<?php echo 'other';");
+    let hold = |ending: &str, count: u32, during: &dyn Fn()| {
+        let target = format!("/hold.php?path={}&count={count}", socket(&site, ending));
+        thread::scope(|scope| {
+            let holder = scope.spawn(|| site.get(&target).text());
+            wait::holds("the connections", || notes.join("held").exists());
+            during();
+            std::fs::write(notes.join("go"), "").unwrap();
+            assert_eq!(holder.join().unwrap(), "held");
+        });
+        std::fs::remove_file(notes.join("held")).unwrap();
+        std::fs::remove_file(notes.join("go")).unwrap();
+    };
+    // One worker runs the script, and the other one reads what never comes, until it is replaced.
+    hold(".sock", 1, &|| {
+        site.server.wait_for_log("is replaced: a connection to the pool sent no request");
+        assert_eq!(site.get("/other.php").text(), "other");
+    });
+    // More than the pool master hears at once.
+    hold(".control", 20, &|| {
+        let status = site.php(&["status"]);
+        brisk_testkit::server::check(&status, 0, &["pool www \\(static, ", " /hold.php"]);
+    });
+}
+
+#[test]
+fn scripts_that_end_in_odd_places() {
+    let places = [
+        ("destructor", "class D { function __destruct() { exit; } } $d = new D; echo 'x';", "x"),
+        ("output", "ob_start(function () { exit; }); echo 'y';", ""),
+        ("head", "header_register_callback(function () { exit; }); echo 'y';", ""),
+        ("shutdown", "register_shutdown_function(function () { register_shutdown_function(function () { exit; }); exit; }); exit('x');", "x"),
+        ("session", "class S extends SessionHandler { function open($a, $b): bool { return true; } function read($a): string { return ''; }
+            function write($a, $b): bool { exit; } function close(): bool { exit; } }
+            session_set_save_handler(new S); session_start(); $_SESSION['a'] = 1; echo 'x';", "x"),
+        ("autoload", "spl_autoload_register(function () { exit('x'); }); new Missing;", "x"),
+        ("error", "set_error_handler(function () { exit('x'); }); echo $missing;", "x"),
+        ("exception", "set_exception_handler(function () { exit('x'); }); throw new Exception;", "x"),
+        ("tick", "declare(ticks=1); register_tick_function(function () { exit('x'); }); $a = 1; echo 'y';", "x"),
+        ("text", "class T { function __toString() { exit('x'); } } echo new T;", "x"),
+        ("finally", "function f() { try { return 1; } finally { exit('x'); } } f();", "x"),
+        ("generator", "function g() { try { yield 1; } finally { exit('x'); } } foreach (g() as $one) break;", "x"),
+        ("finished", "echo 'x'; fastcgi_finish_request(); register_shutdown_function(function () { exit(3); }); exit(2);", "x"),
+        ("fiber", "$f = new Fiber(function () { try { Fiber::suspend(); } finally { exit; } }); $f->start(); echo 'x';", "x"),
+        ("sort", "$a = [2, 1]; usort($a, function () { exit('x'); });", "x"),
+        ("cycles", "class C { public $c; function __destruct() { exit; } } for ($i = 0; $i < 20000; $i++) { $c = new C; $c->c = $c; } echo 'y';", ""),
+    ];
+    let texts: Vec<(String, String)> =
+        places.iter().map(|(name, text, _)| (format!("{name}.php"), format!("<?php {text}"))).collect();
+    let scripts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+    beside_others("", "", &scripts, |site| {
+        for (name, _, want) in places.iter().chain(&places) {
+            let answer = site.get(&format!("/{name}.php"));
+            assert_eq!((answer.status, answer.text().as_str()), (200, *want), "{name}");
+        }
+    });
+}
+
+/// What is caught of it goes through the pool master, which has others to look after.
+#[test]
+fn what_a_script_prints_beside_its_answer_delays_nobody() {
+    let scripts = [(
+        "print.php",
+        "<?php $out = fopen('php://stdout', 'w'); $error = fopen('php://stderr', 'w'); touch('NOTES/prints');
+        for ($i = 0; $i < 1000 || !file_exists('NOTES/go'); $i++) { fwrite($out, str_repeat('.', 5000) . \"\\n\"); fwrite($error, str_repeat('x', 5000)); usleep(100); clearstatcache(); }
+        echo 'printed';",
+    )];
+    beside_others("catch_workers_output yes;", "", &scripts, |site| {
+        thread::scope(|scope| {
+            let printer = scope.spawn(|| site.get("/print.php").text());
+            wait::holds("what it prints", || site.notes().join("prints").exists());
+            let status = site.php(&["status"]);
+            brisk_testkit::server::check(&status, 0, &["pool www \\(static, ", " /print.php"]);
+            std::fs::write(site.notes().join("go"), "").unwrap();
+            assert_eq!(printer.join().unwrap(), "printed");
+        });
+    });
+}
+
+/// As many processes as its user may have, each of which makes more: they end with the request, by its time limit.
+#[test]
+fn a_script_that_forks_without_end_ends_with_all_that_it_has_forked() {
+    let scripts = [(
+        "bomb.php",
+        "<?php $c = FFI::cdef('int fork(void); int setrlimit(int, void *);'); $limit = FFI::new('unsigned long[2]'); $limit[0] = $limit[1] = 40;
+        if ($c->setrlimit(6, FFI::addr($limit)) !== 0) exit('no limit');
+        set_time_limit(0); for (;;) { $c->fork(); usleep(10000); }",
+    )];
+    // Debian's user 5, whom no other test has: the limit is the script's alone.
+    beside_others("user games; request_terminate_timeout 2s;", "", &scripts, |site| {
+        assert_eq!(site.post("/bomb.php", b"").status, 502);
+        let is_of_user = |entry: &std::fs::DirEntry| {
+            let status = std::fs::read_to_string(entry.path().join("status"));
+            status.is_ok_and(|text| text.contains("\nUid:\t5\t"))
+        };
+        let of_user = || std::fs::read_dir("/proc").unwrap().flatten().filter(is_of_user).count();
+        // The pool's master and its two workers.
+        wait::holds("the end of what it has forked", || of_user() == 3);
+    });
+}
+
 /// CVE-2019-11043: a line feed in the path made the usual expression give an empty PATH_INFO, and FPM write before its variables.
 #[test]
 fn a_path_with_a_line_feed_sets_nothing() {

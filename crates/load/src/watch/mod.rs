@@ -19,6 +19,7 @@ pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary};
 pub use tier::{Tier, Who, parse};
 pub use verdict::{Verdict, limit};
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -215,13 +216,12 @@ fn watch(
             said.map_or(Inside::Unknown, |said| *said.lock().unwrap_or_else(PoisonError::into_inner))
         };
         let inside = tiers.iter().map(said).collect();
-        let look = |tier: &mut Looked| {
-            let pids = tier.who.as_ref().map_or_else(Vec::new, Who::processes);
-            tier.account.look(&pids, deeply)
-        };
+        let processes = |tier: &Looked| tier.who.as_ref().map_or_else(Vec::new, Who::processes);
+        let pids = counted_once(&tiers.iter().map(processes).collect::<Vec<_>>());
+        let look = |(tier, pids): (&mut Looked, &Vec<u32>)| tier.account.look(pids, deeply);
         // The time of the CPU figures: on a busy machine the tables above may have taken as long as a short run.
         let at = origin.elapsed();
-        let tiers = tiers.iter_mut().map(look).collect();
+        let tiers = tiers.iter_mut().zip(&pids).map(look).collect();
         let (machine, disks) = (proc::machine(), proc::disks());
         let sample = Sample { at, tiers, inside, connections, disks, machine };
         lock(samples).push(sample);
@@ -232,9 +232,30 @@ fn watch(
     }
 }
 
+/// The processes of each tier without those of tiers within it: a server's own, where it has started the PHP that is watched, too. The first
+/// process decides, since it stays: those that come and go may be seen in one tier and not yet in the other.
+fn counted_once(tiers: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let begins_in = |one: &Vec<u32>, other: &Vec<u32>| one.first().is_some_and(|pid| other.contains(pid));
+    let one = |pids: &Vec<u32>| {
+        let within = tiers.iter().filter(|other| begins_in(other, pids) && !begins_in(pids, other));
+        let taken: BTreeSet<u32> = within.flatten().copied().collect();
+        pids.iter().copied().filter(|pid| !taken.contains(pid)).collect()
+    };
+    tiers.iter().map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tier_within_another_counts_once() {
+        let tiers = vec![vec![1, 2, 3, 4], vec![3, 4], vec![4], vec![7], vec![], vec![7]];
+        let want = vec![vec![1, 2], vec![3], vec![4], vec![7], vec![], vec![7]];
+        assert_eq!(counted_once(&tiers), want);
+        // A worker that was started between the two looks.
+        assert_eq!(counted_once(&[vec![1, 2], vec![2, 3]]), [vec![1], vec![2, 3]]);
+    }
 
     #[test]
     fn a_watch_sees_work() {
