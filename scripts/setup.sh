@@ -25,7 +25,7 @@ experiments)
     # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
     tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
         php-cgi:php-cgi ab:apache2-utils siege:siege patch:patch openssl:openssl node:nodejs javac:default-jdk-headless"
-    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl
+    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl php-dev libphp-embed
         node-mysql libmariadb-java libjna-java libjna-platform-java'
     ;;
 conformance)
@@ -128,7 +128,9 @@ test)
     "$here/php.sh"
     (cd "$here/h2spec" && build h2spec go install github.com/summerwind/h2spec/cmd/h2spec)
     ;;
+bench | experiments) "$here/php.sh" ;;
 load)
+    "$here/php.sh"
     build oha cargo install --quiet --locked oha
     build k6 go install go.k6.io/k6@latest
     ;;

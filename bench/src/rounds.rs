@@ -8,9 +8,9 @@
 use std::io;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use brisk_load::engine;
+use brisk_load::engine::{self, Run};
 use brisk_load::output;
 use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop, Target};
 use brisk_load::rng::Rng;
@@ -23,6 +23,10 @@ use crate::server::{Prepared, Server};
 /// A measurement in which server or generator waited longer for a core, relative to its length, is
 /// disturbed.
 pub const WAITED_SHARE_MAX: f64 = 0.05;
+/// Fewer responses make no figure, however short a measurement was asked for.
+const RESPONSES_MIN: usize = 20;
+/// How long is waited for responses that are missing.
+const ANSWERS_WAIT_MAX: Duration = Duration::from_secs(20);
 /// How often a disturbed measurement is repeated.
 const REPEATS_MAX: usize = 2;
 
@@ -179,12 +183,15 @@ impl Case<'_> {
         let base = self.tls.apply(base)?;
         let run = engine::start(Plan { cpus: vec![LOAD_CPU], warmup: lab.options.warmup, ..base })?;
         while !run.wait_started(lab.options.warmup) && !run.is_over() {}
+        // The first answers may take longer than a warm-up: an application is compiled for them.
+        wait_for_answers(&run, 0, self.connections);
         std::thread::sleep(lab.options.warmup);
         let own = std::process::id();
         let (own_before, cpu_before) = (tasks_of(own), server.thread_cpu());
         let beside_before = server.thread_cpu_beside();
         let (before, start) = (run.progress(), Instant::now());
         std::thread::sleep(lab.options.measure);
+        wait_for_answers(&run, before.responses, RESPONSES_MIN);
         let (cpu_after, after, elapsed) = (server.thread_cpu(), run.progress(), start.elapsed());
         let beside = between(&beside_before, &server.thread_cpu_beside());
         let generator = between(&own_before, &tasks_of(own));
@@ -212,6 +219,14 @@ impl Case<'_> {
             server_share: account.ran_ns as f64 / 1e9 / seconds,
             waited_share: account.waited_ns.max(generator.waited_ns) as f64 / 1e9 / seconds,
         })
+    }
+}
+
+/// Waits for so many responses more. A server that gives none is found out by its measurement.
+fn wait_for_answers(run: &Run, before: u64, count: usize) {
+    let end = Instant::now() + ANSWERS_WAIT_MAX;
+    while run.progress().responses < before + count as u64 && !run.is_over() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -174,6 +174,8 @@ impl Prepared {
         command.arg(&self.program).args(&self.args);
         let output = File::create(self.dir.join("output.log"))?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        // Without the program of its own Brisk would have PHP-FPM run its pools, which is another measurement.
+        command.env("BRISK_PHP", "brisk-php");
         // Apache's prefork ends its whole process group, which would be the harness's.
         command.process_group(0);
         let child = command.spawn()?;
