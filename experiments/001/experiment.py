@@ -1,4 +1,4 @@
-"""The gallery under 100 users: PHP-FPM's dynamic, ondemand and static pools, then the FastCGI cache."""
+"""The gallery under 100 users: PHP-FPM's dynamic, ondemand and static pools, Brisk's own, then the FastCGI cache."""
 
 import json
 from pathlib import Path
@@ -23,6 +23,11 @@ pm.max_children = 6
 pm.process_idle_timeout = 20s""",
     "static": """pm = static
 pm.max_children = 6""",
+}
+# Brisk's own, with the article's six processes, and with as many as it finds. Who comes when many wait is to wait, as before PHP-FPM.
+OWN = {
+    "own static": "pm static; max_children 6; queue 200 timeout=60s;",
+    "own auto": "pm auto; max_children 64; queue 200 timeout=60s;",
 }
 # The processes that each begins with.
 AT_REST = {"dynamic": 3, "ondemand": 0, "static": 6}
@@ -59,18 +64,25 @@ have it, and then shows 60 thumbnails, whose mean colours are computed anew. Six
 def served(app, name, pool, cached=False, thumbs="", slow=True):
     def up(stage):
         wait = f"auto_prepend_file = {stage.write('slow.php', SLOW)}\n" if slow else ""
-        socket, fpm = php.fpm(stage, "gallery", php.ini(stage, "gallery", more=wait), POOLS[pool])
+        ini, fpm, block = php.ini(stage, "gallery", more=wait), None, ""
+        if pool in OWN:
+            block, way = php.pool(stage, ini, OWN[pool])
+        else:
+            socket, fpm = php.fpm(stage, "gallery", ini, POOLS[pool])
+            way = f"fastcgi_pass unix:{socket};"
         port, process = WEB[name](
             stage,
             HERE / "gallery.conf",
             name.lower(),
             SITE=app.site / "public",
-            SOCKET=socket,
+            POOL=block,
+            PASS=way,
             CACHE_PATH=CACHE_PATH if cached else "",
             CACHE=CACHE if cached else "",
             THUMBS=thumbs,
         )
-        tiers = {"server": process.pid, "PHP": fpm.pid, "database": app.database}
+        tiers = {"server": process.pid, "PHP": fpm.pid} if fpm else php.pool_tiers(process)
+        tiers["database"] = app.database
         return Target(f"http://127.0.0.1:{port}/", tiers, contains="Gallery No. 12")
 
     return up
@@ -85,6 +97,10 @@ def settings(app):
             for pool in POOLS
         ]
         article = "above 100, 0.53 % failures" if told else ""
+        if name == "Brisk":
+            rows += [
+                Setting(f"{name} {pool}", f"Brisk, `php_pool`, `pm {pool[4:]}`", served(app, name, pool)) for pool in OWN
+            ]
         rows.append(
             Setting(f"{name} cache", f"{name}, `pm = static`, pages kept", served(app, name, "static", True), article)
         )
@@ -115,6 +131,8 @@ def advices():
             Advice(f"keep the pages ({name})", "the same", "10 s → 0.17 s" if told else "–", static, f"{name} cache", "p50"),
         ]
     rows.append(Advice("Brisk in place of nginx", "the same file", "–", "nginx static", "Brisk static"))
+    rows.append(Advice("Brisk runs PHP", "`php_pool`, `pm static`", "–", "Brisk static", "Brisk own static"))
+    rows.append(Advice("Brisk finds the number of processes", "`php_pool`, `pm auto`", "–", "Brisk static", "Brisk own auto"))
     rows.append(Advice("Brisk in place of nginx, pages kept", "the same file", "–", "nginx cache", "Brisk cache", "cpu"))
     return rows
 
@@ -156,6 +174,13 @@ def at_rest(stage, app):
             pids = php.children(fpm.pid, AT_REST[pool])
             pages = sum(php.proportional_bytes(pid) for pid in [fpm.pid, *pids])
         table.append([f"`pm = {pool}`", len(pids), megabytes(pages)])
+    for pool in OWN:
+        with stage.scope():
+            master = served(app, "Brisk", pool)(stage).tiers["PHP"]
+            # The others come when the first has filled OPcache.
+            pids = php.children(master, 1)
+            pages = sum(php.proportional_bytes(pid) for pid in [master, *pids])
+        table.append([f"`php_pool`, `pm {pool[4:]}`", len(pids), megabytes(pages)])
     return table
 
 
@@ -188,7 +213,7 @@ def page_loads(stage, app, rows):
 
 def sweeps(stage, rows, quick):
     """Users who pause as the article's do, on the settled servers."""
-    chosen = [row for row in rows if row.key.split(" ")[1] in ("static", "cache")]
+    chosen = [row for row in rows if row.key.split(" ")[-1] in ("static", "auto", "cache")]
     users, seconds = ("1,10,100", "2s") if quick else ("1,5,10,20,50,100", "2s")
     curves = {}
     for row in chosen[:2] if quick else chosen:
@@ -222,14 +247,15 @@ def written(results, swarmed, curves, rest, loads):
     page.text(
         "`brisk bench -c 100 --think 300ms..1s -d 5s` on servers that were just started and asked once: `dynamic` begins with "
         "three processes and adds one, then two, a second apart; `ondemand` starts one for each that waits; `static` has its "
-        "six. Users who pause 0.65 s on average cannot ask more than 154 times a second: where that is reached, the CPU is "
+        "six. Brisk's `pm auto` looks for the number that serves the most meanwhile. Users who pause 0.65 s on average cannot ask more than 154 times a second: where that is reached, the CPU is "
         "what differs."
     )
     page.table(*measured(results, ["server", "PHP", "database"]))
     cpu_chart(page, results, ["server", "PHP", "database"])
     page.heading("While nobody asks")
     page.text(
-        "PHP-FPM's processes before the first page, and their memory (PSS, with the master). `static` pays for what it gains."
+        "PHP's processes before the first page, and their memory (PSS, with the master). `static` pays for what it gains. "
+        "Brisk's pools have one process until that has compiled the first page."
     )
     page.table(["pool", "processes", "memory"], rest)
     page.heading("Over the number of users")
@@ -241,7 +267,8 @@ def written(results, swarmed, curves, rest, loads):
     sweep_charts(page, curves, told, y_scale="log")
     page.text(
         "`brisk bench --users … --think 300ms..1s`, the warm-up cut off: once all six processes are there, the pools are alike. "
-        "With six processes in 250 ms pages, the twentieth user already waits for the others."
+        "With six processes in 250 ms pages, the twentieth user already waits for the others. `pm auto` gets its processes "
+        "while the users come."
     )
     page.heading("The locustfile")
     page.text(

@@ -11,6 +11,8 @@ from lab.stage import installed, php_version
 HERE = Path(__file__).parent
 WEB = {"nginx": servers.nginx, "Brisk": servers.brisk}
 POOL = php.STATIC.format(5)
+# Brisk's own: as many processes, and as many as it finds.
+OWN = {"static": "pm static; max_children 5;", "auto": "pm auto; max_children 32;"}
 TLS = ["ssl", "socache_shmcb"]
 # What Debian's Apache has switched on, and CentOS's besides, and this site does not need.
 UNUSED = """access_compat alias auth_basic authn_core authn_file authz_host authz_user autoindex deflate env filter
@@ -109,11 +111,33 @@ def with_fpm(blog, name, options, cached=False):
             HERE / "wordpress.conf",
             name.lower(),
             SITE=blog.app.site,
-            SOCKET=socket,
+            POOL="",
+            PASS=f"fastcgi_pass unix:{socket};",
             **cache,
             **servers.certificate(stage),
         )
         return blog.target(port, {"server": process.pid, "PHP": fpm.pid})
+
+    return up
+
+
+def with_pool(blog, settings, options, cached=False):
+    """PHP in Brisk's own pool."""
+
+    def up(stage):
+        block, way = php.pool(stage, php.ini(stage, "pool", **options), settings)
+        cache = {"CACHE_PATH": CACHE_PATH, "CACHE": CACHE} if cached else {"CACHE_PATH": "", "CACHE": ""}
+        port, process = servers.brisk(
+            stage,
+            HERE / "wordpress.conf",
+            "brisk",
+            SITE=blog.app.site,
+            POOL=block,
+            PASS=way,
+            **cache,
+            **servers.certificate(stage),
+        )
+        return blog.target(port, php.pool_tiers(process))
 
     return up
 
@@ -151,7 +175,11 @@ def settings(blog):
     rows += four("apache", "Apache, PHP-FPM", lambda how: apache_fpm(blog, how), ["13.33", "37.13"])
     rows += four("nginx", "nginx, PHP-FPM", on("nginx"), ["12.89", "35.36", "93.95 (HHVM)"])
     rows += four("brisk", "Brisk, PHP-FPM", on("Brisk"), [])[:3]
+    rows += [
+        Setting(f"own {pm}", f"Brisk, `php_pool`, `pm {pm}`, OPcache", with_pool(blog, lines, OPCACHE)) for pm, lines in OWN.items()
+    ]
     return rows + [
+        Setting("own cache", "Brisk, `php_pool`, OPcache, its own cache", with_pool(blog, OWN["auto"], OPCACHE, True)),
         Setting("nginx cache", "nginx, PHP-FPM, OPcache, its own cache", with_fpm(blog, "nginx", OPCACHE, True)),
         Setting("brisk cache", "Brisk, PHP-FPM, OPcache, its own cache", with_fpm(blog, "Brisk", OPCACHE, True)),
     ]
@@ -165,6 +193,8 @@ ADVICE = [
     Advice("nginx in place of Apache", "`fastcgi_pass`", "−3.3 %", "apache", "nginx"),
     Advice("Brisk in place of nginx", "the same file", "–", "nginx opcache", "brisk opcache"),
     Advice("Brisk in place of nginx", "the same file", "–", "nginx opcache", "brisk opcache", "cpu"),
+    Advice("Brisk runs PHP", "`php_pool`, `pm static`", "–", "nginx opcache", "own static", "cpu of all"),
+    Advice("Brisk finds the number of processes", "`php_pool`, `pm auto`", "–", "brisk opcache", "own auto"),
     Advice("OPcache (Apache, PHP-FPM)", "`opcache.enable = 1`", "×2.79", "apache", "apache opcache"),
     Advice("OPcache (nginx, PHP-FPM)", "`opcache.enable = 1`", "×2.74", "nginx", "nginx opcache"),
     Advice("OPcache (mod_php)", "`opcache.enable = 1`", "–", "fewer", "fewer opcache"),
@@ -186,6 +216,7 @@ ADVICE = [
     Advice("keep pages for a second (nginx)", "`fastcgi_cache`", "“full page caching”", "nginx opcache", "nginx cache"),
     Advice("keep pages for a second (Brisk)", "`fastcgi_cache`", "–", "brisk opcache", "brisk cache"),
     Advice("Brisk in place of nginx, pages kept", "the same file", "–", "nginx cache", "brisk cache", "cpu"),
+    Advice("Brisk runs PHP, pages kept", "`php_pool`, `fastcgi_cache`", "–", "nginx cache", "own cache", "cpu of all"),
 ]
 
 
@@ -201,7 +232,7 @@ def per_process(results):
 
 def sweeps(stage, rows, quick):
     """One of each kind, over the number of users."""
-    chosen = {"apache", "apache opcache", "nginx opcache", "brisk opcache", "nginx cache", "brisk cache"}
+    chosen = {"apache", "apache opcache", "nginx opcache", "brisk opcache", "own auto", "nginx cache", "brisk cache"}
     curves = {}
     for row in rows:
         if row.key not in chosen:
@@ -232,7 +263,7 @@ def written(results, curves, length):
     page.heading("The front page, 5 users over https")
     page.text(
         f"`brisk bench -c 5 -d {length}`. With mod_php and mod_fcgid the server's "
-        "figures hold PHP's processes. PHP-FPM and mod_fcgid have five processes. Where Brisk's cache stands before another "
+        "figures hold PHP's processes. PHP-FPM and mod_fcgid have five processes; Brisk's `pm auto` has what it found. Where Brisk's cache stands before another "
         "server, that is the tier behind."
     )
     tiers = ["server", "behind", "PHP", "database"]
@@ -245,7 +276,7 @@ def written(results, curves, length):
         ("the article: nginx, HHVM", [[5, 93.95]]),
     ]
     sweep_charts(page, curves, told, x_scale="log", y_scale="log")
-    page.text("`brisk bench --users`, nobody pausing; PHP-FPM has five processes.")
+    page.text("`brisk bench --users`, nobody pausing; PHP-FPM has five processes, Brisk's pool those that it found.")
     page.heading("Memory per process, and requests per day")
     page.text(
         "The article counts the resident memory of Apache's processes, in which shared pages count once for each; here they "

@@ -49,6 +49,24 @@ def fpm(stage, name, ini_folder, pm):
     return socket, stage.start(f"fpm-{name}", [program, "-n", "-c", ini_folder / "php.ini", "-y", conf, "-F"], socket)
 
 
+def pool(stage, ini_folder, settings):
+    """The same in Brisk's own pool: its block and what passes requests to it."""
+    if not any(stage.folder.glob("brisk-php*")):
+        raise Refused("there is no program for Brisk's pools beside the program: run `make php`")
+    return f"php_pool site {{ php_ini {ini_folder}/php.ini; {settings} }}", "php_pass site;"
+
+
+def pool_tiers(server):
+    """A server that runs a pool: what of it is PHP is known by its title. A tier within another counts once."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        for child in children(server.pid, 1):
+            if Path(f"/proc/{child}/cmdline").read_text().startswith("brisk: php pool"):
+                return {"server": server.pid, "PHP": child}
+        time.sleep(0.02)
+    raise Refused("Brisk has started no pool")
+
+
 STATIC = "pm = static\npm.max_children = {}"
 
 

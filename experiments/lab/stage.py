@@ -49,6 +49,14 @@ def installed(path, what):
     raise Refused(f"{what} is missing (no {path}): {REMEDY}")
 
 
+def pool_masters(brisk):
+    """What `make php` has built, in the folders in which the program looks for it."""
+    here = Path(brisk).resolve().parent
+    folders = (here, here / "../php", here / "../lib/brisk", Path("/usr/lib/brisk"))
+    found = [path for folder in folders for path in sorted(folder.glob("brisk-php*"))]
+    return list({path.name: path for path in reversed(found)}.values())
+
+
 def php_version():
     """The version of the PHP whose programs carry it in their names, e.g. 8.2."""
     fpm = installed("/usr/sbin/php-fpm[0-9]*", "PHP-FPM")
@@ -96,6 +104,9 @@ class Stage:
         # Whoever runs the servers may have no way into the folder that the program was built in.
         self.brisk = str(self.folder / "brisk")
         shutil.copy(brisk, self.brisk)
+        # Where it looks for what runs its pools: beside itself.
+        for master in pool_masters(brisk):
+            shutil.copy(master, self.folder)
         self.folder.chmod(0o755)
         self.give(self.folder)
         resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)
