@@ -9,6 +9,7 @@ pub mod connection;
 pub mod core;
 pub mod counters;
 pub mod directive;
+// Private are the parts of which no other crate may depend: how connections are read and answered.
 pub(crate) mod driver;
 pub mod environment;
 pub mod extended;
@@ -24,6 +25,7 @@ mod hand_over;
 pub mod in_memory;
 pub mod interim;
 pub mod late;
+// Not in release builds: what lies is no part of a server that answers strangers.
 #[cfg(debug_assertions)]
 mod lies;
 pub mod limits;
@@ -35,6 +37,7 @@ mod logged;
 pub mod memory;
 pub mod metrics;
 pub mod module;
+pub mod pace;
 pub mod path;
 pub mod phases;
 pub mod plan;

@@ -11,6 +11,7 @@ use brisk_server::core::LogLevel;
 use brisk_server::failure;
 use brisk_server::log::Witness;
 use brisk_server::memory::Charge;
+use brisk_server::pace::Pace;
 use brisk_server::request::ClientWatch;
 use brisk_server::response::{BodyStream, Chunk, Piece};
 use std::future::Future as _;
@@ -18,9 +19,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// `*_limit_rate`: how much may be read by now.
+/// An average since the head, as nginx computes it: what was not used in one second may be used in the next.
 pub struct Rate {
-    bytes_per_sec: u64,
-    started_ms: u64,
+    pace: Pace,
     read: u64,
     /// Kept between polls, so that being woken for other reasons does not make the pause begin anew.
     pause: Option<Sleep>,
@@ -29,22 +30,21 @@ pub struct Rate {
 impl Rate {
     /// `None` for 0: no limit.
     pub fn new(bytes_per_sec: u64) -> Option<Rate> {
-        let started_ms = clock::mono_ms();
-        (bytes_per_sec > 0).then_some(Rate { bytes_per_sec, started_ms, read: 0, pause: None })
+        let pace = Pace::new(bytes_per_sec, 0, clock::mono_ms());
+        (!pace.is_unlimited()).then_some(Rate { pace, read: 0, pause: None })
     }
 
     /// Bytes that may be read now.
     fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        // One second's allowance is there from the start, as with `limit_rate`.
-        let secs = clock::mono_ms().saturating_sub(self.started_ms) / 1000 + 1;
-        let allowed = self.bytes_per_sec.saturating_mul(secs);
-        if allowed > self.read {
-            self.pause = None;
-            return Poll::Ready(usize::try_from(allowed - self.read).unwrap_or(usize::MAX));
-        }
-        // Rounded up: woken a moment early, the task would only wait again.
-        let wait_ms = (self.read - allowed) * 1000 / self.bytes_per_sec + 1;
-        let pause = self.pause.get_or_insert_with(|| sleep_until(clock::mono_ms() + wait_ms));
+        let now_ms = clock::mono_ms();
+        let wait_ms = match self.pace.allowance(self.read, now_ms) {
+            Ok(bytes) => {
+                self.pause = None;
+                return Poll::Ready(usize::try_from(bytes).unwrap_or(usize::MAX));
+            }
+            Err(wait_ms) => wait_ms,
+        };
+        let pause = self.pause.get_or_insert_with(|| sleep_until(now_ms.saturating_add(wait_ms)));
         ready!(Pin::new(pause).poll(cx));
         self.pause = None;
         // The pause is over in this very poll, so no timer would wake the task.
@@ -58,14 +58,12 @@ pub struct Incoming {
     /// `None`: the back end has said everything.
     from: Option<Box<Exchange>>,
     spool: Spool,
-    /// Read ahead of the client.
-    /// `proxy_buffering`: what is read ahead is bounded by the spool, in memory and on the disk.
+    /// `*_buffering`: the answer is read ahead of the client, as far as the spool has room in memory and on the disk.
     ahead: bool,
     /// Why it ended early, if it did.
     error: bool,
     rate: Option<Rate>,
-    /// `None`: the answer is wanted even if the client has gone.
-    /// With a cache or `proxy_store` others want the answer, too.
+    /// `None`: the answer is wanted even if the client has gone, since a cache or `*_store` waits for it.
     client: Option<ClientWatch>,
     witness: Witness,
     /// Something was given since the last flush.
@@ -183,6 +181,8 @@ impl Incoming {
             }
             Err(failure) => self.fail(&failure),
         }
+        // Also for what gives no bytes (a message, trailers): the caller asks the spool again, and comes back
+        // here if that is empty.
         Poll::Ready(())
     }
 
@@ -236,6 +236,8 @@ impl BodyStream for Incoming {
                     return Poll::Ready(Some(Ok(Chunk::Flush)));
                 }
                 Poll::Ready(Ok(Next::Empty)) if self.error => {
+                    // The reason is in the log already. Whoever pulls must only learn that the body is not
+                    // whole: it must not end as a good one, with a last chunk or END_STREAM.
                     return Poll::Ready(Some(Err(Failure::reported())));
                 }
                 Poll::Ready(Ok(Next::Empty)) if self.from.is_none() => return Poll::Ready(None),
@@ -261,6 +263,8 @@ impl BodyStream for Incoming {
         }
     }
 
+    // Called while the client takes nothing. The back end's process is free as soon as its answer is here, in
+    // memory or in the file.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {
         if !self.ahead || self.error {
             return;

@@ -8,6 +8,7 @@ use crate::core::http_conf::Rate;
 use crate::files::OpenFile;
 use crate::limits::{COPY_CHUNK_BYTES, INLINE_BODY_BYTES_MAX, SENDFILE_CHUNK_BYTES, SMALL_BODY_BYTES_MAX};
 use crate::logged::refusal_delay;
+use crate::pace::Pace;
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece};
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
@@ -31,11 +32,9 @@ pub struct Sender {
     send_timeout: Duration,
     sendfile: bool,
     chunk_max: u64,
-    /// Bytes per second; 0: no limit.
-    rate: u64,
-    rate_after: u64,
-    /// When sending began (monotonic). `limit_rate` counts whole seconds from here on, as in nginx.
-    started_ms: u64,
+    /// `limit_rate` and `limit_rate_after`, from when sending began.
+    pace: Pace,
+    /// The body's bytes. The head's are counted in `head_sent`, since `$body_bytes_sent` is without them.
     sent: u64,
     /// Bytes of a head that was sent at the limited rate.
     head_sent: u64,
@@ -52,6 +51,7 @@ pub fn rate_of(rate: &Rate, r: &Request) -> u64 {
     match rate {
         Rate::Bytes(bytes) => *bytes,
         Rate::Template(template) => {
+            // The parser of sizes reads tokens. This one stands nowhere, so its span means nothing.
             let token = brisk_conf::Token {
                 // A token of its own, so that sizes are read as in the configuration (`100k`).
                 value: template.eval(r).into(),
@@ -77,6 +77,7 @@ pub enum SendError {
 }
 
 impl From<io::Error> for SendError {
+    /// `Io` ends the connection without a word in the log at error level: a client may go at any time.
     fn from(error: io::Error) -> SendError {
         SendError::Io(error)
     }
@@ -92,6 +93,7 @@ impl Sender {
         let core = r.core();
         let rate = |rate: &Rate| rate_of(rate, r);
         // `X-Accel-Limit-Rate`, or `set $limit_rate`, before the directive.
+        // As the administrator wrote it: the application's word comes before the location's.
         let limit = r.reply.limit_rate.unwrap_or_else(|| rate(&core.limit_rate));
         // The sender holds the connection and no request: while a slow client takes its answer that may be let go of.
         let conn = r.conn().clone();
@@ -100,9 +102,7 @@ impl Sender {
             sendfile: core.sendfile,
             conn,
             chunk_max: if core.sendfile_max_chunk == 0 { u64::MAX } else { core.sendfile_max_chunk },
-            rate: limit,
-            rate_after: rate(&core.limit_rate_after),
-            started_ms: clock::mono_ms(),
+            pace: Pace::new(limit, rate(&core.limit_rate_after), clock::mono_ms()),
             sent: 0,
             head_sent: 0,
             framing: 0,
@@ -117,6 +117,7 @@ impl Sender {
     }
 
     /// Writes bytes that are no body: heads, chunk framing.
+    /// Only small things come by here, so it does not look at the rate.
     pub async fn raw(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         let mut rest = bytes;
         // Tried before it waits: the socket usually has room, and then no waker is registered.
@@ -150,19 +151,11 @@ impl Sender {
 
     /// How much may be sent now; waits if it is nothing.
     async fn allowance(&mut self) -> Result<u64, SendError> {
-        if self.rate == 0 {
-            return Ok(u64::MAX);
-        }
         loop {
-            // One second's allowance is there from the start, or a small response would be late by a second.
-            let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
-            let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
-            let sent = self.sent + self.head_sent;
-            if allowed > sent {
-                return Ok(allowed - sent);
-            }
-            // Rounded up: a pause that ends too early would only be followed by another one.
-            let wait_ms = (sent - allowed) * 1000 / self.rate + 1;
+            let wait_ms = match self.pace.allowance(self.sent + self.head_sent, clock::mono_ms()) {
+                Ok(bytes) => return Ok(bytes),
+                Err(wait_ms) => wait_ms,
+            };
             let Sender { conn, stream, .. } = self;
             let mut pause = sleep(Duration::from_millis(wait_ms));
             let pause = poll_fn(|cx| {
@@ -181,7 +174,7 @@ impl Sender {
 
     /// Sends the head on its own if the rate is limited, as part of what is limited; else leaves it to whoever writes next.
     async fn paced<'h>(&mut self, head: &'h [u8]) -> Result<&'h [u8], SendError> {
-        if self.rate == 0 {
+        if self.pace.is_unlimited() {
             return Ok(head);
         }
         let mut rest = head;
@@ -196,6 +189,7 @@ impl Sender {
     }
 
     /// Writes a head that nothing comes behind for now.
+    // With a rate the head was sent by `paced`, and nothing is left.
     async fn head(&mut self, head: &[u8]) -> Result<(), SendError> {
         let rest = self.paced(head).await?;
         self.raw(rest).await
@@ -209,13 +203,14 @@ impl Sender {
         delimiting: Delimiting,
     ) -> Result<(), SendError> {
         let body = std::mem::take(&mut r.resp.body);
+        // What the head has said must be kept to, whatever the body turns out to be.
         let chunked = delimiting == Delimiting::Chunked;
         match body {
             _ if !r.sends_body() => self.head(head).await?,
             Body::Empty => self.head(head).await?,
             // One copy is cheaper than a call that gathers.
             Body::One(Piece::Bytes(text))
-                if !chunked && self.rate == 0 && text.len() <= SMALL_BODY_BYTES_MAX =>
+                if !chunked && self.pace.is_unlimited() && text.len() <= SMALL_BODY_BYTES_MAX =>
             {
                 self.raw(&[head, &text].concat()).await?;
                 self.sent += text.len() as u64;
@@ -232,6 +227,7 @@ impl Sender {
             Body::Stream(stream) => {
                 let result = self.pull(head, stream, chunked).await;
                 // What it holds (a back end's connection, the request's body) is given back before the request ends.
+                // A lease at a back end is free when the last byte has left, not when the log is written.
                 self.stream = None;
                 result?;
             }
@@ -239,6 +235,7 @@ impl Sender {
         // Made only now: trailers may depend on what the body has come to.
         if chunked {
             for source in std::mem::take(&mut r.resp.trailers) {
+                // A trailer such as a checksum is known only now.
                 source.append(r);
             }
             let mut end = Vec::new();
@@ -266,6 +263,7 @@ impl Sender {
                 Some(stream) => stream.poll_chunk(cx),
                 None => Poll::Ready(None),
             });
+            // A body that ends without a piece still has its head to send.
             match next.await {
                 None => return self.head(head).await,
                 Some(Err(failure)) => return Err(SendError::Body(failure)),
@@ -296,6 +294,7 @@ impl Sender {
             (lead, tail) = (&framed, CHUNK_END);
         }
         match piece {
+            // Text is in memory and leaves together with its frame.
             Piece::Bytes(text) => self.bytes(lead, text, tail).await,
             Piece::File { file, range } => match &file.content {
                 Some(content) => {
@@ -307,6 +306,7 @@ impl Sender {
                 None => {
                     self.file(lead, file, range.clone()).await?;
                     self.raw(tail).await
+                    // By the kernel, so only the frame passes through here.
                 }
             },
         }
@@ -349,6 +349,7 @@ impl Sender {
         }
         // A TLS session may hand its keys to the kernel once it has sent something: the first part is copied, the
         // rest is not.
+        // kTLS begins when a session has sent its first records.
         let at = self.by_copy(lead, file, range.clone()).await?;
         self.by_sendfile(b"", file, at..range.end).await
     }
@@ -366,6 +367,7 @@ impl Sender {
         let fd = file.fd.as_ref().ok_or(SendError::Truncated)?;
         // MSG_MORE keeps the head back, so that it leaves in one packet with the start of the file.
         self.more(lead).await?;
+        // How much has left without a pause since others had their turn.
         let mut at = range.start;
         let mut turn = 0;
         while at < range.end {
@@ -380,6 +382,7 @@ impl Sender {
                 Ok(0) => return Err(SendError::Truncated),
                 Ok(_) => {
                     self.sent += at - before;
+                    // The file's position is the kernel's count, which may be less than asked for.
                     turn += at - before;
                     // A whole chunk left without a pause: let others have their turn.
                     // An event loop has no preemption: a client that takes everything would be served alone.
@@ -424,6 +427,7 @@ impl Sender {
             // given to another file.
             let fd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|error| unread(&error.into()))?;
             let job = blocking::run(move || {
+                // A buffer of its own: what is read is thrown away, the page cache keeps it.
                 let mut buf = vec![0; count.min(COPY_CHUNK_BYTES)];
                 let mut offset = at;
                 while offset <= last {
@@ -462,7 +466,7 @@ impl Sender {
                         let mut buf = vec![0; want];
                         file::read_cold(&fd, &mut buf, at).map(|count| (buf, count))
                     });
-                    // Unlike sendfile there is no way on without the bytes.
+                    // Unlike sendfile there is no way on without the bytes, and waiting for a full queue would hold up the thread.
                     let full = |_| SendError::Body(Failure::broken("the queue of the thread pool is full"));
                     let (read, count) = job.map_err(full)?.await.map_err(|error| unread(&error))?;
                     buf[..count].copy_from_slice(&read[..count]);
@@ -499,6 +503,7 @@ async fn yield_now() {
 }
 
 /// Whether the response is complete in memory and nothing of the request is left to be read.
+/// A task costs an allocation and two turns of the loop, so whatever can be answered here is.
 pub fn can_inline(r: &Request) -> bool {
     let in_memory = match &r.resp.body {
         Body::Empty => true,

@@ -12,6 +12,7 @@ use crate::files::OpenFile;
 use crate::h1::send::rate_of;
 use crate::h1::serve::post_action;
 use crate::logged::{Logged, delay_refusal};
+use crate::pace::Pace;
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::request::client::Carrier;
@@ -188,10 +189,8 @@ fn failed(r: &Request, error: &SendError) -> Reset {
 struct Sender<'a> {
     exchange: &'a Rc<Exchange>,
     send_timeout: Duration,
-    /// Bytes per second; 0: no limit.
-    rate: u64,
-    rate_after: u64,
-    started_ms: u64,
+    /// `limit_rate` and `limit_rate_after`, from when sending began.
+    pace: Pace,
     /// Where the pieces come from: it may read ahead while the client takes nothing.
     source: RefCell<Option<Box<dyn BodyStream>>>,
 }
@@ -200,32 +199,21 @@ impl<'a> Sender<'a> {
     fn new(exchange: &'a Rc<Exchange>, r: &Request) -> Sender<'a> {
         let core: &CoreConf = r.core();
         let value = |rate: &Rate| rate_of(rate, r);
-        Sender {
-            exchange,
-            send_timeout: core.send_timeout,
-            rate: r.reply.limit_rate.unwrap_or_else(|| value(&core.limit_rate)),
-            rate_after: value(&core.limit_rate_after),
-            started_ms: clock::mono_ms(),
-            source: RefCell::default(),
-        }
+        let rate = r.reply.limit_rate.unwrap_or_else(|| value(&core.limit_rate));
+        let pace = Pace::new(rate, value(&core.limit_rate_after), clock::mono_ms());
+        Sender { exchange, send_timeout: core.send_timeout, pace, source: RefCell::default() }
     }
 
     /// How much may be sent now; waits if it is nothing.
     async fn allowance(&self) -> Result<u64, SendError> {
-        if self.rate == 0 {
-            return Ok(u64::MAX);
-        }
         loop {
-            // Whole seconds, as nginx counts: a response may send one second's share at once.
-            let secs = (clock::mono_ms() - self.started_ms) / 1000 + 1;
-            let allowed = self.rate.saturating_mul(secs).saturating_add(self.rate_after);
-            let sent = self.exchange.sent.get();
-            if allowed > sent {
-                return Ok(allowed - sent);
-            }
-            let wait = Duration::from_millis((sent - allowed) * 1000 / self.rate + 1);
+            let wait_ms = match self.pace.allowance(self.exchange.sent.get(), clock::mono_ms()) {
+                Ok(bytes) => return Ok(bytes),
+                Err(wait_ms) => wait_ms,
+            };
             // A reset ends the wait, or a slow response would hold its stream's place long after the client has left.
-            if timeout(wait, poll_fn(|cx| self.exchange.poll_gone(cx))).await.is_ok() {
+            let gone = poll_fn(|cx| self.exchange.poll_gone(cx));
+            if timeout(Duration::from_millis(wait_ms), gone).await.is_ok() {
                 return Err(SendError::Gone);
             }
         }
