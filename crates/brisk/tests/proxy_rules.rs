@@ -176,6 +176,22 @@ fn answers() {
     assert_eq!((response.status, &*response.text()), (206, "ns"));
 }
 
+/// A body that is passed on as it comes cannot be gone back in: it would end before its announced length.
+#[test]
+fn ranges_that_go_back_are_ignored_where_the_body_is_passed_on() {
+    let body = "0123456789".repeat(50_000);
+    let answer =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let answer: &str = Box::leak(answer.into_boxed_str());
+    let asked = |ranges: &str| format!("GET /p/ HTTP/1.1\r\nHost: h\r\nRange: bytes={ranges}\r\n\r\n");
+    let forced = "proxy_force_ranges on;";
+    let (response, ..) = answered(forced, answer, &asked("499998-499999,0-1"));
+    assert_eq!((response.status, response.text().len()), (200, body.len()));
+    let (response, ..) = answered(forced, answer, &asked("0-1,499998-499999"));
+    assert_eq!(response.status, 206);
+    assert!(response.text().contains("\r\n\r\n01\r\n") && response.text().contains("\r\n\r\n89\r\n"));
+}
+
 #[test]
 fn fields_are_obeyed_unless_they_are_ignored() {
     let get = "GET /p/ HTTP/1.1\r\nHost: h\r\n\r\n";

@@ -33,6 +33,8 @@ const CONDITIONS: [HeaderId; 4] =
 struct NotModified;
 
 impl Filter for NotModified {
+    // It reads conditions through accessors, and files by their validators, so a prepared 304 depends on what
+    // is recorded.
     fn declares(&self) -> Declared {
         Declared::RECORDED
     }
@@ -59,6 +61,7 @@ impl Filter for NotModified {
             Outcome::Proceed => {}
             Outcome::NotModified => {
                 // RFC 9110 §15.4.5: fields about the content are those of the stored answer.
+                // A 304 has no body, and its fields must not describe one (RFC 9110 §15.4.5).
                 r.resp.status = 304;
                 r.resp.content_type = None;
                 r.resp.content_length = None;
@@ -85,6 +88,7 @@ impl Filter for Ranges {
     }
 
     fn filter(&self, r: &mut Request) {
+        // Only a whole 200 can be cut. HTTP/0.9 has no head to tell a part by.
         if !r.resp.allow_ranges || r.resp.status != 200 || r.version() < brisk_http::Version::Http10 {
             return;
         }
@@ -96,6 +100,7 @@ impl Filter for Ranges {
             return;
         }
         // Also without a `Range`: it tells the client that it may ask for one.
+        // Added before the request is looked at, as nginx does.
         r.resp.add("Accept-Ranges", "bytes");
         let Some(value) = r.header(HeaderId::Range) else { return };
         if let Some(condition) = r.header(HeaderId::IfRange) {
@@ -107,24 +112,35 @@ impl Filter for Ranges {
         }
         // `max_ranges` unset: the parser has a bound of its own for the sum.
         let max = if max == usize::MAX { range::MAX_RANGES_UNSET } else { max };
+        // An earlier step (`mp4`, `.htaccess`) may have judged the field already.
         let asked = r.state.visit.get::<AskedRanges>().and_then(|asked| asked.0.clone());
         let outcome = asked.map_or_else(|| range::parse_ranges(value, length, max), RangeOutcome::Ranges);
         // What is malformed is ignored (RFC 9110 §14.2): the client gets the whole, which it can use.
         match outcome {
+            // More ranges than allowed, or a sum above the whole.
             RangeOutcome::Ignore => {}
             RangeOutcome::Unsatisfiable => unsatisfiable(r, length),
             RangeOutcome::Ranges(ranges) => match ranges.as_slice() {
                 [one] => single(r, *one, length),
+                // A stream is pulled once, so it cannot go back. RFC 9110 §14.2 lets a server ignore the field; nginx cuts such
+                // bodies off.
+                many if matches!(r.resp.body, Body::Stream(_)) && !are_in_order(many) => {}
                 many => multipart(r, many, length),
             },
         }
     }
 }
 
+/// Whether each range begins where the one before has ended, or behind that.
+fn are_in_order(ranges: &[(u64, u64)]) -> bool {
+    ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+}
+
 fn unsatisfiable(r: &mut Request, length: u64) {
     let mut text = Vec::new();
     range::write_content_range_unsatisfied(length, &mut text);
     // Fields that the configuration has added stay; the page of a 416 would drop them.
+    // The fields that filters have added are for this request, whatever its status.
     let keep = std::mem::take(&mut r.resp.headers);
     // A page of the configuration may lead elsewhere; then that answer has its own fields.
     if let crate::flow::Flow::Done = crate::special::status(r, 416) {
@@ -146,6 +162,7 @@ fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {
     let body = std::mem::take(&mut r.resp.body);
     // No frame: a single range is the body itself.
     r.resp.body = cut(body, &[(start, end)], |_| None);
+    // The client must be able to tell where the part ends without its range.
 }
 
 /// The last number of a multipart boundary. It is unique in the process; a client that guesses it gains nothing, since the
@@ -154,6 +171,7 @@ static BOUNDARY: AtomicU64 = AtomicU64::new(1);
 
 fn multipart(r: &mut Request, ranges: &[(u64, u64)], length: u64) {
     // Of the whole: a range has its own field.
+    // Its type moves into each part, and the response becomes multipart/byteranges (RFC 9110 §15.3.7.2).
     let mut content_type = Vec::new();
     r.resp.write_content_type(&mut content_type);
     let parts = Multipart {
@@ -204,6 +222,7 @@ fn cut(body: Body, ranges: &[(u64, u64)], frame: impl Fn(Option<(u64, u64)>) -> 
     let mut out = Vec::new();
     for &(start, end) in ranges {
         out.extend(frame(Some((start, end))).map(|text| Piece::Bytes(text.into())));
+        // Positions are counted over all pieces, so that a range may lie in several.
         let mut at = 0;
         for piece in &pieces {
             let len = piece.len();
@@ -217,6 +236,7 @@ fn cut(body: Body, ranges: &[(u64, u64)], frame: impl Fn(Option<(u64, u64)>) -> 
     }
     out.extend(frame(None).map(|text| Piece::Bytes(text.into())));
     match out.len() {
+        // A single piece can leave together with the head.
         1 => Body::One(out.remove(0)),
         _ => Body::Many(out),
     }
@@ -233,8 +253,7 @@ fn part(piece: &Piece, from: u64, to: u64) -> Piece {
     }
 }
 
-/// Ranges of a body that is made while it is sent. Ranges that go backwards cannot be served from it: the range
-/// parser's callers only set `allow_ranges` on streams whose ranges are in order, and what cannot be served ends early.
+/// Ranges of a body that is made while it is sent; they are in order.
 struct CutStream {
     inner: Box<dyn crate::response::BodyStream>,
     ranges: Vec<(u64, u64)>,
@@ -261,6 +280,8 @@ impl CutStream {
             if end > self.at + len {
                 // The range goes on in the next piece.
                 break;
+                // A part of a range at the end of a piece waits for the next one; the frame before it has
+                // been given once.
             }
             self.current += 1;
         }
@@ -287,6 +308,8 @@ impl crate::response::BodyStream for CutStream {
                 Some(other) => return Poll::Ready(Some(other)),
                 None => {
                     self.done = true;
+                    // The closing boundary, also if the body was shorter than it should be: the error comes
+                    // from the body itself.
                     self.queue.extend(self.end.take().map(|text| Piece::Bytes(text.into())));
                 }
             }
