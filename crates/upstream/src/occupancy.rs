@@ -4,7 +4,8 @@
 //!
 //! So whoever waits for the first byte on a new connection is known, per address and over all threads. While there is
 //! one who has waited for [`GRACE_MS`], no connection to that address becomes idle; and those that are idle already are
-//! closed when somebody has waited for [`PATIENCE_MS`].
+//! closed when somebody has waited for [`PATIENCE_MS`]. A connection that becomes idle within somebody's grace is looked
+//! at again when that is over.
 
 use brisk_balance::Endpoint;
 use brisk_net::{Sleep, clock, sleep_until};
@@ -40,6 +41,8 @@ pub(crate) struct Occupancy {
     open: AtomicUsize,
 }
 
+/// Per address and not per group: two groups, or a `fastcgi_pass` without any, may lead to the same
+/// processes.
 static ADDRESSES: LazyLock<Mutex<HashMap<Endpoint, Weak<Occupancy>>>> = LazyLock::new(Mutex::default);
 
 impl Occupancy {
@@ -64,6 +67,8 @@ impl Occupancy {
     /// Whether a connection may become idle.
     pub fn is_free(&self, now_ms: u64) -> bool {
         let processes = self.processes.load(Ordering::Relaxed);
+        // Where processes are not counted, slow answers and waiting connections look alike. After the grace
+        // connections are given up rather than kept.
         if processes == 0 {
             return self.waiting().first().is_none_or(|(since_ms, _)| now_ms < since_ms + GRACE_MS);
         }
@@ -115,6 +120,7 @@ impl Drop for Connected {
 }
 
 /// A new connection that waits for its first byte.
+/// One that has its first byte has a process, so it does not wait any more, however long its answer takes.
 pub struct Wait {
     of: Arc<Occupancy>,
     key: (u64, u64),
@@ -178,6 +184,11 @@ impl Stay {
     /// Whether nobody has to wait.
     pub fn may_stay(&self, now_ms: u64) -> bool {
         self.of.is_free(now_ms)
+    }
+
+    /// When the grace is over of those that wait now, and that may have seen no idle connection; never if nobody waits.
+    pub fn judged_ms(&self, now_ms: u64) -> u64 {
+        if self.of.waiting().is_empty() { u64::MAX } else { now_ms + GRACE_MS }
     }
 
     /// Whether somebody has waited for too long.

@@ -22,9 +22,13 @@ struct Idle {
     link: Option<Box<Link>>,
     /// Counted by its `idle` over all threads: `keepalive` is a number for the process.
     group: Arc<dyn Backend>,
+    /// On the monotonic clock: an idle connection does not live longer because somebody set the clock.
     until_ms: u64,
     /// Where connections occupy processes: ends when another connection waits for one.
     stay: Option<Stay>,
+    /// When it is asked once more whether it may stay. A connection that waited when this one became idle may have
+    /// seen no idle one, and nobody else would close this one for it.
+    asked_again_ms: u64,
 }
 
 impl Idle {
@@ -37,6 +41,21 @@ impl Idle {
 }
 
 impl Idle {
+    /// Whether it is in the way of a connection that has waited since before this one was idle.
+    fn is_in_the_way(&mut self, now_ms: u64) -> bool {
+        if self.asked_again_ms > now_ms {
+            return false;
+        }
+        // Once: a connection that began to wait later has seen this one, and has it closed by itself.
+        self.asked_again_ms = u64::MAX;
+        self.stay.as_ref().is_some_and(|stay| !stay.may_stay(now_ms))
+    }
+
+    /// When the keeper has to look at it.
+    fn next_ms(&self) -> u64 {
+        self.until_ms.min(self.asked_again_ms)
+    }
+
     /// Whether what has happened was not the end, but frames that an HTTP/2 server sends between exchanges.
     fn settles(&mut self) -> bool {
         let Some(link) = &mut self.link else { return false };
@@ -60,8 +79,7 @@ impl Drop for Idle {
 
 #[derive(Default)]
 struct Pool {
-    /// The last one was used last.
-    /// A stack: the connections that are rarely needed grow old and are closed.
+    /// A stack: the last one was used last. Connections that are rarely needed grow old at its bottom and are closed.
     idle: RefCell<Vec<Idle>>,
     keeper: RefCell<Option<Waker>>,
     /// When the keeper wakes by itself.
@@ -80,6 +98,7 @@ thread_local! {
 pub(crate) fn take(key: &Key) -> Option<Box<Link>> {
     POOL.with(|pool| {
         loop {
+            // Linear: a thread has few idle connections, and the one that fits is mostly the last.
             let mut idle = pool.idle.borrow_mut();
             let fits = |have: &Idle| have.link.as_ref().is_some_and(|link| link.key == *key);
             // From the end, where the one that was used last is.
@@ -90,6 +109,7 @@ pub(crate) fn take(key: &Key) -> Option<Box<Link>> {
             drop(idle);
             // A peer may have closed it, or said something unasked, since the keeper last looked.
             if let Some(mut link) = found.link.take()
+                // A connection that has ended is dropped here, and the next one is looked at.
                 && link.is_quiet()
             {
                 return Some(link);
@@ -115,6 +135,7 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
         || link.requests >= keepalive.requests_max
         || now.saturating_sub(link.started_ms) > keepalive.time_ms
         // Connections of an earlier configuration are not kept: its TLS settings and groups may be other ones.
+        // Draining threads keep nothing: they will not ask a back end again.
         || Thread::current()
             .is_none_or(|thread| thread.is_draining() || thread.generation() != link.generation)
         || link.occupancy.as_ref().is_some_and(|occupancy| !occupancy.is_free(now))
@@ -147,7 +168,12 @@ pub fn put(mut link: Box<Link>, group: &Arc<dyn Backend>, keepalive: &Keepalive)
         let waker = Waker::from(alarm.clone());
         // Registers the alarm; what it finds is looked at by the next `take`.
         let _ = link.stream.poll_readable(&mut Context::from_waker(&waker));
-        let idle = Idle { link: Some(link), group: group.clone(), until_ms, stay };
+        // Behind `Stay::begin`: who begins to wait from here on sees this one.
+        let asked_again_ms = stay.as_ref().map_or(u64::MAX, |stay| stay.judged_ms(now));
+        if asked_again_ms < until_ms {
+            pool.keeper(asked_again_ms);
+        }
+        let idle = Idle { link: Some(link), group: group.clone(), until_ms, stay, asked_again_ms };
         // Another connection may have begun to wait meanwhile, and have seen no idle one.
         if idle.stay.as_ref().is_none_or(|stay| stay.may_stay(now)) {
             let mut all = pool.idle.borrow_mut();
@@ -167,6 +193,7 @@ impl Pool {
     fn keeper(&self, until_ms: u64) -> Waker {
         // Begun with the first connection that is kept, and never ended: it is one task per thread.
         if self.keeper.borrow().is_none() {
+            // It is polled by this call, so its waker is there afterwards.
             brisk_net::spawn(keep());
         }
         let keeper = self.keeper.borrow().clone().unwrap_or_else(|| Waker::noop().clone());
@@ -183,19 +210,24 @@ impl Pool {
         let generation = self.generation.get();
         let is_old = |one: &Idle| one.link.as_ref().is_none_or(|link| Some(link.generation) != generation);
         // Dropped when the borrow has ended: the destructor of a connection may lead back into the pool.
+        // Declared before `idle`: locals are dropped in the reverse order.
         let mut gone = Vec::new();
         let mut idle = self.idle.borrow_mut();
         let mut at = 0;
         while at < idle.len() {
             let one = &mut idle[at];
-            if (one.has_ended() && !one.settles()) || one.until_ms <= now || is_old(one) {
+            if (one.has_ended() && !one.settles())
+                || one.until_ms <= now
+                || one.is_in_the_way(now)
+                || is_old(one)
+            {
                 gone.push(idle.remove(at));
             } else {
                 at += 1;
             }
         }
         self.tell(idle.len());
-        idle.iter().map(|one| one.until_ms).min().unwrap_or(u64::MAX)
+        idle.iter().map(Idle::next_ms).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -206,6 +238,7 @@ async fn keep() {
             *pool.keeper.borrow_mut() = Some(cx.waker().clone());
             // Woken by each reload, so that connections of the old configuration do not stay until they age.
             if let Some(thread) = Thread::current()
+                // A switch wakes the keeper once; it asks to be woken again by the next one.
                 && pool.generation.replace(Some(thread.generation())) != Some(thread.generation())
             {
                 thread.wake_at_switch(cx.waker().clone());

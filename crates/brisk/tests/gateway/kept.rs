@@ -4,7 +4,7 @@ use super::{recorder, server};
 use brisk_testkit::Application;
 use brisk_testkit::application::Speaks;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -54,6 +54,45 @@ fn idle_connections_give_way_to_those_that_wait() {
     });
     assert_eq!(app.requests(), CLIENTS * EACH);
     // Far less than any connection's idle time: nobody waited for that.
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+}
+
+/// Connections in the kernel's queue of a listening socket, as /proc/net/tcp shows them.
+fn queued(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let local = format!("0100007F:{port:04X}");
+    let mut listening =
+        lines.filter(|fields| fields.get(1) == Some(&&*local) && fields.get(3) == Some(&"0A"));
+    let queues = listening.next().and_then(|fields| fields[4].split(':').nth(1).map(str::to_string));
+    queues.map_or(0, |text| usize::from_str_radix(&text, 16).unwrap())
+}
+
+/// The second connection begins to wait when none is idle. The first one becomes idle right after that, when it looks as if
+/// the second one was about to be answered.
+#[test]
+fn a_connection_that_becomes_idle_when_another_has_just_begun_to_wait_gives_way() {
+    let port = Arc::new(OnceLock::new());
+    let of_application = port.clone();
+    let app = Application::start(Speaks::FastCgi, 1, move |exchange| {
+        let until = Instant::now() + Duration::from_secs(10);
+        // No pause: the answer must come within the second one's grace.
+        while exchange.asked.request == 1 && queued(*of_application.wait()) == 0 && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        exchange.stdout("\nok");
+    });
+    port.set(app.address().rsplit_once(':').unwrap().1.parse::<u16>().unwrap()).unwrap();
+    let server = server(
+        &format!("upstream u {{ server {}; keepalive 4; keepalive_timeout 40s; }}", app.address()),
+        &[("/", "fastcgi_pass u; fastcgi_keep_conn on;".into())],
+    );
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| assert_eq!(server.get("/").text(), "ok"));
+        }
+    });
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
 }
 
