@@ -1,6 +1,6 @@
 //! Who may come in, how often and how many at a time: from outside, over reloads and redirects.
 
-use brisk_testkit::{Builder, Server, wait};
+use brisk_testkit::{Builder, Client, Server, wait};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -278,4 +278,21 @@ fn trusted_proxies_tell_the_address() {
     assert_eq!(ask("192.0.2.2").status, 403);
     server.wait_for_log("access forbidden by rule, client: 192.0.2.2,");
     assert_eq!(ask("nonsense").status, 403);
+}
+
+/// An IPv4 client of an IPv6 socket has an address like `::ffff:127.0.0.1`.
+#[test]
+fn a_proxy_is_known_by_its_ipv4_address_on_an_ipv6_socket() {
+    let conf = "
+        geo $net { default other; proxy 127.0.0.1; 192.0.2.0/24 ours; }
+        server { listen [::]:{{PORT}} ipv6only=off; set_real_ip_from 127.0.0.1; real_ip_header X-Who; return 200 $remote_addr; }
+        server { listen [::]:{{PORT2}} ipv6only=off; return 200 $net; }";
+    let server = Builder::new(BIN).http(conf).start();
+    let told = |port, field: &str| {
+        let mut client = Client::connect(port);
+        client.send(format!("GET / HTTP/1.0\r\n{field}: 192.0.2.1\r\n\r\n"));
+        client.response().text()
+    };
+    assert_eq!(told(server.port(), "X-Who"), "192.0.2.1");
+    assert_eq!(told(server.port_of(2), "X-Forwarded-For"), "ours");
 }

@@ -222,7 +222,7 @@ impl Believes {
         match peer {
             Peer::Ip(addr) => {
                 let ip: IpAddr = addr.ip();
-                self.conf.proxies.iter().any(|proxy| proxy.contains(ip))
+                self.conf.proxies.iter().any(|proxy| proxy.contains_unmapped(ip))
             }
             Peer::Unix => self.conf.trusts_unix,
         }

@@ -110,7 +110,7 @@ impl RealIp {
     /// Whether this peer is believed.
     pub fn trusts(&self, peer: Peer) -> bool {
         match peer.ip() {
-            Some(ip) => self.proxies.iter().any(|proxy| proxy.contains(ip)),
+            Some(ip) => self.proxies.iter().any(|proxy| proxy.contains_unmapped(ip)),
             None => self.trusts_unix,
         }
     }

@@ -53,12 +53,14 @@ impl Purging {
             *self = Purging { span: Some(d.arg(0).span), ..Purging::default() };
         }
         let first = d.arg(0);
+        // A constant word is a method, a zone or a switch; everything else is a condition, as in nginx Plus.
         let is_word = cx.template(first)?.is_literal() && !matches!(first.bytes(), b"" | b"0" | b"1");
         match &d.args[1..] {
             [from, networks @ ..] if is_word && from.bytes() == b"from" => {
                 self.method = Some(Method { name: method(first), from: read_networks(from, networks)? });
             }
             [] if first.bytes() == b"off" => *self = Purging { span: self.span, ..Purging::default() },
+            // Upper case alone: a zone's name in capitals without a key would not be one either.
             [] if first.bytes() == b"on" || (is_word && first.bytes().iter().all(u8::is_ascii_uppercase)) => {
                 self.method = Some(Method { name: method(first), from: Arc::default() });
             }
@@ -79,10 +81,12 @@ impl Purging {
         if !self.conditions.is_empty() && self.conditions.iter().any(|condition| condition.holds(r)) {
             return Some(Asked::Quietly);
         }
+        // The method as the client has sent it: `PURGE` is none that the server knows by number.
         let method = self.method.as_ref().filter(|method| *method.name == *r.method_name())?;
         let is_welcome = method.from.is_empty() || {
+            // Of a Unix socket there is no address that a network could contain: it is refused.
             let client = r.client_addr().ip();
-            client.is_some_and(|client| method.from.iter().any(|network| network.contains(client)))
+            client.is_some_and(|client| method.from.iter().any(|network| network.contains_unmapped(client)))
         };
         Some(if is_welcome { Asked::Page } else { Asked::Refused })
     }
@@ -118,6 +122,7 @@ fn read_networks(from: &Token, tokens: &[Token]) -> Result<Arc<[Cidr]>, Diag> {
     if let [all] = tokens
         && all.bytes() == b"all"
     {
+        // Empty stands for all: what names no network says so with a word.
         return Ok(Arc::default());
     }
     let network = |token: &Token| Cidr::parse(token.bytes()).map(|parsed| parsed.cidr);

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub static MODULE: Module = Module { name: "geo", rows: ROWS, ..Module::EMPTY };
 
+/// In `stream` too, where the variable is a session's.
 static ROWS: &[Row] = &[directive("geo")
     .doc("Defines a variable by the client's address, or by the address in another variable: the smallest network that holds it decides, or with ranges the range. Tables in nginx's binary form are not read; the text beside them is.")
     .in_(Context::HTTP.or(Context::STREAM))
@@ -49,6 +50,7 @@ struct Geo {
 
 enum Table {
     /// Boxed: a table of ranges needs one of the two only.
+    /// (A pair of sorted lists.)
     Networks(Box<(Intervals<u32, ValueId>, Intervals<u128, ValueId>)>),
     Ranges(Intervals<u32, ValueId>),
 }
@@ -73,6 +75,7 @@ impl Table {
 
 fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let (source, target) = match d.args.as_slice() {
+        // By name: the variable may be defined further on.
         [source, target] => {
             let name = variable_name(source)?;
             (Some(cx.names().refer(name, Some(source.span))), target)
@@ -82,6 +85,7 @@ fn geo(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut builder = Builder::default();
     for line in lines(cx, d) {
         if let Err(diag) = builder.line(cx, line) {
+            // Told, and the next line is read: a table of thousands has its mistakes told at once.
             cx.warn(diag);
         }
     }
@@ -106,6 +110,7 @@ impl Geo {
             Some(source) => {
                 let mut text = Vec::new();
                 of.var(source, &mut text);
+                // No address in it is no address: the value of 255.255.255.255.
                 parse_address(&text)
             }
         }
@@ -120,7 +125,7 @@ impl Geo {
         }
         let fields: Vec<&[u8]> = r.headers(HeaderId::XForwardedFor).collect();
         // Anyone can write X-Forwarded-For: it is believed of listed proxies alone.
-        let is_trusted = self.proxies.iter().any(|proxy| proxy.contains(start));
+        let is_trusted = self.proxies.iter().any(|proxy| proxy.contains_unmapped(start));
         let client = forwarded(is_trusted, fields.into_iter(), &self.proxies, self.proxy_recursive);
         Some(client.map_or(start, |addr| addr.ip()))
     }
@@ -129,6 +134,7 @@ impl Geo {
         if let Some(value) = self.values.get(self.table.find(address) as usize) {
             out.extend_from_slice(value);
         }
+        // An empty value is a value: the variable is never "not found".
         true
     }
 

@@ -77,6 +77,7 @@ impl ModuleConf for Conf {
 
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block == Context::HTTP {
+        // The block's own copy: the lines of `geoip2` hold the cell, and read it when requests come.
         let conf = cx.conf_of::<Conf>();
         // Set once: `finish` runs for the block `http` once.
         let _ = conf.complete.set(conf.trust.clone());
@@ -99,12 +100,14 @@ fn geoip2(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let path = cx.global.loader.resolve(token.str());
     // By the loader, which also reads what only root may.
+    // As the loader names it, so that a folder of the configuration is meant and not the process's.
     let bytes = cx.read_file(token)?;
     let mut reload = None;
     for line in lines(cx, d).filter(|line| line.name() == "auto_reload") {
         let [interval] = line.args.as_slice() else {
             return Err(Diag::emerg(line.span, "invalid number of arguments in \"auto_reload\" directive"));
         };
+        // One of 0 means never, as in the usual module.
         let interval = value::msec(interval)?;
         // A check costs a call per interval, and changes within a second cannot be told apart.
         reload = Some(interval.max(std::time::Duration::from_secs(1))).filter(|_| !interval.is_zero());
@@ -147,6 +150,7 @@ fn variable(cx: &mut Cx<'_, '_>, line: &Directive, database: &Arc<Database>) -> 
     }
     let (mut default, mut source, mut path) = (None, None, Vec::new());
     for token in &line.args {
+        // Behind the path's first element these are elements: a map may have such keys.
         let rest = |prefix: &[u8]| token.bytes().strip_prefix(prefix).filter(|_| path.is_empty());
         if let Some(value) = rest(b"default=") {
             default = Some(value.into());
@@ -165,6 +169,7 @@ fn variable(cx: &mut Cx<'_, '_>, line: &Directive, database: &Arc<Database>) -> 
     if path.is_empty() {
         return Err(missing());
     }
+    // The cell and not its content, which is not known yet.
     let trust = cx.conf::<Conf>().complete.clone();
     let eval = Looked { database: database.clone(), default, source, path, trust };
     define_of_request(cx, &line.name, Arc::new(eval), false).map(drop)
@@ -183,6 +188,7 @@ struct Looked {
 impl Looked {
     fn address(&self, r: &Request) -> Option<IpAddr> {
         if let Some(source) = &self.source {
+            // What is no address has the default.
             return parse_address(&source.eval(r));
         }
         let start = r.client_addr().ip()?;
@@ -192,7 +198,8 @@ impl Looked {
             return Some(start);
         }
         let fields: Vec<&[u8]> = r.headers(HeaderId::XForwardedFor).collect();
-        let is_trusted = trust.proxies.iter().any(|proxy| proxy.contains(start));
+        // As `geo` has it.
+        let is_trusted = trust.proxies.iter().any(|proxy| proxy.contains_unmapped(start));
         let client = forwarded(is_trusted, fields.into_iter(), &trust.proxies, trust.recursive);
         Some(client.map_or(start, |address| address.ip()))
     }
