@@ -63,6 +63,8 @@ pub const H2_BODY_WINDOW_BYTES: u32 = 256 * 1024;
 pub const H2_FIELDS_MAX: usize = 2048;
 /// HTTP/2: how long a client that was asked to leave may take to answer before what it begins is not heard any more.
 pub const H2_LEAVE_MS: u64 = 1000;
+/// HTTP/2 and HTTP/3: tables that a connection keeps while it does nothing.
+pub const IDLE_TABLES_BYTES_MAX: usize = 16 * 1024;
 /// Unused room that a request's buffers may keep while the request waits.
 pub const WAITING_SLACK_BYTES_MAX: usize = 2 * 1024;
 /// An estimate of what a request that waits on a stream takes besides its head: its own fields, its task, its response.

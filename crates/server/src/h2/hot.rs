@@ -26,6 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// Whether a connection's first bytes may be the beginning of HTTP/2; `None`: too few to tell.
+/// It is asked with each piece of the first bytes until it is known.
 pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> {
     // It gets a 400 in HTTP/1.1, whatever it has sent.
     if conn.plain_on_tls.get() {
@@ -38,6 +39,7 @@ pub fn is_preface(live: &Live, conn: &Connection, input: &[u8]) -> Option<bool> 
     // RFC 9113 §3.3: without TLS the preface tells by itself (prior knowledge). It cannot come behind a request.
     // Compared as far as it has come: a preface may be cut anywhere by the network.
     let count = input.len().min(PREFACE.len());
+    // Behind a request of HTTP/1.1 the same bytes are a request for the method PRI.
     if conn.requests.get() > 0 || input[..count] != PREFACE[..count] || !is_allowed(live, conn) {
         return Some(false);
     }
@@ -59,6 +61,7 @@ pub fn may_upgrade(live: &Live, conn: &Connection) -> bool {
 }
 
 /// What the default server of the socket says, and whether it, or `listen`, allows HTTP/2.
+/// Before a request there is no host, so the default server of the address decides, as nginx has it.
 fn by_default_server(live: &Live, conn: &Connection) -> Option<(bool, Http2Conf)> {
     let listen = live.snap.listen(conn.listener.id.get()?);
     let (prefix, server) = match listen.local(|| conn.local()) {
@@ -83,6 +86,7 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
         enable_connect_protocol: true,
         ..Settings::default()
     };
+    // The engine's own defaults are RFC 9113's, §6.5.2.
     let config = Config {
         settings,
         // Twice the window of a stream at least: one body that is not read must not stop all others.
@@ -90,7 +94,8 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
         // As for HTTP/1.1, `large_client_header_buffers` bounds a field and the head as a whole.
         head_limits: Limits {
             string_bytes_max: size as usize,
-            list_bytes_max: (count * size) as usize,
+            list_bytes_max: count.saturating_mul(size) as usize,
+            // Cookie crumbs count, too (RFC 9113 §8.2.3).
             fields_max: H2_FIELDS_MAX,
             long_padding: false,
         },
@@ -98,6 +103,7 @@ pub fn begin(thread: &Rc<Thread>, live: &Live, index: u32, conn: &Rc<Connection>
         ..Config::default()
     };
     let mut out = Vec::new();
+    // Seconds are enough: the limits on rates count per second.
     let engine = Engine::new(Role::Server, config, clock::mono_ms() / 1000, &mut out);
     let session = Session::new(thread, index, engine, out);
     conn.become_session(session.clone());
@@ -110,6 +116,7 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
         return;
     }
     // All connections of the thread take turns with one buffer, as long as nothing of it stays behind.
+    // What another turn has left unsent must stay before what is said now.
     let borrowed = session.out.borrow().is_empty();
     if borrowed {
         out.clear();
@@ -141,6 +148,7 @@ pub fn input(session: &Session, conn: &Rc<Connection>, data: &[u8], full: bool, 
         rest.extend_from_slice(out);
     }
     // The end of the connection was reported together with the last data; no other event will come.
+    // `conn.io` knows of the end only by its last read.
     if conn.io.is_closed() && !session.is_dead() && !session.is_deaf() && !conn.io.has_unread() {
         closed(session, conn);
     }
@@ -157,6 +165,7 @@ fn take(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result<(), Con
         // The copy is only for frames that came in parts.
         let mut all = conn.input.take();
         all.extend_from_slice(data);
+        // Frames that came in parts are rare, and short but for bodies.
         let used = work_through(session, conn, &all)?;
         if used < all.len() {
             all.drain(..used);
@@ -168,6 +177,7 @@ fn take(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result<(), Con
 
 /// Reads what is left in the socket, up to a limit: then others have their turn.
 fn read_on(session: &Session, conn: &Rc<Connection>) -> Result<(), ConnectionError> {
+    // The thread's buffer and not the turn's arena, which holds what other connections have sent.
     let mut buf = session.thread.scratch.take();
     buf.resize(H2_READ_BYTES, 0);
     let mut result = Ok(());
@@ -198,6 +208,7 @@ fn read_on(session: &Session, conn: &Rc<Connection>) -> Result<(), ConnectionErr
 
 /// The client has closed its side: nobody is there to be answered.
 pub fn closed(session: &Session, conn: &Rc<Connection>) {
+    // It may have been closed by what was just worked through.
     if session.is_dead() {
         return;
     }
@@ -220,6 +231,7 @@ fn note_partial_head(session: &Session, conn: &Connection) {
     let engine = session.engine.borrow();
     // Also a frame that has begun: otherwise a connection could be held open by one byte.
     let owes = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
+    // The preface counts as a head that is owed: a connection that never sends one is closed in time.
     if !owes {
         session.head_deadline_ms.set(0);
     } else if session.head_deadline_ms.get() == 0 {
@@ -260,6 +272,8 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                         answer::request(session, at, r, Head { end, odd, fault });
                     }
                     None => {
+                        // What the client began before it could know. It may ask again on another connection
+                        // (RFC 9113 §8.7).
                         thread.put_request(r);
                         session.engine.borrow_mut().refuse(stream, &mut session.out.borrow_mut())?;
                     }
@@ -276,6 +290,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 // Where we have said all there is nothing left to be reset.
                 _ => answer::body(session, stream.into(), value.flatten(), b"", true),
             },
+            // A stream that nobody works for any more is the engine's own affair.
             Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
                 reset(&live, conn, stream, code, by_peer);
                 // The task goes on until it notices, so it counts against new streams: a client that resets what it
@@ -283,9 +298,11 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 session.count_orphans(1);
                 exchange.end(reset_of(code));
             }
+            // Nobody waits for it.
             Some(Event::Reset { value: None, .. }) => {}
             Some(Event::Mismatch { stream }) => answer::mismatch(session, stream.into()),
             Some(Event::Pong(payload)) => life::pong(session, payload),
+            // The engine has done what follows from these.
             Some(Event::Window | Event::Settings | Event::SettingsAck | Event::GoAway { .. }) => {}
             Some(Event::Interim { .. }) => {}
         }
@@ -294,6 +311,7 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
             session.flush(conn);
             // The client does not take its answers: the rest of its input waits with the connection.
             if session.is_paused() || session.is_dead() {
+                // The rest is kept by the caller, and goes on when the client has taken its answers.
                 return Ok(if session.is_dead() { data.len() } else { at });
             }
         }

@@ -5,7 +5,7 @@
 use super::session::{Session, Stage};
 use crate::connection::Connection;
 use crate::h1::serve;
-use crate::limits::H2_LEAVE_MS;
+use crate::limits::{H2_LEAVE_MS, IDLE_TABLES_BYTES_MAX};
 use crate::stream::{Session as _, idle_until};
 use brisk_h2::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
@@ -21,6 +21,7 @@ pub enum How {
     /// The socket has failed, or nobody is to be spared.
     Broken,
     /// The client may be sending still: it gets time to hear what was said.
+    /// With data of the client in the socket, close(2) would send a reset and lose GOAWAY.
     Patient,
 }
 
@@ -34,6 +35,7 @@ pub fn close(session: &Session, conn: &Rc<Connection>, how: How) {
     let (thread, index) = (session.thread.clone(), session.index);
     match how {
         How::Broken => {
+            // Nothing that is in the socket's buffer matters any more.
             conn.io.abort();
             thread.release(index);
         }
@@ -50,6 +52,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     if session.is_dead() {
         return;
     }
+    // All has left, GOAWAY included.
     if session.stage.get() == Stage::Failed {
         return close(session, conn, How::Patient);
     }
@@ -60,13 +63,14 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     if conn.io.is_closed() && !conn.io.has_unread() {
         return close(session, conn, How::Broken);
     }
+    // The last request is done, and the client knows that there is no other.
     if session.stage.get() == Stage::Leaving && session.engine.borrow().is_going_away() {
         return close(session, conn, How::Patient);
     }
     {
         // A connection that does nothing keeps no tables beyond a bound: idle ones are many.
         let mut engine = session.engine.borrow_mut();
-        if engine.memory() > 16 << 10 {
+        if engine.memory() > IDLE_TABLES_BYTES_MAX {
             engine.trim();
         }
     }
@@ -86,6 +90,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
 }
 
 /// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
+/// One timer per connection: it stands for a head that is late, for leaving and for being idle.
 pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     let now = clock::mono_ms();
     if session.is_dead() {
@@ -99,6 +104,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
             LogLevel::Info,
             format_args!("client timed out (110: Connection timed out)"),
         );
+        // Without a text there is no second line in the log.
         fail(session, conn, &ConnectionError { code: ErrorCode::PROTOCOL_ERROR, text: "".into() });
         return None;
     }
@@ -108,6 +114,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         session.flush(conn);
         return (!session.is_dead()).then_some(now + 1000);
     }
+    // The socket was taken away by a reload, and no configuration says how long to wait.
     let live = session.thread.live();
     let Some(core) = live.default_core(&conn.listener) else {
         close(session, conn, How::Broken);
@@ -122,6 +129,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         return Some(if head_deadline == 0 { next } else { next.min(head_deadline) });
     }
     go_away(session, ErrorCode::NO_ERROR);
+    // `Failed` and not `Dead`: GOAWAY has to leave first.
     session.stage.set(Stage::Failed);
     session.flush(conn);
     None
@@ -181,6 +189,7 @@ pub fn send_timed_out(session: &Session, conn: &Rc<Connection>) {
 }
 
 /// Serves no stream but those that have begun (`keepalive_requests`, `keepalive_time`).
+/// Without the round trip that `leave` makes: the client has had as many requests as it may.
 pub fn leave_now(session: &Session) {
     if session.stage.get() == Stage::Open {
         session.stage.set(Stage::Leaving);
@@ -210,6 +219,8 @@ pub fn leave(session: &Session, conn: &Rc<Connection>) {
 
 /// A PING of ours came back.
 pub fn pong(session: &Session, payload: [u8; 8]) {
+    // A PING's answer comes behind everything that was sent before it, so nothing is lost now (RFC 9113
+    // §6.7).
     if payload == LAST_PING && session.stage.get() == Stage::Leaving {
         go_away(session, ErrorCode::NO_ERROR);
     }

@@ -39,6 +39,7 @@ pub enum Stage {
 }
 
 /// What a stream of the engine belongs to, if anybody waits for it.
+/// `None`: the answer was whole at once, and only the engine knows the stream until it has left.
 pub type Value = Option<Rc<Exchange>>;
 
 /// See the module's head.
@@ -111,6 +112,7 @@ impl Session {
 
     /// Nobody waits for anything here.
     pub fn is_idle(&self) -> bool {
+        // Streams that still receive are no reason to stay: their tasks count as running.
         self.running.get() == 0 && self.engine.borrow().is_empty() && self.out.borrow().is_empty()
     }
 
@@ -132,6 +134,7 @@ impl Session {
 
     /// A stream's task has ended, or its stream before it.
     pub fn count_orphans(&self, by: i32) {
+        // Saturating: an order that comes twice must not make a connection count as busy for ever.
         self.orphans.set(self.orphans.get().saturating_add_signed(by));
         // The engine counts them among the open streams that SETTINGS_MAX_CONCURRENT_STREAMS bounds.
         self.engine.borrow_mut().set_busy(self.orphans.get());
@@ -148,6 +151,7 @@ impl Session {
             // Filled again after each write: priorities count late, when there is room.
             self.fill();
             let mut out = self.out.borrow_mut();
+            // What streams had is in the buffer now, and the buffer has left.
             if out.is_empty() {
                 break;
             }
@@ -163,6 +167,7 @@ impl Session {
                     return life::close(self, conn, life::How::Broken);
                 }
             }
+            // Counted by fill and not by byte, which is exact enough for a bound.
             left = left.saturating_sub(H2_OUT_BYTES_LOW);
             if left == 0 {
                 drop(out);
@@ -202,6 +207,7 @@ impl Session {
         if self.flushing.replace(true) {
             return;
         }
+        // The session is going; nobody has anything to send.
         let (Some(session), conn) = (self.this.upgrade(), conn.clone()) else { return };
         brisk_net::spawn(async move {
             while !session.is_dead() && session.flushing.get() {
@@ -214,6 +220,7 @@ impl Session {
                         return Poll::Ready(false);
                     }
                     // Kept so that closing the connection ends the wait.
+                    // A session that is killed must not leave a task until its time-out.
                     *session.flush_waker.borrow_mut() = Some(cx.waker().clone());
                     timer.as_mut().poll(cx).map(|()| true)
                 });
@@ -235,6 +242,7 @@ impl Session {
 
     /// As [`Session::flush`] for the task that waits: it goes on waiting itself.
     fn flush_here(&self, conn: &Rc<Connection>) {
+        let mut left = H2_TURN_BYTES_MAX;
         loop {
             self.fill();
             let mut out = self.out.borrow_mut();
@@ -252,6 +260,12 @@ impl Session {
                     return life::close(self, conn, life::How::Broken);
                 }
             }
+            left = left.saturating_sub(H2_OUT_BYTES_LOW);
+            if left == 0 {
+                drop(out);
+                // As in `flush`: the rest leaves in a later turn, and this task is done.
+                return self.touch();
+            }
         }
         life::settle(self, conn);
     }
@@ -261,6 +275,7 @@ impl Session {
 fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>) {
     let id = exchange.id as u32;
     let mut outgoing = exchange.outgoing.borrow_mut();
+    // It was marked as ready before its task gave anything.
     let Some(Outgoing { piece, at, last }) = &mut *outgoing else {
         return engine.set_ready(id, false);
     };
@@ -272,6 +287,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
         Some(bytes) => {
             let bytes = &bytes[*at as usize..][..want];
             // END_STREAM only in the frame with the last byte.
+            // The engine writes the frame's head and moves both windows.
             let end = *last && want as u64 == left;
             // The stream has ended meanwhile; its task hears of that by itself.
             if engine.begin_data(id, want, end, out).is_err() {
@@ -305,6 +321,7 @@ fn fill_from(exchange: &Exchange, engine: &mut Engine<Value>, out: &mut Vec<u8>)
 #[allow(clippy::too_many_arguments)]
 fn fill_from_file(
     id: u32,
+    // The bytes are read to where they leave from, so a file is copied once.
     piece: &Piece,
     at: u64,
     want: usize,
@@ -316,6 +333,7 @@ fn fill_from_file(
     let Piece::File { file, range } = piece else { return Err(Stuck::Truncated) };
     let fd = file.fd.as_ref().ok_or(Stuck::Truncated)?;
     // The head's place is kept free: how many bytes are warm is known after the read.
+    // Reads only what is in the page cache; a frame must not wait for a disk in the middle of others.
     let (start, offset) = (out.len(), range.start + at);
     out.resize(start + frame::HEAD_BYTES + want, 0);
     let read = file::read_warm(fd, &mut out[start + frame::HEAD_BYTES..], offset);
@@ -402,6 +420,7 @@ impl Streams for Session {
             return Session::reset(self, stream, ErrorCode::PROTOCOL_ERROR);
         }
         // The answer has closed the stream: the client is told all the same that its request was malformed.
+        // RFC 9113 §6.4: RST_STREAM may be sent in any state but idle.
         if !self.is_dead() {
             frame::write_rst_stream(stream, ErrorCode::PROTOCOL_ERROR, &mut self.out.borrow_mut());
             self.touch();
@@ -448,6 +467,7 @@ impl Streams for Session {
                 self.close_stream(stream, ErrorCode::INTERNAL_ERROR);
             } else if can_receive {
                 // RFC 9113 §8.1: the answer does not need the rest.
+                // With NO_ERROR the client knows that the answer is whole (RFC 9113 §8.1).
                 self.close_stream(stream, ErrorCode::NO_ERROR);
             }
         }
@@ -479,6 +499,7 @@ impl Answering for Session {
     #[inline]
     fn send_whole(&self, stream: StreamId, answer: &Whole<'_>) -> Option<u64> {
         let (stream, mut engine, mut out) = (stream as u32, self.engine.borrow_mut(), self.out.borrow_mut());
+        // Also where the answer is copied: other streams get in between.
         engine.set_chunk(stream, answer.chunk_bytes);
         let start = out.len();
         engine.send_head(stream, answer.head, answer.body.is_empty(), &mut out).ok()?;
@@ -566,6 +587,7 @@ impl stream::Session for Session {
 
     fn cut(&self, generation: u64) {
         let old: Vec<_> = {
+            // Only what was begun under an older configuration: `worker_shutdown_timeout` is about those.
             let engine = self.engine.borrow();
             // Collected first: an order may end an exchange, which asks the engine.
             let all = engine.ids().into_iter().filter_map(|id| engine.value(id).cloned().flatten());
@@ -588,6 +610,7 @@ impl stream::Session for Session {
             let mut engine = self.engine.borrow_mut();
             // Frames for a connection that is gone.
             let mut nowhere = Vec::new();
+            // The engine's counts of streams must come out even.
             for id in engine.ids() {
                 engine.reset(id, ErrorCode::CANCEL, &mut nowhere);
             }

@@ -30,6 +30,7 @@ pub fn wanted(r: &Request) -> Option<Vec<u8>> {
     let once = r.head.parsed.has(HeaderId::Http2Settings)
         && r.head.parsed.repeated & HeaderId::Http2Settings.bit() == 0;
     let may = asks
+        // `Connection` must name both, or an intermediary could have passed them on for somebody else.
         && once
         && listed(b"upgrade")
         && listed(b"http2-settings")
@@ -56,12 +57,14 @@ pub fn begin(
     settings: &[u8],
     (rest, full): (&[u8], bool),
 ) {
+    // From here on the request owns what it is served by.
     let live = r.live.clone();
     // To everybody behind this it is a request of HTTP/2: what was about the connection is done with.
     r.head.parsed.version = Version::Http2;
     let hop = [HeaderId::Upgrade, HeaderId::Connection, HeaderId::Http2Settings];
     r.head.parsed.headers.retain(|header| !hop.contains(&header.id));
     hop.iter().for_each(|id| r.head.parsed.present &= !id.bit());
+    // Logs and variables show the request line, so it tells the version that is spoken now.
     let start = r.head.buf.len();
     let (method, target) = (r.head.parsed.method_name, r.head.parsed.target);
     for span in [method, target] {
@@ -71,11 +74,13 @@ pub fn begin(
     r.head.buf.extend_from_slice(Version::Http2.as_str().as_bytes());
     r.head.parsed.request_line = Span::new(start, r.head.buf.len());
     let (Some(session), Some(listen)) = (hot::begin(thread, &live, index, conn), conn.listener.id.get())
+    // The socket is not listened on any more: the connection is dropped with its 101.
     else {
         return;
     };
     // Stream 1 is half closed from the client's side (RFC 7540 §3.2): its request was the one over HTTP/1.1.
     let upgraded = session.engine.borrow_mut().upgrade(settings, None::<Rc<Exchange>>);
+    // Settings that cannot be applied were found by `wanted`.
     if upgraded.is_ok() {
         let at = Arrival { live: &live, conn, listen, stream: 1 };
         answer::answer(&*session, at, r, Ok(()), true, false);

@@ -12,6 +12,7 @@ use brisk_quic::{Dir, Event, Key};
 use std::rc::Rc;
 
 /// One connection of the thread's endpoint.
+/// By key and not by reference: the endpoint owns its connections, and one may be gone when it is asked.
 struct Carrier {
     thread: Rc<Thread>,
     key: Key,
@@ -26,6 +27,7 @@ impl Carrier {
 impl transport::Quic for Carrier {
     fn read(&self, stream: u64, max: usize, into: &mut Vec<u8>) -> Read {
         match self.with(|quic| quic.read(stream, max, into)) {
+            // Gone, for whatever reason, is the same to the session: nothing comes any more.
             Some(brisk_quic::Read::Some(_)) => Read::Some,
             Some(brisk_quic::Read::Blocked) => Read::Blocked,
             Some(brisk_quic::Read::End(_)) => Read::End,
@@ -38,6 +40,7 @@ impl transport::Quic for Carrier {
         match self.with(|quic| quic.write(stream, bytes)) {
             Some(brisk_quic::Written::Some(count)) => Written::Some(count),
             Some(brisk_quic::Written::Blocked) => Written::Blocked,
+            // STOP_SENDING, too: whatever is written then goes nowhere.
             Some(brisk_quic::Written::Stopped(_) | brisk_quic::Written::Gone) | None => Written::Gone,
         }
     }
@@ -63,6 +66,7 @@ impl transport::Quic for Carrier {
     }
 
     fn close(&self, code: u64, why: &str) {
+        // The endpoint sends CONNECTION_CLOSE at the end of this turn.
         turn::close(&self.thread, self.key, code, why);
     }
 
@@ -83,6 +87,7 @@ struct Http3 {
 }
 
 /// Makes a connection that has agreed on `h3` one of HTTP/3; `None`: nothing listens there any more.
+/// QUIC has done its handshake, so the deadline is for the first request.
 pub(crate) fn begin(thread: &Rc<Thread>, key: Key, conn: &Rc<Connection>) -> Option<Rc<dyn App>> {
     let live = thread.live();
     let core = live.default_core(&conn.listener)?;
@@ -91,6 +96,7 @@ pub(crate) fn begin(thread: &Rc<Thread>, key: Key, conn: &Rc<Connection>) -> Opt
         stream_buffer_bytes: core.http3.stream_buffer_size,
     };
     let deadline_ms = clock::mono_ms() + core.client_header_timeout.as_millis() as u64;
+    // A place in the table like any other connection's, so that reloads, drains and the memory limit find it.
     let slot = Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms, turn: 0 };
     let place = thread.insert(slot);
     Loop::current().hot_timer(deadline_ms, place);
@@ -109,6 +115,7 @@ impl App for Http3 {
         let (session, conn) = (&*self.session, &self.conn);
         match event {
             Event::Opened(dir) => {
+                // All that have begun: the event is told once for any number of them.
                 while let Some(stream) = self.carrier.with(|quic| quic.accept(dir)).flatten() {
                     hot::opened(session, conn, stream);
                 }
@@ -118,7 +125,9 @@ impl App for Http3 {
             Event::Stopped(stream, code) => hot::stopped(session, conn, stream, code),
             Event::Closed(_) => life::closed(session),
             // It may have been the last thing that the connection waits for.
+            // The session is idle only when its last bytes were acknowledged.
             Event::Finished(_) => session.touch(),
+            // Of the connection itself; the endpoint has acted on them.
             Event::Undecided | Event::Ready | Event::Established | Event::Moved => {}
         }
     }

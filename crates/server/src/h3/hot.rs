@@ -42,12 +42,16 @@ pub fn begin(
 ) -> Option<Rc<Session>> {
     let core = live.default_core(&conn.listener)?;
     let (count, size) = core.large_client_header_buffers;
-    let list_bytes_max = (count * size) as usize;
+    let list_bytes_max = count.saturating_mul(size) as usize;
     let settings = Settings {
+        // RFC 9114 §4.2.2: the client is told how large a head may be. It may disregard that, so the decoder
+        // has the limit, too.
         max_field_section_size: Some(list_bytes_max as u64),
         qpack_max_table_capacity: H3_TABLE_BYTES,
         qpack_blocked_streams: H3_BLOCKED_STREAMS,
+        // RFC 9220: WebSockets over HTTP/3 are asked for by extended CONNECT, which has to be allowed first.
         enable_connect_protocol: true,
+        // Datagrams of HTTP (RFC 9297) have no use here.
         datagram: false,
     };
     let config = Config {
@@ -65,6 +69,7 @@ pub fn begin(
     let engine = Engine::new(Role::Server, config, clock::mono_ms() / 1000);
     let session = Session::new(thread, index, quic, engine, bounds.stream_buffer_bytes);
     conn.become_session(session.clone());
+    // Our SETTINGS are to leave even if the client says nothing.
     session.touch();
     Some(session)
 }
@@ -74,6 +79,7 @@ fn guarded(session: &Session, conn: &Rc<Connection>, work: impl FnOnce() -> Resu
     if session.is_dead() {
         return;
     }
+    // The engine reads no clock; its limits on rates count in seconds.
     session.engine.borrow_mut().tick(clock::mono_ms() / 1000);
     session.busy.set(true);
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -81,6 +87,7 @@ fn guarded(session: &Session, conn: &Rc<Connection>, work: impl FnOnce() -> Resu
     match result {
         Ok(Ok(())) => session.touch(),
         Ok(Err(error)) => life::fail(session, conn, &error),
+        // A panic may have left the engine between two states. Only this connection depends on it.
         Err(_) => {
             crate::hand_over::panicked(&session.thread, conn.id);
             life::close(session, ErrorCode::INTERNAL_ERROR, "");
@@ -93,12 +100,14 @@ pub fn opened(session: &Session, conn: &Rc<Connection>, stream: StreamId) {
     guarded(session, conn, || {
         let begun = session.engine.borrow_mut().begin(stream)?;
         match begun {
+            // More requests than allowed, or a stream that only servers may begin.
             Begun::Refused(code) => transport::give_up(&*session.quic, stream, code.0),
             Begun::Taken => {
                 if is_request(stream) {
                     let state = State { allowance: session.preread_bytes, ..State::default() };
                     session.states.borrow_mut().insert(stream, state);
                 }
+                // Its first bytes often come with its beginning.
                 read(session, conn, stream)?;
             }
         }
@@ -119,6 +128,7 @@ pub fn writable(session: &Session, stream: StreamId) {
 /// The client wants no more of a stream.
 pub fn stopped(session: &Session, conn: &Rc<Connection>, stream: StreamId, code: u64) {
     guarded(session, conn, || {
+        // The answer is not wanted. The request goes on until its task notices.
         let event = session.engine.borrow_mut().peer_stopped(stream, ErrorCode(code))?;
         over(session, conn, event);
         Ok(())
@@ -129,6 +139,7 @@ pub fn stopped(session: &Session, conn: &Rc<Connection>, stream: StreamId, code:
 pub fn work_off(session: &Session, conn: &Rc<Connection>) {
     let again = session.reading.take();
     if !again.is_empty() {
+        // Time has passed since these were put off.
         session.thread.files.must_confirm();
         guarded(session, conn, || again.into_iter().try_for_each(|stream| read(session, conn, stream)));
     }
@@ -153,6 +164,7 @@ fn read(session: &Session, conn: &Rc<Connection>, stream: StreamId) -> Result<()
         if session.is_dead() || !may_read(session, stream) {
             return Ok(());
         }
+        // One buffer of the thread's, taken out while engine and exchanges are called.
         let mut buf = session.thread.block_in.take();
         buf.clear();
         let got = session.quic.read(stream, H3_READ_BYTES, &mut buf);
@@ -168,6 +180,7 @@ fn read(session: &Session, conn: &Rc<Connection>, stream: StreamId) -> Result<()
             return Ok(());
         }
     }
+    // The socket is QUIC's, so no event tells of what is left: the session remembers it.
     session.reading.borrow_mut().push(stream);
     Ok(())
 }
@@ -177,12 +190,14 @@ fn may_read(session: &Session, stream: StreamId) -> bool {
     if !is_request(stream) {
         return true;
     }
+    // The engine keeps the rules for control streams, and has bounds of its own for them.
     let exchange = session.exchange(stream);
     let mut states = session.states.borrow_mut();
     let Some(state) = states.get_mut(&stream) else {
         // What is answered and gone from here has nothing to bring.
         return false;
     };
+    // Not read means not acknowledged as consumed, so QUIC's window holds the client back (RFC 9000 §4.1).
     let waits = exchange.is_some_and(|exchange| exchange.input.borrow().len() >= state.allowance as usize);
     state.is_paused |= waits;
     !waits && state.held.is_none()
@@ -210,6 +225,7 @@ fn over(session: &Session, conn: &Rc<Connection>, event: Option<Event<'_, Value>
     };
     crate::log::connection(&live, conn, LogLevel::Info, format_args!("{text}"));
     session.states.borrow_mut().remove(&stream);
+    // Both directions: without it the client would go on sending a body that nobody reads.
     transport::give_up(&*session.quic, stream, code.0);
     if let Some(exchange) = value {
         // The task goes on until it notices, so it counts against new streams.
@@ -227,6 +243,7 @@ fn take(
     fin: bool,
 ) -> Result<(), ConnectionError> {
     work_through(session, conn, stream, data, fin)?;
+    // The encoder stream of QPACK is one of the others: what it brings may unblock requests.
     if is_request(stream) {
         return Ok(());
     }
@@ -235,6 +252,7 @@ fn take(
         let held = session.states.borrow_mut().get_mut(&stream).and_then(|state| state.held.take());
         if let Some((rest, fin)) = held {
             work_through(session, conn, stream, &rest, fin)?;
+            // What is left of it in QUIC was not read while it waited.
             session.reading.borrow_mut().push(stream);
         }
     }
@@ -261,6 +279,8 @@ fn work_through(
             return Ok(());
         }
     }
+    // RFC 9204 §2.1.2: its head refers to entries of the table that have not come. The engine has taken no
+    // more than it could.
     if session.engine.borrow().is_blocked(stream)
         && let Some(state) = session.states.borrow_mut().get_mut(&stream)
     {
@@ -285,6 +305,7 @@ fn handle(
             }
             (Some(Taken::Request(r, _)), None) => {
                 session.thread.put_request(r);
+                // RFC 9114 §4.1.1: nothing was done for it, so the client may ask elsewhere.
                 session.reset(stream, ErrorCode::REQUEST_REJECTED);
             }
             (Some(Taken::Refused), _) => {
@@ -306,13 +327,16 @@ fn handle(
         Event::TooLarge { stream, limit } => {
             let text = format_args!("client sent {limit}: stream {stream} is reset");
             crate::log::connection(live, conn, LogLevel::Info, text);
+            // A head that is too large for the decoder; the rest of it is not worth reading.
             session.reset(stream, ErrorCode::EXCESSIVE_LOAD);
         }
         event @ Event::Reset { .. } => over(session, conn, Some(event)),
         Event::Unknown { stream } => {
+            // RFC 9114 §6.2 allows to read streams of unknown types no further.
             session.quic.stop(stream, ErrorCode::STREAM_CREATION_ERROR.0);
         }
         Event::Priority { stream } => session.apply_priority(stream),
+        // The engine acts on them by itself.
         Event::Settings | Event::GoAway { .. } | Event::Interim { .. } => {}
     }
 }

@@ -4,7 +4,7 @@
 
 use super::session::{Session, Stage};
 use crate::connection::Connection;
-use crate::limits::H2_LEAVE_MS;
+use crate::limits::{H2_LEAVE_MS, IDLE_TABLES_BYTES_MAX};
 use crate::stream::{Session as _, idle_until};
 use brisk_h3::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
@@ -16,6 +16,7 @@ pub fn close(session: &Session, code: ErrorCode, why: &str) {
     if session.is_dead() {
         return;
     }
+    // QUIC tells the client, and drops what was not acknowledged.
     session.quic.close(code.0, why);
     closed(session);
 }
@@ -34,6 +35,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     if session.is_dead() {
         return;
     }
+    // Finished streams would keep it from being idle.
     session.forget_finished();
     if !session.is_idle() {
         return;
@@ -44,7 +46,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     {
         // A connection that does nothing keeps no tables beyond a bound: idle ones are many.
         let mut engine = session.engine.borrow_mut();
-        if engine.memory() > 16 << 10 {
+        if engine.memory() > IDLE_TABLES_BYTES_MAX {
             engine.trim();
         }
     }
@@ -66,6 +68,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         return None;
     }
     // A client has had the time of several round trips to hear that it is to begin no more.
+    // GOAWAY with a number that is too high was sent by `leave`; this one has the true number.
     if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
         session.engine.borrow_mut().go_away();
         session.send_own();
@@ -76,6 +79,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     let Some(core) = live.default_core(&conn.listener) else {
         // Its socket is no longer listened on. What has begun is finished.
         if !session.is_idle() {
+            // A look per second is enough: nobody waits for it.
             return Some(now + 1000);
         }
         close(session, ErrorCode::NO_ERROR, "");
@@ -104,6 +108,7 @@ pub fn fail(session: &Session, conn: &Rc<Connection>, error: &ConnectionError) {
 /// Serves no request but those that have begun (`keepalive_requests`, `keepalive_time`).
 pub fn leave_now(session: &Session) {
     if session.stage.get() == Stage::Open {
+        // RFC 9114 §5.2: requests with higher stream numbers were not and will not be processed.
         session.stage.set(Stage::Leaving);
         session.engine.borrow_mut().go_away();
         session.touch();
@@ -116,6 +121,7 @@ pub fn leave(session: &Session) {
         return;
     }
     session.stage.set(Stage::Leaving);
+    // The highest number there is, so that requests on their way are still served. The true one follows.
     session.engine.borrow_mut().announce_end();
     session.thread.extend(session.index, clock::mono_ms() + H2_LEAVE_MS);
     session.send_own();

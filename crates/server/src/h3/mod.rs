@@ -8,6 +8,7 @@
 //! Nothing that a client sends is kept beyond a bound: a stream is read only as far as its body is taken, heads have the limits of
 //! the decoder, and QUIC's windows bound the rest.
 
+// `transport` is all that the rest knows of QUIC, so tests put something else in its place.
 pub(crate) mod carried;
 pub mod hot;
 pub mod life;

@@ -1,4 +1,6 @@
 //! Giving streams what they have to send, as long as QUIC takes it.
+//!
+//! It orders streams and hands bytes over. When packets leave, and how large they are, is QUIC's business.
 
 use super::session::Session;
 use super::transport::Written;
@@ -21,16 +23,19 @@ enum Sent {
 
 /// Lets the streams in line send, the most urgent ones first; true if some have used up their turn.
 pub fn send_queued(session: &Session) -> bool {
+    // Settings, QPACK and GOAWAY come before any request: answers may depend on them.
     session.send_own();
     let mut line = session.sending.take();
     if line.is_empty() {
         return false;
     }
+    // The engine is borrowed for the sorting alone.
     {
         let engine = session.engine.borrow();
         // Stable: streams of one urgency go in the order in which they came.
         line.sort_by_key(|&stream| engine.priority(stream).urgency);
     }
+    // One connection must not fill QUIC's memory in one turn, however fast its client is.
     let mut budget = H3_TURN_BYTES_MAX;
     for stream in line {
         if let Some(state) = session.states.borrow_mut().get_mut(&stream) {
@@ -44,6 +49,7 @@ pub fn send_queued(session: &Session) -> bool {
 }
 
 fn send(session: &Session, stream: StreamId, budget: &mut usize) -> Sent {
+    // Taken from the thread and given back: reads of files need a buffer.
     let mut scratch = session.thread.scratch.take();
     let sent = loop {
         if *budget == 0 {
@@ -72,6 +78,7 @@ fn send_tail(session: &Session, stream: StreamId, budget: &mut usize) -> bool {
         match session.quic.write(stream, &state.tail[at..]) {
             Written::Some(count) => at += count,
             Written::Blocked => {
+                // What is left is told to go on by `Writable`.
                 state.tail.drain(..at);
                 *budget = budget.saturating_sub(at);
                 return false;
@@ -81,6 +88,7 @@ fn send_tail(session: &Session, stream: StreamId, budget: &mut usize) -> bool {
         }
     }
     *budget = budget.saturating_sub(at);
+    // A large answer's memory goes back at once; the stream may stay open for long.
     if at > H3_STEP_BYTES {
         state.tail = Vec::new();
     } else {
@@ -90,6 +98,7 @@ fn send_tail(session: &Session, stream: StreamId, budget: &mut usize) -> bool {
         session.quic.finish(stream);
         (state.ends, state.is_finished) = (false, true);
         // What the client still sends is read on.
+        // A body that nobody has read yet may still be coming.
         if !session.engine.borrow().can_receive(stream) {
             states.remove(&stream);
         }
@@ -109,11 +118,13 @@ fn send_piece(session: &Session, exchange: &Exchange, scratch: &mut Vec<u8>, bud
         Frame::Begun => return true,
         Frame::Gone => return false,
     }
+    // A step at a time, so that a budget that is nearly used up is not overdrawn by a whole piece.
     let want = left.min(H3_STEP_BYTES as u64).min(*budget as u64) as usize;
     let bytes = match bytes_of(piece, *at, want, scratch) {
         Ok(bytes) => bytes,
         Err(stuck) => {
             // Nothing may wait here: the stream's task has the pool read the file.
+            // The cell is left before the task is woken, which looks into it.
             exchange.stuck.set(Some(stuck));
             drop(outgoing);
             exchange.wakers.wake();
@@ -131,6 +142,7 @@ fn send_piece(session: &Session, exchange: &Exchange, scratch: &mut Vec<u8>, bud
         return true;
     }
     let is_last = *last;
+    // The piece is dropped before its task is told to make the next one.
     *outgoing = None;
     drop(outgoing);
     if is_last {
@@ -157,6 +169,7 @@ fn begin_frame(session: &Session, exchange: &Exchange, left: u64) -> Frame {
     if state.frame_left > 0 {
         return Frame::Open;
     }
+    // Its frame's head goes through the tail, so that it cannot overtake what is still there.
     let start = state.tail.len();
     if session.engine.borrow_mut().begin_data(exchange.id, left, &mut state.tail).is_err() {
         return Frame::Gone;
@@ -170,6 +183,7 @@ fn begin_frame(session: &Session, exchange: &Exchange, left: u64) -> Frame {
 /// The stream's last piece has been given to QUIC.
 fn end(session: &Session, stream: StreamId) {
     if let Some(state) = session.states.borrow_mut().get_mut(&stream) {
+        // Without a content length the engine takes any end; with one it must be met.
         state.ends = session.engine.borrow_mut().end_send(stream).is_ok();
     }
 }
@@ -183,6 +197,7 @@ fn bytes_of<'a>(piece: &'a Piece, at: u64, want: usize, scratch: &'a mut Vec<u8>
     let fd = file.fd.as_ref().ok_or(Stuck::Truncated)?;
     scratch.resize(want, 0);
     let offset = range.start + at;
+    // The event loop never waits for a disk.
     match file::read_warm(fd, scratch, offset) {
         Ok(0) => Err(Stuck::Truncated),
         Ok(count) => Ok(&scratch[..count]),

@@ -1,4 +1,7 @@
 //! A connection's engine with its streams' state.
+//!
+//! QUIC is known only as the [`Transport`] beneath, and requests only as exchanges. [`hot`](super::hot)
+//! reads, and [`send`](super::send) writes.
 
 use super::life;
 use super::transport::{self, Transport, Written};
@@ -38,6 +41,7 @@ pub type Value = Option<Rc<Exchange>>;
 #[derive(Default)]
 pub struct State {
     /// Heads of frames and whole answers that QUIC has not taken.
+    /// Written before anything else of the stream.
     pub tail: Vec<u8>,
     /// Bytes that the DATA frame that has begun still lacks.
     pub frame_left: u64,
@@ -52,6 +56,7 @@ pub struct State {
     /// It is read again when they have been.
     pub is_paused: bool,
     /// Input of a stream that waits for QPACK's table, and whether the stream ends behind it.
+    /// Bounded: a stream is read no further while it waits.
     pub held: Option<(Vec<u8>, bool)>,
 }
 
@@ -74,6 +79,7 @@ pub struct Session {
     /// See [`Session::sending`].
     pub reading: RefCell<Vec<StreamId>>,
     /// Our unidirectional streams: control, and QPACK's decoder.
+    /// Ours are begun once and stay open as long as the connection (RFC 9114 §6.2.1).
     own: [Cell<Option<StreamId>>; 2],
     /// Tasks of streams.
     pub running: Cell<u32>,
@@ -120,6 +126,7 @@ impl Session {
 
     /// Something is to be sent or read: at the end of this turn of the loop.
     pub fn touch(&self) {
+        // Once per turn: what all streams have leaves in as few packets as it fits into.
         if !self.busy.get() && !self.dirty.replace(true) {
             self.thread.dirty.borrow_mut().push(self.index);
         }
@@ -135,6 +142,7 @@ impl Session {
         self.running.get() == 0
             && self.engine.borrow().is_empty()
             && self.states.borrow().is_empty()
+            // Our own streams are always open, and have something to be acknowledged only now and then.
             && self.quic.sending_streams() <= self.own.iter().filter(|own| own.get().is_some()).count()
     }
 
@@ -142,6 +150,7 @@ impl Session {
     pub fn queue(&self, stream: StreamId) {
         if let Some(state) = self.states.borrow_mut().get_mut(&stream)
             && !std::mem::replace(&mut state.is_queued, true)
+        // A stream whose state is gone has nothing to send, but the turn may have other things to do.
         {
             self.sending.borrow_mut().push(stream);
         }
@@ -176,6 +185,7 @@ impl Session {
                 continue;
             }
             if id.get().is_none() {
+                // The client may allow none yet. Then it is asked again with the next turn.
                 id.set(self.quic.open_uni());
             }
             let Some(stream) = id.get() else { continue };
@@ -212,6 +222,7 @@ impl Streams for Session {
     }
 
     fn has_room(&self) -> bool {
+        // The sum and not one stream: many small answers are as much memory as a large one.
         let states = self.states.borrow();
         states.values().map(|state| state.tail.len()).sum::<usize>() < H3_WHOLE_BYTES_MAX
     }
@@ -219,6 +230,7 @@ impl Streams for Session {
     fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool {
         let sent = {
             let mut states = self.states.borrow_mut();
+            // The head goes to the tail and leaves with the next turn.
             let Some(state) = states.get_mut(&stream) else { return false };
             let mut engine = self.engine.borrow_mut();
             let sent = engine.send_head(stream, block, &mut state.tail).is_ok();
@@ -264,6 +276,7 @@ impl Streams for Session {
     }
 
     fn widen(&self, stream: StreamId, bytes: u32) {
+        // Bounded by a limit of the connection, whatever `client_body_buffer_size` says.
         if let Some(state) = self.states.borrow_mut().get_mut(&stream) {
             state.allowance = state.allowance.max(bytes.min(H3_WINDOW_BYTES));
         }
@@ -301,11 +314,13 @@ impl Streams for Session {
             };
             // A task that ends without its last frame has failed.
             if can_send {
+                // A client that gets no end would wait for its time-out.
                 drop(self.engine.borrow_mut().reset(stream));
                 self.states.borrow_mut().remove(&stream);
                 transport::give_up(&*self.quic, stream, ErrorCode::INTERNAL_ERROR.0);
             } else if can_receive {
                 // RFC 9114 §4.1: the answer does not need the rest.
+                // The engine first, so that what still comes is dropped.
                 drop(self.engine.borrow_mut().stop(stream));
                 self.quic.stop(stream, ErrorCode::NO_ERROR.0);
             }
@@ -341,6 +356,7 @@ impl Answering for Session {
             let start = state.tail.len();
             engine.send_head(stream, answer.head, &mut state.tail).ok()?;
             if let Some((at, date)) = answer.date {
+                // The date's place is counted within the block; the frame's head stands before it.
                 let at = start + frame::head_len(frame::kind::HEADERS, answer.head.len() as u64) + at;
                 state.tail[at..at + date.len()].copy_from_slice(&date);
             }
@@ -348,6 +364,7 @@ impl Answering for Session {
                 engine.begin_data(stream, answer.body.len() as u64, &mut state.tail).ok()?;
             }
             let head_bytes = state.tail.len() - start;
+            // In one piece with its head: a small answer is one STREAM frame.
             state.tail.extend_from_slice(answer.body);
             state.ends = engine.end_send(stream).is_ok();
             head_bytes as u64
@@ -384,6 +401,7 @@ impl Session {
     /// Has QUIC send the stream's packets in its turn: the most urgent ones first (RFC 9218 §10).
     pub fn apply_priority(&self, stream: StreamId) {
         let urgency = self.engine.borrow().priority(stream).urgency;
+        // RFC 9218 counts 0 as the most urgent, QUIC's library the highest number.
         self.quic.set_priority(stream, -i32::from(urgency));
     }
 
@@ -407,6 +425,7 @@ impl stream::Session for Session {
         life::closed(self);
     }
 
+    // Bytes come through QUIC, never through the driver.
     fn is_deaf(&self) -> bool {
         true
     }
@@ -466,6 +485,7 @@ impl stream::Session for Session {
         life::close(self, ErrorCode::EXCESSIVE_LOAD, "more than there is memory for");
     }
 
+    /// The endpoint counts what QUIC holds, so the table must not count it again.
     fn is_counted_elsewhere(&self) -> bool {
         true
     }
@@ -475,6 +495,7 @@ impl stream::Session for Session {
             return;
         }
         let all = self.exchanges();
+        // Out of the engine before exchanges are told, since their tasks may ask it.
         {
             let mut engine = self.engine.borrow_mut();
             for id in engine.ids() {

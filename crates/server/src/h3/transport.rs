@@ -1,4 +1,6 @@
 //! The QUIC connection beneath a session.
+//!
+//! It is a trait so that the session's tests need no network and no clock.
 
 use std::rc::Rc;
 
