@@ -290,7 +290,6 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 // Where we have said all there is nothing left to be reset.
                 _ => answer::body(session, stream.into(), value.flatten(), b"", true),
             },
-            // A stream that nobody works for any more is the engine's own affair.
             Some(Event::Reset { stream, code, by_peer, value: Some(exchange) }) => {
                 reset(&live, conn, stream, code, by_peer);
                 // The task goes on until it notices, so it counts against new streams: a client that resets what it
@@ -298,11 +297,9 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 session.count_orphans(1);
                 exchange.end(reset_of(code));
             }
-            // Nobody waits for it.
             Some(Event::Reset { value: None, .. }) => {}
             Some(Event::Mismatch { stream }) => answer::mismatch(session, stream.into()),
             Some(Event::Pong(payload)) => life::pong(session, payload),
-            // The engine has done what follows from these.
             Some(Event::Window | Event::Settings | Event::SettingsAck | Event::GoAway { .. }) => {}
             Some(Event::Interim { .. }) => {}
         }
