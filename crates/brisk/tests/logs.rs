@@ -60,6 +60,23 @@ fn combined() {
     assert_line(&lines[2], &format!(r#"127\.0\.0\.1 - - {TIME} "HEAD /a\.txt HTTP/1\.0" 200 0 "-" "-""#));
 }
 
+/// An answer that is given again has bytes and no fields: a `map` of its fields must not tell that there are none.
+#[test]
+fn fields_of_an_answer_are_told_by_maps_each_time() {
+    let server = site(
+        "map $sent_http_content_type $kind { ~^text/plain plain; default none; }
+         map $kind $outer { default other; }
+         log_format kinds '$kind'; access_log {{DIR}}/kinds.log kinds; access_log {{DIR}}/others.log kinds if=$outer;
+         server { listen 127.0.0.1:{{PORT}}; default_type text/plain; }",
+    )
+    .start();
+    for _ in 0..5 {
+        server.get("/a.txt");
+    }
+    assert_eq!(lines(&server, "kinds.log", 5), ["plain"; 5]);
+    assert_eq!(lines(&server, "others.log", 5), ["plain"; 5]);
+}
+
 #[test]
 fn no_byte_of_a_stranger_ends_a_line() {
     let server = site(

@@ -186,6 +186,10 @@ impl<C: VarContext> Eval<C> for Map {
     fn reads(&self) -> Reads {
         Reads::Recorded
     }
+
+    fn sources(&self) -> Vec<&Template> {
+        self.values.iter().chain([&self.source]).collect()
+    }
 }
 
 impl Map {

@@ -108,6 +108,10 @@ impl<C: VarContext> Eval<C> for Split {
     fn reads(&self) -> Reads {
         Reads::Recorded
     }
+
+    fn sources(&self) -> Vec<&Template> {
+        vec![&self.source]
+    }
 }
 
 /// MurmurHash2 for 32 bits with seed 0.

@@ -121,4 +121,9 @@ pub trait Eval<C>: Send + Sync {
     fn reads(&self) -> Reads {
         Reads::default()
     }
+
+    /// The texts that the value is made of, as far as the configuration tells them.
+    fn sources(&self) -> Vec<&Template> {
+        Vec::new()
+    }
 }

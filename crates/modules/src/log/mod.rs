@@ -13,7 +13,7 @@ use brisk_server::log::NamedCache;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Declared, Dependencies, Effects, LogHandler, Plan};
 use brisk_server::request::Request;
-use brisk_server::vars::{Part, Table, Template};
+use brisk_server::vars::{Kind, Part, Table, Template, VarId};
 use format::Format;
 use std::sync::Arc;
 use std::time::Duration;
@@ -193,12 +193,25 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 /// Whether a text shows what only the making of an answer tells: groups of a regular expression, the answer's fields. One that
 /// is given again has neither.
 fn tells_of_making(text: &Template, vars: &Table) -> bool {
-    text.parts().iter().any(|part| match part {
-        // Groups belong to the request in which the expression was evaluated.
-        Part::Capture(_) => true,
-        // Fields of an answer are bytes in a prepared one, no longer fields.
-        Part::Var(id) => vars.get(*id).name.starts_with("sent_"),
-        Part::Text(_) => false,
+    // Groups belong to the request in which the expression was evaluated.
+    text.parts().iter().any(|part| matches!(part, Part::Capture(_)))
+        || tells_of_fields(text, vars, &mut Vec::new())
+}
+
+/// Whether a text shows fields of the answer, also by way of a `map`: they are bytes in a prepared one, no longer fields.
+fn tells_of_fields(text: &Template, vars: &Table, seen: &mut Vec<VarId>) -> bool {
+    text.parts().iter().any(|part| {
+        let Part::Var(id) = part else { return false };
+        let var = vars.get(*id);
+        match &var.kind {
+            _ if var.name.starts_with("sent_") => true,
+            // Each once: a map may name itself.
+            Kind::Eval { eval, .. } if !seen.contains(id) => {
+                seen.push(*id);
+                eval.sources().into_iter().any(|source| tells_of_fields(source, vars, seen))
+            }
+            _ => false,
+        }
     })
 }
 
