@@ -380,7 +380,12 @@ impl Sizer {
         let step = (f64::from(self.size) * SIZE_STEP * yields.clamp(0.2, 1.0)) as u32;
         let has_gained = gain >= SIZE_GAIN_CLIMB;
         let next = (self.size + step.max(1)).min(self.bounds.most);
-        let obstacle = self.obstacle(seen, next);
+        let (next, obstacle) = match self.obstacle(seen, next) {
+            // While an answer is on its way and the next request comes, one more runs. Where the server and its clients are on the same
+            // processors, full ones do not tell whether there are such gaps.
+            Some(Why::Processors(..)) if self.size == self.bounds.cores => (self.size + 1, None),
+            obstacle => (next, obstacle),
+        };
         if has_gained && obstacle.is_none() {
             self.why = Why::Trying(seen.blocked());
             self.search = Search::Climbing { is_second_look: false };

@@ -285,9 +285,33 @@ fn work_that_only_runs_gets_one_worker_per_processor() {
 #[test]
 fn work_that_runs_on_the_processors_of_its_server() {
     let runs = Load { name: "runs", kinds: &[Kind { runs: 4_300, waits: 0, asks: 0 }], database: 64 };
-    for (hand_over, runs_outside) in [(0, 300), (250, 0), (250, 300), (500, 300)] {
+    for (hand_over, runs_outside) in [(0, 300), (250, 0), (250, 300), (500, 300), (400, 1200)] {
         check_with(runs, Outside { hand_over, runs: runs_outside });
     }
+}
+
+/// Workers that wait for processors that others use look as if no more were needed: one more is tried before that is believed.
+#[test]
+fn gaps_are_filled_where_processors_are_full() {
+    let mut sizer = sizer(64);
+    let rates = [(2, 440), (3, 470), (4, 472)];
+    for at in 1..=100 {
+        let size = sizer.size();
+        let rate = rates.iter().find(|(of, _)| *of == size).unwrap_or_else(|| panic!("{size}")).1;
+        let sample = Sample {
+            window_ms: 250,
+            completed: rate / 4,
+            wall_us: u64::from(size) * 250_000,
+            cpu_us: 430_000,
+            runnable_us: u64::from(size) * 250_000 - 430_000,
+            waited_ms: 250,
+            busy_peak: size,
+            ..Sample::default()
+        };
+        sizer.observe(at * 250, &sample);
+    }
+    assert_eq!(sizer.size(), 3, "{}", sizer.why());
+    assert!(matches!(sizer.why(), Why::Processors(..)), "{}", sizer.why());
 }
 
 #[test]
