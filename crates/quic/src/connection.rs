@@ -166,7 +166,9 @@ impl Connection {
                 quinn_proto::Event::Connected => {
                     update.completed = true;
                     self.stage = Stage::Established;
-                    self.events.push_back(Event::Established);
+                    // Ahead of what was not told yet: whoever looks at streams then finds what came behind it, too, and that is no replay.
+                    let ready = self.events.iter().position(|event| *event == Event::Ready);
+                    self.events.insert(ready.map_or(0, |at| at + 1), Event::Established);
                 }
                 quinn_proto::Event::ConnectionLost { reason } => {
                     update.timed_out = reason == ConnectionError::TimedOut;

@@ -185,6 +185,39 @@ fn a_token_lets_early_requests_through_at_once() {
     assert!(conn.is_early() && conn.is_validated() && conn.accept(Dir::Bi) == Some(0));
 }
 
+/// In one wake-up come a packet that validates the address, the end of the handshake, and a request behind it: who looks for streams
+/// at the first of them finds the request, which is no replay.
+#[test]
+fn the_end_of_the_handshake_is_told_before_streams() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    // The second visit has a token, so its address is validated from its first packet on.
+    pair.events.clear();
+    pair.connect("a.test");
+    for _ in 0..3 {
+        let (now, remote) = (pair.now, pair.from);
+        if !pair.client().is_handshaking() {
+            ask(&mut pair, b"GET /\r\n");
+        }
+        for bytes in pair.take_from_client() {
+            let local = Some(pair::server_address());
+            let datagram =
+                brisk_quic::Datagram { socket: pair::SOCKET, remote, local, ecn: None, bytes: &bytes };
+            pair.server.receive(now, datagram);
+        }
+        while let Some(transmit) = pair.server.poll_transmit(now) {
+            let size = transmit.segment.unwrap_or(transmit.bytes.len());
+            transmit.bytes.chunks(size).for_each(|bytes| pair.give_to_client(bytes));
+        }
+    }
+    pair.collect();
+    let at = |wanted: &Event| pair.events.iter().position(|(_, event)| event == wanted);
+    let (ready, established, opened) =
+        (at(&Event::Ready), at(&Event::Established), at(&Event::Opened(Dir::Bi)));
+    assert!(ready.is_some() && ready < established && established < opened, "{:?}", pair.events);
+}
+
 #[test]
 fn a_spoofed_address_never_counts() {
     let mut pair = simple();
@@ -220,6 +253,85 @@ fn a_spoofed_address_never_counts() {
         pair.server.handle_timeouts(now);
     }
     assert!(sent <= 3 * came.max(1200), "{sent} bytes for {came}");
+}
+
+/// The timer of losses was set for what is in flight on the path before: on the new one nothing is.
+#[test]
+fn a_copied_packet_ends_no_connection_whose_answer_is_under_way() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let id = ask(&mut pair, b"GET /\r\n");
+    for bytes in pair.take_from_client() {
+        pair.give_to_server(&bytes);
+    }
+    answer(&mut pair, b"hello");
+    assert!(!pair.take_from_server().is_empty(), "it is lost");
+    // Somebody else has a copy of what the client sends, and is faster.
+    ask(&mut pair, b"GET /copied\r\n");
+    let copied = pair.take_from_client();
+    pair.from = "203.0.113.9:9".parse().unwrap();
+    copied.iter().for_each(|bytes| pair.give_to_server(bytes));
+    let end = pair.now + Duration::from_secs(2);
+    while let Some(next) = pair.server.next_timeout().filter(|next| *next < end) {
+        let _ = pair.take_from_server();
+        pair.now = pair.now.max(next);
+        let now = pair.now;
+        pair.server.handle_timeouts(now);
+        pair.collect();
+    }
+    assert_eq!(pair.server.counters().panics, 0);
+    pair.from = client_address();
+    pair.pass(Duration::from_secs(10));
+    assert_eq!(received(&mut pair, id), b"hello");
+    assert_eq!((pair.server.counters().migrations, pair.has(&Event::Moved)), (0, false));
+}
+
+/// A challenge may go to an address that is anybody's; what was asked for stays behind it.
+#[test]
+fn the_first_challenge_travels_alone() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let id = ask(&mut pair, b"GET /\r\n");
+    let asked = pair.take_from_client();
+    pair.from = "127.0.0.7:7".parse().unwrap();
+    asked.iter().for_each(|bytes| pair.give_to_server(bytes));
+    answer(&mut pair, b"hello");
+    let there: Vec<_> = pair.take_from_server().into_iter().filter(|(to, _)| *to == pair.from).collect();
+    pair.give_to_client(&there[0].1);
+    assert_eq!(received(&mut pair, id), b"");
+    there[1..].iter().for_each(|(_, bytes)| pair.give_to_client(bytes));
+    pair.settle();
+    assert_eq!(received(&mut pair, id), b"hello");
+    assert!(pair.has(&Event::Moved));
+}
+
+/// RFC 9002 §6.2.4: a client that is slow to acknowledge is asked whether tickets have come, and not sent them again.
+#[test]
+fn tickets_are_no_probes() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    // Until the handshake is complete, but for its last flight.
+    let mut last = Vec::new();
+    while !pair.has(&Event::Established) {
+        pair.take_from_client().iter().for_each(|bytes| pair.give_to_server(bytes));
+        last = pair.take_from_server();
+        if !pair.has(&Event::Established) {
+            last.iter().for_each(|(_, bytes)| pair.give_to_client(bytes));
+        }
+    }
+    let largest = last.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or_default();
+    assert!(largest > 200, "tickets are in it: {largest}");
+    for _ in 0..3 {
+        let next = pair.server.next_timeout().unwrap();
+        pair.now = pair.now.max(next);
+        let now = pair.now;
+        pair.server.handle_timeouts(now);
+        for (_, bytes) in pair.take_from_server() {
+            assert!(bytes.len() < 100, "{} bytes ask", bytes.len());
+        }
+    }
 }
 
 #[test]
