@@ -2,6 +2,7 @@
 
 use brisk_testkit::h3::Answer;
 use brisk_testkit::quic::Visitor;
+use brisk_testkit::relay::{Relay, Weather};
 use brisk_testkit::tls::issue;
 use brisk_testkit::{Backend, H3Client, Server};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -256,16 +257,17 @@ fn goaway_comes_before_the_end() {
 
 #[test]
 fn what_is_cancelled_frees_its_back_end() {
-    let (gone, is_gone) = std::sync::mpsc::channel();
+    let ((begun, has_begun), (gone, is_gone)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let backend = Backend::start(move |mut peer| {
         if peer.head().is_some() {
+            let _ = begun.send(());
             let _ = gone.send(peer.is_closed_within(Duration::from_secs(30)));
         }
     });
     let (server, visitor, address) = proxy("", &backend);
     let mut client = connect(&visitor, address);
     let stream = client.begin(&client.fields("GET", "a.test", "/slow"), true);
-    client.turn(Duration::from_millis(100));
+    client.until("request at the back end", |_| has_begun.try_recv().is_ok());
     client.cancel(stream);
     client.turn(Duration::from_millis(100));
     assert_eq!(is_gone.recv_timeout(Duration::from_secs(30)), Ok(true));
@@ -319,6 +321,43 @@ fn limits_and_rules_hold_for_the_address_that_is_validated() {
 
 fn status(answers: &[Answer]) -> Vec<u16> {
     answers.iter().map(|answer| answer.status).collect()
+}
+
+/// Somebody on the way copies packets and sends them from an address of his own (RFC 9000 §9.3): some of them arrive before the
+/// client's. What he gets is a challenge; nothing that is said of addresses is said of his, and nobody's connection ends.
+#[test]
+fn copied_packets_are_nobodys_requests() {
+    let text = r#"
+        limit_req_zone $binary_remote_addr zone=r:1m rate=1r/m;
+        server {
+            listen 127.0.0.1:{{PORT}} quic;
+            listen 127.0.0.1:{{PORT}} ssl;
+            server_name a.test;
+            add_header x-address $remote_addr always;
+            root html;
+            location / { allow 127.0.0.1; deny all; }
+            location /limited { limit_req zone=r burst=4 nodelay; }
+        }
+    "#;
+    let large = "x".repeat(300_000);
+    let files = [("html/a", "a"), ("html/large", &large), ("html/limited", "l")];
+    let (server, visitor, address) = start("worker_processes 2;", text, &files);
+    for seed in [1, 2, 3] {
+        let relay = Relay::new(address, seed, Weather::default());
+        let mut client = connect(&visitor, relay.address);
+        assert_eq!(client.get("/a").status, 200);
+        relay.set(Weather { copied: 300, delay: Duration::from_millis(2), ..Weather::default() });
+        for _ in 0..30 {
+            let answer = client.get("/a");
+            assert_eq!((answer.status, answer.field("x-address")), (200, "127.0.0.1"), "{answer:?}");
+        }
+        assert_eq!(client.get("/large").body.len(), large.len());
+        let passed = (0..8).filter(|_| client.get("/limited").status == 200).count();
+        assert_eq!(passed, if seed == 1 { 5 } else { 0 }, "seed {seed}");
+        assert_eq!(client.quic.end(), None);
+    }
+    let lines = server.access_lines(3 * 40);
+    assert!(lines.iter().all(|line| line.starts_with("127.0.0.1 ")), "{lines:?}");
 }
 
 #[test]

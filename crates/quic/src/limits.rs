@@ -14,7 +14,7 @@ pub const HALF_OPEN_MAX: usize = 1024;
 /// Handshakes under way in one thread from which on `quic_retry auto` has addresses validated first.
 pub const HALF_OPEN_RETRY: usize = 100;
 /// How long a handshake may take; a shorter `client_header_timeout` holds instead.
-pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Datagrams of one connection that leave in one system call (GSO), at most.
 pub const SEGMENTS_MAX: usize = 10;
 /// Sends of one connection before the others have their turn.

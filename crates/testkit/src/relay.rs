@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -24,9 +24,14 @@ pub struct Weather {
     pub rate: Option<(u64, u64)>,
     /// The server sees another port of each client after this time.
     pub rebind: Option<Duration>,
+    /// Of a thousand datagrams to the server so many come from [`STRANGER`] first, and then from the client.
+    pub copied: u32,
     /// Nothing passes.
     pub is_cut: bool,
 }
+
+/// Where copies of datagrams come from. Nobody is there: what is sent to it is lost.
+pub const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
 /// See the module's head.
 pub struct Relay {
@@ -45,6 +50,7 @@ impl Relay {
         let (weather, stop) = (Arc::new(Mutex::new(weather)), Arc::new(AtomicBool::new(false)));
         let mut network = Network {
             front,
+            stranger: UdpSocket::bind((STRANGER, 0)).expect("a port is free"),
             to,
             random: seed | 1,
             weather: weather.clone(),
@@ -85,11 +91,20 @@ struct Link {
     filled: Instant,
 }
 
-/// A datagram: when it arrives, its number, the client that it is of, whether it goes to the server, its bytes.
-type Underway = (Instant, u64, SocketAddr, bool, Vec<u8>);
+/// A datagram: when it arrives, its number, the client that it is of, where it goes, its bytes.
+type Underway = (Instant, u64, SocketAddr, Way, Vec<u8>);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    /// To the server, as a copy that comes from [`STRANGER`].
+    Copied,
+    ToServer,
+    ToClient,
+}
 
 struct Network {
     front: UdpSocket,
+    stranger: UdpSocket,
     to: SocketAddr,
     random: u64,
     weather: Arc<Mutex<Weather>>,
@@ -161,23 +176,31 @@ impl Network {
             bytes[at] ^= 0x55;
         }
         let delays = if self.chance(weather.late) { 2 } else { 1 };
-        self.serial += 1;
         let at = Instant::now() + weather.delay * delays;
-        self.queue.push(Reverse((at, self.serial, client, is_up, bytes)));
+        if is_up && weather.copied > 0 && self.chance(weather.copied) {
+            self.put(at, client, Way::Copied, bytes.clone());
+        }
+        self.put(at, client, if is_up { Way::ToServer } else { Way::ToClient }, bytes);
+    }
+
+    fn put(&mut self, at: Instant, client: SocketAddr, way: Way, bytes: Vec<u8>) {
+        self.serial += 1;
+        self.queue.push(Reverse((at, self.serial, client, way, bytes)));
     }
 
     fn deliver(&mut self) {
         let now = Instant::now();
         while self.queue.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
-            let Some(Reverse((_, _, client, is_up, bytes))) = self.queue.pop() else { return };
+            let Some(Reverse((_, _, client, way, bytes))) = self.queue.pop() else { return };
             // A full or closed socket loses it, as a network does.
-            if is_up {
-                if let Some(link) = self.links.get(&client) {
-                    let _ = link.back.send_to(&bytes, self.to);
-                }
-            } else {
-                let _ = self.front.send_to(&bytes, client);
-            }
+            let _ = match way {
+                Way::Copied => self.stranger.send_to(&bytes, self.to),
+                Way::ToServer => match self.links.get(&client) {
+                    Some(link) => link.back.send_to(&bytes, self.to),
+                    None => Ok(0),
+                },
+                Way::ToClient => self.front.send_to(&bytes, client),
+            };
         }
     }
 }

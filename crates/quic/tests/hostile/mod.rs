@@ -137,6 +137,17 @@ impl Hostile {
         name: &str,
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
     ) -> Hostile {
+        Hostile::with_alpn(server, root, name, &["h3"], change)
+    }
+
+    /// The same with another choice of protocols.
+    pub fn with_alpn(
+        server: Endpoint,
+        root: &[u8],
+        name: &str,
+        alpn: &[&str],
+        change: impl FnOnce(Vec<u8>) -> Vec<u8>,
+    ) -> Hostile {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(root.to_vec().into()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -145,7 +156,7 @@ impl Hostile {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"h3".to_vec()];
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         let own = *b"hostile!";
         let name = ServerName::try_from(name.to_string()).unwrap();
         let tls =
@@ -187,14 +198,19 @@ impl Hostile {
 
     /// A packet with these frames. Initial ones are filled up (RFC 9000 §14.1).
     pub fn packet(&mut self, space: Space, frames: &[u8]) -> Vec<u8> {
-        let at = space as usize;
-        let number = self.next[at];
-        self.next[at] += 1;
         let mut payload = frames.to_vec();
         // The sample of header protection begins four bytes behind the number.
         while payload.len() < 4 || space == Space::Initial && payload.len() < 1162 {
             payload.push(0);
         }
+        self.sealed(space, 0, payload)
+    }
+
+    /// A packet with these bytes, and these bits in its first one beside the usual ones.
+    pub fn sealed(&mut self, space: Space, bits: u8, mut payload: Vec<u8>) -> Vec<u8> {
+        let at = space as usize;
+        let number = self.next[at];
+        self.next[at] += 1;
         let mut header = Vec::new();
         match space {
             Space::Data => {
@@ -215,6 +231,7 @@ impl Hostile {
                 header.extend_from_slice(&(len as u16 | 0x4000).to_be_bytes());
             }
         }
+        header[0] |= bits;
         let number_at = header.len();
         header.extend_from_slice(&(number as u32).to_be_bytes());
         let keys = &self.keys[at].as_ref().expect("keys of this space").local;

@@ -485,6 +485,11 @@ impl Connection {
         for space in SpaceId::iter() {
             let request_immediate_ack =
                 space == SpaceId::Data && self.peer_supports_ack_frequency();
+            // Brisk: a session ticket can wait; a PING tells as well whether it has come (RFC 9002 §6.2.4)
+            if space == SpaceId::Data && self.spaces[space].probes_for_ticket() {
+                self.spaces[space].ping_pending = true;
+                continue;
+            }
             self.spaces[space].maybe_queue_probe(request_immediate_ack, &self.streams);
         }
 
@@ -1222,6 +1227,8 @@ impl Connection {
                 }
                 Timer::PathValidation => {
                     debug!("path validation failed");
+                    // Brisk: with its timer, and with a packet that is acknowledged
+                    self.return_to_previous_path(now, None);
                     if let Some((_, prev)) = self.prev_path.take() {
                         self.path = prev;
                     }
@@ -1687,6 +1694,11 @@ impl Connection {
             // Time threshold loss Detection
             self.detect_lost_packets(now, pn_space, false);
             self.set_loss_detection_timer(now);
+            return;
+        }
+
+        // Brisk: another path has begun with nothing in flight since the timer was set (see `migrate`)
+        if self.path.in_flight.ack_eliciting == 0 && self.peer_completed_address_validation() {
             return;
         }
 
@@ -2228,6 +2240,11 @@ impl Connection {
             );
         }
 
+        // Brisk: keys are updated when they are worn, not to find out which clients can do it
+        if space == SpaceId::Data && self.side.is_server() {
+            let limit = crypto.packet.local.confidentiality_limit();
+            self.key_phase_size = limit.saturating_sub(KEY_UPDATE_MARGIN);
+        }
         self.spaces[space].crypto = Some(crypto);
         debug_assert!(space as usize > self.highest_space as usize);
         self.highest_space = space;
@@ -3092,6 +3109,11 @@ impl Connection {
 
     fn migrate(&mut self, now: Instant, remote: SocketAddr) {
         trace!(%remote, "migration initiated");
+        // Brisk: back from a move that was never confirmed, or was somebody else's copy: the path is as it was (RFC 9000 §9.3.3)
+        if !self.path.validated && self.return_to_previous_path(now, Some(remote)) {
+            self.timers.stop(Timer::PathValidation);
+            return;
+        }
         self.path_counter = self.path_counter.wrapping_add(1);
         // Reset rtt/congestion state for new path unless it looks like a NAT rebinding.
         // Note that the congestion window will not grow until validation terminates. Helps mitigate
@@ -3130,6 +3152,22 @@ impl Connection {
             Timer::PathValidation,
             now + 3 * cmp::max(self.pto(SpaceId::Data), prev_pto),
         );
+        // Brisk: what is in flight there is another path's
+        self.set_loss_detection_timer(now);
+    }
+
+    /// Brisk: whether the path before was taken up again; if one is named, only to that address
+    fn return_to_previous_path(&mut self, now: Instant, to: Option<SocketAddr>) -> bool {
+        let is_meant = |prev: &PathData| to.is_none_or(|to| prev.validated && prev.remote == to);
+        let Some((_, prev)) = self.prev_path.take_if(|(_, prev)| is_meant(prev)) else {
+            return false;
+        };
+        self.path = prev;
+        (self.path.challenge, self.path.challenge_pending) = (None, false);
+        // Its acknowledgement tells what was lost on the other path
+        self.ping();
+        self.set_loss_detection_timer(now);
+        true
     }
 
     /// Handle a change in the local address, i.e. an active migration
@@ -3267,6 +3305,8 @@ impl Connection {
         if buf.len() + 9 < max_size && space_id == SpaceId::Data {
             // Transmit challenges with every outgoing frame on an unvalidated path
             if let Some(token) = self.path.challenge {
+                // Brisk: answers stay behind the first challenge, whose address may be anybody's
+                let is_first = self.path.challenge_pending;
                 // But only send a packet solely for that purpose at most once
                 self.path.challenge_pending = false;
                 sent.non_retransmits = true;
@@ -3275,6 +3315,9 @@ impl Connection {
                 buf.write(frame::FrameType::PATH_CHALLENGE);
                 buf.write(token);
                 self.stats.frame_tx.path_challenge += 1;
+                if is_first {
+                    return sent;
+                }
             }
         }
 

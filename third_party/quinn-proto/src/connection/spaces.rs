@@ -150,6 +150,12 @@ impl PacketSpace {
         }
     }
 
+    /// Brisk: whether a probe is due while data of TLS has not been acknowledged
+    pub(super) fn probes_for_ticket(&self) -> bool {
+        let mut sent = self.sent_packets.values().filter_map(|packet| packet.retransmits.get());
+        self.loss_probes > 0 && sent.any(|retransmits| !retransmits.crypto.is_empty())
+    }
+
     /// Get the next outgoing packet number in this space
     ///
     /// In the Data space, the connection's [`PacketNumberFilter`] must be used rather than calling
