@@ -6,7 +6,7 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, EndpointConfig, Event, StreamId,
     TokenMemoryCache, TransportConfig,
 };
-pub use quinn_proto::{Dir, VarInt};
+pub use quinn_proto::{Dir, ReadError, VarInt};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -105,6 +105,12 @@ impl QuicClient {
     /// From now on it is at this address of the machine.
     pub fn move_to(&mut self, ip: IpAddr) {
         self.socket = UdpSocket::bind((ip, 0)).expect("a port is free");
+    }
+
+    /// Ends the connection, and tells the server.
+    pub fn close(&mut self) {
+        self.conn.close(Instant::now(), VarInt::from_u32(0x100), bytes::Bytes::new());
+        self.flush();
     }
 
     /// Sends what is to be sent, and takes what comes within `wait`.

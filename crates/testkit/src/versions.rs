@@ -1,9 +1,11 @@
-//! Scenarios of HTTP/1.1 played over HTTP/2 and HTTP/3: what is said of a request there holds for all versions.
+//! Scenarios of HTTP/1.1 played over HTTP/2 and HTTP/3: what is said of a request there holds for all versions; and functions that
+//! ask over each of the three ([`over_each`]).
 //!
 //! A case is carried over if its bytes are whole requests that any version can carry, with a response for each. What speaks of
 //! connections, of chunks or of malformed bytes is HTTP/1.1's own, and so are lines about its fields
 //! ([`OWN_FIELDS`]).
 
+use crate::client::Client;
 use crate::h2::H2Client;
 use crate::h3::H3Client;
 use crate::quic::Visitor;
@@ -20,9 +22,11 @@ pub const OWN_FIELDS: [&str; 5] =
 /// The name that requests without one are for.
 const HOST: &str = "localhost";
 
-/// A version besides HTTP/1.1.
+/// A version of HTTP.
 #[derive(Clone)]
 pub enum Version {
+    /// Over cleartext.
+    One,
     /// Over cleartext, with prior knowledge.
     Two,
     /// As this client of QUIC.
@@ -33,6 +37,7 @@ impl Version {
     /// How `$server_protocol` names it.
     pub fn name(&self) -> &'static str {
         match self {
+            Version::One => "HTTP/1.1",
             Version::Two => "HTTP/2.0",
             Version::Three(_) => "HTTP/3.0",
         }
@@ -42,6 +47,16 @@ impl Version {
     pub(crate) fn expectation(&self, text: &str) -> String {
         let text = text.replace("HTTP/1.1", self.name()).replace("HTTP/1.0", self.name());
         if text.starts_with('=') { text } else { text.replace("http://", "https?://") }
+    }
+}
+
+/// Asks a site over HTTP/1.1, HTTP/2 and HTTP/3, each time a server of its own.
+pub fn over_each(builder: impl Fn() -> Builder, ask: impl Fn(&Server, &Version)) {
+    for at in 0..3 {
+        let (builder, mut versions) = everywhere(builder());
+        versions.insert(0, Version::One);
+        eprintln!("over {}", versions[at].name());
+        ask(&builder.start(), &versions[at]);
     }
 }
 
@@ -91,6 +106,30 @@ impl Request {
     pub fn get(target: &str) -> Request {
         let (method, authority) = ("GET".to_string(), HOST.to_string());
         Request { method, authority, target: target.into(), fields: Vec::new(), body: None }
+    }
+
+    /// A request with this body, whose length it tells.
+    pub fn post(target: &str, body: &[u8]) -> Request {
+        let length = body.len().to_string();
+        let request = Request { method: "POST".into(), body: Some(body.to_vec()), ..Request::get(target) };
+        request.with("content-length", &length)
+    }
+
+    /// The same with another field; the name is in lower case.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Request {
+        self.fields.push((name.into(), value.into()));
+        self
+    }
+
+    /// As HTTP/1.1 carries it.
+    fn text(&self) -> Vec<u8> {
+        let mut text = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", self.method, self.target, self.authority);
+        for (name, value) in &self.fields {
+            text.extend([name, ": ", value, "\r\n"]);
+        }
+        text.push_str("\r\n");
+        [text.as_bytes(), self.body.as_deref().unwrap_or_default()].concat()
     }
 }
 
@@ -144,15 +183,21 @@ fn head_of(head: &str) -> Option<Request> {
 }
 
 /// A connection of one of these versions.
-pub(crate) enum Connected {
+pub enum Connected {
+    /// Over HTTP/1.1.
+    One(Box<Client>),
+    /// Over HTTP/2.
     Two(Box<H2Client>),
+    /// Over HTTP/3.
     Three(Box<H3Client>),
 }
 
 impl Connected {
+    /// To the server's first port.
     pub fn new(server: &Server, version: &Version) -> Connected {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port()));
         match version {
+            Version::One => Connected::One(Box::new(server.client())),
             Version::Two => Connected::Two(Box::new(H2Client::connect(server.port()))),
             Version::Three(visitor) => Connected::Three(Box::new(H3Client::connect(visitor, address, HOST))),
         }
@@ -164,13 +209,76 @@ impl Connected {
         catch_unwind(asked).unwrap_or_else(|_| Err("no valid answer in time".into()))
     }
 
+    /// The answer to a request without a body.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn get(&mut self, target: &str) -> Response {
+        self.ask(&Request::get(target)).unwrap_or_else(|why| panic!("{target}: {why}"))
+    }
+
+    /// Begins a request without a body and waits for the head of its answer; gives the stream.
+    ///
+    /// # Panics
+    /// If it does not come.
+    pub fn begin(&mut self, target: &str) -> u64 {
+        match self {
+            Connected::One(client) => {
+                client.send(Request::get(target).text());
+                client.wait_for("\r\n\r\n");
+                0
+            }
+            Connected::Two(client) => {
+                let id = client.begin(&H2Client::get_fields(target), true);
+                client.until(|client| client.answers[&id].status != 0);
+                u64::from(id)
+            }
+            Connected::Three(client) => {
+                let id = client.begin(&client.fields("GET", HOST, target), true);
+                client.until("head", |client| client.answers.get(&id).is_some_and(|it| it.status != 0));
+                id
+            }
+        }
+    }
+
+    /// The body of what was [begun](Connected::begin).
+    ///
+    /// # Panics
+    /// If it is cut off.
+    pub fn finish(&mut self, stream: u64) -> Vec<u8> {
+        let (ended, body) = match self {
+            Connected::One(client) => (true, client.response().body),
+            Connected::Two(client) => {
+                let it = client.wait(u32::try_from(stream).expect("a stream of HTTP/2"));
+                (it.ended, it.body)
+            }
+            Connected::Three(client) => {
+                let it = client.wait(stream);
+                (it.ended, it.body)
+            }
+        };
+        assert!(ended, "{} bytes, and then nothing", body.len());
+        body
+    }
+
+    /// Ends the connection so that the server notices at once.
+    pub fn leave(self) {
+        if let Connected::Three(mut client) = self {
+            client.quic.close();
+        }
+    }
+
     fn exchange(&mut self, request: &Request) -> Result<Response, String> {
-        let scheme = if matches!(self, Connected::Two(_)) { "http" } else { "https" };
+        let scheme = if matches!(self, Connected::Three(_)) { "https" } else { "http" };
         let Request { method, authority, target, fields, body } = request;
         let mut all =
             vec![(":method", &**method), (":scheme", scheme), (":authority", authority), (":path", target)];
         all.extend(fields.iter().map(|(name, value)| (&**name, &**value)));
         match self {
+            Connected::One(client) => {
+                client.try_send(request.text()).map_err(|error| error.to_string())?;
+                client.try_response(method).map_err(|failure| failure.to_string())
+            }
             Connected::Two(client) => {
                 let stream = client.begin(&all, body.is_none());
                 if let Some(body) = body {
