@@ -1,5 +1,8 @@
 //! Clients of HTTP/3 that break rules: each ends its own connection at most, with the code that RFC 9114 and RFC 9204 name.
 
+#[path = "http3_attacks/floods.rs"]
+mod floods;
+
 use brisk_testkit::quic::{Dir, QuicClient, VarInt, Visitor};
 use brisk_testkit::tls::issue;
 use brisk_testkit::{H3Client, Server};
@@ -12,6 +15,7 @@ const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 const SITE: &str = r"
     ssl_certificate a.crt;
     ssl_certificate_key a.key;
+    keepalive_requests 1000000;
     server {
         listen 127.0.0.1:{{PORT}} quic;
         listen 127.0.0.1:{{PORT}} ssl;
@@ -96,6 +100,11 @@ fn each_broken_rule_has_its_code() {
         ("GOAWAY that is too short", &[uni(b"\x00\x04\x00\x07\x00")], frame),
         ("SETTINGS of a request", &[uni(CONTROL), request(b"\x04\x00")], unexpected),
         ("PUSH_PROMISE of a client", &[uni(CONTROL), request(b"\x05\x01\x00")], unexpected),
+        ("CANCEL_PUSH of a request", &[uni(CONTROL), request(b"\x03\x01\x00")], unexpected),
+        ("GOAWAY of a request", &[uni(CONTROL), request(b"\x07\x01\x00")], unexpected),
+        ("MAX_PUSH_ID of a request", &[uni(CONTROL), request(b"\x0d\x01\x00")], unexpected),
+        ("a frame of HTTP/2 of a request", &[uni(CONTROL), request(b"\x06\x01\x00")], unexpected),
+        ("a decoder stream that ends", &[ending(uni(b"\x03"))], critical),
         ("DATA before HEADERS", &[uni(CONTROL), request(b"\x00\x01x")], unexpected),
         ("a frame that is cut off", &[uni(CONTROL), request(b"\x01\x05\x00\x00")], frame),
         ("a static entry that is none", &[uni(CONTROL), request(b"\x01\x04\x00\x00\xff\x7f")], decompression),

@@ -1,5 +1,8 @@
 //! HTTP/3 while the server changes: reloads, other numbers of threads, another binary, crashes, stops; and on bad networks.
 
+#[path = "http3_life/load.rs"]
+mod load;
+
 use brisk_testkit::quic::Visitor;
 use brisk_testkit::relay::{Relay, Weather};
 use brisk_testkit::tls::issue;
@@ -20,6 +23,7 @@ const SITE: &str = r#"
         location / { return 200 "$pid"; }
         location /file { root html; }
         location /slow { alias html/file; limit_rate 100k; }
+        location /slower { alias html/file; limit_rate 10k; }
     }
 "#;
 /// Without the sockets of QUIC.
@@ -189,15 +193,17 @@ fn after_a_crash_clients_are_back_at_once() {
 #[test]
 fn a_transfer_survives_a_network_that_changes_ports() {
     let (_server, visitor, address) = start("worker_processes 2;");
-    let weather = Weather {
-        delay: Duration::from_millis(5),
-        rebind: Some(Duration::from_millis(300)),
-        ..Weather::default()
+    // As often as the interop runner has it, or so often that a short transfer sees it, too.
+    let (period, target) = if load::is_long() {
+        (Duration::from_secs(5), "/slower")
+    } else {
+        (Duration::from_millis(300), "/slow")
     };
+    let weather = Weather { delay: Duration::from_millis(5), rebind: Some(period), ..Weather::default() };
     let relay = Relay::new(address, 3, weather);
     let mut client = connect(&visitor, relay.address);
     for _ in 0..2 {
-        assert_eq!(client.get("/slow").body.len(), FILE_BYTES);
+        assert_eq!(client.get(target).body.len(), FILE_BYTES);
     }
     assert_eq!(client.quic.end(), None);
 }
