@@ -327,7 +327,7 @@ fn status(answers: &[Answer]) -> Vec<u16> {
 /// client's. What he gets is a challenge; nothing that is said of addresses is said of his, and nobody's connection ends.
 #[test]
 fn copied_packets_are_nobodys_requests() {
-    let text = r#"
+    let text = r"
         limit_req_zone $binary_remote_addr zone=r:1m rate=1r/m;
         server {
             listen 127.0.0.1:{{PORT}} quic;
@@ -338,7 +338,7 @@ fn copied_packets_are_nobodys_requests() {
             location / { allow 127.0.0.1; deny all; }
             location /limited { limit_req zone=r burst=4 nodelay; }
         }
-    "#;
+    ";
     let large = "x".repeat(300_000);
     let files = [("html/a", "a"), ("html/large", &large), ("html/limited", "l")];
     let (server, visitor, address) = start("worker_processes 2;", text, &files);

@@ -196,14 +196,14 @@ fn limits_count_requests_and_not_connections() {
 
 #[test]
 fn who_may_come_in() {
-    let lines = r#"
+    let lines = r"
         auth_basic_user_file {{DIR}}/users;
         location /basic { auth_basic door; }
         location /asked { auth_request /judge; auth_request_set $who $status; add_header X-Judged $who; }
         location = /judge { internal; if ($http_may = yes) { return 204; } return 403; }
         location /either { satisfy any; deny all; auth_basic x; }
         location /denied { deny 127.0.0.1; allow all; }
-    "#;
+    ";
     let builder = || {
         let builder = site(lines).file("users", "plain:{PLAIN}secret\n");
         ["basic", "asked", "either", "denied"]
@@ -251,7 +251,7 @@ fn applications_are_told_the_same() {
         |server, version| {
             let mut client = Connected::new(server, version);
             let answer =
-                ask(&mut client, &Request::post("/a%20b.php?x=1", &[b'z'; 40_000]).with("x-one", "1"));
+                ask(&mut client, &Request::post("/a%20b.php?x=1", &vec![b'z'; 40_000]).with("x-one", "1"));
             assert_eq!((answer.status, answer.header("x-body")), (202, Some("40000")));
             assert_eq!(answer.text(), "POST|/a%20b.php?x=1|x=1|40000|1|localhost");
             assert_eq!(client.get("/b").text(), "GET|/b||||localhost");
