@@ -199,9 +199,11 @@ fn a_transfer_survives_a_network_that_changes_ports() {
     } else {
         (Duration::from_millis(300), "/slow")
     };
-    let weather = Weather { delay: Duration::from_millis(5), rebind: Some(period), ..Weather::default() };
-    let relay = Relay::new(address, 3, weather);
+    let still = Weather { delay: Duration::from_millis(5), ..Weather::default() };
+    let relay = Relay::new(address, 3, still);
     let mut client = connect(&visitor, relay.address);
+    // RFC 9000 §9: connections move when their handshake is confirmed.
+    relay.set(Weather { rebind: Some(period), ..still });
     for _ in 0..2 {
         assert_eq!(client.get(target).body.len(), FILE_BYTES);
     }
@@ -227,8 +229,9 @@ fn bad_networks_lose_nothing() {
         },
     ];
     for (seed, weather) in (1..).zip(weathers) {
-        let relay = Relay::new(address, seed, weather);
+        let relay = Relay::new(address, seed, Weather { rebind: None, ..weather });
         let mut client = connect(&visitor, relay.address);
+        relay.set(weather);
         let answer = client.get("/file");
         assert_eq!(answer.body.len(), FILE_BYTES, "{weather:?}: {:?}", client.quic.end());
     }
