@@ -64,10 +64,10 @@ impl Sorting {
         }
     }
 
-    fn compare(self, a: &Entry, b: &Entry) -> Ordering {
+    fn compare(self, (a_name, a): &Named<'_>, (b_name, b): &Named<'_>) -> Ordering {
         let folders_first = (a.kind != Kind::Directory).cmp(&(b.kind != Kind::Directory));
         // Names that are equal but for case or zeros are told apart by their bytes, so that the order is total.
-        let by_name = || natural(&a.name).cmp(&natural(&b.name)).then_with(|| a.name.cmp(&b.name));
+        let by_name = || a_name.cmp(b_name).then_with(|| a.name.cmp(&b.name));
         let by_key = match self.key {
             Key::Name => by_name(),
             // The size of a folder's own file says nothing.
@@ -82,7 +82,12 @@ impl Sorting {
 }
 
 /// A name as people sort it: without regard to case, and `page-2` before `page-10`.
-fn natural(name: &[u8]) -> Vec<(u128, String)> {
+type Natural = Vec<(u128, String)>;
+
+/// An entry with its name as it is sorted: made once for each, not for each comparison.
+type Named<'a> = (Natural, &'a Entry);
+
+fn natural(name: &[u8]) -> Natural {
     let text = String::from_utf8_lossy(name).to_lowercase();
     let mut parts = Vec::new();
     let mut rest = text.as_str();
@@ -110,7 +115,7 @@ pub struct Page {
 impl Page {
     /// The page of the directory at `uri`, whose listing leaves `left_out` entries out.
     pub fn render(&self, uri: &[u8], entries: &[Entry], left_out: usize) -> Vec<u8> {
-        let mut sorted: Vec<&Entry> = entries.iter().collect();
+        let mut sorted: Vec<Named<'_>> = entries.iter().map(|entry| (natural(&entry.name), entry)).collect();
         sorted.sort_by(|a, b| self.sorting.compare(a, b));
         // Style, script and symbols, and what a row comes to: the page is not copied while it grows.
         let mut out = Vec::with_capacity(8192 + entries.len() * 320);
@@ -133,7 +138,7 @@ impl Page {
                       Parent folder</a></td><td class=\"s\"></td><td class=\"d\"></td></tr>\n";
             out.extend_from_slice(up.as_bytes());
         }
-        sorted.iter().for_each(|entry| self.row(entry, &mut out));
+        sorted.iter().for_each(|(_, entry)| self.row(entry, &mut out));
         out.extend_from_slice(
             b"</tbody>\n</table>\n<p class=\"none\" hidden>No name matches.</p>\n</main>\n",
         );
