@@ -76,10 +76,11 @@ fn a_connection_that_becomes_idle_when_another_has_just_begun_to_wait_gives_way(
     let of_application = port.clone();
     let app = Application::start(Speaks::FastCgi, 1, move |exchange| {
         let until = Instant::now() + Duration::from_secs(10);
-        // No pause: the answer must come within the second one's grace.
         while exchange.asked.request == 1 && queued(*of_application.wait()) == 0 && Instant::now() < until {
             std::thread::yield_now();
         }
+        // Until the second one waits for its answer, and not past its grace.
+        std::thread::sleep(Duration::from_millis(1));
         exchange.stdout("\nok");
     });
     port.set(app.address().rsplit_once(':').unwrap().1.parse::<u16>().unwrap()).unwrap();
