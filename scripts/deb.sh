@@ -79,8 +79,10 @@ pack brisk-dbgsym "$debug"
 for master in "$masters"/brisk-php*; do
     [ -x "$master" ] || continue
     name=$(basename "$master")
-    # PHP's library tells no package by itself.
-    depends="libphp${name#brisk-php}-embed, $(needs "$master")"
+    # PHP's library tells no package by itself. Security updates of PHP add symbols: no older one than it was built with.
+    library=libphp${name#brisk-php}-embed
+    built_with=$(dpkg-query -W -f '${Version}' "$library" 2>/dev/null | sed 's/^[0-9]*://; s/-[^-]*$//')
+    depends="$library${built_with:+ (>= $built_with)}, $(needs "$master")"
     mkdir -p "$work/$name/usr/lib/brisk" "$work/$name/usr/share/doc"
     install -m 755 "$master" "$work/$name/usr/lib/brisk/$name"
     ln -s brisk "$work/$name/usr/share/doc/$name"
