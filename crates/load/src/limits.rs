@@ -153,3 +153,10 @@ pub const LOCKED_QUERIES_MIN: f64 = 1.0;
 pub const PHONE_CHARS_MAX: usize = 44;
 /// A page of so many sections begins with links to them.
 pub const INDEX_SECTIONS_MIN: usize = 9;
+
+// watch/waits.rs
+
+/// Tasks of a tier whose waits are looked at.
+pub const WAITING_TASKS_MAX: usize = 512;
+/// Files of one `poll` that are looked at: those of PHP and its libraries have one or two.
+pub const POLLED_FILES_MAX: usize = 16;

@@ -1,6 +1,8 @@
 //! Resources beside the load, on the same time axis: what each tier (server, PHP, database …) used, and what the machine
 //! had to say. Works for any software, because the kernel is asked; tiers that have a status page or a status are asked, too.
 
+mod calls;
+mod diag;
 mod inside;
 mod mysql;
 mod others;
@@ -10,14 +12,17 @@ mod sockets;
 mod summary;
 mod tier;
 mod verdict;
+mod waits;
 
 pub use inside::{Inside, Queries, Source, Workers};
+pub use mysql::{Database, DatabasePlace, Session};
 pub use others::{Look, Others};
 pub use pools::{DatabaseSummary, PoolSummary};
-pub use sockets::Connections;
+pub use sockets::{Connections, Listener, listeners_of};
 pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary};
 pub use tier::{Tier, Who, parse};
 pub use verdict::{Verdict, limit};
+pub use waits::{Doing, Waiting, Waits};
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use inside::Asker;
 use proc::{Account, Disk, Machine, Usage};
-use sockets::{Listener, Tables};
+use sockets::Tables;
 
 /// How often tiers are looked at beside a run.
 pub const EVERY: Duration = Duration::from_millis(250);
@@ -91,7 +96,10 @@ impl Watch {
         }
         let origin = Instant::now();
         let samples = Arc::new(Mutex::new(Vec::new()));
-        let pools = looked.iter().map(|tier| matches!(tier.who, Some(Who::Pool(_)))).collect();
+        let pools = looked
+            .iter()
+            .map(|tier| matches!(tier.who, Some(Who::Pool(_) | Who::Workers(_) | Who::WorkersAt(_))))
+            .collect();
         let work = {
             let (stop, samples) = (Arc::clone(&stop), Arc::clone(&samples));
             move || watch(&mut looked, interval, origin, &stop, &samples)

@@ -161,6 +161,17 @@ fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
+/// All of a row.
+fn fields(mut row: &[u8]) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    while !row.is_empty() {
+        let (value, rest) = field(row)?;
+        found.push(String::from_utf8_lossy(value).into_owned());
+        row = rest;
+    }
+    Some(found)
+}
+
 fn is_end(packet: &[u8]) -> bool {
     packet.first() == Some(&0xfe) && packet.len() < 9
 }
@@ -246,14 +257,27 @@ impl Session {
 
     /// Two columns of a query, as names and values.
     pub fn pairs(&mut self, query: &str) -> io::Result<BTreeMap<String, String>> {
+        let two = |row: Vec<String>| {
+            let mut row = row.into_iter();
+            Some((row.next()?, row.next()?))
+        };
+        let rows = self.rows(query)?.into_iter();
+        rows.map(|row| two(row).ok_or_else(|| strange("a row of the database is not understood"))).collect()
+    }
+
+    /// All rows of a query. What is NULL is empty.
+    pub fn rows(&mut self, query: &str) -> io::Result<Vec<Vec<String>>> {
         self.send(0, &[&[QUERY], query.as_bytes()].concat())?;
         let (first, _) = self.receive()?;
-        if let Answer::Refused(why) = answer(&first) {
-            return Err(strange(&why));
+        match answer(&first) {
+            Answer::Refused(why) => return Err(strange(&why)),
+            // A statement without rows.
+            Answer::In => return Ok(Vec::new()),
+            _ => {}
         }
         // Columns, an end, rows, an end.
         while !is_end(&self.receive()?.0) {}
-        let mut found = BTreeMap::new();
+        let mut found = Vec::new();
         let mut bytes = 0;
         loop {
             let (row, _) = self.receive()?;
@@ -261,13 +285,13 @@ impl Session {
             if is_end(&row) {
                 return Ok(found);
             }
+            if let Answer::Refused(why) = answer(&row) {
+                return Err(strange(&why));
+            }
             if bytes > STATUS_BYTES_MAX {
                 return Err(strange("the database's status is too long"));
             }
-            let two = field(&row).and_then(|(name, rest)| Some((name, field(rest)?.0)));
-            let (name, value) = two.ok_or_else(|| strange("a row of the database is not understood"))?;
-            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            found.insert(text(name), text(value));
+            found.push(fields(&row).ok_or_else(|| strange("a row of the database is not understood"))?);
         }
     }
 

@@ -155,6 +155,41 @@ fn holding(inodes: &BTreeSet<u64>) -> Vec<u32> {
     processes().filter(holds).collect()
 }
 
+/// Those of these processes whose parent is one of them, too: the workers of a server that has a master.
+pub fn workers(pids: &[u32]) -> Vec<u32> {
+    let parent = |pid: u32| parent_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    pids.iter().copied().filter(|pid| parent(*pid).is_some_and(|above| pids.contains(&above))).collect()
+}
+
+/// Bytes that a process has read by system calls, from files as from sockets.
+pub fn read_bytes_of(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("rchar:"))?.trim().parse().ok()
+}
+
+/// Whether these processes have a large piece of memory together, as PHP's have for OPcache. `None`: nobody may look, or there is none.
+pub fn shares_code(pids: &[u32]) -> Option<bool> {
+    const LEAST: u64 = 4 << 20;
+    let is_large = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let is_shared = rest.as_bytes().get(3) == Some(&b's')
+            && (rest.contains("/dev/zero") || rest.contains("ZendAccelerator"));
+        (is_shared && number(to)?.checked_sub(number(from)?)? >= LEAST).then_some(())
+    };
+    let maps: Vec<String> =
+        pids.iter().filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/maps")).ok()).collect();
+    let maps: Vec<&String> = maps.iter().filter(|text| !text.is_empty()).collect();
+    (!maps.is_empty()).then(|| maps.iter().any(|text| text.lines().any(|line| is_large(line).is_some())))
+}
+
+/// Whether one of these processes has this library in its memory, as Apache has PHP.
+pub fn has_library(pids: &[u32], name: &str) -> bool {
+    pids.iter()
+        .any(|pid| fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|text| text.contains(name)))
+}
+
 /// Processes of a control group and of those below it.
 pub fn in_group(group: &Path) -> Vec<u32> {
     let mut found: Vec<u32> = fs::read_to_string(group.join("cgroup.procs"))

@@ -22,6 +22,14 @@ pub enum Who {
     Port(u16),
     /// Whoever listens at this unix socket, and all below it.
     Socket(PathBuf),
+    /// Of those who listen on this TCP port the ones with a parent among them: each serves one request at a time.
+    Workers(u16),
+    /// The same at this unix socket.
+    WorkersAt(PathBuf),
+    /// Whoever listens on this TCP port, without what is below it.
+    Listening(u16),
+    /// Workers of this command name below whoever listens on this TCP port.
+    Below(u16, String),
 }
 
 /// One tier.
@@ -95,6 +103,15 @@ impl Who {
             Self::Group(path) => proc::in_group(path),
             Self::Port(port) => with_those_below(proc::listening_on(*port)),
             Self::Socket(path) => with_those_below(proc::listening_at(path)),
+            Self::Workers(port) => proc::workers(&proc::listening_on(*port)),
+            Self::Listening(port) => proc::listening_on(*port),
+            Self::Below(port, name) => {
+                let below = with_those_below(proc::listening_on(*port));
+                let mut named = proc::with_command(name);
+                named.retain(|pid| below.contains(pid));
+                proc::workers(&named)
+            }
+            Self::WorkersAt(path) => proc::workers(&proc::listening_at(path)),
         }
     }
 }
