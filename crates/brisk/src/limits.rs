@@ -90,3 +90,7 @@ pub const WHY_HEAD_BYTES_MAX: usize = 1 << 20;
 pub const WHY_PLACES_MAX: usize = 6;
 /// What is shorter is no secret by itself, and could be a part of any word.
 pub const SECRET_BYTES_MIN: usize = 6;
+/// Queries that the doctor has explained, those that run most first.
+pub const DOCTOR_QUERIES_MAX: usize = 3;
+/// So much of a query is shown, in bytes.
+pub const DOCTOR_QUERY_BYTES_MAX: usize = 400;

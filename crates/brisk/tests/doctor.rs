@@ -3,7 +3,10 @@
 use brisk_testkit::server::text;
 use brisk_testkit::{Builder, PhpFpm, TempDir};
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn doctor(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_brisk")).arg("doctor").args(args).env("COLUMNS", "100").output().unwrap()
@@ -103,21 +106,26 @@ fn what_is_looked_for_is_listed() {
     assert!(checks.iter().all(|check| said.contains(check["slug"].as_str().unwrap())));
 }
 
-/// Three processes that wait for somebody else all the time, and twelve users.
-#[test]
-fn a_pool_that_is_too_small_is_named_with_its_evidence() {
-    let php = PhpFpm::unix(3);
+/// A server before PHP processes that wait for somebody else all the time, with a log of what it was asked.
+fn waiting(php: &PhpFpm, dir: &TempDir) -> brisk_testkit::Server {
     php.script("wait.php", "<?php usleep(50000); echo 'ok';");
     let params = include_str!("../../../packaging/fastcgi.conf");
-    let server = Builder::new(env!("CARGO_BIN_EXE_brisk"))
+    dir.write("pool.conf", format!("[{}]\npm = static\npm.max_children = 3\n", php.pool()).as_str());
+    Builder::new(env!("CARGO_BIN_EXE_brisk"))
         .http(&format!(
-            "server {{ listen 127.0.0.1:{{{{PORT}}}}; root {}; location / {{ {params} fastcgi_pass {}; }} }}",
+            "access_log {}; server {{ listen 127.0.0.1:{{{{PORT}}}}; root {}; location / {{ {params} fastcgi_pass {}; }} }}",
+            at(dir, "access.log"),
             php.dir().display(),
             php.address()
         ))
-        .start();
-    let dir = TempDir::new();
-    dir.write("pool.conf", format!("[{}]\npm = static\npm.max_children = 3\n", php.pool()).as_str());
+        .start()
+}
+
+/// Three of them, and twelve users.
+#[test]
+fn a_pool_that_is_too_small_is_named_with_its_evidence() {
+    let (php, dir) = (PhpFpm::unix(3), TempDir::new());
+    let server = waiting(&php, &dir);
     let url = format!("http://127.0.0.1:{}/wait.php", server.port());
     let pool = at(&dir, "pool.conf");
     let args = ["--users", "12", "--duration", "3s", "--fpm", &pool, "--json"];
@@ -143,6 +151,66 @@ fn a_page_that_does_not_answer_is_said() {
     assert_eq!(out.status.code(), Some(1));
     assert!(
         text(&out.stderr).contains("nothing was answered at http://127.0.0.1:1/"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+/// Twelve visitors, who are not the doctor's: it says the same, and the server has answered nobody else.
+#[test]
+fn visitors_are_looked_at_without_a_request() {
+    let (php, dir) = (PhpFpm::unix(3), TempDir::new());
+    let server = waiting(&php, &dir);
+    let (port, stop) = (server.port(), AtomicBool::new(false));
+    let visit = || {
+        let mut count = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(b"GET /wait.php HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            count += 1;
+        }
+        count
+    };
+    let pool = at(&dir, "pool.conf");
+    let url = format!("http://127.0.0.1:{port}/");
+    let (out, visits) = std::thread::scope(|scope| {
+        let visitors: Vec<_> = (0..12).map(|_| scope.spawn(visit)).collect();
+        let out = doctor(&[&url, "--attach", "--duration", "3s", "--fpm", &pool, "--json"]);
+        stop.store(true, Ordering::Relaxed);
+        (out, visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum::<usize>())
+    });
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(found["limit"]["cause"], "pool-too-small", "{found:#}");
+    assert!(found["load"]["attached"] == true && found["load"]["rate"].as_f64() > Some(0.0), "{found:#}");
+    drop(server);
+    let log = std::fs::read_to_string(at(&dir, "access.log")).unwrap();
+    assert_eq!(log.lines().count(), visits);
+}
+
+#[test]
+fn a_scenario_stands_for_the_page_and_a_report_is_written() {
+    let (php, dir) = (PhpFpm::unix(3), TempDir::new());
+    let server = waiting(&php, &dir);
+    let (pool, page) = (at(&dir, "pool.conf"), at(&dir, "report.html"));
+    let scenario = format!(
+        "target = \"http://127.0.0.1:{}\"\nusers = 12\nduration = \"3s\"\n[[user]]\nname = \"a\"\n[[user.step]]\nrequest = \"GET /wait.php\"\n",
+        server.port()
+    );
+    let scenario = dir.write("shop.toml", scenario.as_str()).display().to_string();
+    let out = doctor(&[&scenario, "--duration", "3s", "--fpm", &pool, "--html", &page, "--json"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(found["limit"]["cause"], "pool-too-small", "{found:#}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("The PHP pool is too small") && !page.contains("<script src"), "{page}");
+    // Others' traffic is not a scenario's.
+    let out = doctor(&[&scenario, "--attach"]);
+    assert!(
+        out.status.code() == Some(1) && text(&out.stderr).contains("site's URL"),
         "{}",
         text(&out.stderr)
     );

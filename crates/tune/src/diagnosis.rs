@@ -3,6 +3,10 @@
 //! The figures are means over the counted part of a run. What stands further back is asked first: a pool of processes that all wait
 //! for the database is full because of the database.
 
+pub mod figures;
+mod places;
+
+use figures::{SlowQuery, Surroundings, WaitFigures};
 use std::fmt::Write as _;
 
 /// What a tier of processes did.
@@ -24,6 +28,10 @@ pub struct TierFigures {
     pub pool: Option<PoolFigures>,
     /// Its queries, if it is a database.
     pub queries: Option<QueryFigures>,
+    /// What its processes wait for, if somebody looked.
+    pub waits: Option<WaitFigures>,
+    /// The most memory that it had, in bytes.
+    pub memory: u64,
 }
 
 /// What a tier is for.
@@ -108,6 +116,12 @@ pub struct Measured {
     pub listen_drops: u64,
     /// Tiers, in the order in which a request comes to them.
     pub tiers: Vec<TierFigures>,
+    /// What was seen beside them.
+    pub around: Surroundings,
+    /// Queries that were found running, those that were found most first.
+    pub slow: Vec<SlowQuery>,
+    /// Temporary tables that the database has made on a disk meanwhile.
+    pub disk_tables: u64,
 }
 
 /// Where the time of a mean response went, in microseconds.
@@ -119,16 +133,50 @@ pub struct Budget {
     pub cpu: f64,
     /// Waiting for a CPU, in any tier.
     pub run_queue: f64,
-    /// Workers that waited for something else: the database, a disk, other services.
+    /// Workers that waited for the database.
+    pub database: f64,
+    /// Workers that waited for files, or for memory that was swapped out.
+    pub disk: f64,
+    /// On the way, there or back.
+    pub network: f64,
+    /// Workers that waited for something else, or for what nobody looked into.
     pub blocked: f64,
-    /// The rest: network, the generator, what nobody looked into.
+    /// The rest: the generator, what nobody looked into.
     pub rest: f64,
+}
+
+impl Budget {
+    /// All parts by name.
+    pub fn parts(&self) -> [(&'static str, f64); 8] {
+        [
+            ("queue", self.queue),
+            ("cpu", self.cpu),
+            ("run_queue", self.run_queue),
+            ("database", self.database),
+            ("disk", self.disk),
+            ("network", self.network),
+            ("blocked", self.blocked),
+            ("rest", self.rest),
+        ]
+    }
+
+    /// All of it.
+    pub fn sum(&self) -> f64 {
+        self.parts().iter().map(|(_, part)| part).sum()
+    }
+
+    fn scale(&mut self, by: f64) {
+        let Self { queue, cpu, run_queue, database, disk, network, blocked, rest } = self;
+        [queue, cpu, run_queue, database, disk, network, blocked, rest]
+            .into_iter()
+            .for_each(|part| *part *= by);
+    }
 }
 
 /// What limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
-    /// `server`, `php`, `database`, `disk`, `machine`, `generator`, `application`; `unknown` if it cannot be told.
+    /// `server`, `php`, `database`, `disk`, `network`, `machine`, `generator`, `application`; `unknown` if it cannot be told.
     pub tier: &'static str,
     /// The slug of the cause; `docs/tuning.md` lists them.
     pub cause: &'static str,
@@ -153,6 +201,9 @@ const MOST: f64 = 0.5;
 
 /// Where the time of a mean response went.
 pub fn budget(m: &Measured) -> Budget {
+    if let Some(budget) = places::budget(m) {
+        return budget;
+    }
     let per_response = |value: f64| if m.rate > 0.0 { value / m.rate * 1e6 } else { 0.0 };
     // Little's law: so many requests waited, or workers were blocked, at a time.
     let pools = || m.tiers.iter().filter_map(|tier| tier.pool);
@@ -163,14 +214,11 @@ pub fn budget(m: &Measured) -> Budget {
     let counted = || m.tiers.iter().filter(|tier| !(has_pool && tier.role == Role::Database));
     let cpu: f64 = counted().map(|tier| tier.cpu_us).sum();
     let run_queue: f64 = counted().map(|tier| tier.cpu_us * tier.waited_share).sum();
-    let mut budget = Budget { queue, cpu, run_queue, blocked, rest: 0.0 };
-    let sum = queue + cpu + run_queue + blocked;
+    let mut budget = Budget { queue, cpu, run_queue, blocked, ..Budget::default() };
+    let sum = budget.sum();
     if sum > m.wall_us && sum > 0.0 {
         // Means of looks and of responses differ a little: parts of a whole are shown.
-        let scale = m.wall_us / sum;
-        for part in [&mut budget.queue, &mut budget.cpu, &mut budget.run_queue, &mut budget.blocked] {
-            *part *= scale;
-        }
+        budget.scale(m.wall_us / sum);
     } else {
         budget.rest = m.wall_us - sum;
     }
@@ -185,14 +233,24 @@ pub const CAUSES: &[&str] = &[
     "database-connections",
     "database-cpu",
     "database-one-thread",
+    "database-missing-index",
     "disk-busy",
+    "disk-slow",
     "pool-too-small",
+    "pool-too-large",
+    "memory-short",
+    "opcache-off",
     "server-cpu",
     "php-cpu",
     "server-one-thread",
     "php-one-process",
     "machine-busy-with-others",
     "backlog-small",
+    "network-slow",
+    "page-weight",
+    "session-lock",
+    "file-lock",
+    "service-slow",
     "application-cpu",
     "application-waits",
     "nothing-full",
@@ -200,9 +258,15 @@ pub const CAUSES: &[&str] = &[
 
 /// Says what limits.
 pub fn diagnose(m: &Measured) -> Diagnosis {
-    let found = generator(m)
-        .or_else(|| errors(m))
-        .or_else(|| database(m))
+    let first = generator(m).or_else(|| errors(m));
+    let found = first.or_else(|| places::diagnose(m)).unwrap_or_else(|| by_means(m));
+    debug_assert!(CAUSES.contains(&found.cause), "{} is not listed", found.cause);
+    Diagnosis { budget: budget(m), ..found }
+}
+
+/// What limits as far as means of CPU, pools and queries tell, where nobody looked at what processes wait for.
+fn by_means(m: &Measured) -> Diagnosis {
+    database(m)
         .or_else(|| disk(m))
         // Processes that wait want no CPU: their pool is the limit, however busy the machine is.
         .or_else(|| pool(m, BLOCKED))
@@ -210,9 +274,7 @@ pub fn diagnose(m: &Measured) -> Diagnosis {
         .or_else(|| one_thread(m))
         .or_else(|| pool(m, 0.0))
         .or_else(|| backlog(m))
-        .unwrap_or_else(|| idle(m));
-    debug_assert!(CAUSES.contains(&found.cause), "{} is not listed", found.cause);
-    Diagnosis { budget: budget(m), ..found }
+        .unwrap_or_else(|| idle(m))
 }
 
 fn percent(share: f64) -> String {
@@ -271,7 +333,7 @@ fn database(m: &Measured) -> Option<Diagnosis> {
                     "database",
                     "database-locks",
                     format!(
-                        "Queries wait for each other: {:.1} of {:.1} running ones wait for rows' locks.",
+                        "Queries wait for each other: {:.1} of {:.1} running ones wait for locks of rows or tables.",
                         queries.locked,
                         queries.running.max(queries.locked)
                     ),
@@ -499,143 +561,4 @@ fn idle(m: &Measured) -> Diagnosis {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tier(name: &str, role: Role, cores: f64, cpu_us: f64) -> TierFigures {
-        TierFigures { name: name.into(), role, cores, cpu_us, busiest_share: 0.2, ..TierFigures::default() }
-    }
-
-    fn php(cores: f64, pool: PoolFigures) -> TierFigures {
-        TierFigures { pool: Some(pool), ..tier("php", Role::Php, cores, 5_000.0) }
-    }
-
-    fn db(cores: f64, queries: QueryFigures) -> TierFigures {
-        let queries = QueryFigures { connected: (5, 100), memory_hits: 0.99, ..queries };
-        TierFigures { queries: Some(queries), ..tier("db", Role::Database, cores, 500.0) }
-    }
-
-    fn site(tiers: Vec<TierFigures>) -> Measured {
-        Measured {
-            users: 20,
-            rate: 40.0,
-            wall_us: 500_000.0,
-            cpus: 4,
-            busy_share: 0.3,
-            generator_share: 0.01,
-            generator_cores: 0.01,
-            tiers,
-            ..Measured::default()
-        }
-    }
-
-    fn free() -> PoolFigures {
-        PoolFigures { busy: 2.0, total: 20, queued: 0.0, full_share: 0.0, blocked_share: 0.3 }
-    }
-
-    /// Bottlenecks of a back end, and of what is around a site.
-    fn planted() -> Vec<(Measured, &'static str)> {
-        let server = || tier("server", Role::Server, 0.1, 50.0);
-        let full = PoolFigures { busy: 5.0, total: 5, queued: 15.0, full_share: 1.0, blocked_share: 0.8 };
-        vec![
-            (Measured { generator_share: 0.99, ..site(vec![server()]) }, "generator-full"),
-            (Measured { error_share: 0.9, ..site(vec![server()]) }, "errors"),
-            (site(vec![server(), php(0.5, full)]), "pool-too-small"),
-            (
-                site(vec![
-                    server(),
-                    php(0.5, full),
-                    db(0.1, QueryFigures { running: 5.0, locked: 4.0, ..Default::default() }),
-                ]),
-                "database-locks",
-            ),
-            (
-                Measured {
-                    busy_share: 0.98,
-                    ..site(vec![server(), php(0.5, full), db(3.2, QueryFigures::default())])
-                },
-                "database-cpu",
-            ),
-            (
-                site(vec![
-                    server(),
-                    php(0.5, full),
-                    db(0.1, QueryFigures { refused: 9, ..Default::default() }),
-                ]),
-                "database-connections",
-            ),
-            (
-                Measured {
-                    disk_busy_share: 0.99,
-                    disk_await_ms: 40.0,
-                    ..site(vec![server(), php(0.2, full)])
-                },
-                "disk-busy",
-            ),
-        ]
-    }
-
-    /// Those of CPUs, and where nothing is full.
-    fn planted_cpus() -> Vec<(Measured, &'static str)> {
-        let server = || tier("server", Role::Server, 0.1, 50.0);
-        vec![
-            (Measured { busy_share: 0.99, ..site(vec![server(), php(3.6, free())]) }, "php-cpu"),
-            (
-                Measured { busy_share: 0.99, ..site(vec![tier("server", Role::Server, 3.5, 90.0)]) },
-                "server-cpu",
-            ),
-            (
-                site(vec![TierFigures { busiest_share: 0.99, ..tier("server", Role::Server, 1.0, 90.0) }]),
-                "server-one-thread",
-            ),
-            (Measured { busy_share: 0.99, ..site(vec![server()]) }, "machine-busy-with-others"),
-            (Measured { listen_drops: 12, ..site(vec![server(), php(0.1, free())]) }, "backlog-small"),
-            (
-                Measured {
-                    wall_us: 6_000.0,
-                    users: 1,
-                    rate: 160.0,
-                    ..site(vec![server(), php(0.8, PoolFigures { busy: 0.9, blocked_share: 0.1, ..free() })])
-                },
-                "application-cpu",
-            ),
-            (
-                Measured {
-                    wall_us: 50_000.0,
-                    users: 1,
-                    rate: 20.0,
-                    ..site(vec![server(), php(0.1, PoolFigures { busy: 1.0, blocked_share: 0.9, ..free() })])
-                },
-                "application-waits",
-            ),
-            (site(vec![server()]), "nothing-full"),
-        ]
-    }
-
-    #[test]
-    fn planted_bottlenecks_are_named_as_the_first_cause() {
-        for (measured, cause) in planted().into_iter().chain(planted_cpus()) {
-            let found = diagnose(&measured);
-            assert_eq!(found.cause, cause, "{measured:#?}\n{found:#?}");
-            let parts = found.budget;
-            let sum = parts.queue + parts.cpu + parts.run_queue + parts.blocked + parts.rest;
-            assert!((sum - measured.wall_us).abs() < 1.0, "{parts:?}");
-            assert!(
-                found.sentence.ends_with('.') && found.gain_max.is_none_or(|gain| gain >= 1.0),
-                "{found:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_small_pool_says_how_long_requests_wait() {
-        let full = PoolFigures { busy: 5.0, total: 5, queued: 16.4, full_share: 0.97, blocked_share: 0.8 };
-        let found = diagnose(&site(vec![php(0.5, full)]));
-        assert_eq!(
-            found.sentence,
-            "The PHP pool is too small: 5 of 5 processes busy 97 % of the time, requests wait 398 ms of 500 ms for one; \
-             the CPUs are 30 % busy."
-        );
-        assert!(found.gain_max.is_some_and(|gain| (gain - 4.0 / 0.51).abs() < 1e-9), "{found:?}");
-    }
-}
+mod tests;

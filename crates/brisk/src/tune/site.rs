@@ -15,7 +15,7 @@ use std::path::Path;
 /// Reads them; those that nothing of the site uses are left out of what can be changed.
 pub fn read(wishes: &Wishes) -> Result<Read, String> {
     let server = server_of(wishes);
-    let mut wanted = Wanted {
+    let wanted = Wanted {
         server: match &server {
             Some(Named::Server(file)) => Some(file.clone()),
             _ => None,
@@ -24,7 +24,18 @@ pub fn read(wishes: &Wishes) -> Result<Read, String> {
         fpm: wishes.fpm.clone(),
         mysql: wishes.mysql.clone().into_iter().collect(),
     };
-    let first = once(wishes, &wanted, server.as_ref())?;
+    let mut read = of_running(server.as_ref(), wanted)?;
+    if wishes.mysql.is_none() {
+        // The copy has no database, or the real one, whose settings are not changed.
+        read.database = 0..0;
+    }
+    leave_out(&mut read);
+    Ok(read)
+}
+
+/// The files of a site with this server. What is not wanted by name is what its running programs have read.
+pub fn of_running(server: Option<&Named>, mut wanted: Wanted) -> Result<Read, String> {
+    let first = once(&wanted, server)?;
     let (fpm, php_ini) = php_of(&first);
     let is_better =
         wanted.fpm.is_empty() && !fpm.is_empty() || wanted.php_ini.is_empty() && !php_ini.is_empty();
@@ -36,7 +47,7 @@ pub fn read(wishes: &Wishes) -> Result<Read, String> {
             *have = found;
         }
     }
-    once(wishes, &wanted, server.as_ref())
+    once(&wanted, server)
 }
 
 /// The one that is named, else what runs at the URL's port; `None`: what the doctor would look at.
@@ -55,16 +66,11 @@ fn server_of(wishes: &Wishes) -> Option<Named> {
     }
 }
 
-fn once(wishes: &Wishes, wanted: &Wanted, server: Option<&Named>) -> Result<Read, String> {
+fn once(wanted: &Wanted, server: Option<&Named>) -> Result<Read, String> {
     let mut read = files::read(wanted)?;
-    if wishes.mysql.is_none() {
-        // The copy has no database, or the real one, whose settings are not changed.
-        read.database = 0..0;
-    }
     if let Some(Named::Apache(file)) = server {
         apache(file, &mut read)?;
     }
-    leave_out(&mut read);
     Ok(read)
 }
 

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Who;
 use super::calls::{Call, call};
 use super::diag::{Diag, LISTEN, TcpSocket, Under, UnixSocket};
 use super::proc::{read_bytes_of, shares_code};
 use super::sockets::{Listener, listeners_of};
+use super::tier::Who;
 use crate::limits::{POLLED_FILES_MAX, WAITING_TASKS_MAX};
 
 /// How often processes are looked at.

@@ -236,3 +236,12 @@ fn brisk_needs_less() {
         ["access-log-unbuffered", "connections-few", "files-opened-anew", "sendfile-off", "workers-one"];
     assert_eq!(slugs(&nginx), BTreeSet::from(wanted));
 }
+
+/// Programs that read the doctor's JSON look slugs up there.
+#[test]
+fn slugs_and_causes_are_documented() {
+    let page = include_str!("../../../../docs/tuning.md");
+    let slugs = checks().map(|check| check.slug).chain(crate::diagnosis::CAUSES.iter().copied());
+    let missing: Vec<&str> = slugs.filter(|slug| !page.contains(&format!("`{slug}`"))).collect();
+    assert!(missing.is_empty(), "docs/tuning.md: {missing:?}");
+}

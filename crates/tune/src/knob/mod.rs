@@ -21,6 +21,16 @@ pub const WITHOUT_KNOBS: &[(&str, &str)] = &[
     ("database-locks", "queries wait for each other's rows: only the application can lock less"),
     ("application-cpu", "the page itself computes; the audit names OPcache where it is off"),
     ("application-waits", "the page waits for what is not full itself: a slow query, or another service"),
+    ("database-missing-index", "an index is missing: it is made once, by whoever knows the tables"),
+    ("disk-slow", "files lie where reading them takes long: keep them nearer, or keep pages"),
+    ("memory-short", "the memory is too small for what runs on the machine"),
+    ("network-slow", "the time is spent on the way"),
+    (
+        "session-lock",
+        "requests of one session wait for each other: the application holds it longer than it must",
+    ),
+    ("file-lock", "requests wait for each other's lock on a file: only the application can lock less"),
+    ("service-slow", "the page waits for another service: keep its answers, or ask for them beside the page"),
     ("machine-busy-with-others", "other programs have the CPUs"),
     ("nothing-full", "nothing limits: more users may say more"),
 ];

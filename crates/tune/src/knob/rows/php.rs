@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "5",
         domain: number(Fixed(2), PerCpu(64), Logarithmic, Count),
-        causes: &["pool-too-small", "php-one-process"],
+        causes: &["pool-too-small", "pool-too-large", "php-one-process"],
         findings: &["pool-as-delivered"],
         source: "PHP manual, install.fpm.configuration",
         ..pool("pm.max_children")
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Knob] = &[
         default: "1",
         domain: Choice(&["0", "1"]),
         needs: Needs::Restart,
-        causes: &["php-cpu", "php-one-process"],
+        causes: &["opcache-off", "php-cpu", "php-one-process"],
         findings: &["opcache-off"],
         source: "PHP manual, opcache.configuration",
         ..php("opcache.enable")

@@ -103,6 +103,7 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "off",
         domain: Choice(&["off", "on"]),
+        causes: &["page-weight"],
         findings: &["compression-off"],
         source: "nginx documentation",
         ..nginx("gzip", "http")
