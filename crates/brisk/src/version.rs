@@ -74,7 +74,7 @@ pub fn long() -> String {
     let has = |name: &str| MODULES.iter().any(|m| is(m.name, name));
     let mut out = short();
     // Tools look for the version of OpenSSL whose settings they may use.
-    out.push_str("built with AWS-LC (rustls), settings and messages as with OpenSSL 3.0.0\nTLS SNI support enabled\nconfigure arguments: --with-debug --with-stream --with-stream_realip_module --with-stream_ssl_preread_module");
+    out.push_str("built with AWS-LC (rustls), settings and messages as with OpenSSL 3.0.0\nTLS SNI support enabled\nconfigure arguments: --with-debug --with-stream --with-stream_realip_module --with-stream_ssl_module --with-stream_ssl_preread_module");
     let prefix = crate::config::system_prefix();
     let _ = write!(out, " --prefix={prefix} --conf-path={prefix}brisk.conf");
     for name in OPTIONAL.iter().filter(|name| has(name)) {

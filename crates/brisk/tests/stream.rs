@@ -2,6 +2,8 @@
 
 #[path = "stream/opening.rs"]
 mod opening;
+#[path = "stream/tls.rs"]
+mod tls;
 
 use brisk_testkit::backend::Backend;
 use brisk_testkit::{Builder, Client, Server, wait};

@@ -24,5 +24,6 @@ pub mod temp_file;
 pub mod text;
 pub mod thread;
 pub mod threads;
+pub mod tls;
 pub mod vars;
 pub mod zone;

@@ -83,3 +83,7 @@ pub const TEMP_LEVELS_MAX: usize = 3;
 pub const ZONE_BYTES_MIN: u64 = 8 * 4096;
 /// Names of variables that may come up after the start of a configuration, in what is compiled late.
 pub const LATE_VARIABLES_MAX: usize = 4096;
+/// Variables within variables are followed this far; beyond, they count as values of clients.
+pub const VERIFY_DEPTH_MAX: usize = 8;
+/// Kinds of TLS connections that one server may have: HTTP over TCP without and with HTTP/2, and over QUIC.
+pub const TLS_KINDS_MAX: usize = 3;

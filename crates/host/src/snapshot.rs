@@ -3,7 +3,8 @@
 use crate::log::target::{LogTarget, LogTo};
 use crate::main_conf::MainConf;
 use crate::service::Service;
-use crate::vars::Names;
+use crate::tls::allowed::Allowed;
+use crate::vars::{Names, Template};
 use crate::zone::Zone;
 use brisk_conf::{Context, Diag, Span};
 use brisk_net::listen::{Address, Options};
@@ -47,6 +48,10 @@ pub trait Part: Any {
 
     /// All names that could be meant.
     fn known(&self) -> Vec<String>;
+
+    /// Which files these names come to, that its directives have said are read while connections are served. Relative ones begin
+    /// at `prefix`.
+    fn allowed(&mut self, names: &[Template], prefix: &str) -> Allowed;
 
     /// The configuration is read. Errors are appended to `diags`.
     fn finish(self: Box<Self>, diags: &mut Vec<Diag>) -> Finished;

@@ -60,6 +60,11 @@ impl Stream {
         self.local.or_else(|| crate::listen::local_ip(self.io.fd()))
     }
 
+    /// The socket, for datagrams: they have no session over it.
+    pub fn io(&self) -> &Io {
+        &self.io
+    }
+
     /// How connecting has ended, once it is writable; other errors are found by reading and writing.
     pub fn take_error(&self) -> io::Result<()> {
         Ok(rustix::net::sockopt::socket_error(self.io.fd())??)
@@ -107,19 +112,25 @@ impl Stream {
     ) -> Result<Stream, TlsError> {
         let stream = Stream::from(io);
         stream.start_tls(context.session(name, send_name).map_err(TlsError::Handshake)?, Vec::new());
-        let tls = stream.tls().expect("just made");
+        stream.shake_hands().await?;
+        let now = crate::clock::now().unix_secs;
+        let checked = stream.tls().map(|tls| tls.session(|session| context.check(session, name, now)));
+        checked.unwrap_or(Ok(())).map_err(TlsError::Distrust)?;
+        Ok(stream)
+    }
+
+    /// Waits until the handshake of a session is complete. Without a session there is nothing to wait for.
+    pub async fn shake_hands(&self) -> Result<(), TlsError> {
+        let Some(tls) = self.tls() else { return Ok(()) };
         loop {
-            match tls.advance(&stream.io) {
+            match tls.advance(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(TlsError::from(error)),
-                Ok(()) if tls.is_established() => break,
+                Ok(()) if tls.is_established() => return Ok(()),
                 Ok(()) => {}
             }
-            stream.readable().await;
+            self.readable().await;
         }
-        let now = crate::clock::now().unix_secs;
-        tls.session(|session| context.check(session, name, now)).map_err(TlsError::Distrust)?;
-        Ok(stream)
     }
 
     /// From now on events go to the driver under `key`. If there is unread readiness it is told at once.

@@ -8,11 +8,15 @@ use brisk_host::log::LogTo;
 use brisk_host::peer::Peer;
 use brisk_host::server_name::NameTable;
 use brisk_host::snapshot::ListenId;
+use brisk_host::tls::{Allowed, Rules};
 use brisk_host::vars::{Table, Template, VarId};
+use brisk_net::Io;
 use brisk_net::listen::Address;
 use brisk_resolver::Resolver;
 use hashbrown::HashMap;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +28,8 @@ pub struct Stream {
     pub listens: Vec<Listen>,
     /// The `upstream` blocks, by name in lower case: `proxy_pass` with variables may name them.
     pub upstreams: HashMap<String, Arc<dyn Balanced>>,
+    /// Files that may be read for handshakes.
+    pub allowed: Allowed,
 }
 
 impl Stream {
@@ -59,6 +65,8 @@ impl Listen {
 pub struct Place {
     /// Each connection begins with a PROXY header.
     pub proxy_protocol: bool,
+    /// Each connection is one of TLS, which is ended here.
+    pub tls: bool,
     /// What serves until a name has led to another one.
     pub server: Arc<Server>,
     /// Numbers in `servers` by the name that a client of TLS wants.
@@ -79,6 +87,8 @@ pub struct Server {
     pub checks: Vec<Arc<dyn Check>>,
     /// `proxy_protocol_timeout`.
     pub proxy_protocol_timeout: Duration,
+    /// `ssl_…`: how TLS is ended here.
+    pub tls: Option<Arc<Rules>>,
     /// `ssl_preread`: the ClientHello is looked at; not taken.
     pub preread: Option<Preread>,
     /// What it does.
@@ -189,6 +199,8 @@ pub struct Proxy {
     pub bind: Option<Bind>,
     /// `proxy_protocol`: peers are told of the client first.
     pub proxy_protocol: bool,
+    /// `proxy_ssl`.
+    pub tls: Option<Arc<dyn PeerTls>>,
     /// Bytes per second; empty or 0: no limit.
     pub upload_rate: Template,
     /// As `upload_rate`, to the client.
@@ -212,10 +224,23 @@ impl Default for Proxy {
             socket_sndbuf: 0,
             bind: None,
             proxy_protocol: false,
+            tls: None,
             upload_rate: Template::default(),
             download_rate: Template::default(),
         }
     }
+}
+
+/// TLS with peers.
+pub trait PeerTls: Send + Sync {
+    /// A session with a peer over a connection to it, complete and checked. `host`: what the peer's group is called. The error is for
+    /// the log.
+    fn begin<'s>(
+        &'s self,
+        session: &'s Session,
+        io: Io,
+        host: &'s str,
+    ) -> Pin<Box<dyn Future<Output = Result<brisk_net::Stream, String>> + 's>>;
 }
 
 /// A group of servers as a session needs it.

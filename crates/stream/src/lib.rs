@@ -6,10 +6,12 @@
 #![warn(missing_docs)]
 
 pub mod conf;
+mod handshake;
 pub mod limits;
 mod opening;
 mod proxy;
 mod relay;
+pub mod secure;
 mod serve;
 mod session;
 mod tcp;

@@ -1,6 +1,7 @@
 //! What a session goes through before it is passed on: whose address it has, whether it may go on, and which server it is of.
 //!
-//! nginx's phases, in its order: the PROXY header, `set_real_ip_from`, `set`, `limit_conn`, `allow` and `deny`, `ssl_preread`.
+//! nginx's phases, in its order: the PROXY header, `set_real_ip_from`, `set`, `limit_conn`, `allow` and `deny`, TLS that is ended here
+//! ([`handshake`](crate::handshake)), `ssl_preread`.
 //!
 //! What stands before the client's own bytes is looked at in the socket (`MSG_PEEK`) and taken only as far as it goes: whoever has the
 //! connection next finds the rest there.
@@ -22,12 +23,14 @@ use rustix::net::{RecvFlags, recv};
 use std::io;
 
 /// Looks at what has come, without taking it, until `judge` knows enough. An error of `judge` ends it.
-async fn peek<T>(
+pub(crate) async fn peek<T>(
     io: &Io,
     buffer: &mut [u8],
     mut judge: impl FnMut(&[u8]) -> Option<T>,
 ) -> io::Result<Looked<T>> {
     loop {
+        // Asked before the look: all that the client has sent is there then. With something unread, the end is not seen by reading.
+        let is_closed = io.is_closed();
         let seen = match recv(io.fd(), &mut *buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, seen)) => seen,
             Err(Errno::AGAIN) => {
@@ -41,7 +44,7 @@ async fn peek<T>(
         if let Some(known) = judge(&buffer[..seen]) {
             return Ok(Looked::Known(known));
         }
-        if seen == 0 {
+        if seen == 0 || is_closed && seen < buffer.len() {
             return Ok(Looked::Closed);
         }
         if seen == buffer.len() {
@@ -54,7 +57,8 @@ async fn peek<T>(
 }
 
 /// How [`peek`] ended.
-enum Looked<T> {
+pub(crate) enum Looked<T> {
+    /// `judge` knows enough.
     Known(T),
     /// The client has closed, and `judge` wants more.
     Closed,
@@ -130,11 +134,12 @@ pub fn begin(session: &Session) -> Result<(), Status> {
 /// `ssl_preread`: looks at the client's ClientHello, and goes over to the server that its name leads to.
 pub async fn preread(session: &Session, io: &Io, wanted: Preread) -> Result<(), Status> {
     let mut buffer = vec![0; wanted.buffer_bytes.max(HELLO_PEEK_BYTES_MIN)];
-    let judge = |bytes: &[u8]| match Hello::parse(bytes) {
-        Ok(Parsed::Partial) => None,
-        Ok(Parsed::Complete(hello)) => Some(Some(hello)),
+    let judge = |bytes: &[u8]| match (ssl2(bytes), Hello::parse(bytes)) {
+        (Some(hello), _) => Some(Some(hello)),
+        (None, Ok(Parsed::Partial)) => None,
+        (None, Ok(Parsed::Complete(hello))) => Some(Some(hello)),
         // Another protocol, which is passed on as it is.
-        Err(_) => Some(None),
+        (None, Err(_)) => Some(None),
     };
     match timeout(wanted.timeout, peek(io, &mut buffer, judge)).await {
         Ok(Ok(Looked::Known(None))) => Ok(()),
@@ -159,8 +164,19 @@ pub async fn preread(session: &Session, io: &Io, wanted: Preread) -> Result<(), 
     }
 }
 
+/// A ClientHello in the form of SSL 2.0 (RFC 5246 appendix E.2), which tells its version only: a length with the highest bit set, the type 1,
+/// the version.
+fn ssl2(bytes: &[u8]) -> Option<Box<Hello>> {
+    match bytes {
+        [length, _, 1, major, minor, ..] if length & 0x80 != 0 => {
+            Some(Box::new(Hello { version: u16::from_be_bytes([*major, *minor]), ..Hello::default() }))
+        }
+        _ => None,
+    }
+}
+
 /// The server that a name leads to has the session from now on.
-fn go_over(session: &Session, name: &str) -> Result<(), Status> {
+pub(crate) fn go_over(session: &Session, name: &str) -> Result<(), Status> {
     let place = &session.origin.place;
     match place.names.find(session, name.as_bytes()) {
         Ok(None) => Ok(()),

@@ -4,9 +4,10 @@ use crate::conf::{Balanced, Pass, Proxy};
 use crate::session::{Attempt, Session};
 use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Times};
 use brisk_host::log::{self, Entry, LogLevel};
+use brisk_host::peer::Peer;
 use brisk_host::vars::{Context, Template};
 use brisk_net::connect::{self, ConnectError, Destination, Options};
-use brisk_net::{Io, clock, timeout};
+use brisk_net::{Io, Stream, clock, timeout};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub const UNAVAILABLE: Status = 503;
 /// A peer that has taken the session. Dropped, the peer is free again.
 pub struct Connected {
     /// The connection.
-    pub io: Io,
+    pub stream: Stream,
     selection: Selection,
     lease: Option<Lease>,
     began_ms: u64,
@@ -160,9 +161,13 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
         };
         session.attempts.borrow_mut().push(Attempt { peer: lease.peer.name.clone(), ..Attempt::default() });
         let made = dial(session, &lease.peer.endpoint, proxy, bind).await;
+        let made = match made {
+            Ok(io) => secured(session, io, proxy, backend.name()).await,
+            Err(message) => Err(message),
+        };
         let took_ms = clock::mono_ms().saturating_sub(attempt_ms);
-        let io = match made {
-            Ok(io) => io,
+        let stream = match made {
+            Ok(stream) => stream,
             Err(message) => {
                 session.attempt(|attempt| attempt.session_ms = Some(took_ms));
                 session.log(LogLevel::Error, format_args!("{message}"));
@@ -181,12 +186,60 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
             lease.connected(clock::mono_ms());
         }
         session.attempt(|attempt| attempt.connect_ms = Some(took_ms));
-        let own = brisk_net::listen::local_ip(io.fd());
+        let own = stream.local_ip();
         let own = own.map_or_else(|| "unix:".to_string(), |own| own.to_string());
         let udp = if session.origin.is_udp { "udp " } else { "" };
         session.info(format_args!("{udp}proxy {own} connected to {}", lease.peer.name));
-        return Ok(Connected { io, selection, lease: Some(lease), began_ms: attempt_ms });
+        return Ok(Connected { stream, selection, lease: Some(lease), began_ms: attempt_ms });
     }
+}
+
+/// What a peer is told of the client first: a PROXY header, or nothing.
+pub fn header(session: &Session, proxy: &Proxy) -> String {
+    if !proxy.proxy_protocol {
+        return String::new();
+    }
+    let client = match session.client.get() {
+        Peer::Ip(client) => Some(client),
+        Peer::Unix => None,
+    };
+    brisk_proxy_protocol::write(client.zip(session.origin.local))
+}
+
+/// `proxy_ssl`: the connection with a session over it; without the directive, as it is. The error is a message for the log.
+async fn secured(session: &Session, io: Io, proxy: &Proxy, host: &str) -> Result<Stream, String> {
+    let Some(tls) = proxy.tls.as_ref().filter(|_| !session.origin.is_udp) else {
+        return Ok(Stream::from(io));
+    };
+    let shake_hands = async {
+        // Before TLS, as nginx sends it: who is told of the client by it need not be able to open the session.
+        let header = header(session, proxy);
+        let io = write_all(io, header.as_bytes()).await.map_err(|error| {
+            format!(
+                "send() failed ({}) while sending PROXY protocol to upstream",
+                brisk_conf::os_text(&error)
+            )
+        })?;
+        tls.begin(session, io, host).await
+    };
+    match timeout(proxy.connect_timeout, shake_hands).await {
+        Ok(made) => made,
+        Err(_) => {
+            Err("upstream timed out (110: Connection timed out) while SSL handshaking to upstream"
+                .to_string())
+        }
+    }
+}
+
+async fn write_all(io: Io, mut bytes: &[u8]) -> std::io::Result<Io> {
+    while !bytes.is_empty() {
+        match io.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => io.writable().await,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(io)
 }
 
 /// `proxy_bind`: the address that connections to peers come from.

@@ -215,7 +215,7 @@ impl Protocol for Serves {
             is_udp: false,
             local,
         });
-        sessions.run(session, move |session| async move { tcp::serve(&session, &io).await });
+        sessions.run(session, move |session| async move { tcp::serve(&session, io).await });
     }
 
     fn datagrams(&self, listener: &Rc<Listener>) -> bool {

@@ -1,6 +1,7 @@
 //! One session: a client's connection, or its datagrams, and what became of it.
 
 use crate::conf::{Place, Server, Stream};
+use crate::secure::Secure;
 use brisk_host::log::{self, Entry, LogLevel};
 use brisk_host::peer::Peer;
 use brisk_host::regex::Captures;
@@ -65,6 +66,10 @@ pub struct Session {
     pub client: Cell<Peer>,
     /// The PROXY header that the connection began with.
     pub header: OnceCell<ProxyHeader>,
+    /// The name that the client asked for in a handshake that is answered here, as it wrote it.
+    pub asked_name: OnceCell<Box<str>>,
+    /// What is known from that handshake.
+    pub secure: OnceCell<Box<Secure>>,
     /// What the client offers in its ClientHello, where that was looked at.
     pub hello: OnceCell<Box<Hello>>,
     server: RefCell<Arc<Server>>,
@@ -87,6 +92,8 @@ impl Session {
             live: origin.thread.live(),
             client: Cell::new(origin.peer),
             header: OnceCell::new(),
+            asked_name: OnceCell::new(),
+            secure: OnceCell::new(),
             hello: OnceCell::new(),
             server: RefCell::new(origin.place.server.clone()),
             kept: RefCell::default(),

@@ -1,25 +1,26 @@
 //! A client's connection, from its beginning to its end.
 
 use crate::conf::{Action, Proxy};
-use crate::opening;
-use crate::proxy::{self, INTERNAL, OK, Status};
+use crate::proxy::{self, INTERNAL, OK, Status, header};
 use crate::relay::{Direction, Failure, Moved, Side};
 use crate::session::{Session, shown};
+use crate::{handshake, opening};
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_host::peer::Peer;
 use brisk_host::vars::{Context as _, Template};
 use brisk_net::listen::Address;
-use brisk_net::{Deadline, Io, clock, sleep_until};
+use brisk_net::{Deadline, Io, Stream, clock, sleep_until};
 use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-impl Side for Io {
+impl Side for Stream {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             if self.poll_readable(cx).is_pending() {
@@ -44,21 +45,23 @@ impl Side for Io {
         }
     }
 
-    fn poll_end(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(rustix::net::shutdown(self.fd(), rustix::net::Shutdown::Write).map_err(io::Error::from))
+    fn poll_end(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_shutdown_write(cx)
     }
 }
 
 /// Serves a connection; gives the status that it ends with.
-pub async fn serve(session: &Session, client: &Io) -> Status {
+pub async fn serve(session: &Session, io: Io) -> Status {
     session.info(format_args!(
         "client {} connected to {}",
         full(session),
         shown(&session.origin.listener.address)
     ));
-    if let Err(status) = open(session, client).await {
-        return status;
-    }
+    let client = match open(session, io).await {
+        Ok(client) => client,
+        Err(status) => return status,
+    };
+    let client = &*client;
     let server = session.server();
     match &*server.action {
         Action::Return(text) => answer(session, client, text).await,
@@ -69,7 +72,7 @@ pub async fn serve(session: &Session, client: &Io) -> Status {
                 Ok(connected) => connected,
                 Err(status) => return status,
             };
-            let status = relay(session, client, &connected.io).await;
+            let status = relay(session, client, &connected.stream).await;
             connected.finish(session);
             status
         }
@@ -77,20 +80,25 @@ pub async fn serve(session: &Session, client: &Io) -> Status {
 }
 
 /// Goes through the phases before the last one; the error is the status that the session ends with.
-async fn open(session: &Session, client: &Io) -> Result<(), Status> {
-    if session.origin.place.proxy_protocol {
-        opening::take_header(session, client).await?;
+async fn open(session: &Session, io: Io) -> Result<Rc<Stream>, Status> {
+    let place = &session.origin.place;
+    if place.proxy_protocol {
+        opening::take_header(session, &io).await?;
     }
     opening::begin(session)?;
-    let preread = session.server().preread;
-    match preread {
-        Some(preread) => opening::preread(session, client, preread).await,
-        None => Ok(()),
+    if place.tls {
+        // What is inside of it is not looked at: `ssl_preread` is for connections that are passed on as they are.
+        return handshake::accept(session, io).await;
     }
+    let preread = session.server().preread;
+    if let Some(preread) = preread {
+        opening::preread(session, &io, preread).await?;
+    }
+    Ok(Rc::new(Stream::from(io)))
 }
 
 /// `pass`: gives the connection to what listens at another address of this process.
-fn hand_over(session: &Session, client: &Io, address: &Template) -> Status {
+fn hand_over(session: &Session, client: &Stream, address: &Template) -> Status {
     let text = address.eval(session);
     let text = String::from_utf8_lossy(&text);
     let Some(address) = listening(&text) else {
@@ -134,7 +142,7 @@ pub fn full(session: &Session) -> String {
 }
 
 /// `return`: the client gets the text, as far as it takes it.
-async fn answer(session: &Session, client: &Io, text: &Template) -> Status {
+async fn answer(session: &Session, client: &Stream, text: &Template) -> Status {
     let text = text.eval(session);
     let mut at = 0;
     let mut limit = Deadline::default();
@@ -169,12 +177,12 @@ enum End {
 }
 
 /// Passes bytes on in both directions until one side has ended, with `proxy_half_close` both.
-async fn relay(session: &Session, client: &Io, peer: &Io) -> Status {
+async fn relay(session: &Session, client: &Stream, peer: &Stream) -> Status {
     let server = session.server();
     let proxy = &server.proxy;
     let rate = |template: &Template| rate_of(session, template);
     let mut up = Direction::new(proxy.buffer_bytes, rate(&proxy.upload_rate), proxy.half_close)
-        .preceded_by(header(session, proxy).as_bytes());
+        .preceded_by(header_within(session, proxy).as_bytes());
     let mut down = Direction::new(proxy.buffer_bytes, rate(&proxy.download_rate), proxy.half_close);
     let began_ms = clock::mono_ms();
     let mut idle = Deadline::default();
@@ -216,19 +224,19 @@ async fn relay(session: &Session, client: &Io, peer: &Io) -> Status {
         Poll::Pending
     })
     .await;
+    if let End::PeerFailed(_) | End::TimedOut = end {
+        // A client of TLS must not take what it has for all there was (RFC 8446 §6.1).
+        client.abort();
+    }
+    if let End::ClientFailed(_) | End::TimedOut = end {
+        peer.abort();
+    }
     conclude(session, &end)
 }
 
-/// What a peer is told of the client first: a PROXY header, or nothing.
-pub fn header(session: &Session, proxy: &Proxy) -> String {
-    if !proxy.proxy_protocol {
-        return String::new();
-    }
-    let client = match session.client.get() {
-        Peer::Ip(client) => Some(client),
-        Peer::Unix => None,
-    };
-    brisk_proxy_protocol::write(client.zip(session.origin.local))
+/// The header where it goes with the first bytes: one that stands before a TLS session has left before.
+fn header_within(session: &Session, proxy: &Proxy) -> String {
+    if proxy.tls.is_some() { String::new() } else { header(session, proxy) }
 }
 
 /// Has the task woken when a rate lets reading go on.

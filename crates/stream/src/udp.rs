@@ -3,11 +3,11 @@
 use crate::conf::{Action, Proxy};
 use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX, DATAGRAMS_WAITING_MAX};
 use crate::opening;
-use crate::proxy::{self, BAD_GATEWAY, INTERNAL, OK, Status};
+use crate::proxy::{self, BAD_GATEWAY, INTERNAL, OK, Status, header};
 use crate::relay::Rate;
 use crate::serve::Sessions;
 use crate::session::{Session, shown};
-use crate::tcp::{full, header, poll_rates, rate_of};
+use crate::tcp::{full, poll_rates, rate_of};
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_host::vars::Context as _;
@@ -117,7 +117,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
                 Ok(connected) => connected,
                 Err(status) => return status,
             };
-            match relay(session, takes, &connected.io).await {
+            match relay(session, takes, connected.stream.io()).await {
                 Ok(()) => {
                     connected.finish(session);
                     OK

@@ -200,6 +200,7 @@ fn preread_protocol(s: &Session, out: &mut Out) -> bool {
     // Of clients that try what servers make of unknown versions (RFC 8701) these are not meant.
     let known = |version: &&u16| (0x0300..=0x0304).contains(*version);
     let name: &[u8] = match hello.versions.iter().filter(known).max().unwrap_or(&hello.version) {
+        0x0002 => b"SSLv2",
         0x0300 => b"SSLv3",
         0x0301 => b"TLSv1",
         0x0302 => b"TLSv1.1",

@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-net", &["brisk-tls"]),
     ("brisk-cachepolicy", &["brisk-http"]),
     ("brisk-cache", &["brisk-cachepolicy", "brisk-http", "brisk-net"]),
-    ("brisk-host", &["brisk-conf", "brisk-net"]),
+    ("brisk-host", &["brisk-conf", "brisk-net", "brisk-tls"]),
     (
         "brisk-server",
         &[

@@ -144,6 +144,21 @@ impl ClientContext {
         })
     }
 
+    /// The same with other protocols to offer by ALPN, the best first; none: no ALPN.
+    #[must_use]
+    pub fn offering(&self, alpn: &[Vec<u8>]) -> ClientContext {
+        let other = |config: &ClientConfig| {
+            let mut config = config.clone();
+            config.alpn_protocols = alpn.to_vec();
+            Arc::new(config)
+        };
+        ClientContext {
+            named: other(&self.named),
+            nameless: other(&self.nameless),
+            verification: self.verification.clone(),
+        }
+    }
+
     /// The same with another certificate to present. Sessions are not resumed: they would be another's.
     #[must_use]
     pub fn presenting(&self, certified: &Certified) -> ClientContext {

@@ -136,7 +136,8 @@ impl Hello {
         // random, legacy_session_id
         r.take(32)?;
         r.vector8()?;
-        hello.ciphers = r.vector16()?.numbers()?;
+        // None is for `check` to refuse: who only looks at a ClientHello needs none.
+        hello.ciphers = r.vector16()?.pairs()?;
         r.vector8()?;
         if r.0.is_empty() {
             return Some(hello);
@@ -174,6 +175,10 @@ impl Hello {
         // RFC 8446 appendix D.5: SSL 3.0 and what was before it, whatever else is offered.
         if self.version <= 0x0300 {
             return Err(no(AlertDescription::ProtocolVersion, "unsupported protocol"));
+        }
+        // RFC 8446 §4.1.2: two bytes at least.
+        if self.ciphers.is_empty() {
+            return Err(UNREADABLE);
         }
         let has_13 = versions.tls13 && self.versions.contains(&TLS13);
         if versions.tls13 && !has_13 && self.has_12() && self.ciphers.contains(&FALLBACK) {
@@ -322,11 +327,14 @@ impl<'a> Reader<'a> {
         self.take(len).map(Reader)
     }
 
+    fn pairs(self) -> Option<Box<[u16]>> {
+        let (pairs, rest) = self.0.as_chunks::<2>();
+        rest.is_empty().then(|| pairs.iter().map(|pair| u16::from_be_bytes(*pair)).collect())
+    }
+
     /// One at least.
     fn numbers(self) -> Option<Box<[u16]>> {
-        let (pairs, rest) = self.0.as_chunks::<2>();
-        (rest.is_empty() && !pairs.is_empty())
-            .then(|| pairs.iter().map(|pair| u16::from_be_bytes(*pair)).collect())
+        self.pairs().filter(|numbers| !numbers.is_empty())
     }
 }
 

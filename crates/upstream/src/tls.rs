@@ -58,7 +58,7 @@ impl Tls {
     /// What a new session is made with. The error is for the log.
     // The file may be on a slow disk and readable by root only: it is read on the pool, or asked of the
     // master.
-    pub(crate) async fn ready(&self) -> Result<Cow<'_, ClientContext>, String> {
+    pub async fn ready(&self) -> Result<Cow<'_, ClientContext>, String> {
         let (Some(named), Some(pair)) = (&self.named, &self.identity.pair) else {
             return Ok(Cow::Borrowed(&self.context));
         };

@@ -6,7 +6,8 @@ use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
 use brisk_server::conf::{Cx, ServerId};
 use brisk_server::tls::{
-    Asking, Certs, Context, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify, ticket_keys,
+    Asking, Certs, Context, Named, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify,
+    ticket_keys,
 };
 use brisk_server::vars::Template;
 use brisk_tls::{Resumption, Sealing, ServerOptions, SessionCache, TicketKeys, Trust, names};
@@ -19,6 +20,21 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     if cx.block != Block::SERVER {
         return Ok(());
     }
+    let made = rules(cx).inspect_err(|_| {
+        // Remembered, so that the check of sockets does not complain a second time of a server without
+        // certificates.
+        let failed = ServerId(cx.global.servers.len() as u32 - 1);
+        cx.global.failed_tls.push(failed);
+    })?;
+    if let Some(rules) = made {
+        let server = cx.global.servers.last_mut().expect("the server is being built");
+        server.tls = Some(Arc::new(rules));
+    }
+    Ok(())
+}
+
+/// The rules of the `server` block that is complete, of `http` or of `stream`; nothing where it says nothing of TLS.
+pub fn rules(cx: &mut Cx<'_, '_>) -> Result<Option<Rules>, Diag> {
     // Commands are carried out on a copy: inner blocks inherit what is written, and carry their own commands
     // out from there.
     let mut conf = cx.conf_of::<Conf>().clone();
@@ -28,7 +44,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         && !conf.reject
         && conf.handshake_timeout.is_none()
     {
-        return Ok(());
+        return Ok(None);
     }
     if conf.ocsp != Ocsp::Off && conf.verify == Verify::OptionalNoCa {
         let text = "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"";
@@ -43,18 +59,10 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
     // Whether a certificate is missing is not asked here: only the sockets know whether any `listen` of this
     // server has `ssl`.
     // Authorities first: a mistake in them is told even if a certificate is missing, too.
-    let made = trust(cx, &conf).and_then(|trust| {
-        let context =
-            if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf, clients)?)) };
-        Ok((trust, context))
-    });
-    let (trust, context) = made.inspect_err(|_| {
-        // Remembered, so that the check of sockets does not complain a second time of a server without
-        // certificates.
-        let failed = ServerId(cx.global.servers.len() as u32 - 1);
-        cx.global.failed_tls.push(failed);
-    })?;
-    let rules = Rules {
+    let trust = trust(cx, &conf)?;
+    let context =
+        if conf.certificates.is_empty() { None } else { Some(Arc::new(context(cx, &conf, clients)?)) };
+    Ok(Some(Rules {
         verify: conf.verify,
         clients,
         trust,
@@ -63,10 +71,7 @@ pub fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         reject: conf.reject,
         handshake_timeout: conf.handshake_timeout,
         context,
-    };
-    let server = cx.global.servers.last_mut().expect("the server is being built");
-    server.tls = Some(Arc::new(rules));
-    Ok(())
+    }))
 }
 
 fn emerg(token: &Token, text: String) -> Diag {
@@ -173,6 +178,7 @@ fn context(cx: &mut Cx<'_, '_>, conf: &Conf, clients: Option<[u8; 32]>) -> Resul
         prefer_server: conf.prefer_server,
         record_plain: usize::try_from(conf.buffer_bytes).unwrap_or(usize::MAX),
         early_data: conf.early_data,
+        alpn: conf.alpn.clone(),
         compress_certificates: conf.compression,
         sealing: sealing(conf),
         context: context_id(conf, clients),
@@ -316,7 +322,7 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
     // handshake only.
     let cache = conf.certificate_cache.clone();
     let prefix = cx.global.loader.resolve("");
-    Ok(Certs::Named { pairs, prefix, passwords: conf.passwords.clone(), cache })
+    Ok(Certs::Named(Named { pairs, prefix, passwords: conf.passwords.clone(), cache }))
 }
 
 fn template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {

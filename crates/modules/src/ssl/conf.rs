@@ -88,6 +88,8 @@ pub struct Conf {
     /// Records may be sealed by the kernel.
     pub kernel: bool,
     pub commands: Vec<(Token, Token)>,
+    /// `ssl_alpn`: of `stream`.
+    pub alpn: Vec<Vec<u8>>,
     pub handshake_timeout: Option<Duration>,
     pub key_log: Option<LogTarget>,
     pub stapling: bool,

@@ -10,7 +10,7 @@ pub(crate) mod peer;
 pub(crate) mod rows;
 #[cfg(test)]
 mod tests;
-mod variables;
+pub(crate) mod variables;
 
 use brisk_server::module::Module;
 use std::sync::Arc;

@@ -8,9 +8,8 @@ use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::request::Request;
 use brisk_server::tls::{Cache, Pair};
-use brisk_server::vars::Template;
+use brisk_server::vars::{Context as Computed, Template};
 use brisk_tls::{ClientContext, ClientOptions, Groups, Suites, Verification};
 use brisk_upstream::tls::Tls;
 use std::sync::Arc;
@@ -63,6 +62,8 @@ pub struct Conf<const P: usize> {
     /// Of certificates whose names contain variables.
     cache: Option<Arc<Cache>>,
     commands: Vec<(Token, Token)>,
+    /// `proxy_ssl_alpn`, of `stream`.
+    alpn: Vec<Template>,
 }
 
 impl<const P: usize> Default for Conf<P> {
@@ -83,6 +84,7 @@ impl<const P: usize> Default for Conf<P> {
             passwords: Arc::default(),
             cache: None,
             commands: Vec::new(),
+            alpn: Vec::new(),
         }
     }
 }
@@ -99,6 +101,7 @@ pub struct PeerTls {
     name: Option<Arc<Template>>,
     send_name: bool,
     named: Option<Named>,
+    alpn: Vec<Template>,
     id: u64,
 }
 
@@ -115,8 +118,8 @@ struct Named {
 static IDS: AtomicU64 = AtomicU64::new(1);
 
 impl PeerTls {
-    /// For a request whose back end is called `host`, with or without a port.
-    pub fn of(&self, r: &Request, host: &str) -> Tls {
+    /// For a request, or a session of `stream`, whose back end is called `host`, with or without a port.
+    pub fn of(&self, r: &impl Computed, host: &str) -> Tls {
         let name = match &self.name {
             Some(name) => String::from_utf8_lossy(&name.eval(r)).into_owned(),
             None => host.to_string(),
@@ -137,6 +140,14 @@ impl PeerTls {
     pub fn alone(&self, host: &str) -> Tls {
         let constant = self.name.as_ref().and_then(|name| name.as_literal()).map(String::from_utf8_lossy);
         self.named(&constant.unwrap_or(host.into()))
+    }
+
+    /// What a session of `stream` offers by ALPN; `None`: nothing. Values that are empty are left out, and so are those that are too long
+    /// for a name (RFC 7301 §3.1).
+    pub fn alpn(&self, of: &impl Computed) -> Option<Vec<Vec<u8>>> {
+        let values = self.alpn.iter().map(|protocol| protocol.eval(of).to_vec());
+        let protocols: Vec<Vec<u8>> = values.filter(|name| (1..=255).contains(&name.len())).collect();
+        (!protocols.is_empty()).then_some(protocols)
     }
 
     fn named(&self, name: &str) -> Tls {
@@ -212,7 +223,7 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
     // Never used again while the process runs, so a connection that was kept before a reload matches no
     // settings after it.
     let id = IDS.fetch_add(1, Ordering::Relaxed);
-    Ok(Arc::new(PeerTls { context, name: conf.name, send_name: conf.send_name, named, id }))
+    Ok(Arc::new(PeerTls { context, name: conf.name, send_name: conf.send_name, named, alpn: conf.alpn, id }))
 }
 
 impl<const P: usize> Commanded for Conf<P> {
@@ -273,6 +284,13 @@ fn command<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Dia
     Ok(())
 }
 
+/// `proxy_ssl_alpn`.
+pub fn alpn<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    let protocols = d.args.iter().map(|token| cx.template(token)).collect::<Result<Vec<_>, _>>()?;
+    cx.conf::<Conf<P>>().alpn = protocols;
+    Ok(())
+}
+
 fn passwords<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let text = cx.read_file(d.arg(0))?;
     cx.conf::<Conf<P>>().passwords = Arc::new(brisk_tls::passwords(&text));
@@ -280,11 +298,11 @@ fn passwords<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), D
 }
 
 macro_rules! peer_rows {
-    ($prefix:literal, $p:ident) => {
+    ($prefix:literal, $p:ident, $blocks:expr) => {
         &[
             directive(concat!($prefix, "_ssl_certificate"))
                 .doc("The certificate that is shown to back ends which ask for one; may contain variables.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes("FILE")
                 .risk(Risk::Security)
                 .example(concat!($prefix, "_ssl_certificate /etc/brisk/client.pem;"))
@@ -294,7 +312,7 @@ macro_rules! peer_rows {
                 }),
             directive(concat!($prefix, "_ssl_certificate_key"))
                 .doc("The key of that certificate; may contain variables.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes("FILE")
                 .risk(Risk::Security)
                 .example(concat!($prefix, "_ssl_certificate_key /etc/brisk/client.key;"))
@@ -304,7 +322,7 @@ macro_rules! peer_rows {
                 }),
             directive(concat!($prefix, "_ssl_certificate_cache"))
                 .doc("Keeps certificates and keys whose names contain variables: max=N, inactive=time (10s), valid=time (60s).")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .arity(Arity::between(1, 3))
                 .takes("off | max=NUMBER [inactive=TIME] [valid=TIME]")
                 .default("off")
@@ -316,7 +334,7 @@ macro_rules! peer_rows {
                 }),
             directive(concat!($prefix, "_ssl_ciphers"))
                 .doc("Cipher suites that are offered to back ends.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes("CIPHERS")
                 .default("DEFAULT")
                 .risk(Risk::Security)
@@ -327,7 +345,7 @@ macro_rules! peer_rows {
                 }),
             directive(concat!($prefix, "_ssl_conf_command"))
                 .doc("A command of OpenSSL's configuration: CipherString, Ciphersuites, Groups, Certificate or PrivateKey with its value.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .arity(Arity::TWO)
                 .many()
                 .takes("NAME VALUE")
@@ -336,7 +354,7 @@ macro_rules! peer_rows {
                 .set(command::<$p>),
             directive(concat!($prefix, "_ssl_crl"))
                 .doc("A file of revocation lists that back ends' certificates are checked against.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes("FILE")
                 .risk(Risk::Security)
                 .example(concat!($prefix, "_ssl_crl /etc/brisk/revoked.pem;"))
@@ -347,7 +365,7 @@ macro_rules! peer_rows {
             // For a group of servers it is the group's name unless it is said, which is seldom what a certificate names.
             directive(concat!($prefix, "_ssl_name"))
                 .doc("The name that a back end's certificate must have, and that is sent to it; may contain variables.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes("NAME")
                 .default_told("the host of the pass directive")
                 .risk(Risk::Security)
@@ -359,7 +377,7 @@ macro_rules! peer_rows {
                 }),
             directive(concat!($prefix, "_ssl_password_file"))
                 .doc("A file of passphrases for keys, one in a line.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes("FILE")
                 .risk(Risk::Security)
                 .example(concat!($prefix, "_ssl_password_file /etc/brisk/passwords;"))
@@ -367,7 +385,7 @@ macro_rules! peer_rows {
             // Nothing below 1.2 (RFC 8996).
             directive(concat!($prefix, "_ssl_protocols"))
                 .doc("Versions of TLS that are offered to back ends: TLSv1.2 and TLSv1.3.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .arity(Arity::SOME)
                 .takes("TLSv1.2 | TLSv1.3 ...")
                 .default("TLSv1.2 TLSv1.3")
@@ -382,7 +400,7 @@ macro_rules! peer_rows {
             // Off, as in nginx. A back end with several certificates chooses by it (RFC 6066 §3).
             directive(concat!($prefix, "_ssl_server_name"))
                 .doc("Whether the name is sent to back ends (SNI).")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes_flag()
                 .default("off")
                 .risk(Risk::Security)
@@ -390,7 +408,7 @@ macro_rules! peer_rows {
                 .sets(|cx, on| cx.conf::<Conf<$p>>().send_name = on),
             directive(concat!($prefix, "_ssl_session_reuse"))
                 .doc("Whether TLS sessions with back ends are resumed.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes_flag()
                 .default("on")
                 .risk(Risk::Safe)
@@ -398,7 +416,7 @@ macro_rules! peer_rows {
                 .sets(|cx, on| cx.conf::<Conf<$p>>().session_reuse = on),
             directive(concat!($prefix, "_ssl_trusted_certificate"))
                 .doc("A file of the authorities that back ends' certificates must have.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes("FILE")
                 .risk(Risk::Security)
                 .example(concat!($prefix, "_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;"))
@@ -409,7 +427,7 @@ macro_rules! peer_rows {
             // Off, as in nginx: the connection is private, but anybody on the way may be its other end.
             directive(concat!($prefix, "_ssl_verify"))
                 .doc("Whether back ends' certificates are checked.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes_flag()
                 .default("off")
                 .risk(Risk::Security)
@@ -417,7 +435,7 @@ macro_rules! peer_rows {
                 .sets(|cx, on| cx.conf::<Conf<$p>>().verify = on),
             directive(concat!($prefix, "_ssl_verify_depth"))
                 .doc("How many authorities may stand between a back end's certificate and a trusted one.")
-                .in_(Context::HSL)
+                .in_($blocks)
                 .takes_number()
                 .unit("certificates")
                 .default("1")
@@ -428,9 +446,9 @@ macro_rules! peer_rows {
     };
 }
 
-static PROXY_ROWS: &[Row] = peer_rows!("proxy", PROXY);
-static UWSGI_ROWS: &[Row] = peer_rows!("uwsgi", UWSGI);
-static GRPC_ROWS: &[Row] = peer_rows!("grpc", GRPC);
+static PROXY_ROWS: &[Row] = peer_rows!("proxy", PROXY, Context::HSL.or(crate::stream::part::BLOCKS));
+static UWSGI_ROWS: &[Row] = peer_rows!("uwsgi", UWSGI, Context::HSL);
+static GRPC_ROWS: &[Row] = peer_rows!("grpc", GRPC, Context::HSL);
 
 #[cfg(test)]
 mod tests {

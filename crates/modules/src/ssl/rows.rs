@@ -21,6 +21,8 @@ use std::time::Duration;
 
 // Not in `location`: a handshake is over before a request, and thereby a location, is known.
 const HS: Context = Context::HTTP.or(Context::SERVER);
+/// Those that end TLS in `stream`, too.
+const TLS: Context = HS.or(crate::stream::part::BLOCKS);
 
 /// Sessions of `builtin` without a number: OpenSSL's default.
 /// SSL_SESSION_CACHE_MAX_SIZE_DEFAULT, which nginx leaves as it is for a plain `builtin`.
@@ -41,7 +43,7 @@ pub static ROWS: &[Row] = &[
     // Several, since a client may be able to use only one kind: the session chooses by the schemes that the client offers.
     directive("ssl_certificate")
         .doc("A PEM file: the server's certificate, then those that lead to its authority. Several, for RSA and ECDSA, may be named. With variables in the path it is read during the handshake. A file that is replaced is taken up without a reload.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE | data:PEM")
         .many()
         .risk(Risk::Security)
@@ -52,7 +54,7 @@ pub static ROWS: &[Row] = &[
         }),
     directive("ssl_certificate_key")
         .doc("The PEM file of the certificate's private key, one for each ssl_certificate and in their order. It need be readable for the master process only, also with variables in the path.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE | data:PEM")
         .many()
         .risk(Risk::Security)
@@ -64,7 +66,7 @@ pub static ROWS: &[Row] = &[
     // Off by default: without it a changed file counts at once, and each handshake reads a disk.
     directive("ssl_certificate_cache")
         .doc("Keeps certificates and keys whose paths have variables: max=N, inactive=time (10s), valid=time (60s).")
-        .in_(HS)
+        .in_(TLS)
         .arity(Arity::between(1, 3))
         .takes("off | max=NUMBER [inactive=TIME] [valid=TIME]")
         .default("off")
@@ -77,7 +79,7 @@ pub static ROWS: &[Row] = &[
     // Read with the configuration, by the master; workers get the passwords with it, not the file.
     directive("ssl_password_file")
         .doc("A file of passwords for private keys, one in a line; all are tried. Keys may be encrypted by AES with PBES2 or in OpenSSL's old way.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .risk(Risk::Security)
         .example("ssl_password_file /etc/brisk/passwords;")
@@ -89,7 +91,7 @@ pub static ROWS: &[Row] = &[
     // Off, as in nginx. What is compressed is public, so nothing can be guessed from its length.
     directive("ssl_certificate_compression")
         .doc("Certificates are sent compressed to clients that understand it (RFC 8879), by brotli or zlib.")
-        .in_(HS)
+        .in_(TLS)
         .takes_flag()
         .default("off")
         .risk(Risk::Security)
@@ -98,7 +100,7 @@ pub static ROWS: &[Row] = &[
     // A switch, since these records are the one part of TLS that is not the library's.
     directive("ssl_own_records")
         .doc("Connections that were sent 128 KiB in pieces of 8 KiB or more go on with records that Brisk seals itself, which takes a quarter less time. Off: all records are the TLS library's.")
-        .in_(HS)
+        .in_(TLS)
         .takes_flag()
         .default("on")
         .risk(Risk::Security)
@@ -106,7 +108,7 @@ pub static ROWS: &[Row] = &[
         .sets(|cx, on| cx.conf::<Conf>().own_records = on),
     directive("ssl_dhparam")
         .doc("Parameters of Diffie-Hellman ciphers. Those are not offered, so the file is not read.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .risk(Risk::Safe)
         .example("ssl_dhparam /etc/brisk/dhparam.pem;")
@@ -120,7 +122,7 @@ pub static ROWS: &[Row] = &[
     // A hybrid of ML-KEM comes first: what is recorded today could be read by a quantum computer later, and X25519 is in it, too.
     directive("ssl_ecdh_curve")
         .doc("Groups for the exchange of keys, in the order of preference, separated by colons. auto is X25519MLKEM768:X25519:prime256v1:secp384r1.")
-        .in_(HS)
+        .in_(TLS)
         .takes("CURVE[:CURVE...] | auto")
         .default("auto")
         .risk(Risk::Security)
@@ -133,7 +135,7 @@ pub static ROWS: &[Row] = &[
     // RFC 8996 forbids TLS 1.0 and 1.1. A warning and no error: old configurations name them beside the newer ones.
     directive("ssl_protocols")
         .doc("Versions of the protocol. Older ones than TLSv1.2 are insecure and not offered; naming them is a warning.")
-        .in_(HS)
+        .in_(TLS)
         .arity(Arity::SOME)
         .takes("TLSv1.2 | TLSv1.3 ...")
         .default("TLSv1.2 TLSv1.3")
@@ -148,7 +150,7 @@ pub static ROWS: &[Row] = &[
     // Of TLS 1.2 only: those of 1.3 are set by `ssl_conf_command Ciphersuites`, as with OpenSSL.
     directive("ssl_ciphers")
         .doc("Cipher suites of TLSv1.2 as an OpenSSL list. Suites with forward secrecy and authenticated encryption are offered; naming others is a warning, a list without any of them an error.")
-        .in_(HS)
+        .in_(TLS)
         .takes("CIPHERS")
         .default("HIGH:!aNULL:!MD5")
         .risk(Risk::Security)
@@ -161,7 +163,7 @@ pub static ROWS: &[Row] = &[
     // 16k is the most that a record may hold (RFC 8446 §5.1); a client can decrypt nothing before it has a whole one.
     directive("ssl_buffer_size")
         .doc("Plaintext of one record, at most. Small ones reach the client sooner on slow networks and cost more.")
-        .in_(HS)
+        .in_(TLS)
         .takes_size()
         .default("16k")
         .risk(Risk::Safe)
@@ -170,7 +172,7 @@ pub static ROWS: &[Row] = &[
     // `optional_no_ca` is for back ends that judge the certificate by themselves.
     directive("ssl_verify_client")
         .doc("Whether clients must show a certificate: on, off, optional, or optional_no_ca, which lets certificates of unknown authorities pass.")
-        .in_(HS)
+        .in_(TLS)
         .takes_one_of(&VERIFY)
         .default("off")
         .risk(Risk::Security)
@@ -182,7 +184,7 @@ pub static ROWS: &[Row] = &[
     // 1, as in nginx: one authority between the client's certificate and the trusted one.
     directive("ssl_verify_depth")
         .doc("Intermediate certificates in a client's chain, at most.")
-        .in_(HS)
+        .in_(TLS)
         .takes_number()
         .unit("certificates")
         .default("1")
@@ -191,7 +193,7 @@ pub static ROWS: &[Row] = &[
         .sets(|cx, count| cx.conf::<Conf>().depth = count),
     directive("ssl_client_certificate")
         .doc("A PEM file of authorities by which clients' certificates are verified; clients are told their names.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .risk(Risk::Security)
         .example("ssl_client_certificate /etc/brisk/clients-ca.pem;")
@@ -202,7 +204,7 @@ pub static ROWS: &[Row] = &[
     // Not told to clients, so a long list costs handshakes no bytes.
     directive("ssl_trusted_certificate")
         .doc("As ssl_client_certificate, without telling clients; also for the verification of OCSP responses.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .risk(Risk::Security)
         .example("ssl_trusted_certificate /etc/brisk/chain.pem;")
@@ -213,7 +215,7 @@ pub static ROWS: &[Row] = &[
     // Every authority needs its list, or its certificates are refused: no list is no proof that nothing was revoked.
     directive("ssl_crl")
         .doc("A PEM file of revocation lists. Every authority of a client's chain needs one in it.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .risk(Risk::Security)
         .example("ssl_crl /etc/brisk/revoked.pem;")
@@ -224,7 +226,7 @@ pub static ROWS: &[Row] = &[
     // Off: all suites that are offered are good, and a client knows best which its hardware is fast at.
     directive("ssl_prefer_server_ciphers")
         .doc("The server's order of ciphers counts, not the client's.")
-        .in_(HS)
+        .in_(TLS)
         .takes_flag()
         .default("off")
         .risk(Risk::Security)
@@ -233,7 +235,7 @@ pub static ROWS: &[Row] = &[
     // `none`, nginx's default, tells clients that sessions may be resumed and keeps none; `off` does not even say so.
     directive("ssl_session_cache")
         .doc("Where sessions are kept that clients may resume without a ticket: off, none, builtin[:sessions], shared:name:size. All caches are shared by all threads.")
-        .in_(HS)
+        .in_(TLS)
         .arity(Arity::between(1, 2))
         .takes("off | none | builtin[:NUMBER] | shared:NAME:SIZE ...")
         .default("none")
@@ -244,7 +246,7 @@ pub static ROWS: &[Row] = &[
     // Without own files the keys are random and change, so a stolen key opens only what was recorded shortly before.
     directive("ssl_session_tickets")
         .doc("Sessions may be resumed by tickets that the client keeps.")
-        .in_(HS)
+        .in_(TLS)
         .takes_flag()
         .default("on")
         .risk(Risk::Security)
@@ -253,7 +255,7 @@ pub static ROWS: &[Row] = &[
     // For several machines behind one address: each must open what another one has sealed.
     directive("ssl_session_ticket_key")
         .doc("A file of 48 or 80 random bytes that tickets are sealed with; the first one seals, all open. Without it keys are random and change by themselves.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .many()
         .risk(Risk::Security)
@@ -265,7 +267,7 @@ pub static ROWS: &[Row] = &[
     // Also the lifetime of tickets, and so of their keys: a resumed session proves the client's certificate of so long ago.
     directive("ssl_session_timeout")
         .doc("How long a session may be resumed.")
-        .in_(HS)
+        .in_(TLS)
         .takes_seconds()
         .default("5m")
         .risk(Risk::Security)
@@ -283,7 +285,7 @@ pub static ROWS: &[Row] = &[
     // Collected as written and carried out when the block is complete (`command.rs`), so that they win over the directives, as in nginx.
     directive("ssl_conf_command")
         .doc("A command of OpenSSL's configuration: Options, Protocol, MinProtocol, MaxProtocol, CipherString, Ciphersuites, Groups, Curves, SignatureAlgorithms, Certificate, PrivateKey.")
-        .in_(HS)
+        .in_(TLS)
         .arity(Arity::TWO)
         .takes("NAME VALUE")
         .many()
@@ -301,15 +303,25 @@ pub static ROWS: &[Row] = &[
     // For the default server: names that no server names get no certificate that tells whose machine this is.
     directive("ssl_reject_handshake")
         .doc("Handshakes that lead to this server are refused with the alert unrecognized_name.")
-        .in_(HS)
+        .in_(TLS)
         .takes_flag()
         .default("off")
         .risk(Risk::Security)
         .example("ssl_reject_handshake on;")
         .sets(|cx, on| cx.conf::<Conf>().reject = on),
+    // HTTP has its own list: what it speaks.
+    directive("ssl_alpn")
+        .doc("Protocols that are offered to clients by ALPN, the best first. A client that names others only is refused.")
+        .in_(crate::stream::part::BLOCKS)
+        .arity(Arity::SOME)
+        .takes("PROTOCOL ...")
+        .default_told("no ALPN")
+        .risk(Risk::Security)
+        .example("ssl_alpn h2 http/1.1;")
+        .set(alpn),
     directive("ssl_handshake_timeout")
-        .doc("How long a handshake may take. nginx has it for stream only.")
-        .in_(HS)
+        .doc("How long a handshake may take; 60s in stream. nginx has it for stream only.")
+        .in_(TLS)
         .takes_time()
         .default_told("client_header_timeout")
         .risk(Risk::Security)
@@ -317,7 +329,7 @@ pub static ROWS: &[Row] = &[
         .sets(|cx, time| cx.conf::<Conf>().handshake_timeout = Some(time)),
     directive("ssl_key_log")
         .doc("A file that the keys of all sessions are written to, in the format SSLKEYLOGFILE: for debugging, whoever reads it reads everything.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .risk(Risk::Security)
         .example("ssl_key_log /tmp/keys.log;")
@@ -416,6 +428,17 @@ pub static ROWS: &[Row] = &[
             Ok(())
         }),
 ];
+
+/// `ssl_alpn`.
+fn alpn(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
+    // One byte tells the length of a name (RFC 7301 §3.1).
+    if let Some(token) = d.args.iter().find(|token| !(1..=255).contains(&token.bytes().len())) {
+        return Err(Diag::emerg(token.span, format!("invalid ALPN protocol \"{}\"", token.text()))
+            .help("a protocol's name has 1 to 255 bytes"));
+    }
+    cx.conf::<Conf>().alpn = d.args.iter().map(|token| token.bytes().to_vec()).collect();
+    Ok(())
+}
 
 fn push(list: &mut Vec<Token>, first: bool, d: &Directive) -> Result<(), Diag> {
     if first {

@@ -2,7 +2,7 @@
 
 use super::part::part;
 use super::sockets::Spec;
-use brisk_conf::{Diag, Directive, Token};
+use brisk_conf::{Diag, Directive};
 use brisk_net::listen::{Address, Options};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::listen::{addresses, socket_parameter};
@@ -20,13 +20,14 @@ pub fn listen(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let found = addresses(cx, token)?;
     let mut options = Options::default();
-    let (mut is_udp, mut bind, mut proxy_protocol, mut is_default) = (false, false, false, false);
+    let (mut is_udp, mut bind, mut proxy_protocol, mut tls, mut is_default) =
+        (false, false, false, false, false);
     for token in &d.args[1..] {
         match token.str() {
             "udp" => is_udp = true,
             "default_server" => is_default = true,
             "proxy_protocol" => proxy_protocol = true,
-            "ssl" => return Err(unsupported(token)),
+            "ssl" => tls = true,
             _ if socket_parameter(&found[0], &mut options, token)? => bind = true,
             _ => return Err(invalid_parameter(token)),
         }
@@ -34,6 +35,10 @@ pub fn listen(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     if is_udp && proxy_protocol {
         return Err(Diag::emerg(d.span, "\"proxy_protocol\" parameter is incompatible with \"udp\"")
             .help("remove it: datagrams have no PROXY header"));
+    }
+    if is_udp && tls {
+        return Err(Diag::emerg(d.span, "\"ssl\" parameter is incompatible with \"udp\"")
+            .help("remove it: TLS needs TCP"));
     }
     let server = part(cx).servers.len();
     for address in found {
@@ -53,15 +58,9 @@ pub fn listen(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         // Collected: sockets are made when all servers are known, as in `http`.
         let options = options.clone();
         let span = d.span;
-        part(cx).listens.push(Spec { server, address, options, bind, proxy_protocol, is_default, span });
+        part(cx).listens.push(Spec { server, address, options, bind, proxy_protocol, tls, is_default, span });
     }
     Ok(())
-}
-
-fn unsupported(token: &Token) -> Diag {
-    let text = token.text();
-    Diag::emerg(token.span, format!("the \"{text}\" parameter is not supported in stream yet"))
-        .help("pass TLS on as it is, or end it in http")
 }
 
 fn has_port(text: &str) -> bool {

@@ -3,12 +3,14 @@
 
 mod listen;
 pub mod part;
+mod peer_tls;
 mod rows;
 mod sockets;
 #[cfg(test)]
 mod tests;
 
 use crate::computed::{taken, variable_name};
+use crate::ssl::peer;
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::CoreConf;
@@ -19,6 +21,7 @@ use brisk_server::vars::{Template, VarId};
 use brisk_stream::conf::{Action, Bind, Pass, Preread, Proxy, Server};
 use brisk_upstream::connect::local_address;
 use part::part;
+use peer_tls::OfSessions;
 use sockets::Named;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +41,7 @@ struct Conf {
     proxy_protocol_timeout: Duration,
     preread: Preread,
     ssl_preread: bool,
+    proxy_ssl: bool,
     /// Of this server alone.
     action: Option<Arc<Action>>,
     /// The same: its names, and the first one as `$server_name` shows it.
@@ -54,6 +58,7 @@ impl Default for Conf {
             proxy_protocol_timeout: limit,
             preread: Preread { buffer_bytes: 16 << 10, timeout: limit },
             ssl_preread: false,
+            proxy_ssl: false,
             action: None,
             names: Vec::new(),
             name: Box::default(),
@@ -84,11 +89,19 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                 .help("say where it listens: listen 127.0.0.1:5432;"));
         }
         // Asked when the block is complete, so that directives may stand in any order.
-        let Some(action) = conf.action else {
-            return Err(Diag::emerg(d.span, "no handler for server in stream")
-                .help("say what it does: proxy_pass ADDRESS:PORT;, return TEXT; or pass ADDRESS:PORT;"));
-        };
+        let action = conf.action.unwrap_or_else(|| {
+            cx.warn(
+                Diag::warn(d.span, "no handler for server in stream: it closes its connections")
+                    .help("say what it does: proxy_pass ADDRESS:PORT;, return TEXT; or pass ADDRESS:PORT;"),
+            );
+            Arc::new(Action::Return(Template::default()))
+        });
         let error_log = core.error_log.clone();
+        let tls = crate::ssl::build::rules(cx)?.map(Arc::new);
+        let mut proxy = conf.proxy;
+        if conf.proxy_ssl {
+            proxy.tls = Some(Arc::new(OfSessions(peer::build::<{ peer::PROXY }>(cx, false)?)));
+        }
         // Before access, as in nginx: a client that is refused has been counted.
         let checks = [crate::limit_conn::of_sessions(cx), crate::access::of_sessions(cx)];
         let server = Server {
@@ -97,6 +110,7 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             sets: conf.sets,
             checks: checks.into_iter().flatten().collect(),
             proxy_protocol_timeout: conf.proxy_protocol_timeout,
+            tls,
             preread: conf.ssl_preread.then_some(conf.preread),
             action,
             error_log,
@@ -104,7 +118,7 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             resolver: core.resolver.clone(),
             resolver_timeout: core.resolver_timeout,
             tcp_nodelay: core.tcp_nodelay,
-            proxy: conf.proxy,
+            proxy,
         };
         part(cx).servers.push(Named { server: Arc::new(server), names: conf.names });
         Ok(())

@@ -3,7 +3,8 @@
 use super::sockets::{Named, Spec, resolve};
 use brisk_conf::{Context, Diag, Span};
 use brisk_host::snapshot::{Finished, Part as HostPart};
-use brisk_host::vars::{Eval, Names, Table, VarId};
+use brisk_host::tls::Allowed;
+use brisk_host::vars::{Eval, Names, Table, Template, VarId};
 use brisk_server::conf::Cx;
 use brisk_stream::Session;
 use brisk_stream::conf::{Balanced, Stream};
@@ -23,6 +24,7 @@ pub struct Part {
     pub upstreams: HashMap<String, Arc<dyn Balanced>>,
     /// Each with the number of its server.
     pub listens: Vec<Spec>,
+    allowed: Allowed,
 }
 
 /// What a configuration begins with.
@@ -30,7 +32,14 @@ pub fn begin() -> Box<dyn HostPart> {
     let mut vars = Table::default();
     vars.add_builtin(brisk_stream::VARIABLES);
     vars.add_builtin(crate::limit_conn::SESSION_VARIABLES);
-    Box::new(Part { vars, servers: Vec::new(), upstreams: HashMap::new(), listens: Vec::new() })
+    vars.add_builtin(crate::ssl::variables::SESSION_VARIABLES);
+    Box::new(Part {
+        vars,
+        servers: Vec::new(),
+        upstreams: HashMap::new(),
+        listens: Vec::new(),
+        allowed: Allowed::default(),
+    })
 }
 
 /// Whether a block belongs to `stream`.
@@ -87,12 +96,18 @@ impl HostPart for Part {
         self.vars.known().map(str::to_string).collect()
     }
 
+    fn allowed(&mut self, names: &[Template], prefix: &str) -> Allowed {
+        self.allowed = Allowed::new(names, &self.vars, prefix);
+        self.allowed.clone()
+    }
+
     fn finish(self: Box<Self>, diags: &mut Vec<Diag>) -> Finished {
         // A server that was refused has none of its own: what it listens on would be another's.
         let is_refused = diags.iter().any(Diag::is_error);
         let (sockets, listens) =
             if is_refused { (Vec::new(), Vec::new()) } else { resolve(&self.listens, &self.servers, diags) };
-        let stream = Stream { vars: Arc::new(self.vars), listens, upstreams: self.upstreams };
+        let stream =
+            Stream { vars: Arc::new(self.vars), listens, upstreams: self.upstreams, allowed: self.allowed };
         Finished { sockets, data: Arc::new(stream) }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Conf;
 use super::part::BLOCKS;
+use crate::ssl::peer;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_host::vars::Template;
 use brisk_server::conf::Cx;
@@ -27,10 +28,10 @@ pub(super) static ROWS: &[Row] = &[
         .example("server { listen 127.0.0.1:5432; proxy_pass 10.0.0.1:5432; }")
         .block(super::server),
     directive("listen")
-        .doc("An address with a port, a port, a range of ports or unix:PATH. udp: datagrams; those of one address and port of a client are a session, and one thread of the process serves all sessions of the socket. proxy_protocol: connections begin with a PROXY header. default_server: serves where no name of a client leads to another server. ssl is not supported yet.")
+        .doc("An address with a port, a port, a range of ports or unix:PATH. udp: datagrams; those of one address and port of a client are a session, and one thread of the process serves all sessions of the socket. proxy_protocol: connections begin with a PROXY header. default_server: serves where no name of a client leads to another server. ssl: TLS is ended here, by ssl_certificate and its kin.")
         .in_(SERVER)
         .arity(Arity::SOME)
-        .takes("ADDRESS [udp] [default_server] [proxy_protocol] [bind] [backlog=NUMBER] [rcvbuf=SIZE] [sndbuf=SIZE] [reuseport] [ipv6only=on|off] [so_keepalive=on|off|TIMES]")
+        .takes("ADDRESS [udp] [ssl] [default_server] [proxy_protocol] [bind] [backlog=NUMBER] [rcvbuf=SIZE] [sndbuf=SIZE] [reuseport] [ipv6only=on|off] [so_keepalive=on|off|TIMES]")
         .many()
         .not_inherited()
         .example("listen 127.0.0.1:53 udp;")
@@ -58,7 +59,7 @@ pub(super) static ROWS: &[Row] = &[
         .set(super::pass),
     // A name can be known only of TLS clients.
     directive("server_name")
-        .doc("Names that clients of TLS ask for (SNI), by which a server of an address is chosen where ssl_preread is on: exact, with * at the start or end, or a regular expression after ~.")
+        .doc("Names that clients of TLS ask for (SNI), by which a server of an address is chosen where TLS is ended (listen … ssl) or ssl_preread is on: exact, with * at the start or end, or a regular expression after ~.")
         .in_(SERVER)
         .arity(Arity::SOME)
         .takes("NAME ...")
@@ -116,6 +117,23 @@ pub(super) static ROWS: &[Row] = &[
         .default("off")
         .example("proxy_protocol on;")
         .sets(|cx, on| cx.conf::<Conf>().proxy.proxy_protocol = on),
+    directive("proxy_ssl")
+        .doc("Whether servers are spoken to by TLS; proxy_ssl_name, proxy_ssl_verify and their kin say how.")
+        .in_(BLOCKS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("proxy_ssl on;")
+        .sets(|cx, on| cx.conf::<Conf>().proxy_ssl = on),
+    directive("proxy_ssl_alpn")
+        .doc("Protocols that are offered to servers by ALPN, the best first; may contain variables.")
+        .in_(BLOCKS)
+        .arity(Arity::SOME)
+        .takes("PROTOCOL ...")
+        .default_told("no ALPN")
+        .risk(Risk::Security)
+        .example("proxy_ssl_alpn h2 http/1.1;")
+        .set(peer::alpn::<{ peer::PROXY }>),
     directive("proxy_bind")
         .doc("The local address of connections to servers; may contain variables, off for the kernel's choice. With transparent the client's address may be used, which needs rights and routing.")
         .in_(BLOCKS)

@@ -20,6 +20,8 @@ pub struct Spec {
     pub bind: bool,
     /// `proxy_protocol`.
     pub proxy_protocol: bool,
+    /// `ssl`.
+    pub tls: bool,
     /// `default_server`.
     pub is_default: bool,
     /// Where it is written.
@@ -109,12 +111,33 @@ fn place(specs: &[&Spec], servers: &[Named], diags: &mut Vec<Diag>) -> Place {
             }
         }
     }
+    check_certificates(specs, servers, default.unwrap_or(0) as usize, diags);
     let servers: Vec<_> = specs.iter().map(|spec| servers[spec.server].server.clone()).collect();
     Place {
         proxy_protocol: specs.iter().any(|spec| spec.proxy_protocol),
+        tls: specs.iter().any(|spec| spec.tls),
         server: servers[default.unwrap_or(0) as usize].clone(),
         names,
         servers,
+    }
+}
+
+/// A server of a TLS address that a handshake can lead to needs a certificate, as nginx has it: the default one, which stands in for
+/// the others — unless it only refuses.
+fn check_certificates(specs: &[&Spec], servers: &[Named], default: usize, diags: &mut Vec<Diag>) {
+    if !specs.iter().any(|spec| spec.tls) {
+        return;
+    }
+    let rules = |number: usize| servers[specs[number].server].server.tls.as_deref();
+    let rejects = |number| rules(number).is_some_and(|rules| rules.reject);
+    let can = |number| rules(number).is_some_and(|rules| rules.context.is_some()) || rejects(number);
+    let lacks = |number: &usize| !can(*number) && (*number == default || rejects(default));
+    if let Some(number) = (0..specs.len()).find(lacks) {
+        let text = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+        diags.push(
+            Diag::emerg(specs[number].span, text)
+                .help("add ssl_certificate and ssl_certificate_key to the server"),
+        );
     }
 }
 

@@ -15,9 +15,24 @@ fn accepted(text: &str) {
 #[test]
 fn servers_are_checked() {
     refused("server { proxy_pass 127.0.0.1:1; }", "no \"listen\" is defined for server in stream");
-    refused("server { listen 127.0.0.1:2; }", "no handler for server in stream");
     refused("server { listen 127.0.0.1; return x; }", "no port in \"127.0.0.1\" of the \"listen\" directive");
-    refused("server { listen 127.0.0.1:2 ssl; }", "the \"ssl\" parameter is not supported in stream yet");
+    refused(
+        "server { listen 127.0.0.1:2 ssl; return a; }",
+        "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive",
+    );
+    refused(
+        "server { listen 127.0.0.1:2 ssl udp; return a; }",
+        "\"ssl\" parameter is incompatible with \"udp\"",
+    );
+    refused("server { listen 2; ssl_alpn \"\"; return a; }", "invalid ALPN protocol \"\"");
+    refused(
+        "server { listen 2; ssl_early_data on; return a; }",
+        "\"ssl_early_data\" directive is not allowed here",
+    );
+    refused(
+        "server { listen 2; proxy_ssl on; proxy_ssl_verify on; proxy_pass 127.0.0.1:1; }",
+        "no proxy_ssl_trusted_certificate for proxy_ssl_verify",
+    );
     refused(
         "server { listen 127.0.0.1:2 udp proxy_protocol; }",
         "\"proxy_protocol\" parameter is incompatible with \"udp\"",

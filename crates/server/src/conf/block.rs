@@ -14,7 +14,6 @@ use crate::conf::environment::Environment;
 use crate::location::Scope;
 use crate::module::{Modules, Set};
 use crate::plan::Plan;
-use crate::tls::allowed::Allowed;
 use crate::trace;
 use crate::trace::steps::Owners;
 use crate::unusual::Unusual;
@@ -22,6 +21,7 @@ use crate::vars::Table;
 use brisk_conf::hints::{self, Hint};
 use brisk_conf::{Context, Default as RowDefault, Diag, Directive, Loader, SourceMap, Span, row};
 use brisk_host::snapshot::Socket;
+use brisk_host::tls::Allowed;
 use brisk_host::vars::Template;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -407,6 +407,21 @@ fn report(diags: &mut Vec<Diag>, undefined: Vec<(String, Option<Span>)>, known: 
     }
 }
 
+/// Which files may be read while connections are served. The master makes it, too: by it, it judges which files a worker may ask it for.
+fn allowed(global: &mut Global<'_>) -> Allowed {
+    // Each once: thousands of servers may name the same pattern of paths.
+    let named = std::mem::take(&mut global.read_later);
+    let of = |wanted: Option<usize>| -> Vec<Template> {
+        named.iter().filter(|(part, _)| *part == wanted).map(|(_, name)| name.clone()).collect()
+    };
+    let prefix = global.loader.resolve("");
+    let mut allowed = Allowed::new(&of(None), &global.vars, &prefix);
+    for (number, part) in global.parts.iter_mut().enumerate() {
+        allowed.add(part.allowed(&of(Some(number)), &prefix));
+    }
+    allowed
+}
+
 /// The folder for bodies of requests, where a location reads some and names none.
 fn add_default_folder(global: &mut Global<'_>) {
     // Only where it is needed: a server that serves files creates no folder that an administrator has to
@@ -428,6 +443,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     let main: Arc<brisk_host::main_conf::MainConf> = confs.shared();
     let threads = brisk_host::threads::count(&main);
     let (mut sockets, listens) = crate::core::listen::resolve(&mut global, threads);
+    let allowed = allowed(&mut global);
     for part in std::mem::take(&mut global.parts) {
         let finished = part.finish(global.diags);
         add_sockets(&mut sockets, finished.sockets, global.diags);
@@ -441,10 +457,6 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     add_default_folder(&mut global);
     // Asked per message, this would be a look at every log's level. The sum is known here, once.
     let debugs = debugs(&main, &global.locations);
-    // Each once: thousands of servers may name the same pattern of paths.
-    let read_later: Vec<Template> = std::mem::take(&mut global.read_later).into_iter().collect();
-    // Made by the master, too: by it, it judges which files a worker may ask it for.
-    let allowed = Allowed::new(&read_later, &global.vars, &global.loader.resolve(""));
     let core: Arc<crate::core::http_conf::CoreConf> = confs.shared();
     let ground = late::Ground::of(&mut global);
     let base = brisk_host::snapshot::Snapshot {

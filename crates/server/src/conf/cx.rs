@@ -72,7 +72,8 @@ pub struct Global<'a> {
     /// See [`Cx::is_unusual`].
     pub(super) unusual: Unusual,
     /// See [`Cx::reads_later`].
-    pub(super) read_later: HashSet<Template>,
+    // With the number of the part whose variables are in it; `None`: HTTP's.
+    pub(super) read_later: HashSet<(Option<usize>, Template)>,
     /// Shared memory by name, which a reload keeps.
     /// By name: a zone that the new configuration names again is the old one, with what it has counted.
     pub zones: Vec<std::sync::Arc<crate::zone::Zone>>,
@@ -315,7 +316,8 @@ impl Cx<'_, '_> {
     /// Says that files of this name are read while connections are served: certificates and keys. Where the worker may not
     /// read them, the master does.
     pub fn reads_later(&mut self, name: &Template) {
-        self.global.read_later.insert(name.clone());
+        let part = self.global.parts.iter().position(|part| part.contexts().has(self.block));
+        self.global.read_later.insert((part, name.clone()));
     }
 
     /// Where the server keeps what no directive has a place for.

@@ -1,9 +1,9 @@
 //! Whether a request may be carried out, by what is known of its client from the handshake.
 
-use super::facts::{Facts, Verdict};
-use super::rules::Verify;
+use super::facts::Facts;
 use crate::purity::Dependencies;
 use crate::request::Request;
+use brisk_host::tls::{Rejected, Verify};
 use brisk_http::Method;
 
 /// A request for another host than the handshake was for, where that makes a difference.
@@ -60,17 +60,9 @@ pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
     r.depends_on(Dependencies::TLS);
     let conn = r.conn().clone();
     let Some(facts) = conn.secure.get() else { return Ok(()) };
-    match facts.verdict(&conn.io) {
-        // `optional_no_ca` forgives that no trusted authority has signed it, nothing else: out of date or forged stays out.
-        Verdict::Bad(refusal) if rules.verify != Verify::OptionalNoCa || !refusal.is_unknown_authority() => {
-            crate::rlog!(r, Info, "client SSL certificate verify error: {refusal}");
-            return Err(495);
-        }
-        Verdict::None if rules.verify == Verify::On => {
-            crate::rlog!(r, Info, "client sent no required SSL certificate");
-            return Err(496);
-        }
-        _ => {}
+    if let Err(why) = rules.admit(facts.verdict(&conn.io)) {
+        crate::rlog!(r, Info, "{why}");
+        return Err(if why == Rejected::Missing { 496 } else { 495 });
     }
     // After the verdict: a certificate that is not trusted is not asked about.
     if let Some(why) = &*facts.revocation.borrow() {

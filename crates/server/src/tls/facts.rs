@@ -1,22 +1,11 @@
 //! What is known of a client from its handshake.
 
-use super::rules::{Rules, Verify};
 use crate::conf::ids::ServerId;
-use brisk_net::{Stream, clock};
-use brisk_tls::{Hello, Purpose, Refusal};
+use brisk_host::tls::{Rules, Verdict};
+use brisk_net::Stream;
+use brisk_tls::Hello;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
-
-/// What verification has come to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The client has shown no certificate.
-    None,
-    /// It is good.
-    Good,
-    /// It is refused.
-    Bad(Refusal),
-}
 
 /// See the module's head.
 pub struct Facts {
@@ -42,21 +31,6 @@ pub struct Facts {
 impl Facts {
     /// Whether the client's certificate is trusted.
     pub fn verdict(&self, io: &Stream) -> &Verdict {
-        self.verdict.get_or_init(|| {
-            let Some(tls) = io.tls().filter(|_| self.rules.verify != Verify::Off) else {
-                return Verdict::None;
-            };
-            tls.session(|session| {
-                let chain = session.peer_certificates();
-                let Some((leaf, extra)) = chain.split_first() else { return Verdict::None };
-                let empty = brisk_tls::Trust::default();
-                let trust = self.rules.trust.as_deref().unwrap_or(&empty);
-                let now = clock::now().unix_secs;
-                match trust.verify(leaf, extra, Purpose::Client, self.rules.depth, now) {
-                    Ok(_) => Verdict::Good,
-                    Err(refusal) => Verdict::Bad(refusal),
-                }
-            })
-        })
+        self.verdict.get_or_init(|| io.tls().map_or(Verdict::None, |tls| self.rules.judge(tls)))
     }
 }

@@ -6,22 +6,17 @@
 //! asked when it has come in ([`admit`](mod@admit)): nginx answers an untrusted client with a page, not with an alert.
 
 pub(crate) mod admit;
-pub(crate) mod allowed;
-pub(crate) mod answers;
-pub(crate) mod context;
+pub(crate) mod carries;
 pub(crate) mod facts;
 pub(crate) mod ocsp;
 pub(crate) mod opening;
-pub(crate) mod rules;
-pub(crate) mod source;
 
 pub use admit::is_early;
-pub use allowed::Allowed;
-pub use answers::{Answers, Asking, Stapler};
-pub use context::{Certs, Context, Sessions, SharedSessions, early_sessions, ticket_keys};
-pub use facts::{Facts, Verdict};
+pub use brisk_host::tls::{
+    Allowed, Answers, Asking, Cache, Certs, Context, Named, Pair, Parsed, Rules, Sessions, SharedSessions,
+    Source, Sources, Stapler, Verdict, Verify, early_sessions, read_through, ticket_keys,
+};
+pub use facts::Facts;
 pub(crate) use ocsp::must_ask;
 pub use opening::{Begun, Load};
 pub(crate) use opening::{begin, failed, timed_out};
-pub use rules::{Rules, Verify};
-pub use source::{Cache, Pair, Parsed, Source, Sources, read_through};

@@ -3,14 +3,13 @@
 //! What an answer means is decided by `brisk_tls::ocsp`; here it is fetched, kept and acted on. A client whose
 //! certificate cannot be asked about is refused; the server's own certificate is shown without an answer.
 
-use super::answers::{Answers, Stapler};
-use super::facts::{Facts, Verdict};
-use super::source::Source;
+use super::facts::Facts;
 use crate::connection::Connection;
 use crate::core::http_conf::CoreConf;
 use crate::limits::OCSP_RESPONSE_BYTES_MAX;
 use crate::live::Live;
 use brisk_host::log::LogLevel;
+use brisk_host::tls::{Answers, Source, Stapler, Verdict};
 use brisk_net::connect::{Destination, Options, finish, start};
 use brisk_net::{Stream, clock, timeout};
 use brisk_tls::ocsp::{self, Status};

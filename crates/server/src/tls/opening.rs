@@ -1,10 +1,7 @@
 //! The beginning of a TLS connection: from its first byte to a session.
 
-use super::allowed::Allowed;
-use super::context::{Carries, Certs, Context, alpn};
+use super::carries::Carries;
 use super::facts::Facts;
-use super::rules::Rules;
-use super::source::Pair;
 use crate::conf::ids::ServerId;
 use crate::conf::snapshot::Prefix;
 use crate::connection::{Connection, Stage};
@@ -14,7 +11,7 @@ use crate::request::client::Carrier;
 use crate::table::Thread;
 use brisk_host::log::LogLevel;
 use brisk_host::metrics::Counter;
-use brisk_host::vars::Template;
+use brisk_host::tls::{Certs, Context, Pair, Rules, Wanted};
 use brisk_http::framing::validate_host;
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -69,16 +66,6 @@ struct Answer {
     context: Arc<Context>,
     offer: Offer,
     certificates: Wanted,
-}
-
-/// Where its certificates come from.
-enum Wanted {
-    /// The context has them.
-    Own,
-    /// They were read before.
-    Read(Arc<[Certified]>),
-    /// They must be read.
-    Load(Vec<Pair>),
 }
 
 /// A new connection: what does its socket want first? Gives the time for a handshake, if there is to be one.
@@ -291,7 +278,7 @@ fn choose(
     let offer = Offer { carrier, offered: hello.offered };
     // Its outcome is used below: the facts must be there first, since variables of the log show them for a refusal, too.
     let checked =
-        context.as_ref().map_or(Ok(()), |context| hello.check(context.options.versions, alpn(carrier)));
+        context.as_ref().map_or(Ok(()), |context| hello.check(context.options.versions, carrier.alpn()));
     let hello = keeps.then(|| Box::new(hello));
     let is_rejected = live.snap.server(server).tls.as_ref().is_some_and(|rules| rules.reject);
     let _ = conn.secure.set(Box::new(Facts {
@@ -327,12 +314,7 @@ fn certify(live: &Rc<Live>, context: &Context, r: &mut Request) -> Result<Wanted
             }
             Ok(Wanted::Own)
         }
-        Certs::Named { pairs, prefix, cache, .. } => {
-            let pairs = evaluate(pairs, prefix, r, &live.snap.allowed).map_err(Refusal::ours)?;
-            // All or none: a session is made with all certificates at once.
-            let cached = pairs.iter().map(|pair| cache.as_ref()?.get(pair)).collect::<Option<Arc<[_]>>>();
-            Ok(cached.map_or(Wanted::Load(pairs), Wanted::Read))
-        }
+        Certs::Named(named) => named.wanted(&*r, &live.snap.allowed).map_err(Refusal::ours),
     }
 }
 
@@ -371,11 +353,8 @@ fn base(
     offer: Offer,
     certified: Option<Arc<[Certified]>>,
 ) -> Result<ServerContext, String> {
-    let base = context.get(offer.carrier)?;
-    Ok(match certified {
-        None => base.clone(),
-        Some(certified) => base.with_certificates(Arc::new(brisk_tls::Fixed(certified))),
-    })
+    let carrier = offer.carrier;
+    context.with(carrier.index(), |options| carrier.complete(options), certified)
 }
 
 /// Reads certificates from the disk, then begins the session; false if there is none.
@@ -394,12 +373,10 @@ pub(crate) async fn finish(live: &Live, conn: &Connection, load: Load) -> bool {
 
 /// Reads certificates. The error is for the log.
 async fn read(context: &Context, pairs: Vec<Pair>) -> Result<Arc<[Certified]>, String> {
-    let Certs::Named { passwords, cache, .. } = &context.certs else { return Err("no certificates".into()) };
-    let mut certified = Vec::new();
-    for pair in pairs {
-        certified.push(pair.load(passwords, cache.as_deref()).await?);
+    match &context.certs {
+        Certs::Named(named) => named.load(pairs).await,
+        Certs::Fixed(_) => Err("no certificates".into()),
     }
-    Ok(certified.into())
 }
 
 /// The alert is written as a record of its own, since there is no session yet that could (RFC 8446 §6).
@@ -446,27 +423,4 @@ pub(crate) static FAILED: Counter = Counter::new();
 fn log(live: &Live, conn: &Connection, level: LogLevel, what: fmt::Arguments<'_>) {
     FAILED.add(1);
     crate::log::connection(live, conn, level, format_args!("{what} while SSL handshaking"));
-}
-
-/// What several paths with variables have come to in one handshake. The error is for the log: a client's value would lead
-/// to files that the configuration does not mean.
-fn evaluate(
-    pairs: &[(Template, Template)],
-    prefix: &str,
-    r: &Request,
-    allowed: &Allowed,
-) -> Result<Vec<Pair>, String> {
-    let pair = |(certificate, key): &(Template, Template)| {
-        let pair = Pair::named(&certificate.eval(r), &key.eval(r), prefix);
-        for path in [&pair.certificate, &pair.key] {
-            // The same question as the master asks: the worker reads with its own rights what it may, so it has to refuse by itself.
-            if !path.starts_with("data:") && !allowed.has(path) {
-                return Err(format!(
-                    "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"
-                ));
-            }
-        }
-        Ok(pair)
-    };
-    pairs.iter().map(pair).collect()
 }

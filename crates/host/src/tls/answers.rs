@@ -1,6 +1,6 @@
 //! What authorities have answered about certificates (RFC 6960), and what is to be asked.
 
-use brisk_host::zone::Zone;
+use crate::zone::Zone;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +17,10 @@ pub struct Stapler {
     pub issuers: Vec<Vec<u8>>,
     /// `ssl_stapling_verify`.
     pub verify: bool,
-    pub(super) due: AtomicI64,
-    pub(super) is_busy: AtomicBool,
+    /// When it is to be asked about next, in Unix seconds.
+    pub due: AtomicI64,
+    /// A question is under way.
+    pub is_busy: AtomicBool,
 }
 
 impl Stapler {
@@ -58,13 +60,15 @@ impl Answers {
         }
     }
 
+    /// What is known by now (Unix seconds): whether it is revoked.
     // An answer that has run out is none: the certificate may have been revoked since.
-    pub(super) fn get(&self, id: &[u8; 32], now: i64) -> Option<bool> {
+    pub fn get(&self, id: &[u8; 32], now: i64) -> Option<bool> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(id).filter(|(_, until)| now <= *until).map(|(revoked, _)| *revoked)
     }
 
-    pub(super) fn put(&self, id: [u8; 32], revoked: bool, until: i64, now: i64) {
+    /// Keeps an answer until its end. Where there is no room it is not kept.
+    pub fn put(&self, id: [u8; 32], revoked: bool, until: i64, now: i64) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= self.max {
             entries.retain(|_, (_, until)| now <= *until);

@@ -1,11 +1,12 @@
 //! What the sessions of a server are made with.
 
+use super::named::Named;
 use super::source::{Source, Sources};
+use crate::limits::TLS_KINDS_MAX;
+use crate::log::LogTarget;
+use crate::thread::Thread;
 use crate::zone::Zone;
-use brisk_host::log::LogTarget;
-use brisk_host::thread::Thread;
-use brisk_host::vars::Template;
-use brisk_tls::{Certificates, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys, Transport};
+use brisk_tls::{Certificates, Certified, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,16 +18,7 @@ pub enum Certs {
     /// Read with the configuration.
     Fixed(Arc<Sources>),
     /// Their paths have variables in them: read when they are needed.
-    Named {
-        /// Certificates and keys: paths, `data:` and the PEM, or variables that hold one of them.
-        pairs: Vec<(Template, Template)>,
-        /// The main file's folder, where relative paths begin.
-        prefix: String,
-        /// `ssl_password_file`.
-        passwords: Arc<Vec<Vec<u8>>>,
-        /// `ssl_certificate_cache`.
-        cache: Option<Arc<super::source::Cache>>,
-    },
+    Named(Named),
 }
 
 /// Where sessions are kept.
@@ -52,32 +44,8 @@ pub struct Context {
     pub sessions: Sessions,
     /// `ssl_key_log`.
     pub key_log: Option<LogTarget>,
-    /// By [`Carries::index`].
-    built: [OnceLock<Result<ServerContext, String>>; 3],
-}
-
-/// What a session is carried by, and spoken on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carries {
-    /// TCP.
-    Tcp {
-        /// HTTP/2 is offered.
-        http2: bool,
-    },
-    /// QUIC.
-    Quic,
-}
-
-impl Carries {
-    /// TCP, before it is known what is spoken.
-    pub(super) const TCP: Carries = Carries::Tcp { http2: false };
-
-    fn index(self) -> usize {
-        match self {
-            Carries::Tcp { http2 } => usize::from(http2),
-            Carries::Quic => 2,
-        }
-    }
+    /// By the number that the protocol gives the kind of a connection.
+    built: [OnceLock<Result<ServerContext, String>>; TLS_KINDS_MAX],
 }
 
 /// The state of a zone of sessions.
@@ -89,12 +57,35 @@ impl Context {
         Context { certs, options, sessions, key_log: None, built: Default::default() }
     }
 
-    /// What sessions are made with; put together at the first handshake.
-    pub(super) fn get(&self, carrier: Carries) -> Result<&ServerContext, &str> {
-        self.built[carrier.index()].get_or_init(|| self.build(carrier)).as_ref().map_err(String::as_str)
+    /// What sessions on one kind of connection are made with; put together at the first handshake. `complete` adds what is peculiar to
+    /// the kind: what is offered by ALPN, what carries it.
+    ///
+    /// # Panics
+    /// If the kind has a number of `TLS_KINDS_MAX` or more.
+    pub fn get(
+        &self,
+        kind: usize,
+        complete: impl FnOnce(&mut ServerOptions),
+    ) -> Result<&ServerContext, &str> {
+        let make = || self.build(complete);
+        self.built[kind].get_or_init(make).as_ref().map_err(String::as_str)
     }
 
-    fn build(&self, carrier: Carries) -> Result<ServerContext, String> {
+    /// The same with certificates that were read for this handshake, if there are any.
+    pub fn with(
+        &self,
+        kind: usize,
+        complete: impl FnOnce(&mut ServerOptions),
+        certified: Option<Arc<[Certified]>>,
+    ) -> Result<ServerContext, String> {
+        let base = self.get(kind, complete)?;
+        Ok(match certified {
+            None => base.clone(),
+            Some(certified) => base.with_certificates(Arc::new(brisk_tls::Fixed(certified))),
+        })
+    }
+
+    fn build(&self, complete: impl FnOnce(&mut ServerOptions)) -> Result<ServerContext, String> {
         let mut options = self.options.clone();
         options.resumption.cache = match &self.sessions {
             Sessions::None => None,
@@ -103,13 +94,10 @@ impl Context {
             Sessions::Early => Some(early_sessions()),
         };
         options.key_log = self.key_log.clone().map(key_logger);
-        options.alpn = alpn(carrier).iter().map(|name| name.to_vec()).collect();
-        if carrier == Carries::Quic {
-            options.transport = Transport::Quic;
-        }
+        complete(&mut options);
         let certificates: Arc<dyn Certificates> = match &self.certs {
             Certs::Fixed(sources) => sources.clone(),
-            Certs::Named { .. } => Arc::new(brisk_tls::Fixed(Arc::new([]))),
+            Certs::Named(_) => Arc::new(brisk_tls::Fixed(Arc::new([]))),
         };
         ServerContext::new(&options, certificates)
     }
@@ -118,22 +106,7 @@ impl Context {
     pub fn sources(&self) -> &[Arc<Source>] {
         match &self.certs {
             Certs::Fixed(sources) => &sources.list,
-            Certs::Named { .. } => &[],
-        }
-    }
-}
-
-/// nginx's lists; a client that offers none of these is refused.
-pub(super) fn alpn(carrier: Carries) -> &'static [&'static [u8]] {
-    const NAMES: &[&[u8]] = &[b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
-    match carrier {
-        Carries::Tcp { http2 } => &NAMES[usize::from(!http2)..],
-        Carries::Quic => {
-            if cfg!(debug_assertions) {
-                &[b"h3", b"hq-interop"]
-            } else {
-                &[b"h3"]
-            }
+            Certs::Named(_) => &[],
         }
     }
 }

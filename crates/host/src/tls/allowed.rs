@@ -6,11 +6,11 @@
 //! is never `..`. A value that the configuration itself spells out (`map`, `geo`, `split_clients`) may be anything.
 
 use crate::limits::VERIFY_DEPTH_MAX;
-use brisk_host::vars::{Context, Kind, Part, Table, Template, VarId};
+use crate::vars::{Context, Kind, Part, Table, Template, VarId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(Box<[u8]>),
     /// Any value without a slash.
@@ -22,7 +22,7 @@ enum Piece {
 type Pattern = Box<[Piece]>;
 
 /// The files that may be read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Allowed {
     /// Where relative names begin.
     prefix: Box<[u8]>,
@@ -35,6 +35,11 @@ impl Allowed {
         let mut compiler = Compiler { vars, known: HashMap::new(), depth: 0 };
         let patterns = names.iter().map(|name| compiler.pattern(name)).collect();
         Allowed { prefix: prefix.as_bytes().into(), patterns }
+    }
+
+    /// Allows these files, too. Both have the same prefix.
+    pub fn add(&mut self, other: Allowed) {
+        self.patterns.extend(other.patterns);
     }
 
     /// Whether nothing is allowed.
@@ -138,14 +143,47 @@ fn names(text: &[u8], start: usize, out: &mut Vec<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Request;
+    use crate::log::LogLevel;
+    use crate::regex::Captures;
+    use crate::vars::{Eval, Store};
     use brisk_conf::{FileId, Span, Token};
-    use brisk_host::vars::Eval;
+    use std::cell::RefCell;
+    use std::fmt;
+
+    /// Nothing is computed here: names are only compiled.
+    #[derive(Default)]
+    struct Nobody {
+        table: Table<Nobody>,
+        store: Store,
+        captures: RefCell<Captures>,
+    }
+
+    impl Context for Nobody {
+        fn table(&self) -> &Table<Nobody> {
+            &self.table
+        }
+
+        fn store(&self) -> &Store {
+            &self.store
+        }
+
+        fn captures(&self) -> &RefCell<Captures> {
+            &self.captures
+        }
+
+        fn log(&self, _: LogLevel, _: fmt::Arguments<'_>) {}
+
+        fn note_anything(&self) {}
+
+        fn warns_of_uninitialized(&self) -> bool {
+            false
+        }
+    }
 
     struct Values(Vec<Template>);
 
-    impl Eval<Request> for Values {
-        fn eval(&self, _: &Request, _: &mut Vec<u8>) -> bool {
+    impl Eval<Nobody> for Values {
+        fn eval(&self, _: &Nobody, _: &mut Vec<u8>) -> bool {
             false
         }
 
@@ -154,7 +192,7 @@ mod tests {
         }
     }
 
-    fn table() -> Table<Request> {
+    fn table() -> Table<Nobody> {
         let mut vars = Table::default();
         for (name, values) in
             [("whole", &["/keys/a.key", "b.key", "/by/$name/c.key", ""][..]), ("cycle", &["x$cycle"])]
@@ -165,7 +203,7 @@ mod tests {
         vars
     }
 
-    fn template(vars: &mut Table<Request>, text: &str) -> Template {
+    fn template(vars: &mut Table<Nobody>, text: &str) -> Template {
         let span = Span { file: FileId(0), start: 0, end: 0 };
         let token = Token { value: text.as_bytes().into(), span, quoted: false };
         Template::parse(vars, &token).unwrap()

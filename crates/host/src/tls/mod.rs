@@ -1,0 +1,16 @@
+//! TLS of clients' connections, as far as no protocol inside of it matters: a server's rules, its certificates and where they are
+//! read from, and what its sessions are made with. The first bytes of a connection are read by the protocol that it is for.
+
+pub(crate) mod allowed;
+mod answers;
+mod context;
+mod named;
+mod rules;
+mod source;
+
+pub use allowed::Allowed;
+pub use answers::{Answers, Asking, Stapler};
+pub use context::{Certs, Context, Sessions, SharedSessions, early_sessions, ticket_keys};
+pub use named::{Named, Wanted};
+pub use rules::{Rejected, Rules, Verdict, Verify};
+pub use source::{Cache, Pair, Parsed, Source, Sources, read_through};
