@@ -79,7 +79,7 @@ impl Rules {
             Verdict::Bad(refusal)
                 if self.verify != Verify::OptionalNoCa || !refusal.is_unknown_authority() =>
             {
-                Err(Rejected::Bad(refusal.clone()))
+                Err(Rejected::Bad(*refusal))
             }
             Verdict::None if self.verify == Verify::On => Err(Rejected::Missing),
             _ => Ok(()),

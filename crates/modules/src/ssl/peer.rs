@@ -145,7 +145,7 @@ impl PeerTls {
     /// What a session of `stream` offers by ALPN; `None`: nothing. Values that are empty are left out, and so are those that are too long
     /// for a name (RFC 7301 §3.1).
     pub fn alpn(&self, of: &impl Computed) -> Option<Vec<Vec<u8>>> {
-        let values = self.alpn.iter().map(|protocol| protocol.eval(of).to_vec());
+        let values = self.alpn.iter().map(|protocol| protocol.eval(of));
         let protocols: Vec<Vec<u8>> = values.filter(|name| (1..=255).contains(&name.len())).collect();
         (!protocols.is_empty()).then_some(protocols)
     }
