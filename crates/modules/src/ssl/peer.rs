@@ -4,6 +4,7 @@ use super::build::{source, trust_of};
 use super::command::{self, Command, Commanded, Offered};
 use super::conf::Protocols;
 use super::rows;
+use crate::stream::part::BLOCKS;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
@@ -298,7 +299,7 @@ fn passwords<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), D
 }
 
 macro_rules! peer_rows {
-    ($prefix:literal, $p:ident, $blocks:expr) => {
+    ($prefix:literal, $p:ident, $blocks:expr $(, $more:expr)*) => {
         &[
             directive(concat!($prefix, "_ssl_certificate"))
                 .doc("The certificate that is shown to back ends which ask for one; may contain variables.")
@@ -442,11 +443,26 @@ macro_rules! peer_rows {
                 .risk(Risk::Security)
                 .example(concat!($prefix, "_ssl_verify_depth 2;"))
                 .sets(|cx, count| cx.conf::<Conf<$p>>().depth = count),
+            $($more,)*
         ]
     };
 }
 
-static PROXY_ROWS: &[Row] = peer_rows!("proxy", PROXY, Context::HSL.or(crate::stream::part::BLOCKS));
+static PROXY_ROWS: &[Row] = peer_rows!(
+    "proxy",
+    PROXY,
+    Context::HSL.or(BLOCKS),
+    // nginx has it for `stream` only.
+    directive("proxy_ssl_alpn")
+        .doc("Protocols that are offered to servers by ALPN, the best first; may contain variables.")
+        .in_(BLOCKS)
+        .arity(Arity::SOME)
+        .takes("PROTOCOL ...")
+        .default_told("no ALPN")
+        .risk(Risk::Security)
+        .example("proxy_ssl_alpn h2 http/1.1;")
+        .set(alpn::<PROXY>)
+);
 static UWSGI_ROWS: &[Row] = peer_rows!("uwsgi", UWSGI, Context::HSL);
 static GRPC_ROWS: &[Row] = peer_rows!("grpc", GRPC, Context::HSL);
 

@@ -2,7 +2,6 @@
 
 use super::Conf;
 use super::part::BLOCKS;
-use crate::ssl::peer;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_host::vars::Template;
 use brisk_server::conf::Cx;
@@ -125,15 +124,6 @@ pub(super) static ROWS: &[Row] = &[
         .risk(Risk::Security)
         .example("proxy_ssl on;")
         .sets(|cx, on| cx.conf::<Conf>().proxy_ssl = on),
-    directive("proxy_ssl_alpn")
-        .doc("Protocols that are offered to servers by ALPN, the best first; may contain variables.")
-        .in_(BLOCKS)
-        .arity(Arity::SOME)
-        .takes("PROTOCOL ...")
-        .default_told("no ALPN")
-        .risk(Risk::Security)
-        .example("proxy_ssl_alpn h2 http/1.1;")
-        .set(peer::alpn::<{ peer::PROXY }>),
     directive("proxy_bind")
         .doc("The local address of connections to servers; may contain variables, off for the kernel's choice. With transparent the client's address may be used, which needs rights and routing.")
         .in_(BLOCKS)
