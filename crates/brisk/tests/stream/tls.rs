@@ -177,13 +177,13 @@ fn servers_are_spoken_to_by_tls() {
              server {{ listen 127.0.0.1:{{{{PORT3}}}}; proxy_pass both; proxy_ssl_name a.test; }}
              server {{ listen 127.0.0.1:{{{{PORT4}}}} ssl; ssl_certificate b.crt; ssl_certificate_key b.key; proxy_protocol on;
                        proxy_pass 127.0.0.1:{{{{PORT7}}}}; proxy_ssl_verify off; proxy_ssl_certificate client.crt;
-                       proxy_ssl_certificate_key client.key; }}
+                       proxy_ssl_certificate_key client.key; proxy_ssl_alpn $ssl_alpn_protocol v2; }}
              server {{ listen 127.0.0.1:{{{{PORT5}}}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key; proxy_ssl off;
                        proxy_pass 127.0.0.1:{}; }}
              server {{ listen 127.0.0.1:{{{{PORT6}}}} ssl; ssl_certificate b.crt; ssl_certificate_key b.key; return b; }}
              server {{ listen 127.0.0.1:{{{{PORT7}}}} ssl proxy_protocol; ssl_certificate b.crt; ssl_certificate_key b.key;
-                       ssl_verify_client on; ssl_client_certificate ca.crt;
-                       return '$ssl_client_s_dn $ssl_server_name $proxy_protocol_addr'; }}",
+                       ssl_verify_client on; ssl_client_certificate ca.crt; ssl_alpn v1 v2;
+                       return '$ssl_client_s_dn $ssl_server_name $proxy_protocol_addr $ssl_alpn_protocol'; }}",
             backend.port()
         ),
         &[("a", &a), ("b", &b), ("ca", &authority), ("client", &client)],
@@ -203,7 +203,7 @@ fn servers_are_spoken_to_by_tls() {
     server.wait_for_log("upstream SSL certificate verify error: .* while SSL handshaking to upstream");
     // Addresses are no names to ask for (RFC 6066 §3).
     let told = told(server.port_of(4), &stranger(), "whoever").unwrap();
-    assert_eq!(told, "CN=client  127.0.0.1");
+    assert_eq!(told, "CN=client  127.0.0.1 v2");
     // Much in both directions: records are cut at other places than buffers.
     let mut client = Client::connect(server.port());
     let much = "0123456789abcdef".repeat(20_000);
