@@ -379,3 +379,102 @@ fn small_first_packets_are_answered_by_nothing() {
     }
     assert_eq!((client.received, client.server.connections()), (0, 0));
 }
+
+/// RFC 9000 §5.2: what nothing authenticates ends no connection.
+fn bare_packets(client: &Hostile) -> Vec<(&'static str, Vec<u8>)> {
+    // Would be CONNECTION_CLOSE if it were frames.
+    let close = [&[0x1c, 0, 0, 0][..], &[0; 20]].concat();
+    vec![
+        ("a Retry", client.bare(0xf0, 1, &[9; 40])),
+        ("a Retry with nothing in it", client.bare(0xff, 1, &[])),
+        ("a Retry like a frame", client.bare(0xf0, 1, &close)),
+        ("a Version Negotiation", client.bare(0xc0, 0, &[0x6b, 0x33, 0x43, 0xcf])),
+        ("a Version Negotiation of nothing", client.bare(0x80, 0, &[])),
+        ("a Version Negotiation like a frame", client.bare(0xc0, 0, &close)),
+        ("an unknown version", client.bare(0xc0, 0x5a5a_5a5a, &[0; 1200])),
+        (
+            "an Initial that nobody has sealed",
+            client.bare(0xc3, 1, &[&[0, 0x44, 0xb0][..], &[3; 1200]].concat()),
+        ),
+        (
+            "an Initial with a token",
+            client.bare(0xc3, 1, &[&[4, 1, 2, 3, 4, 0x44, 0xb0][..], &[3; 1200]].concat()),
+        ),
+        ("a 0-RTT packet", client.bare(0xd3, 1, &[&[0x40, 64][..], &[3; 64]].concat())),
+        ("a Handshake packet", client.bare(0xe3, 1, &[&[0x40, 64][..], &[3; 64]].concat())),
+        ("a short packet", [&[0x43][..], &client.bare(0, 0, &[])[6..14], &[5; 60]].concat()),
+    ]
+}
+
+/// Gives each of them alone and behind a packet of the client's, from its address and from another one.
+fn forge(client: &mut Hostile, space: Space) {
+    let home = client.from;
+    for (_, packet) in bare_packets(client) {
+        for from in [home, "203.0.113.7:9999".parse().unwrap()] {
+            client.from = from;
+            client.give(&packet);
+            client.from = home;
+        }
+        let sealed = client.packet(space, &[1]);
+        client.give(&[sealed, packet].concat());
+    }
+}
+
+#[test]
+fn forged_packets_end_no_handshake() {
+    let mut client = hostile_with(Settings::default(), |usual| usual);
+    let hello = client.hello();
+    client.frames(Space::Initial, &crypto(0, &hello[..1000]));
+    // The client knows the ID that the server has chosen from its first acknowledgement on, and so may others.
+    client.take();
+    forge(&mut client, Space::Initial);
+    client.frames(Space::Initial, &crypto(1000, &hello[1000..]));
+    assert!(client.goes_on(), "{:?}", client.seen);
+    forge(&mut client, Space::Data);
+    client.pass(Duration::from_secs(1));
+    assert_eq!(client.closed(), None);
+    assert_eq!((client.server.connections(), client.server.half_open()), (1, 0));
+    client.frames(Space::Data, &stream(0, 0, b"GET /", true));
+    let key = client.key();
+    assert_eq!(client.server.connection(key).unwrap().accept(Dir::Bi), Some(0));
+    others_are_served(&mut client);
+}
+
+#[test]
+fn damaged_packets_end_no_handshake() {
+    let mut client = hostile_with(Settings::default(), |usual| usual);
+    client.is_damaged_first = true;
+    assert!(client.shake(), "{:?}", client.seen);
+    client.frames(Space::Data, &stream(0, 0, b"GET /", true));
+    client.take();
+    assert_eq!(client.closed(), None);
+    assert_eq!(client.server.connections(), 1);
+    others_are_served(&mut client);
+}
+
+/// RFC 9000 §10.1, §10.2: nor do they hold a connection that is silent, or change how one ends.
+#[test]
+fn forged_packets_hold_no_connection() {
+    let mut client = ready();
+    let mut silent = Duration::ZERO;
+    while client.server.connections() > 0 && silent < Duration::from_mins(10) {
+        for (_, packet) in bare_packets(&client) {
+            client.give(&packet);
+        }
+        client.pass(Duration::from_secs(5));
+        silent += Duration::from_secs(5);
+    }
+    assert_eq!(client.server.connections(), 0, "after {silent:?}");
+    let mut client = ready();
+    client.frames(Space::Data, &[0x1e]);
+    for (_, packet) in bare_packets(&client) {
+        client.give(&packet);
+    }
+    client.take();
+    assert_eq!(client.closed(), Some(PROTOCOL_VIOLATION), "{:?}", client.seen);
+    // It still answers what the client sends, since the client has not said that it knows of the end.
+    client.seen.clear();
+    client.frames(Space::Data, &[1]);
+    client.take();
+    assert_eq!(client.closed(), Some(PROTOCOL_VIOLATION), "{:?}", client.seen);
+}

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// Packet numbers are sent with four bytes, so that none is ambiguous.
 const NUMBER_BYTES: usize = 4;
 const TAG_BYTES: usize = 16;
+/// The header, and what is behind it.
+const DAMAGED_BYTES: usize = 48;
 
 /// The three spaces of packet numbers (RFC 9000 §12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub struct Hostile {
     crypto_sent: [u64; 3],
     cid: Vec<u8>,
     own: [u8; 8],
+    /// Each packet comes after copies of it with one bit of its first bytes changed, as by a network or by somebody who has seen it.
+    pub is_damaged_first: bool,
 }
 
 /// An integer (RFC 9000 §16).
@@ -180,6 +184,7 @@ impl Hostile {
             crypto_sent: [0; 3],
             cid,
             own,
+            is_damaged_first: false,
         }
     }
 
@@ -255,7 +260,25 @@ impl Hostile {
     /// Sends frames in a packet of their own.
     pub fn frames(&mut self, space: Space, frames: &[u8]) {
         let packet = self.packet(space, frames);
+        let damaged = if self.is_damaged_first { packet.len().min(DAMAGED_BYTES) * 8 } else { 0 };
+        for bit in 0..damaged {
+            let mut copy = packet.clone();
+            copy[bit / 8] ^= 1 << (bit % 8);
+            self.give(&copy);
+        }
         self.give(&packet);
+    }
+
+    /// A packet that nothing seals: a Retry with its token and tag, or a Version Negotiation with its versions.
+    pub fn bare(&self, first: u8, version: u32, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![first];
+        packet.extend_from_slice(&version.to_be_bytes());
+        for cid in [&self.cid[..], &self.own] {
+            packet.push(cid.len() as u8);
+            packet.extend_from_slice(cid);
+        }
+        packet.extend_from_slice(rest);
+        packet
     }
 
     pub fn collect(&mut self) {
@@ -301,6 +324,11 @@ impl Hostile {
         for (offset, part) in [(0, &hello[..middle]), (middle, &hello[middle..])] {
             self.frames(Space::Initial, &crypto(offset as u64, part));
         }
+        self.goes_on()
+    }
+
+    /// The rest of the handshake, when the ClientHello was sent.
+    pub fn goes_on(&mut self) -> bool {
         for _ in 0..4 {
             self.take();
             self.answer();
@@ -332,6 +360,11 @@ impl Hostile {
     fn open(&mut self, mut rest: &mut [u8]) {
         while !rest.is_empty() {
             let is_long = rest[0] & 0x80 != 0;
+            let mut chosen = None;
+            if is_long && rest[1..5] == [0; 4] {
+                // A Version Negotiation is no packet of a connection.
+                return;
+            }
             let (space, number_at, end) = if is_long {
                 let space = match rest[0] >> 4 & 3 {
                     0 => Space::Initial,
@@ -342,7 +375,7 @@ impl Hostile {
                 let own = 6 + usize::from(rest[5]);
                 let len = usize::from(rest[own]);
                 // From its first packet on the server is known by the ID that it has chosen.
-                self.cid = rest[own + 1..own + 1 + len].to_vec();
+                chosen = Some(rest[own + 1..own + 1 + len].to_vec());
                 let mut view = &rest[own + 1 + len..];
                 if space == Space::Initial {
                     let token = take(&mut view);
@@ -360,6 +393,7 @@ impl Hostile {
             let Some(keys) = &self.keys[at] else { continue };
             let expected = self.largest[at];
             let Some((number, payload)) = unseal(&keys.remote, packet, number_at, expected) else { continue };
+            self.cid = chosen.unwrap_or_else(|| self.cid.clone());
             self.largest[at] = self.largest[at].max(number + 1);
             self.look(space, &payload);
         }

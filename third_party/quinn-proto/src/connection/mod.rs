@@ -2346,6 +2346,8 @@ impl Connection {
         let was_closed = self.state.is_closed();
         let was_drained = self.state.is_drained();
 
+        // Brisk: Retry and Version Negotiation: anybody can have sent them, and no client does (RFC 9000 §17.2)
+        let packet = packet.filter(|one| self.side.is_client() || one.header.is_protected());
         let decrypted = match packet {
             None => Err(None),
             Some(mut packet) => self
@@ -3152,8 +3154,7 @@ impl Connection {
             Timer::PathValidation,
             now + 3 * cmp::max(self.pto(SpaceId::Data), prev_pto),
         );
-        // Brisk: what is in flight there is another path's
-        self.set_loss_detection_timer(now);
+        self.set_loss_detection_timer(now); // Brisk: what is in flight there is another path's
     }
 
     /// Brisk: whether the path before was taken up again; if one is named, only to that address
@@ -3164,8 +3165,7 @@ impl Connection {
         };
         self.path = prev;
         (self.path.challenge, self.path.challenge_pending) = (None, false);
-        // Its acknowledgement tells what was lost on the other path
-        self.ping();
+        self.ping(); // Its acknowledgement tells what was lost on the other path
         self.set_loss_detection_timer(now);
         true
     }
