@@ -2,6 +2,7 @@
 //!
 //! What comes from another process is parsed as anything from outside: a parcel that is cut off ends where it is.
 
+use crate::limits::PARCEL_BYTES_MAX;
 use brisk_quic::Ecn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -27,10 +28,13 @@ pub(crate) struct Parcel(Vec<u8>);
 // By hand and not by a library: it is one format between two processes of one version, and must not allocate
 // per packet.
 impl Parcel {
-    /// Adds a packet. Its payload is one of UDP, so its length has two bytes.
-    pub fn push(&mut self, packet: &Packet<'_>) {
-        // A payload that is longer cannot have come by UDP.
-        let Ok(len) = u16::try_from(packet.bytes.len()) else { return };
+    /// Adds a packet; false, and nothing is added, if it would be more than a parcel may have. Who receives parcels has room
+    /// for no more.
+    #[must_use]
+    pub fn push(&mut self, packet: &Packet<'_>) -> bool {
+        // Its payload is one of UDP, so its length has two bytes: one that is longer cannot have come.
+        let Ok(len) = u16::try_from(packet.bytes.len()) else { return false };
+        let before = self.0.len();
         let out = &mut self.0;
         out.extend_from_slice(&len.to_le_bytes());
         out.push(packet.ecn.map_or(0, |ecn| ecn as u8));
@@ -38,6 +42,11 @@ impl Parcel {
         put_address(out, Some(packet.remote));
         put_address(out, packet.local);
         out.extend_from_slice(packet.bytes);
+        let fits = out.len() <= PARCEL_BYTES_MAX;
+        if !fits {
+            out.truncate(before);
+        }
+        fits
     }
 
     /// What came from another process.
@@ -137,15 +146,33 @@ mod tests {
     #[test]
     fn packets_arrive_as_they_were() {
         let mut parcel = Parcel::default();
-        packets().iter().for_each(|packet| parcel.push(packet));
+        packets().iter().for_each(|packet| assert!(parcel.push(packet)));
         let came = Parcel::of(parcel.bytes().to_vec());
         assert_eq!(came.packets().collect::<Vec<_>>(), packets());
     }
 
     #[test]
+    fn a_parcel_has_a_bound() {
+        let at = "[2001:db8::1]:443".parse().unwrap();
+        for len in [0, 1, 1200, 9000, 48_000, 65_507] {
+            let payload = vec![7; len];
+            let packet = Packet { listening: at, remote: at, local: Some(at), ecn: None, bytes: &payload };
+            let (mut parcel, mut count) = (Parcel::default(), 0);
+            while parcel.push(&packet) {
+                count += 1;
+                assert!(parcel.bytes().len() <= PARCEL_BYTES_MAX, "{len}");
+            }
+            // What was refused has left nothing behind.
+            assert_eq!(parcel.packets().count(), count);
+            assert!(parcel.packets().all(|one| one == packet));
+            assert_eq!(count > 0, len < 49_000, "{len}");
+        }
+    }
+
+    #[test]
     fn a_parcel_that_is_cut_off_ends_there() {
         let mut parcel = Parcel::default();
-        packets().iter().for_each(|packet| parcel.push(packet));
+        packets().iter().for_each(|packet| assert!(parcel.push(packet)));
         for end in 0..parcel.bytes().len() {
             let came = Parcel::of(parcel.bytes()[..end].to_vec());
             let count = came.packets().count();

@@ -31,6 +31,8 @@ const RETIRED: u8 = b'r';
 /// A message's mark, the worker that it is for, and the time.
 /// The time is in the mark, so a message that was recorded cannot be sent again later.
 const HEAD_BYTES: usize = MARK_BYTES + 1 + 8;
+/// What a message has at most. One that were cut off would not fit its mark, and all its packets were lost.
+const MESSAGE_BYTES: usize = HEAD_BYTES + 1 + PARCEL_BYTES_MAX;
 
 /// What has come from another worker.
 #[derive(Debug)]
@@ -176,8 +178,7 @@ impl Passage {
 
     /// What another worker has sent; `None` if nothing waits.
     pub fn receive(&self) -> Option<Message> {
-        // One more than the largest parcel: it is closed when it is full, with the packet that has filled it.
-        let mut bytes = vec![0; HEAD_BYTES + PARCEL_BYTES_MAX + 2048];
+        let mut bytes = vec![0; MESSAGE_BYTES];
         let count = self.socket.recv(&mut bytes).ok()?;
         bytes.truncate(count);
         let Some(mut bytes) = self.unsealed(bytes, clock::precise_us() / 1000) else {
@@ -241,7 +242,7 @@ mod tests {
         let mut parcel = Parcel::default();
         let at = "127.0.0.1:443".parse().unwrap();
         let bytes = initial(5);
-        parcel.push(&Packet { listening: at, remote: at, local: None, ecn: None, bytes: &bytes });
+        assert!(parcel.push(&Packet { listening: at, remote: at, local: None, ecn: None, bytes: &bytes }));
         assert!(old.pass(1, &parcel));
         let Some(Message::Packets(came)) = new.receive() else { panic!() };
         assert_eq!(came.packets().next().unwrap().bytes, bytes);
@@ -254,6 +255,36 @@ mod tests {
         drop(new);
         assert!(!old.pass(1, &parcel));
         assert_eq!(old.destination(&opening, &KEY), None);
+    }
+
+    #[test]
+    fn the_largest_parcel_arrives_whole() {
+        let secret = secret(13);
+        let old = Passage::open(&secret).unwrap();
+        let new = Passage::open(&secret).unwrap();
+        let at = "[2001:db8::1]:443".parse().unwrap();
+        // From small packets to one that fills a parcel nearly alone, as somebody may send to a worker that is replaced.
+        for len in [1, 1200, 9000, 40_000, 49_000] {
+            let mut bytes = vec![7; len];
+            let mut parcel = Parcel::default();
+            let mut push = |bytes: &[u8]| {
+                parcel.push(&Packet { listening: at, remote: at, local: Some(at), ecn: None, bytes })
+            };
+            let mut count = 0;
+            while !bytes.is_empty() {
+                // The rest is filled up with smaller ones.
+                if push(&bytes) {
+                    count += 1;
+                } else {
+                    bytes.truncate(bytes.len() / 2);
+                }
+            }
+            assert!(parcel.bytes().len() + 62 > PARCEL_BYTES_MAX, "{len}");
+            assert!(old.pass(1, &parcel));
+            let Some(Message::Packets(came)) = new.receive() else { panic!("{len}") };
+            assert_eq!(came.packets().count(), count, "{len}");
+            assert_eq!(came.bytes(), parcel.bytes(), "{len}");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::choose::{Chooser, Ticket};
 use super::common::Told;
 use super::parcel::{Packet, Parcel};
-use super::state::{App, Counted, Opening, Socket};
-use crate::limits::{DATAGRAM_READS_PER_TURN_MAX, PARCEL_BYTES_MAX};
+use super::state::{App, Astray, Counted, Opening, Socket};
+use crate::limits::DATAGRAM_READS_PER_TURN_MAX;
 use crate::live::Live;
 use crate::table::Thread;
 use crate::tls::opening;
@@ -115,22 +115,13 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
         && let (Some(passage), Some(keys)) = (common.passage(), common.keys())
         && let Some(worker) = passage.destination(&route, keys.cid())
     {
-        let mut astray = thread.quic.astray.borrow_mut();
-        let parcel = astray.workers.entry(worker).or_default();
-        parcel.push(packet);
-        let is_full = parcel.bytes().len() >= PARCEL_BYTES_MAX;
-        drop(astray);
-        if is_full {
-            deliver(thread);
-        }
-        return;
+        return stray(thread, packet, |astray| astray.workers.entry(worker).or_default());
     }
     // A connection ID names its thread. A first packet has one that the client has drawn, and comes to where
     // the kernel has put it.
     let target = route.thread(thread.shared.loads.len());
     if reach != Reach::Thread && target != thread.index {
-        thread.quic.astray.borrow_mut().threads.entry(target).or_default().push(packet);
-        return;
+        return stray(thread, packet, |astray| astray.threads.entry(target).or_default());
     }
     // A configuration that listens on the address again has a socket of its own there. As long as connections hold the old one, the
     // kernel gives both the packets of new ones.
@@ -142,6 +133,16 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     let Packet { remote, local, ecn, bytes, .. } = *packet;
     if let Some(endpoint) = endpoint(thread).as_mut() {
         endpoint.receive(now, Datagram { socket: number, remote, local, ecn, bytes });
+    }
+}
+
+/// Puts a packet into a parcel; one that has no room for it leaves first.
+fn stray(thread: &Rc<Thread>, packet: &Packet<'_>, parcel: impl Fn(&mut Astray) -> &mut Parcel) {
+    let put = || parcel(&mut thread.quic.astray.borrow_mut()).push(packet);
+    if !put() {
+        deliver(thread);
+        // What is more than a whole parcel is lost, as by a network: clients are told to send far less.
+        let _ = put();
     }
 }
 
