@@ -55,7 +55,9 @@ fn without_rules_it_is_for_this_machine_alone() {
         ("Via: 1.1 proxy\r\n", 403),
     ] {
         assert_eq!(ask(&server, "GET /d?data", fields, "").0, want, "{fields}");
-        assert_eq!(ask(&server, "GET /guarded?data", fields, "").0, 200, "{fields}");
+        // Rules about addresses let a browser in, whosever page it shows: the name must be this server's.
+        let guarded = if fields.contains("rebound") { 403 } else { 200 };
+        assert_eq!(ask(&server, "GET /guarded?data", fields, "").0, guarded, "{fields}");
     }
     wait::holds("the log names the remedy", || {
         server.error_log().contains("the dashboard was refused: its location has no access rules")

@@ -44,6 +44,22 @@ fn status(server: &Server, method: &str, target: &str, fields: &str) -> u16 {
     ask(server, method, target, fields, "").status
 }
 
+/// DNS rebinding: a page whose name was made to resolve to this machine.
+#[test]
+fn pages_with_another_name_change_nothing() {
+    let server = server("allow 127.0.0.1; deny all;", "server_name own.example;");
+    let put = |host: &str, fields: &str| {
+        let text = format!("PUT /a HTTP/1.1\r\nHost: {host}\r\n{fields}Content-Length: 1\r\n\r\nx");
+        server.request(text).status
+    };
+    assert_eq!(put("rebound.example", "Origin: http://rebound.example\r\n"), 403);
+    assert!(!path(&server, "a").exists());
+    assert_eq!(put("own.example", "Origin: http://own.example\r\n"), 201);
+    assert_eq!(put("127.0.0.1", "Origin: http://127.0.0.1\r\n"), 204);
+    // Programs name no page.
+    assert_eq!(put("other.example", ""), 204);
+}
+
 #[test]
 fn files_are_put_and_served_at_once() {
     let server = server("", "");

@@ -74,6 +74,24 @@ impl<V: Copy> Names<V> {
     /// The value for a name in lower case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<V> {
+        if let Some(value) = self.find_owned(name) {
+            return Some(value);
+        }
+        if !self.tail.is_empty() {
+            let mut rest = name;
+            while let Some(dot) = memchr::memrchr(b'.', rest) {
+                rest = &rest[..dot];
+                if let Some(&value) = self.tail.get(rest) {
+                    return Some(value);
+                }
+            }
+        }
+        None
+    }
+
+    /// As [`Names::find`], but for names alone whose end is written: anybody may have a name that `www.*` stands for.
+    #[inline]
+    pub fn find_owned(&self, name: &[u8]) -> Option<V> {
         if let Some(&value) = self.exact.get(name) {
             return Some(value);
         }
@@ -83,15 +101,6 @@ impl<V: Copy> Names<V> {
             while let Some(dot) = memchr::memchr(b'.', rest) {
                 rest = &rest[dot + 1..];
                 if let Some(&value) = self.head.get(rest) {
-                    return Some(value);
-                }
-            }
-        }
-        if !self.tail.is_empty() {
-            let mut rest = name;
-            while let Some(dot) = memchr::memrchr(b'.', rest) {
-                rest = &rest[..dot];
-                if let Some(&value) = self.tail.get(rest) {
                     return Some(value);
                 }
             }
@@ -148,6 +157,9 @@ mod tests {
         check("www.y", Some("www.*"));
         check("www.x.y.z", Some("www.x.*"));
         check("www", None);
+        let owned = |name: &str| names.find_owned(name.as_bytes()).map(|at| all[at]);
+        assert_eq!((owned("a.com"), owned("x.a.com")), (Some("a.com"), Some("*.a.com")));
+        assert_eq!((owned("www.y"), owned("com")), (None, None));
         check("wwww.y", None);
         check("", None);
         assert!(!names.add(HostPattern::Both(b"a.com"), 9), "the name itself is taken");

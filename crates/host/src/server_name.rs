@@ -62,6 +62,12 @@ impl<V: Copy> NameTable<V> {
         self.names.is_empty() && self.regexes.is_empty()
     }
 
+    /// Whether a name (lower case, without port and final dot) is written out, or below one that is. What stands for names of
+    /// any owner, a regular expression or `www.*`, does not count.
+    pub fn has_written(&self, host: &[u8]) -> bool {
+        self.names.find_owned(host).is_some()
+    }
+
     /// The server for a host name (lower case, without port and final dot).
     pub fn find<C: Context>(&self, of: &C, host: &[u8]) -> Result<Option<V>, MatchError> {
         if let Some(server) = self.names.find(host) {

@@ -54,6 +54,7 @@ mod mirror;
 mod mp4;
 mod overload;
 mod own_handler;
+mod own_page;
 pub mod php;
 mod proxy;
 mod random_index;

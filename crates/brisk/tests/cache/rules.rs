@@ -128,6 +128,18 @@ fn a_location_or_a_method_purges() {
     assert_eq!([got("GET", "/a?b"), got("GET", "/a?c")], [number(5), number(6)]);
     assert_eq!(got("GET", "/far"), number(7));
     assert_eq!(got("PURGE", "/far").0, 403);
+    // Pages of other sites, whose browsers stand where purges are allowed; one has its own name resolved to this server.
+    for (method, target) in [("PURGE", "/far"), ("PURGE", "/a?b"), ("GET", "/purge/a?b")] {
+        for (host, origin) in
+            [("127.0.0.1", "http://evil.example"), ("rebound.example", "http://rebound.example")]
+        {
+            let request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\n\r\n");
+            assert_eq!(server.request(request).status, 403, "{method} {target} {origin}");
+        }
+    }
+    assert_eq!(got("GET", "/a?b"), number(5));
+    let request = "PURGE /a?b HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\n\r\n";
+    assert_eq!(server.request(request).status, 200);
     assert_eq!(got("GET", "/far"), number(7));
 }
 

@@ -8,19 +8,21 @@ fn builder() -> Builder {
     Builder::new(BIN).http(&format!(
         "upstream u {{ zone z 64k; server 127.0.0.1:{{{{PORT2}}}} weight=2; server 127.0.0.1:1 down; }}
          upstream kept {{ zone z; state {{{{DIR}}}}/state/kept.conf; }}
-         server {{ listen 127.0.0.1:{{{{PORT}}}}; listen unix:{{{{DIR}}}}/api.sock;
+         server {{ listen 127.0.0.1:{{{{PORT}}}}; listen unix:{{{{DIR}}}}/api.sock; server_name own.example *.own.test any.* ~^wild;
              location / {{ proxy_pass http://u; }}
              location /kept {{ proxy_pass http://kept/; }}
              location /api {{ api write=on; }}
+             location /known {{ api write=on; auth_basic area; auth_basic_user_file users; }}
              location /look/ {{ api; }}
              location = /metrics {{ metrics; }} }} {BACKENDS}"
     ))
+    .file("users", "u:{PLAIN}p\n")
 }
 
 fn call(server: &Server, method: &str, path: &str, body: &str) -> (u16, Value) {
     let length = body.len();
     let answer = server.request(format!(
-        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
     ));
     assert_eq!(answer.header("Content-Type"), Some("application/json"), "{path}");
     (answer.status, serde_json::from_str(&answer.text()).unwrap())
@@ -121,6 +123,36 @@ fn pages_of_other_sites_change_nothing() {
     assert_eq!(delete("http://evil.example"), 403);
     assert_eq!(delete("null"), 403);
     assert_eq!(delete(&format!("http://127.0.0.1:{}", server.port())), 200);
+}
+
+/// DNS rebinding: a page whose name was made to resolve to this machine is of the same origin as what it asks for.
+#[test]
+fn pages_with_another_name_change_nothing() {
+    let server = builder().start();
+    let patch = |path: &str, host: &str, fields: &str| {
+        let request = format!(
+            "PATCH {path}/9/http/upstreams/u/servers/1 HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\nContent-Length: 13\r\n\r\n{{\"down\":true}}"
+        );
+        server.request(request).status
+    };
+    for (host, want) in [
+        ("rebound.example", 403),
+        ("rebound.example:8080", 403),
+        ("localhost.example", 403),
+        ("any.example", 403),
+        ("wild.example", 403),
+        ("own.example", 200),
+        ("OWN.example:8080", 200),
+        ("a.own.test", 200),
+        ("localhost", 200),
+        ("127.0.0.1", 200),
+    ] {
+        assert_eq!(patch("/api", host, &format!("Origin: http://{host}\r\n")), want, "{host}");
+        assert_eq!(patch("/api", host, ""), want, "{host} without a page");
+    }
+    let user = "Authorization: Basic dTpw\r\n";
+    assert_eq!(patch("/known", "other.example", user), 200, "whoever says who it is may use any name");
+    assert_eq!(patch("/known", "other.example", &format!("{user}Origin: http://evil.example\r\n")), 403);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod upstreams;
 
 use crate::changing::{self, Changing};
 use crate::limits::API_BODY_BYTES_MAX;
+use crate::own_page::{Guard, guard, has_own_name, is_own_origin};
 use crate::upstream::Upstream;
 use brisk_http::Method;
 use brisk_net::clock;
@@ -35,7 +36,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "api",
-    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket.",
+    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients do not say who they are, changes are made under an address, localhost or a name that is in server_name.",
     "api write=on;",
     changing::set::<Api>,
 )];
@@ -81,13 +82,8 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
     if !write || !matches!(r.route.method, Method::Post | Method::Patch | Method::Delete) {
         return respond(r, Answer::wrong_method());
     }
-    // A page of any site can have a browser that may reach this address send requests to it; browsers say whose
-    // page it was.
-    if is_own_origin(r) == Some(false) {
-        return respond(
-            r,
-            Answer::Failed(403, "CrossOrigin", "requests of other sites' pages are refused".into()),
-        );
+    if let Some(refusal) = foreign(r) {
+        return respond(r, refusal);
     }
     let prefix = prefix.to_vec();
     Flow::Wait(Box::new(move |r| {
@@ -102,6 +98,23 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
     }))
 }
 
+/// The refusal of a change that a page of another site may have asked for.
+fn foreign(r: &Request) -> Option<Answer> {
+    let refusal = |text: &str| Some(Answer::Failed(403, "CrossOrigin", text.into()));
+    // A page of any site can have a browser that may reach this address send requests to it; browsers say whose
+    // page it was.
+    if is_own_origin(r) == Some(false) {
+        return refusal("requests of other sites' pages are refused");
+    }
+    // Also without a word of a page: old browsers do not say it.
+    if guard(r) != Guard::Identity && !has_own_name(r) {
+        return refusal(
+            "changes are made under an address, localhost or a name that is in server_name, or where clients say who they are",
+        );
+    }
+    None
+}
+
 /// The document of a change, up to [`API_BODY_BYTES_MAX`]; else how the request ends.
 pub(crate) async fn whole_body(r: &mut Request) -> Result<Vec<u8>, Flow> {
     let mut body = Vec::new();
@@ -114,13 +127,6 @@ pub(crate) async fn whole_body(r: &mut Request) -> Result<Vec<u8>, Flow> {
             Err(failure) => return Err(brisk_server::failure::end(&failure, r)),
         }
     }
-}
-
-/// Whether the page that had a browser send this is of this server (RFC 6454 §7); `None` if no page is named.
-pub(crate) fn is_own_origin(r: &Request) -> Option<bool> {
-    let origin = r.header_named(b"Origin")?;
-    let host = r.header_named(b"Host").unwrap_or_default();
-    Some([&b"http://"[..], b"https://"].iter().any(|scheme| origin.strip_prefix(*scheme) == Some(host)))
 }
 
 fn respond(r: &mut Request, answer: Answer) -> Flow {

@@ -4,6 +4,7 @@ use super::conf::Rules;
 use super::path::Declared;
 use super::purging::{Asked, Key};
 use super::{answer, key, path};
+use crate::own_page::is_foreign;
 use brisk_cache::format::OF_HEAD;
 use brisk_cache::{Cache, Digest, Pattern, Purge};
 use brisk_cachepolicy::invalidate;
@@ -25,6 +26,9 @@ const STORED: [&str; 2] = ["GET", "HEAD"];
 
 /// A request that `*_cache_purge` is about.
 pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn Origin, asked: Asked) -> Flow {
+    if is_foreign(r) {
+        return refuse(r);
+    }
     let Tags { kept, dropped } = answer::with_fields(r, tags::of);
     // All or nothing: with some of the tags left out the client would take for removed what is not.
     if dropped > 0 {
@@ -53,10 +57,23 @@ pub fn handle(rules: &Rules, cache: &Arc<Cache>, r: &mut Request, origin: &dyn O
     remove(cache, keys, r, asked)
 }
 
+/// A page elsewhere has a browser that is let in by its address.
+fn refuse(r: &Request) -> Flow {
+    rlog!(
+        r,
+        Error,
+        "a purge was refused: it came from a page of another site, or to a name that no server_name has"
+    );
+    Flow::Status(403)
+}
+
 /// Makes all requests of a location purges of one cache.
 pub fn install(key: &Key, declared: Arc<Declared>, plan: &mut Plan) {
     let key = key.key.clone();
     plan.content = Some(Arc::new(move |r: &mut Request| {
+        if is_foreign(r) {
+            return refuse(r);
+        }
         let key = key.eval_target(r);
         // An answer to HEAD that has no body is stored beside the one to GET.
         let of_head = [OF_HEAD, &key].concat();

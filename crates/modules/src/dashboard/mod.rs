@@ -4,13 +4,14 @@
 //! kind can hold them. The page comes from the binary alone and its policy (Content-Security-Policy) allows nothing else.
 //!
 //! It must not be open by accident: a location without access rules answers only to clients of this machine that name it so;
-//! see [`open`]. Changes need a location that asks who somebody is, and a page of the same origin.
+//! see [`open`]. One with rules about addresses answers to names that are its own; see [`crate::own_page`]. Changes need a location that asks who somebody is, and a page of the same origin.
 
 mod data;
 mod open;
 
 use crate::api;
 use crate::changing::{self, Changing};
+use crate::own_page::{Guard, guard, has_own_name};
 use brisk_http::Method;
 use brisk_http::uri::{Unescape, unescape};
 use brisk_net::blocking;
@@ -37,7 +38,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "dashboard",
-    "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine. write=on lets the page set back ends down, drain them and change their weights; only a location that asks who its clients are (auth_basic, auth_jwt, auth_request, without satisfy any) does so.",
+    "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine; with rules about addresses alone, only under an address, localhost or a name that is in server_name. write=on lets the page set back ends down, drain them and change their weights; only a location that asks who its clients are (auth_basic, auth_jwt, auth_request, without satisfy any) does so.",
     "dashboard;",
     |cx, d| {
         // The page's tables are made of these records, which cost something.
@@ -66,8 +67,8 @@ const PARTS: [(&[u8], &str, &str); 4] = [
 ];
 
 fn handle(r: &mut Request, write: bool) -> Flow {
-    let guard = open::guard(r);
-    if guard == open::Guard::None
+    let guard = guard(r);
+    if guard == Guard::None
         && let Err(why) = open::is_of_this_machine(r)
     {
         brisk_server::rlog!(
@@ -77,8 +78,16 @@ fn handle(r: &mut Request, write: bool) -> Flow {
         );
         return Flow::Status(403);
     }
+    if guard == Guard::Rules && !has_own_name(r) {
+        brisk_server::rlog!(
+            r,
+            Error,
+            "the dashboard was refused: its location is guarded by addresses, and the request is for a name that no server_name has; add the name there"
+        );
+        return Flow::Status(403);
+    }
     let flow = match r.route.method {
-        Method::Get | Method::Head => look(r, write && guard == open::Guard::Identity),
+        Method::Get | Method::Head => look(r, write && guard == Guard::Identity),
         Method::Patch => change(r, write, guard),
         _ => Flow::Status(405),
     };
@@ -133,8 +142,8 @@ fn look(r: &mut Request, write: bool) -> Flow {
 }
 
 /// `PATCH ?upstream=NAME&server=ID` with what is to change, as the API takes it.
-fn change(r: &mut Request, write: bool, guard: open::Guard) -> Flow {
-    if !write || guard != open::Guard::Identity {
+fn change(r: &mut Request, write: bool, guard: Guard) -> Flow {
+    if !write || guard != Guard::Identity {
         return Flow::Status(405);
     }
     if !open::is_own_page(r) {

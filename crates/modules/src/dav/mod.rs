@@ -7,6 +7,7 @@ mod rows;
 mod target;
 
 use crate::directory_overrides;
+use crate::own_page::is_rebound;
 use brisk_conf::Diag;
 use brisk_http::date::parse_http_date;
 use brisk_http::framing::BodyFraming;
@@ -115,6 +116,11 @@ fn handle(conf: &Arc<Conf>, r: &mut Request) -> Flow {
     // A subrequest asks for content, whatever the client's method is.
     if method == 0 || r.route.depth > 0 || !conf.allows(method) {
         return Flow::Next;
+    }
+    // (A page that another site's answer has allowed to write here is that site's matter.)
+    if is_rebound(r) {
+        rlog!(r, Error, "a change was refused: a page asked for it under a name that no server_name has");
+        return Flow::Status(403);
     }
     let result = match method {
         method::PUT => put(conf.clone(), r),

@@ -142,6 +142,16 @@ impl Request {
         &self.live.snap
     }
 
+    /// Whether the host that was asked for is in a `server_name` of this address, written out or below `*.`: nobody else's name
+    /// servers lead it here.
+    pub fn is_for_written_name(&self) -> bool {
+        let Some(listen) = self.conn().listener.id.get().map(|id| self.snap().listen(id)) else {
+            return false;
+        };
+        let names = listen.local(|| self.conn().local()).map_or(&listen.names, |local| &local.names);
+        names.has_written(&self.head.host)
+    }
+
     /// The configuration of the present location.
     pub fn core(&self) -> &CoreConf {
         &self.live.snap.location(self.route.loc).core
