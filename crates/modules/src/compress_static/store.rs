@@ -177,10 +177,18 @@ impl Store {
         let mut variants = Vec::new();
         let mut sum = 0;
         for folder in fs::read_dir(&self.folder)?.flatten() {
-            // What is no folder is not ours.
+            // What has no name of ours is somebody else's: the path may be a mistake.
+            if !is_folder_name(folder.file_name().as_bytes()) || !folder.file_type().is_ok_and(|t| t.is_dir())
+            {
+                continue;
+            }
             let Ok(files) = fs::read_dir(folder.path()) else { continue };
             for file in files.flatten() {
                 let Ok(metadata) = file.metadata() else { continue };
+                if !metadata.is_file() || !is_own(folder.file_name().as_bytes(), file.file_name().as_bytes())
+                {
+                    continue;
+                }
                 let bytes = room(metadata.len());
                 sum += bytes;
                 variants.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), bytes, file.path()));
@@ -203,6 +211,49 @@ impl Store {
     }
 }
 
+/// Two digits, as [`Store::path`] names folders.
+fn is_folder_name(name: &[u8]) -> bool {
+    name.len() == 2 && name.iter().all(is_digit)
+}
+
+/// As `{:x}` writes them: no capitals.
+fn is_digit(byte: &u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+/// Whether a file in this folder has a name that [`Source::name`] makes, or that of a draft of such a file.
+fn is_own(folder: &[u8], name: &[u8]) -> bool {
+    let name = variant_of_draft(name).unwrap_or(name);
+    let Some((state, coding)) = split_last(name, b'.') else { return false };
+    let mut parts = state.split(|&byte| byte == b'-');
+    let mut next = || parts.next().unwrap_or_default();
+    let (stem, file, time, size) = (next(), next(), next(), next());
+    let is_number = |part: &[u8]| (1..=16).contains(&part.len()) && part.iter().all(is_digit);
+    let is_pair =
+        |part: &[u8]| split_last(part, b'.').is_some_and(|(one, two)| is_number(one) && is_number(two));
+    Coding::ALL.iter().any(|known| known.name().as_bytes() == coding)
+        && stem.len() == 16
+        && is_number(stem)
+        && stem.starts_with(folder)
+        && is_pair(file)
+        && is_pair(time)
+        && is_number(size)
+        && parts.next().is_none()
+}
+
+/// The name of the variant whose draft this is: `.NAME.PROCESS-NUMBER.new` ([`brisk_net::replace::draft_of`]).
+fn variant_of_draft(name: &[u8]) -> Option<&[u8]> {
+    let (name, writer) = split_last(name.strip_prefix(b".")?.strip_suffix(b".new")?, b'.')?;
+    let (process, number) = split_last(writer, b'-')?;
+    let is_decimal = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    (is_decimal(process) && is_decimal(number)).then_some(name)
+}
+
+fn split_last(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memrchr(at, text)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
 /// What a file takes; an empty one takes room too, if only in its folder.
 fn room(length: u64) -> u64 {
     length.max(512)
@@ -211,9 +262,13 @@ fn room(length: u64) -> u64 {
 /// Drops variants of a file's other states: same stem, another rest.
 fn drop_others(folder: &Path, stem: &str, name: &str) -> io::Result<()> {
     let state = name.rsplit_once('.').map_or(name, |(state, _)| state);
+    let own = &stem.as_bytes()[..2];
     for entry in fs::read_dir(folder)?.flatten() {
         let have = entry.file_name();
         let have = have.as_bytes();
+        if !is_own(own, have) {
+            continue;
+        }
         let is_other = have.starts_with(stem.as_bytes()) && !have.starts_with(format!("{state}.").as_bytes());
         // Left behind by a process that was killed; while one server follows another both may write.
         let is_left = have.starts_with(b".")
@@ -378,6 +433,52 @@ mod tests {
             .unwrap();
         store.make(&sources[7], Coding::Gzip).unwrap();
         assert!(!made(&sources[0]) && made(&sources[7]));
+    }
+
+    /// The path may be a mistake, and then the files in it are somebody's.
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let folder = Folder::new("others");
+        let store = Store::new(folder.0.clone(), 3000);
+        let source = folder.write("a.html", &text(5000));
+        let stem = source.stem();
+        let ours = store.path(&source, Coding::Br);
+        let name = ours.file_name().unwrap().to_str().unwrap().to_string();
+        let sub = &stem[..2];
+        let other_sub = if sub == "ab" { "cd" } else { "ab" };
+        let long_ago = SystemTime::now() - KEPT_FOR * 2;
+        let old = |path: String| {
+            let path = folder.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, [b'x'; 2000]).unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+            path
+        };
+        let theirs = [
+            "documents/letter.txt".to_string(),
+            format!("documents/{name}"),
+            format!("{other_sub}/{name}"),
+            format!("{sub}/letter.txt"),
+            format!("{sub}/.htaccess"),
+            format!("{sub}/.letter.1-0.new"),
+            format!("{sub}/{stem}"),
+            format!("{sub}/{stem}.br"),
+            format!("{sub}/{stem}-1.2-3.4-5.txt"),
+            format!("{sub}/{stem}-1.2-3.4-5-6.br"),
+            format!("{sub}/{}", name.to_uppercase()),
+        ]
+        .map(old);
+        fs::create_dir_all(folder.0.join(format!("{sub}/.git"))).unwrap();
+        let own = [format!("{sub}/{stem}-1.2-3.4-5.br"), format!("{sub}/.{name}.12-3.new")].map(old);
+        store.make(&source, Coding::Br).unwrap();
+        assert!(store.make_room(3000).is_ok());
+        for path in theirs {
+            assert!(path.exists(), "{}", path.display());
+        }
+        for path in own {
+            assert!(!path.exists(), "{}", path.display());
+        }
+        assert!(ours.exists(), "too young to be dropped");
     }
 
     #[test]
