@@ -49,6 +49,25 @@ fn accepting(server: &Server, target: &str, codings: &str) -> Response {
     get(server, target, &format!("Accept-Encoding: {codings}\r\n"))
 }
 
+/// What the head has announced is sent, also where the pool takes nothing more.
+#[test]
+fn a_full_pool_cuts_no_body_off() {
+    let (part, times) = ("paragraphs of a page that is long; ".repeat(100), 100);
+    let (text, parts) = (part.repeat(times), "$part".repeat(times));
+    let server = Builder::new(BIN)
+        .main("thread_pool default threads=1 max_queue=0;")
+        .http(&format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}}; default_type text/html;
+                gzip on; brotli on; zstd on; set $part '{part}'; return 200 {parts}; }}"
+        ))
+        .start();
+    for coding in ["gzip", "br", "zstd"] {
+        let response = accepting(&server, "/", coding);
+        assert_eq!(response.header("Content-Encoding"), Some(coding));
+        assert!(decoded(&response) == text.as_bytes(), "{coding}");
+    }
+}
+
 #[test]
 fn the_client_gets_the_coding_it_likes_best_however_often_it_asks() {
     let types = "gzip_types text/css; brotli_types text/css; zstd_types text/css;";

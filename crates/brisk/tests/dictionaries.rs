@@ -118,6 +118,28 @@ fn the_next_version_is_small() {
     assert!(server.get("/metrics").text().contains("brisk_dictionary_requests_total{outcome=\"used\"} "));
 }
 
+/// What the head has announced is sent, also where the pool takes nothing more.
+#[test]
+fn a_full_pool_cuts_no_body_off() {
+    let (old, new) = versions(50);
+    let server = Builder::new(BIN)
+        .main("thread_pool default threads=1 max_queue=0;")
+        .http(&format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}}; default_type application/javascript;
+                use_as_dictionary /app/*; shared_dictionaries on; brotli on; zstd on;
+                brotli_types application/javascript; zstd_types application/javascript;
+                location /app/1 {{ return 200 '{old}'; }} location /app/2 {{ return 200 '{new}'; }} }}"
+        ))
+        .start();
+    assert_eq!(ask(&server, "/app/1", "identity").text(), old);
+    let response = ask(&server, "/app/2", &format!("dcb, dcz\r\n{}", named(&old)));
+    assert_eq!(response.header("Content-Encoding"), Some("dcz"));
+    assert_eq!(dcz(&old, &response.body), new);
+    let response = ask(&server, "/app/2", &format!("dcb\r\n{}", named(&old)));
+    assert_eq!(response.header("Content-Encoding"), Some("dcb"));
+    assert_eq!(dcb(&old, &response.body), new);
+}
+
 #[test]
 fn who_gets_the_usual_coding() {
     let server = server();

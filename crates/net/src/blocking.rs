@@ -60,6 +60,14 @@ impl<T> Future for Job1<T> {
     }
 }
 
+/// Where [`run_or_here`] has run a job.
+pub enum Ran<T> {
+    /// The pool runs it.
+    Away(Job1<T>),
+    /// It is done: the pool had no place for it.
+    Here(T),
+}
+
 /// The job with a place for its result.
 fn with_result<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> (Job, Job1<T>) {
     let cell = Arc::new(Mutex::new(Cell { value: None, waker: None }));
@@ -77,11 +85,25 @@ fn with_result<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> (
 
 /// Runs `job` on the pool. A panic in it resumes in the task that awaits the result.
 pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<Job1<T>, QueueFull> {
-    let (job, result) = with_result(job);
-    let mut state = lock(&STATE);
-    if state.jobs.len() >= QUEUE_MAX.load(Ordering::Relaxed) {
-        return Err(QueueFull);
+    offer(job, QUEUE_MAX.load(Ordering::Relaxed)).map_err(|_| QueueFull)
+}
+
+/// As [`run`], but where the queue is full the job is run at once, on the caller's thread: for work that needs a processor and
+/// waits for nothing. Others must have their turn before the next one.
+pub fn run_or_here<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Ran<T> {
+    match offer(job, QUEUE_MAX.load(Ordering::Relaxed)) {
+        Ok(result) => Ran::Away(result),
+        Err(job) => Ran::Here(job()),
     }
+}
+
+/// Gives a job to the pool, or back if so many wait.
+fn offer<T: Send + 'static, J: FnOnce() -> T + Send + 'static>(job: J, most: usize) -> Result<Job1<T>, J> {
+    let mut state = lock(&STATE);
+    if state.jobs.len() >= most {
+        return Err(job);
+    }
+    let (job, result) = with_result(job);
     state.jobs.push_back((clock::precise_us(), job));
     // A thread that was notified counts as idle until it runs: as many jobs as idle threads are taken care of.
     if state.jobs.len() > state.idle && state.threads < THREADS_MAX.load(Ordering::Relaxed) {
@@ -234,6 +256,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    #[test]
+    fn what_finds_no_place_comes_back() {
+        let Err(job) = offer(|| 5, 0) else { panic!("there is no place") };
+        assert_eq!(job(), 5);
+    }
 
     #[test]
     fn a_queue_of_its_own_keeps_the_order() {

@@ -7,7 +7,7 @@ use super::encoder::{Encoder, Op, Params};
 use super::kept::{Draft, whole_file};
 use crate::limits::{INLINE_PIECE_BYTES_MAX, OUTPUT_BYTES_MIN};
 use brisk_net::Failure;
-use brisk_net::blocking;
+use brisk_net::blocking::{self, Ran};
 use brisk_server::failure::broken;
 use brisk_server::in_memory::InMemory;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
@@ -147,15 +147,35 @@ impl Coded {
             return Ok(Some(out));
         }
         // Encoder and bytes go along: nothing is shared while it runs.
-        let job = blocking::run(move || {
+        let job = blocking::run_or_here(move || {
             let mut out = Vec::new();
             let result = encoder.encode(input.get(part), Op::Run, &mut out);
             Batch { encoder, input, out, result }
         });
-        self.work = Work::Away(job.map_err(|_| io::Error::other("the queue of the thread pool is full"))?);
         // The bytes are with the pool; here only what is left of them is known.
         self.input = (!rest.is_empty()).then_some((Bytes::Text(Text::default()), rest));
-        Ok(None)
+        match job {
+            Ran::Away(job) => {
+                self.work = Work::Away(job);
+                Ok(None)
+            }
+            // The pool is full: what has been announced is sent all the same, but others have their turn first.
+            Ran::Here(batch) => {
+                self.in_a_row = PIECES_IN_A_ROW;
+                self.take_back(batch).map(Some)
+            }
+        }
+    }
+
+    /// What the pool was given is here again.
+    fn take_back(&mut self, batch: Batch) -> io::Result<Vec<u8>> {
+        let Batch { encoder, input, out, result } = batch;
+        result?;
+        self.work = Work::Here(encoder);
+        if let Some((bytes, _)) = &mut self.input {
+            *bytes = input;
+        }
+        Ok(out)
     }
 
     /// Compresses what follows no bytes.
@@ -190,16 +210,10 @@ impl Coded {
     /// One step: what there is to send, if anything.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>, Failure>> {
         if let Work::Away(job) = &mut self.work {
-            let Batch { encoder, input, out, result } = ready!(Pin::new(job).poll(cx));
-            result.map_err(|error| broken(&error))?;
-            self.work = Work::Here(encoder);
-            // The pool has given the bytes back.
-            if let Some((bytes, _)) = &mut self.input {
-                *bytes = input;
-            }
+            let batch = ready!(Pin::new(job).poll(cx));
             // It has waited for the pool: others had their turn.
             self.in_a_row = 0;
-            return Poll::Ready(Ok(out));
+            return Poll::Ready(self.take_back(batch).map_err(|error| broken(&error)));
         }
         if self.in_a_row >= PIECES_IN_A_ROW {
             self.in_a_row = 0;

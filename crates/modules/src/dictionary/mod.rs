@@ -16,7 +16,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, FileId, Risk, Span, Token};
 use brisk_http::negotiate::coding_quality;
 use brisk_http::{HeaderId, Method};
 use brisk_net::Failure;
-use brisk_net::blocking;
+use brisk_net::blocking::{self, Ran};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::directive::directive;
 use brisk_server::failure::broken;
@@ -382,13 +382,15 @@ impl BodyStream for Coded {
                         let Some(How { coding, level, dictionary, hash }) = self.how.take() else {
                             return Poll::Ready(None);
                         };
-                        let job =
-                            blocking::run(move || encode::encode(coding, level, &dictionary, &hash, &plain));
+                        let job = blocking::run_or_here(move || {
+                            encode::encode(coding, level, &dictionary, &hash, &plain)
+                        });
                         match job {
-                            Ok(job) => self.work = Work::Away(job),
-                            Err(_) => {
-                                let full = Failure::broken("the queue of the thread pool is full");
-                                return Poll::Ready(Some(Err(full)));
+                            Ran::Away(job) => self.work = Work::Away(job),
+                            // The pool is full: the coding has been announced, so the body must have it.
+                            Ran::Here(out) => {
+                                self.work = Work::Over;
+                                return Poll::Ready(Some(piece(out)));
                             }
                         }
                     }
@@ -396,13 +398,17 @@ impl BodyStream for Coded {
                 Work::Away(job) => {
                     let out = ready!(Pin::new(job).poll(cx));
                     self.work = Work::Over;
-                    let piece = out.map(|out| Chunk::Piece(Piece::Bytes(out.into())));
-                    return Poll::Ready(Some(piece.map_err(|error| broken(&error))));
+                    return Poll::Ready(Some(piece(out)));
                 }
                 Work::Over => return Poll::Ready(None),
             }
         }
     }
+}
+
+/// The compressed body.
+fn piece(out: io::Result<Vec<u8>>) -> Result<Chunk, Failure> {
+    out.map(|out| Chunk::Piece(Piece::Bytes(out.into()))).map_err(|error| broken(&error))
 }
 
 #[cfg(test)]
