@@ -8,9 +8,10 @@ mod kept;
 mod stored;
 
 use brisk_testkit::application::{Asked, Exchange, Speaks};
-use brisk_testkit::{Application, Builder, Server};
+use brisk_testkit::{Application, Backend, Builder, Server, wait};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
@@ -327,6 +328,35 @@ fn answers_are_passed_on_as_cgi_means_them() {
         assert_eq!(ask("/plain").text(), "plain");
         let head = server.request("HEAD /status HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!((head.status, head.text().as_str()), (404, ""));
+    }
+}
+
+/// Messages without end, before the head and in the body: the thread serves others meanwhile.
+#[test]
+fn an_application_that_never_stops_talking_holds_up_nobody_else() {
+    const WANTED_BYTES: usize = 4 << 20;
+    for head in [&b""[..], b"\x01\x06\x00\x01\x00\x02\x00\x00\n\n"] {
+        let (sent, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let app = {
+            let (sent, over) = (sent.clone(), over.clone());
+            // FCGI_STDERR, one byte of content and as much padding as there can be.
+            let record = [&b"\x01\x07\x00\x01\x00\x01\xff\x00x"[..], &[0; 255]].concat().repeat(250);
+            Backend::start(move |mut peer| {
+                peer.some();
+                peer.send(head);
+                while !over.load(Ordering::SeqCst) && peer.send(&record) {
+                    sent.fetch_add(record.len(), Ordering::SeqCst);
+                }
+            })
+        };
+        let pass = format!("fastcgi_pass 127.0.0.1:{}; error_log stderr crit;", app.port());
+        let locations = [("/endless", pass), ("/other", "return 200 other;".to_string())];
+        let server = Builder::new(BIN).main("worker_processes 1;").http(&text("", &locations)).start();
+        let mut endless = server.client();
+        endless.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
+        wait::holds("much was said", || sent.load(Ordering::SeqCst) > WANTED_BYTES);
+        assert_eq!(server.get("/other").text(), "other");
+        over.store(true, Ordering::SeqCst);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::codec::{Codec, Event, give_back};
 use crate::head::BackendHead;
-use crate::limits::GATHERED_BYTES_MAX;
+use crate::limits::{EVENTS_PER_TURN, GATHERED_BYTES_MAX, READS_IN_A_ROW_MAX};
 use crate::link::Link;
 use crate::peer::ChosenPeer;
 use crate::pool;
@@ -135,6 +135,8 @@ pub struct Exchange {
     /// The most that is to be read at once, in bytes.
     /// Set for each read by a body that is read at a limited rate.
     pub read_max: usize,
+    /// Reads since the back end was last waited for.
+    in_a_row: u32,
 }
 
 impl Exchange {
@@ -159,6 +161,7 @@ impl Exchange {
             rest: Vec::new(),
             queue: Queue::default(),
             read_max: limits.read_bytes_max,
+            in_a_row: 0,
         };
         // Counted when it begins, so that a connection is not used once more than `keepalive_requests` allows,
         // whatever its end.
@@ -313,7 +316,7 @@ impl Exchange {
                 }
                 open @ (ResponseSide::Head(_) | ResponseSide::Body) => self.response = open,
             }
-            if self.poll_read(cx).is_pending() {
+            if self.poll_turn(cx).is_pending() {
                 // What was read may have to be answered (SETTINGS, PING), or give leave to send more (WINDOW_UPDATE).
                 // Only then: a request whose body waits for its client is not asked for more by each read.
                 if (self.unsent() > 0 || matches!(self.request, RequestSide::HeldUp))
@@ -341,6 +344,22 @@ impl Exchange {
     /// What has come already, without asking for more.
     pub fn ready_event(&mut self) -> Option<Got> {
         self.queue.0.pop_front()
+    }
+
+    /// Reads, if it is this exchange's turn. A back end that sends faster than it is read, were it only messages and frames that
+    /// come to nothing, would keep the thread from all others.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.in_a_row < READS_IN_A_ROW_MAX && self.poll_read(cx).is_ready() {
+            // One read may bring thousands of short messages, each of which costs a line in the log.
+            let events = u32::try_from(self.queue.0.len()).unwrap_or(u32::MAX);
+            self.in_a_row += 1 + events / EVENTS_PER_TURN;
+            return Poll::Ready(());
+        }
+        if std::mem::take(&mut self.in_a_row) >= READS_IN_A_ROW_MAX {
+            // The task stays ready and comes again when the loop has seen to others.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 
     /// Reads once and puts what it means into the queue, or the failure.

@@ -7,6 +7,10 @@ pub const GATHERED_BYTES_MAX: usize = 64 * 1024;
 /// Answers to the back end's frames that may wait to leave, the request's body included: who makes us answer and does not
 /// read is given up.
 pub const HTTP2_OUT_BYTES_MAX: usize = 1 << 20;
+/// Reads from a back end in a row before others have their turn.
+pub const READS_IN_A_ROW_MAX: u32 = 16;
+/// Events of one read that count as another read.
+pub const EVENTS_PER_TURN: u32 = 64;
 /// Fields of a head.
 pub const HTTP2_FIELDS_MAX: usize = 2048;
 /// Threads that are asked for one request.
