@@ -219,12 +219,13 @@ fn choose<P: Protocol>(
             Step::On(Attempt::Choosing(group, selection))
         }
         Poll::Ready(false) => {
-            state.unasked(group.name());
             // A pool of our own says more than "no live upstreams": why it is full, and when to come again.
             if let Some(pool) = group.processes() {
                 let status = pool.refuse(r);
+                state.unasked(group.name(), status);
                 return Step::failed(None, Failure::decided(status));
             }
+            state.unasked(group.name(), 502);
             // nginx's words; 502, and never a retry, since no peer is left.
             let cause = Cause::Unavailable("no live upstreams".into());
             let failure = Failure::upstream(Activity::Connecting, cause);

@@ -40,7 +40,7 @@ pub(crate) fn begin<P: Protocol>(
     Attempt::Resolving(Box::pin(async move {
         let unknown = |origin, text: String| {
             // For `$upstream_addr`: the log shows whom the request was meant for, although no peer was asked.
-            state.unasked(&host);
+            state.unasked(&host, 502);
             let cause = Cause::Unavailable(text.into());
             // There is no other peer: what the name stands for is not known.
             Failure::new(origin, Activity::Resolving, cause).retry_is(Retry::Never)

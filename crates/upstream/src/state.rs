@@ -95,12 +95,12 @@ impl State {
         self.chosen.replace(Some(peer.clone()));
     }
 
-    /// Adds an attempt at `name` for which there was no server to ask.
-    pub fn unasked(&self, name: &str) {
+    /// Adds an attempt at `name` for which there was no server to ask, and that the client is told of with `status`.
+    pub fn unasked(&self, name: &str, status: u16) {
         self.attempt(name.into());
         self.note(|attempt| {
             // What the client gets, though no back end has said it; nginx lists it like an answer.
-            attempt.status = 502;
+            attempt.status = status;
             attempt.response_ms = Some(0);
         });
     }

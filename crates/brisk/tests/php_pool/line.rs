@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 /// A script that waits until it is told to go on, and notes that it was run.
 fn gated(pool: &str) -> Site {
-    let text =
-        crate::site::conf(pool, "").replace("location / ", "location = /metrics { metrics; } location / ");
+    let text = "log_format tried \"$uri $status $upstream_status\"; access_log {{DIR}}/tried.log tried; "
+        .to_string()
+        + &crate::site::conf(pool, "").replace("location / ", "location = /metrics { metrics; } location / ");
     let site = Site::of(crate::site::builder().http(&text));
     let notes = site.notes().display().to_string();
     site.script(
@@ -38,6 +39,7 @@ fn who_finds_no_place_in_the_line_is_refused_at_once() {
     let refused = site.get("/gate.php?n=3");
     assert_eq!(refused.status, 503);
     assert!(refused.header("Retry-After").is_some());
+    site.server.wait_for_line("tried.log", "^/gate.php 503 503$");
     assert!(began.elapsed() < Duration::from_secs(10));
     site.server.wait_for_log("PHP pool \"www\" is overloaded");
     std::fs::write(site.notes().join("go"), "").unwrap();
