@@ -1,6 +1,6 @@
 //! Source files and places in them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Index of a file in a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,25 @@ pub struct SourceFile {
     pub name: String,
     /// Its bytes.
     pub text: Arc<[u8]>,
+    /// Where its lines begin, once somebody asks: a file may have 100,000 of them, and each may be asked for.
+    lines: OnceLock<Vec<u32>>,
+}
+
+impl SourceFile {
+    fn lines(&self) -> &[u32] {
+        self.lines.get_or_init(|| {
+            let ends = self.text.iter().enumerate().filter(|&(_, &byte)| byte == b'\n');
+            std::iter::once(0).chain(ends.map(|(at, _)| at as u32 + 1)).collect()
+        })
+    }
+
+    /// Where a line, counted from 1, begins and ends; `None` behind the last one.
+    pub fn line(&self, number: usize) -> Option<std::ops::Range<usize>> {
+        let lines = self.lines();
+        let start = *lines.get(number.checked_sub(1)?)? as usize;
+        let end = lines.get(number).map_or(self.text.len(), |next| *next as usize - 1);
+        Some(start..end)
+    }
 }
 
 /// All files of one configuration, in the order in which they were first read (the order of `-T`).
@@ -50,7 +69,7 @@ pub struct SourceMap {
 impl SourceMap {
     /// Adds a file and returns its id.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> FileId {
-        self.files.push(SourceFile { name: name.into(), text: text.into() });
+        self.files.push(SourceFile { name: name.into(), text: text.into(), lines: OnceLock::new() });
         FileId(self.files.len() as u32 - 1)
     }
 
@@ -94,8 +113,6 @@ impl SourceMap {
     }
 
     fn line_at(&self, file: FileId, offset: u32) -> usize {
-        let text = &self.file(file).text;
-        let at = (offset as usize).min(text.len());
-        text[..at].iter().filter(|&&b| b == b'\n').count() + 1
+        self.file(file).lines().partition_point(|&start| start <= offset)
     }
 }

@@ -103,12 +103,11 @@ impl<'a> Files<'a> {
         let state = self.state.borrow();
         let at = state.starts.partition_point(|&(start, _)| start < line).checked_sub(1)?;
         let (start, file) = state.starts[at];
-        let text = &state.sources.file(file).text;
-        let mut lines = text.split(|&byte| byte == b'\n');
-        let before: usize = lines.by_ref().take((line - start - 1) as usize).map(|line| line.len() + 1).sum();
-        let line = lines.next()?;
+        let source = state.sources.file(file);
+        let place = source.line((line - start) as usize)?;
+        let line = &source.text[place.clone()];
         let indent = line.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let (from, to) = (before + indent, before + line.trim_ascii_end().len());
+        let (from, to) = (place.start + indent, place.start + line.trim_ascii_end().len());
         Some(Span { file, start: from as u32, end: to.max(from) as u32 })
     }
 
