@@ -45,6 +45,9 @@ pub const ACCEPT_PAUSE_MS: u64 = 500;
 pub const LOG_BUFFER_BYTES: usize = 64 * 1024;
 /// Regular expression match attempts (PCRE): stops runaway backtracking. The request is answered with 500.
 pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;
+/// The same from each place of a subject of more than so many bytes, for patterns that may begin anywhere: PCRE2 counts anew at each place,
+/// so all of them together are what a match may cost.
+pub const PCRE_STEPS_BY_LENGTH: [(usize, u32); 3] = [(16, 80_000), (128, 10_000), (4096, 16_000)];
 /// Memory for backtracking of one match in PCRE's interpreter, in KiB.
 pub const PCRE_HEAP_KIB_MAX: u32 = 16 * 1024;
 /// Longer subjects get memory of their own for that, which is given back: what is kept is kept for each pattern and thread.

@@ -195,6 +195,11 @@ impl Adhoc {
         self.0.bytes()
     }
 
+    /// Whether it takes a time in proportion to its subject's length.
+    pub fn is_linear(&self) -> bool {
+        self.0.linear().is_some()
+    }
+
     /// The names of the groups, the whole match first.
     pub fn names(&self) -> &[Option<String>] {
         self.0.names()

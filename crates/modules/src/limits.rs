@@ -131,6 +131,14 @@ pub const HTACCESS_VARIANTS_MAX: usize = 64;
 pub const HTACCESS_VARIANT_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of compiled patterns that the files that lead to a folder may come to: some 10,000 usual rules.
 pub const HTACCESS_PATTERN_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// The same of a whole site in Apache's own files.
+pub const HTACCESS_SITE_PATTERN_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Sections of all files that lead to a folder. Those that hold for a request are merged one after the other.
+pub const HTACCESS_SECTIONS_MAX: usize = 1024;
+/// The matches of larger patterns are metered, as are those of all that the linear-time engine does not run.
+pub const HTACCESS_LARGE_PATTERN_BYTES: usize = 256 * 1024;
+/// A microsecond of the processor in such a match counts as so much work of rules: half a second of them is all that one request may have.
+pub const HTACCESS_WORK_BYTES_PER_US: usize = 8;
 /// Bytes of all files that one `directory_overrides` has read, and of what was compiled of them.
 pub const HTACCESS_STORE_BYTES_MAX: usize = 96 * 1024 * 1024;
 /// What settings take of memory beside their patterns, for each byte of text.

@@ -45,6 +45,12 @@ pub fn mono_ms() -> u64 {
     now().mono_ms
 }
 
+/// Microseconds of processor time that this thread has had: what others have meanwhile does not count. A system call.
+pub fn thread_cpu_us() -> u64 {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    cpu.tv_sec as u64 * 1_000_000 + cpu.tv_nsec as u64 / 1000
+}
+
 /// Monotonic microseconds at this moment, on the scale of [`Now::mono_us`].
 pub fn precise_us() -> u64 {
     let mono = clock_gettime(ClockId::Monotonic);

@@ -18,7 +18,8 @@ pub struct Allow {
 impl Allow {
     /// Nothing, as where no line says otherwise.
     pub fn none() -> Allow {
-        Allow { classes: Places::NONE, list: Vec::new(), options: Options::ALL.or(Options::MULTI_VIEWS) }
+        let options = Options::ALL.or(Options::MULTI_VIEWS).or(Options::SYM_LINKS_IF_OWNER_MATCH);
+        Allow { classes: Places::NONE, list: Vec::new(), options }
     }
 
     /// Whether files are looked for.

@@ -4,13 +4,14 @@ use super::captures::Span;
 use super::translate::{Dialect, end_only, translate};
 use crate::limits::{
     LINEAR_CACHE_BYTES_MAX, LINEAR_REGEX_BYTES_MAX, LINEAR_STRANGERS_CACHE_BYTES_MAX, PCRE_BYTES_MAX,
-    PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT,
+    PCRE_HEAP_KIB_MAX, PCRE_KEPT_SUBJECT_BYTES_MAX, PCRE_MATCH_LIMIT, PCRE_STEPS_BY_LENGTH,
 };
 use crate::log::level::LogLevel;
 use crate::vars::Context;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// PCRE2's error for a full stack of its compiled code.
 const ERROR_JIT_STACKLIMIT: i32 = -46;
@@ -80,7 +81,13 @@ pub struct Linear {
 }
 
 /// A pattern that runs on PCRE2, with limits.
-pub struct Pcre(pcre2::bytes::Regex);
+pub struct Pcre {
+    regex: pcre2::bytes::Regex,
+    jit: Jit,
+    /// The same with lower limits, for longer subjects: PCRE2 counts the steps from each place of the subject anew. They are made when
+    /// there is such a subject.
+    longer: [OnceLock<Option<Box<pcre2::bytes::Regex>>>; PCRE_STEPS_BY_LENGTH.len()],
+}
 
 impl Program {
     /// Compiles a pattern. What PCRE2 refuses is an error, whichever engine would run it.
@@ -91,7 +98,7 @@ impl Program {
         jit: Jit,
     ) -> Result<Program, CompileError> {
         let mut pcre = Pcre::compile(pattern, caseless, dialect, Jit::Off)?;
-        let names = pcre.0.capture_names().to_vec();
+        let names = pcre.regex.capture_names().to_vec();
         let linear = translate(pattern, caseless, dialect).and_then(|translated| {
             let regex = linear(&translated.pattern, dialect)?;
             // The number of groups is the same by construction.
@@ -125,7 +132,7 @@ impl Program {
                 let before_newline = linear.before_newline.as_ref().map_or(0, |_| pcre());
                 linear.regex.memory_usage() + linear.translated.len() + before_newline
             }
-            Engine::Pcre(_) => pcre(),
+            Engine::Pcre(_) => 2 * pcre(),
         };
         size_of::<Program>() + self.pattern.len() + engine
     }
@@ -171,7 +178,7 @@ impl Program {
     pub fn find(&self, subject: &[u8]) -> Result<Option<Span>, MatchError> {
         match self.engine(subject) {
             Run::Linear(regex) => Ok(regex.find(subject).map(|found| (found.start(), found.end()))),
-            Run::Pcre(pcre) => self.backtrack(pcre, |pcre| pcre.find(subject)),
+            Run::Pcre(pcre) => self.backtrack(pcre, |pcre| self.of_length(pcre, subject, find)),
         }
     }
 
@@ -185,8 +192,30 @@ impl Program {
                 let span = |group| captures.get_group(group).map_or(NO_PART, |span| (span.start, span.end));
                 Ok(captures.is_match().then(|| (0..groups).map(span).collect()))
             }
-            Run::Pcre(pcre) => self.backtrack(pcre, |pcre| pcre.spans(subject, groups)),
+            Run::Pcre(pcre) => {
+                let spans = |regex: &pcre2::bytes::Regex, subject: &[u8]| spans(regex, subject, groups);
+                self.backtrack(pcre, |pcre| self.of_length(pcre, subject, spans))
+            }
         }
+    }
+
+    /// Runs a pattern with the limits for so long a subject.
+    fn of_length<T>(
+        &self,
+        pcre: &Pcre,
+        subject: &[u8],
+        run: impl Fn(&pcre2::bytes::Regex, &[u8]) -> Result<T, pcre2::Error>,
+    ) -> Result<T, pcre2::Error> {
+        let class = PCRE_STEPS_BY_LENGTH.iter().rposition(|&(longer, _)| subject.len() > longer);
+        let Some(class) = class.filter(|_| pcre.jit == Jit::Off && !is_anchored(&self.pattern)) else {
+            return run(&pcre.regex, subject);
+        };
+        let lower = pcre.longer[class].get_or_init(|| {
+            let limit = PCRE_STEPS_BY_LENGTH[class].1;
+            Pcre::build(&self.pattern, self.caseless, self.dialect, Jit::Off, limit).ok().map(Box::new)
+        });
+        // What was compiled once is compiled again.
+        run(lower.as_deref().unwrap_or(&pcre.regex), subject)
     }
 
     /// Asks PCRE2. The stack of its machine code is small; where that overflows, its interpreter is asked.
@@ -236,9 +265,20 @@ impl Linear {
 impl Pcre {
     /// The error says what is wrong, and where in the pattern.
     pub fn compile(pattern: &str, caseless: bool, dialect: Dialect, jit: Jit) -> Result<Pcre, CompileError> {
+        let regex = Pcre::build(pattern, caseless, dialect, jit, PCRE_MATCH_LIMIT)?;
+        Ok(Pcre { regex, jit, longer: [const { OnceLock::new() }; PCRE_STEPS_BY_LENGTH.len()] })
+    }
+
+    fn build(
+        pattern: &str,
+        caseless: bool,
+        dialect: Dialect,
+        jit: Jit,
+        steps_max: u32,
+    ) -> Result<pcre2::bytes::Regex, CompileError> {
         let rewritten = (dialect == Dialect::Apache).then(|| end_only(pattern));
         let pattern = rewritten.as_deref().unwrap_or(pattern);
-        let (leading, limits) = limits(pattern);
+        let (leading, limits) = limits(pattern, steps_max);
         let limited = format!("{}{limits}{}", &pattern[..leading], &pattern[leading..]);
         let mut builder = pcre2::bytes::RegexBuilder::new();
         let built = builder
@@ -246,7 +286,7 @@ impl Pcre {
             .dotall(dialect == Dialect::Apache)
             .jit_if_available(jit == Jit::On)
             .build(&limited);
-        built.map(Pcre).map_err(|error| {
+        built.map_err(|error| {
             let at =
                 error.offset().map(|at| if at <= leading { at } else { at.saturating_sub(limits.len()) });
             let text = error.to_string();
@@ -254,20 +294,53 @@ impl Pcre {
         })
     }
 
-    /// Where the first match is.
-    fn find(&self, subject: &[u8]) -> Result<Option<Span>, pcre2::Error> {
-        if subject.len() > PCRE_KEPT_SUBJECT_BYTES_MAX {
-            return Ok(self.spans(subject, 1)?.map(|spans| spans[0]));
-        }
-        Ok(self.0.find(subject)?.map(|found| (found.start(), found.end())))
-    }
-
     /// Where so many groups of the first match are. The memory for backtracking is given back.
     pub fn spans(&self, subject: &[u8], groups: usize) -> Result<Option<Vec<Span>>, pcre2::Error> {
-        let mut locations = self.0.capture_locations();
-        let found = self.0.captures_read(&mut locations, subject)?;
-        Ok(found.map(|_| (0..groups).map(|i| locations.get(i).unwrap_or(NO_PART)).collect()))
+        spans(&self.regex, subject, groups)
     }
+}
+
+/// Where the first match is.
+fn find(regex: &pcre2::bytes::Regex, subject: &[u8]) -> Result<Option<Span>, pcre2::Error> {
+    if subject.len() > PCRE_KEPT_SUBJECT_BYTES_MAX {
+        return Ok(spans(regex, subject, 1)?.map(|spans| spans[0]));
+    }
+    Ok(regex.find(subject)?.map(|found| (found.start(), found.end())))
+}
+
+fn spans(
+    regex: &pcre2::bytes::Regex,
+    subject: &[u8],
+    groups: usize,
+) -> Result<Option<Vec<Span>>, pcre2::Error> {
+    let mut locations = regex.capture_locations();
+    let found = regex.captures_read(&mut locations, subject)?;
+    Ok(found.map(|_| (0..groups).map(|i| locations.get(i).unwrap_or(NO_PART)).collect()))
+}
+
+/// Whether a pattern can match at the beginning of its subject only, as far as that is plain to see: it begins with `^`, which is no line's
+/// beginning, and has no alternative beside.
+fn is_anchored(pattern: &str) -> bool {
+    if !pattern.starts_with('^') || pattern.contains("(?") && pattern.contains("m)") {
+        return false;
+    }
+    let (mut depth, mut is_class, mut is_escape) = (0u32, false, false);
+    for byte in pattern.bytes() {
+        if std::mem::take(&mut is_escape) {
+            continue;
+        }
+        match byte {
+            b'\\' => is_escape = true,
+            b'[' => is_class = true,
+            b']' => is_class = false,
+            _ if is_class => {}
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b'|' if depth == 0 => return false,
+            _ => {}
+        }
+    }
+    true
 }
 
 /// What may stand before a pattern proper, `(*UTF)` for instance.
@@ -295,8 +368,8 @@ const LEADING: &[&str] = &[
 
 /// Our limits as PCRE2 reads them, and where to put them: of several the last one counts. A pattern's own ones can only
 /// be lower.
-fn limits(pattern: &str) -> (usize, String) {
-    let (mut matches, mut heap) = (u64::from(PCRE_MATCH_LIMIT), u64::from(PCRE_HEAP_KIB_MAX));
+fn limits(pattern: &str, steps_max: u32) -> (usize, String) {
+    let (mut matches, mut heap) = (u64::from(steps_max), u64::from(PCRE_HEAP_KIB_MAX));
     let mut at = 0;
     while let Some((item, _)) = pattern[at..].strip_prefix("(*").and_then(|rest| rest.split_once(')')) {
         match item.split_once('=') {

@@ -2,6 +2,8 @@
 
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
+use super::pattern;
+use brisk_apache::Facts as _;
 use brisk_apache::expr::{Evaluation, Text};
 use brisk_apache::overrides::Document;
 use brisk_http::uri::resolved;
@@ -26,6 +28,7 @@ impl Pages for Documents {
             let carried = carried.borrow();
             // A rule that was too much for the request still has a page.
             carried.work.renew();
+            pattern::take_owed();
             let looked = Looked::default();
             let seen = Seen {
                 r,
@@ -39,7 +42,11 @@ impl Pages for Documents {
             let of = |text: &Text, page: fn(Vec<u8>) -> Page| {
                 Evaluation::new(&seen).text(text).map_or(Page::Builtin, page)
             };
-            match present.effective.settings.error_documents.get(&status)? {
+            let line = present.effective.settings.error_documents.get(&status)?;
+            if seen.is_asked_why() {
+                seen.tell(&line.origin, true, format_args!("has the page for {status}"));
+            }
+            match &line.document {
                 Document::Default => Page::Builtin,
                 Document::Text(text) => of(text, Page::Text),
                 Document::Path(text) => of(text, path),

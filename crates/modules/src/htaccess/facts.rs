@@ -2,6 +2,7 @@
 //! nothing of it depends on the client.
 
 use super::carried::{Carried, Login};
+use super::pattern;
 use super::place::Place;
 use crate::limits::{HTACCESS_LOOKS_MAX, MAP_BYTES_PER_WORK};
 use brisk_apache::rewrite::map::{self, Map};
@@ -57,6 +58,8 @@ pub fn settled<T>(
     evaluate: impl Fn(&Request, &Looked) -> Result<T, Stop>,
 ) -> Result<T, Flow> {
     let looked = r.state.visit.get::<Shared>().map_or_else(Rc::default, |shared| shared.0.clone());
+    // What another request's last match has left.
+    pattern::take_owed();
     for _ in 0..HTACCESS_LOOKS_MAX {
         let evaluated = evaluate(r, &looked.borrow());
         match evaluated {
@@ -298,7 +301,7 @@ impl Facts for Seen<'_> {
     }
 
     fn spend(&self, bytes: usize) -> Result<(), Stop> {
-        self.carried.work.spend(bytes)
+        self.carried.work.spend(bytes.saturating_add(pattern::take_owed()))
     }
 
     fn variable(&self, variable: &Variable) -> Result<Value<'_>, Stop> {

@@ -2,6 +2,7 @@
 
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
+use super::pattern;
 use super::plan::Settings;
 use brisk_apache::Stop;
 use brisk_apache::expr::Evaluation;
@@ -136,6 +137,7 @@ fn fields(r: &mut Request, present: &Present) -> Result<(), Stop> {
     let (usual, always) = {
         let carried = carried.borrow();
         carried.work.renew();
+        pattern::take_owed();
         let looked = Looked::default();
         let place = &present.place;
         let seen = Seen { r, place, carried: &carried, changes: &[], looked: &looked, group_file: None };

@@ -33,6 +33,11 @@ impl Handler for Lead {
 impl Lead {
     fn lead(&self, r: &mut Request) -> Result<(), Flow> {
         refuse_encoded_slashes(r, Some(&self.0))?;
+        // As in Apache, slashes at the beginning are one, also where others stay (`MergeSlashes Off`): rules are written for that.
+        let slashes = r.route.uri.iter().take_while(|&&byte| byte == b'/').count();
+        if slashes > 1 {
+            r.route.uri.drain(..slashes - 1);
+        }
         {
             let carried = Carried::of(r);
             let mut carried = carried.borrow_mut();

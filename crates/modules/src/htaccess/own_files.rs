@@ -44,7 +44,7 @@ pub fn read(
         None => Diag::global(text.to_string()),
     };
     let refused = |mistake: &Mistake| diag(mistake.line, &mistake.text, Diag::emerg);
-    let nodes = match files.read(path, &Pcre::default()) {
+    let nodes = match files.read(path, &Pcre::of_site()) {
         Ok(nodes) => nodes,
         Err(mistake) => {
             diags.push(refused(&mistake));

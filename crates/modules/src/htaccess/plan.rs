@@ -3,8 +3,8 @@
 use super::pattern::{Compiled, Pcre};
 use super::site::{Layer, Site};
 use crate::limits::{
-    HTACCESS_SETTINGS_BYTES_PER_BYTE, HTACCESS_STORE_BYTES_MAX, HTACCESS_VARIANT_BYTES_MAX,
-    HTACCESS_VARIANTS_MAX,
+    HTACCESS_SECTIONS_MAX, HTACCESS_SETTINGS_BYTES_PER_BYTE, HTACCESS_STORE_BYTES_MAX,
+    HTACCESS_VARIANT_BYTES_MAX, HTACCESS_VARIANTS_MAX,
 };
 use brisk_apache::conditional::{self, Defines};
 use brisk_apache::directives::{Places, Standing};
@@ -128,6 +128,7 @@ impl DirPlan {
         let mut links = Vec::new();
         let mut now = Links::of(ground.options);
         let patterns = Pcre::default();
+        let mut sections_count = 0;
         let mut allow = Allow { classes: ground.classes, list: Vec::new(), options: ALLOWED };
         let root = ground.site.as_ref().and_then(|site| site.root());
         for text in texts {
@@ -145,9 +146,18 @@ impl DirPlan {
                     allow = section.allow.clone().unwrap_or(allow);
                     section.settings.clone()
                 }
-                Layer::File => compile(text, &allow, &patterns, root)
-                    .map(Arc::new)
-                    .map_err(|mistake| format!("{} in {}:{}", mistake.text, text.name, mistake.line))?,
+                Layer::File => {
+                    let own = compile(text, &allow, &patterns, root)
+                        .map_err(|mistake| format!("{} in {}:{}", mistake.text, text.name, mistake.line))?;
+                    sections_count += count(&own.sections);
+                    if sections_count > HTACCESS_SECTIONS_MAX {
+                        return Err(format!(
+                            "more than {HTACCESS_SECTIONS_MAX} sections lead to this folder in {}:1",
+                            text.name
+                        ));
+                    }
+                    Arc::new(own)
+                }
             };
             let name = text.name.as_bytes();
             let folder = &name[..memchr::memrchr(b'/', name).map_or(0, |at| at + 1)];
@@ -237,6 +247,11 @@ impl DirPlan {
         variants.insert(chosen, made.clone());
         Ok(made)
     }
+}
+
+/// How many there are, with those that stand in others.
+fn count(sections: &[Arc<Section>]) -> usize {
+    sections.iter().map(|section| 1 + count(&section.settings.sections)).sum()
 }
 
 /// All sections, those that stand in others behind these.

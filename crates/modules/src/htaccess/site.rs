@@ -185,7 +185,7 @@ impl Folder {
 
 impl Lines {
     fn read(nodes: Vec<Node>, level: usize, origins: &dyn Fn(u32) -> Origin) -> Result<Lines, Mistake> {
-        let patterns = &Pcre::default();
+        let patterns = &Pcre::of_site();
         let compiler = Compiler { patterns, standing: Standing::Server, options: ALLOWED, origins };
         let (mut rest, mut folders, mut handlers) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut allows_encoded_slashes, mut maps, mut root) = (None, Maps::new(), None);
@@ -260,7 +260,7 @@ impl Folder {
                 None => rest.push(inner),
             }
         }
-        let patterns = &Pcre::default();
+        let patterns = &Pcre::of_site();
         let compiler = Compiler { patterns, standing: Standing::Section, options: ALLOWED, origins };
         let settings = compiler.compile(&rest)?;
         check_all(&settings, line)?;
