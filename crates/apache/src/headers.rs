@@ -2,7 +2,7 @@
 
 use crate::expr::{Condition, Evaluation, Place, Text};
 use crate::syntax::Words;
-use crate::{Captures, Facts, Measure, Pattern, Patterns, Stop, Variable};
+use crate::{Captures, Facts, Measure, Origin, Pattern, Patterns, Stop, Variable};
 use std::sync::Arc;
 
 /// Names and values in their order; names have no case.
@@ -29,6 +29,7 @@ pub struct Line<P> {
     name: Vec<u8>,
     action: Action<P>,
     when: When<P>,
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -67,7 +68,30 @@ enum Piece {
     Measure(Measure),
 }
 
+impl<P> Action<P> {
+    /// What it does to a field, for whom asks why.
+    fn verb(&self) -> &'static str {
+        match self {
+            Action::Set(_) => "set",
+            Action::SetIfEmpty(_) => "set if it is not there",
+            Action::Add(_) => "added",
+            Action::Append(_) => "appended to",
+            Action::Merge(_) => "appended to if the value is not in it",
+            Action::Unset => "taken away",
+            Action::Echo(_) => "sent back as it came",
+            Action::Edit { .. } => "edited",
+            Action::Note(_) => "noted",
+        }
+    }
+}
+
 impl<P> Line<P> {
+    /// The same, read from there.
+    #[must_use]
+    pub fn from(self, origin: Origin) -> Line<P> {
+        Line { origin, ..self }
+    }
+
     /// The arguments of `Header` (`is_request`: of `RequestHeader`).
     ///
     /// # Errors
@@ -139,7 +163,7 @@ impl<P> Line<P> {
             Some(clause) => When::parse(&clause, place, patterns)?,
             None => When::Always,
         };
-        Ok(Line { table, is_early, name, action, when })
+        Ok(Line { table, is_early, name, action, when, origin: Origin::default() })
     }
 }
 
@@ -296,6 +320,15 @@ pub fn apply<P: Pattern>(
         facts.spend(fields.len() + crate::limits::LINE_WORK_BYTES)?;
         if line.when.holds(facts)? {
             line.apply(fields, request, facts, &mut notes)?;
+            if facts.is_asked_why() {
+                let name = String::from_utf8_lossy(&line.name);
+                let of = if table == Table::Request { " of the request" } else { "" };
+                facts.tell(
+                    &line.origin,
+                    table != Table::Request,
+                    format_args!("{name}: {}{of}", line.action.verb()),
+                );
+            }
         }
     }
     Ok(notes)

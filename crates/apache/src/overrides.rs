@@ -17,8 +17,8 @@ pub use allow::Allow;
 pub use compile::{Compiler, OUTPUT_FILTERS};
 pub use sections::{Rank, Scope, ScopedSettings};
 pub use settings::{
-    Auth, Document, Ending, Etag, EtagChange, LogMessage, Mime, PathInfo, PhpSetting, RewriteOptions,
-    Rewriting, Said, Settings,
+    Auth, Document, Ending, ErrorDocument, Etag, EtagChange, LogMessage, Mime, PathInfo, PhpSetting,
+    RewriteOptions, Rewriting, Said, Settings,
 };
 pub use types::FileType;
 

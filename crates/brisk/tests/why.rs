@@ -160,6 +160,84 @@ fn files_of_folders_name_their_lines() {
     assert!(told["messages"].to_string().contains("/broken/.htaccess:2"), "{told:#}");
 }
 
+/// What a folder's file says in each of these ways.
+const MORE: &str = "# Lines are counted from this one.
+ErrorDocument 404 \"nothing here\"
+Header always set X-Line one
+Header set X-Line two
+Header append X-Line three
+Order allow,deny
+Allow from all
+Deny from 192.0.2.0/24
+<Files d.txt>
+Order allow,deny
+</Files>
+RewriteEngine On
+RewriteCond %{QUERY_STRING} ^x
+RewriteCond %{REQUEST_METHOD} !=POST
+RewriteRule ^e\\.txt$ - [F]
+";
+
+#[test]
+fn lines_of_all_kinds_are_named() {
+    let site = Builder::new(BIN)
+        .http("server { listen 127.0.0.1:{{PORT}}; server_name www.test; root {{DIR}}/html; location / { directory_overrides on; } }")
+        .file("html/.htaccess", MORE)
+        .file("html/a.txt", "a")
+        .file("html/d.txt", "d")
+        .file("html/e.txt", "e")
+        .prepare();
+    let of_line = |told: &Value, line: u64| -> Value {
+        let steps = told["steps"].as_array().unwrap();
+        let found = steps.iter().find(|step| step["places"][0]["line"] == line);
+        found.unwrap_or_else(|| panic!("nothing of line {line}: {told:#}"))["text"].clone()
+    };
+    // Order, Allow and Deny.
+    let told =
+        decided(&site, "http://www.test/a.txt", &["--from", "192.0.2.7"], 403, "Deny from 192.0.2.0/24");
+    assert_eq!(of_line(&told, 7), "allows the client, which does not count");
+    let told = decided(&site, "http://www.test/d.txt", &[], 403, "Order allow,deny");
+    assert_eq!(told["because"]["places"][0]["line"], 10);
+    // Conditions.
+    let told = decided(&site, "http://www.test/e.txt?x", &[], 403, "RewriteRule ^e");
+    assert_eq!(of_line(&told, 13), "holds for \"x\"");
+    let told = ask(&site, "http://www.test/e.txt?y", &[]);
+    assert_eq!(told["status"], 200, "{told:#}");
+    assert_eq!(of_line(&told, 13), "does not hold for \"y\"");
+    // Fields.
+    let field = |told: &Value| {
+        let all = told["fields"].as_array().unwrap();
+        let lines = all.iter().filter(|field| field["name"] == "X-Line");
+        lines.map(|field| field["places"][0]["line"].clone()).collect::<Vec<_>>()
+    };
+    assert!(field(&told).contains(&Value::from(5)), "{told:#}");
+    // Pages of errors.
+    let told = ask(&site, "http://www.test/none", &[]);
+    assert_eq!((told["status"].as_u64(), of_line(&told, 2)), (Some(404), "has the page for 404".into()));
+    assert_eq!(field(&told), [3], "{told:#}");
+}
+
+#[test]
+fn pools_of_php_are_named() {
+    let site = Builder::new(BIN)
+        .http(
+            "php_pool one { pm static; max_children 2; }
+            php_pool two { pm static; max_children 1; }
+            server { listen 127.0.0.1:{{PORT}}; server_name www.test; root {{DIR}}/html;
+              location ~ \\.php$ {
+                php_pass one;
+              }
+            }",
+        )
+        .file("html/a.php", "<?php")
+        .prepare();
+    let told = ask(&site, "http://www.test/a.php", &[]);
+    assert!(told["status"].is_null() && !told["end"].is_null(), "{told:#}");
+    let places = told["because"]["places"].to_string();
+    assert!(places.contains("php_pass one;") && places.contains("php_pool one {"), "{told:#}");
+    assert!(!places.contains("php_pool two"), "{told:#}");
+}
+
 #[test]
 fn nothing_is_done_but_answering() {
     let mut builder = Builder::new(BIN);

@@ -132,6 +132,11 @@ impl Session {
         clock::mono_ms().saturating_sub(self.started.mono_ms)
     }
 
+    /// The time, in Unix seconds.
+    pub fn now_secs(&self) -> i64 {
+        clock::now().unix_secs
+    }
+
     /// Changes what is known of the present attempt.
     pub(crate) fn attempt(&self, change: impl FnOnce(&mut Attempt)) {
         if let Some(attempt) = self.attempts.borrow_mut().last_mut() {

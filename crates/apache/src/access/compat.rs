@@ -2,7 +2,7 @@
 
 use super::methods::Methods;
 use super::require::is_in_domain;
-use crate::{Facts, Stop, Variable, network};
+use crate::{Facts, Origin, Stop, Variable, network};
 use brisk_conf::cidr::Cidr;
 
 /// `Order`.
@@ -41,9 +41,19 @@ enum From {
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
     orders: Vec<(Methods, Order)>,
+    /// The line of the last of them.
+    order_origin: Origin,
     satisfies: Vec<(Methods, Satisfy)>,
-    allows: Vec<(Methods, From)>,
-    denies: Vec<(Methods, From)>,
+    allows: Vec<Named>,
+    denies: Vec<Named>,
+}
+
+/// A word of an `Allow` or `Deny`, with its line.
+#[derive(Clone, Debug)]
+struct Named {
+    methods: Methods,
+    from: From,
+    origin: Origin,
 }
 
 impl Compat {
@@ -51,7 +61,7 @@ impl Compat {
     ///
     /// # Errors
     /// It is none.
-    pub fn order(&mut self, word: &[u8], methods: Methods) -> Result<(), String> {
+    pub fn order(&mut self, word: &[u8], methods: Methods, origin: Origin) -> Result<(), String> {
         let order = match word.to_ascii_lowercase().as_slice() {
             b"deny,allow" => Order::DenyAllow,
             b"allow,deny" => Order::AllowDeny,
@@ -59,6 +69,7 @@ impl Compat {
             _ => return Err("unknown order".into()),
         };
         self.orders.push((methods, order));
+        self.order_origin = origin;
         Ok(())
     }
 
@@ -85,6 +96,7 @@ impl Compat {
         is_allow: bool,
         mut words: impl Iterator<Item = Vec<u8>>,
         methods: &Methods,
+        origin: &Origin,
     ) -> Result<(), String> {
         if !words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"from")) {
             return Err("allow and deny must be followed by 'from'".into());
@@ -92,7 +104,7 @@ impl Compat {
         for word in words {
             let from = from(&word)?;
             let list = if is_allow { &mut self.allows } else { &mut self.denies };
-            list.push((methods.clone(), from));
+            list.push(Named { methods: methods.clone(), from, origin: origin.clone() });
         }
         Ok(())
     }
@@ -117,12 +129,32 @@ impl Compat {
     /// A fact is to come.
     pub fn allows(&self, facts: &dyn Facts) -> Result<bool, Stop> {
         let method = facts.variable(&Variable::RequestMethod)?.into_owned();
-        let is_allowed = names(&self.allows, &method, facts)?;
-        let is_denied = names(&self.denies, &method, facts)?;
-        Ok(match latest(&self.orders, &method) {
-            Order::DenyAllow => is_allowed || !is_denied,
-            Order::AllowDeny | Order::MutualFailure => is_allowed && !is_denied,
-        })
+        let allowed = names(&self.allows, &method, facts)?;
+        let denied = names(&self.denies, &method, facts)?;
+        let lets_in = match latest(&self.orders, &method) {
+            Order::DenyAllow => allowed.is_some() || denied.is_none(),
+            Order::AllowDeny | Order::MutualFailure => allowed.is_some() && denied.is_none(),
+        };
+        if facts.is_asked_why() && !self.is_empty() {
+            self.tell(lets_in, allowed, denied, facts);
+        }
+        Ok(lets_in)
+    }
+
+    /// Says which lines name the client, the one that decided last; where none does, the order decides.
+    fn tell(&self, lets_in: bool, allowed: Option<&Named>, denied: Option<&Named>, facts: &dyn Facts) {
+        let (against, deciding) = if lets_in { (denied, allowed) } else { (allowed, denied) };
+        let verb = |lets_in: bool| if lets_in { "allows the client" } else { "denies the client" };
+        if let Some(line) = against {
+            facts.tell(&line.origin, false, format_args!("{}, which does not count", verb(!lets_in)));
+        }
+        match deciding {
+            Some(line) => facts.tell(&line.origin, true, format_args!("{}", verb(lets_in))),
+            None => {
+                let text = format_args!("no line names the client, so the order {}", verb(lets_in));
+                facts.tell(&self.order_origin, true, text);
+            }
+        }
     }
 }
 
@@ -151,9 +183,10 @@ fn from(word: &[u8]) -> Result<From, String> {
     }
 }
 
-fn names(list: &[(Methods, From)], method: &[u8], facts: &dyn Facts) -> Result<bool, Stop> {
-    for (_, from) in list.iter().filter(|(methods, _)| methods.has(method)) {
-        let is_it = match from {
+/// The first of the words that names the client.
+fn names<'l>(list: &'l [Named], method: &[u8], facts: &dyn Facts) -> Result<Option<&'l Named>, Stop> {
+    for line in list.iter().filter(|line| line.methods.has(method)) {
+        let is_it = match &line.from {
             From::All => true,
             From::Env(name) => facts.env(name).is_some(),
             From::NotEnv(name) => facts.env(name).is_none(),
@@ -161,8 +194,8 @@ fn names(list: &[(Methods, From)], method: &[u8], facts: &dyn Facts) -> Result<b
             From::Host(domain) => facts.client_host()?.is_some_and(|host| is_in_domain(domain, &host)),
         };
         if is_it {
-            return Ok(true);
+            return Ok(Some(line));
         }
     }
-    Ok(false)
+    Ok(None)
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::expr::Place;
 use crate::syntax::{self, Node};
 use crate::testing::{Request, Rust, RustPattern};
-use crate::{Stop, Variable};
+use crate::{Origin, Stop, Variable};
 
 fn read(nodes: &[Node], methods: &Methods, reader: &mut Reader<RustPattern>) -> Result<(), String> {
     for node in nodes {
@@ -165,9 +165,9 @@ fn order_allow_and_deny() {
         for node in syntax::read(text.as_bytes(), 8192).unwrap() {
             let word = node.words().next().unwrap_or_default();
             match node.name.as_str() {
-                "Order" => compat.order(&word, Methods::All)?,
+                "Order" => compat.order(&word, Methods::All, Origin::default())?,
                 "Satisfy" => compat.satisfy(&word, Methods::All)?,
-                name => compat.line(name == "Allow", node.words(), &Methods::All)?,
+                name => compat.line(name == "Allow", node.words(), &Methods::All, &Origin::default())?,
             }
         }
         Ok(compat.allows(&request("")).unwrap())

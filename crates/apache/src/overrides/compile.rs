@@ -3,7 +3,7 @@
 use super::php::php;
 use super::sections::{Scope, ScopedSettings};
 use super::settings::{
-    Document, Ending, Etag, EtagChange, LogMessage, PathInfo, RewriteOptions, Said, Settings,
+    Document, Ending, ErrorDocument, Etag, EtagChange, LogMessage, PathInfo, RewriteOptions, Said, Settings,
 };
 use crate::access::{self, Merging, Methods, Section};
 use crate::directives::{self, Standing};
@@ -120,7 +120,9 @@ impl<S: Patterns> Compiler<'_, S> {
                 result
             }
             "rewriteoptions" => rewrite_options(node).map(|options| rewriting.options = Some(options)),
-            "rewritecond" => draft.rules.condition(&node.args, self.place(), self.patterns),
+            "rewritecond" => {
+                draft.rules.condition(&node.args, (self.origins)(node.line), self.place(), self.patterns)
+            }
             "rewriterule" => draft.rules.rule(&node.args, (self.origins)(node.line), self.patterns),
             _ => return None,
         })
@@ -142,9 +144,12 @@ impl<S: Patterns> Compiler<'_, S> {
                 b"or" => set(&mut settings.merging, Merging::Or),
                 _ => Err("must be one of: Off | And | Or".into()),
             },
-            "order" => settings.compat.order(&first(node), methods.clone()),
+            "order" => settings.compat.order(&first(node), methods.clone(), (self.origins)(node.line)),
             "satisfy" => settings.compat.satisfy(&first(node), methods.clone()),
-            "allow" | "deny" => settings.compat.line(name == "allow", node.words(), methods),
+            "allow" | "deny" => {
+                let origin = (self.origins)(node.line);
+                settings.compat.line(name == "allow", node.words(), methods, &origin)
+            }
             "authtype" => set(&mut auth.kind, Some(first(node))),
             "authname" => set(&mut auth.realm, Some(first(node))),
             "authzsendforbiddenonfailure" => set(&mut settings.sends_forbidden, Some(is_on(node))),
@@ -183,7 +188,7 @@ impl<S: Patterns> Compiler<'_, S> {
             "header" | "requestheader" => {
                 let line =
                     headers::Line::parse(&node.args, name == "requestheader", self.place(), self.patterns);
-                line.map(|line| settings.headers.push(Arc::new(line)))
+                line.map(|line| settings.headers.push(Arc::new(line.from((self.origins)(node.line)))))
             }
             "redirect" => redirects(redirect::Kind::Redirect).map(|line| settings.redirects.push(line)),
             "redirectpermanent" => {
@@ -203,7 +208,8 @@ impl<S: Patterns> Compiler<'_, S> {
             }
             "errordocument" => self.error_document(node).map(|document| {
                 if let Some((status, document)) = document {
-                    settings.error_documents.insert(status, document);
+                    let origin = (self.origins)(node.line);
+                    settings.error_documents.insert(status, ErrorDocument { document, origin });
                 }
             }),
             _ => return None,

@@ -7,7 +7,7 @@ use crate::expr::{Condition, Text};
 use crate::redirect::Redirect;
 use crate::rewrite::Rules;
 use crate::spelling::Spelling;
-use crate::{EnvChange, Pattern, headers, options, setenv};
+use crate::{EnvChange, Origin, Pattern, headers, options, setenv};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub struct Settings<P> {
     /// `SetEnv` and `UnsetEnv`.
     pub env: Vec<EnvChange>,
     /// `ErrorDocument` by status.
-    pub error_documents: BTreeMap<u16, Document>,
+    pub error_documents: BTreeMap<u16, ErrorDocument>,
     /// `DirectoryIndex`; an empty list: `disabled`.
     pub directory_index: Option<Vec<Vec<u8>>>,
     /// `DirectorySlash`.
@@ -195,6 +195,15 @@ pub struct Auth {
 }
 
 /// `ErrorDocument`.
+#[derive(Clone, Debug)]
+pub struct ErrorDocument {
+    /// What is in the place of the server's own page.
+    pub document: Document,
+    /// Its line.
+    pub origin: Origin,
+}
+
+/// What is in the place of an error's page.
 #[derive(Clone, Debug)]
 pub enum Document {
     /// The server's own page.

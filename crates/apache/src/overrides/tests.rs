@@ -94,8 +94,8 @@ fn a_file_as_blogs_have_it() {
         settings.options.of(Options::INDEXES.or(Options::FOLLOW_SYM_LINKS)),
         Options::FOLLOW_SYM_LINKS
     );
-    assert!(matches!(settings.error_documents[&404], Document::Path(_)));
-    assert!(matches!(settings.error_documents[&403], Document::Text(_)));
+    assert!(matches!(settings.error_documents[&404].document, Document::Path(_)));
+    assert!(matches!(settings.error_documents[&403].document, Document::Text(_)));
     assert!(!settings.error_documents.contains_key(&401));
     assert_eq!(settings.mime.endings[&b"woff3"[..]].content_type, Said::Value(b"font/woff2".to_vec()));
     assert_eq!(settings.mime.endings[&b"cgi"[..]].handler, Said::Removed);
@@ -217,7 +217,7 @@ fn directories_below_others() {
     assert!(!loud.compat.allows(&Request::default()).unwrap(), "lines of one directory replace all above");
     assert_eq!(loud.mime.endings[&b"x"[..]].content_type, Said::Removed);
     assert_eq!(loud.mime.endings[&b"y"[..]].content_type, Said::Value(b"a/b".to_vec()));
-    assert!(matches!(loud.error_documents[&404], Document::Default));
+    assert!(matches!(loud.error_documents[&404].document, Document::Default));
     assert_eq!(loud.handler, Some(Vec::new()));
 
     let merging = settings("AuthMerging And\nRequire all granted").below(&above, Options::NONE);

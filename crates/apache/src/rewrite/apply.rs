@@ -237,6 +237,12 @@ fn conditions_hold<P: Pattern>(conditions: &[Cond<P>], context: &mut Context<'_>
     while let Some(condition) = conditions.get(at) {
         context.read.clear();
         let holds = condition_holds(condition, context)?;
+        if context.facts.is_asked_why() {
+            let verb = if holds { "holds" } else { "does not hold" };
+            let input = String::from_utf8_lossy(&condition.input.expand(context)?).into_owned();
+            // The rule behind it is what applies.
+            context.facts.tell(&condition.origin, false, format_args!("{verb} for \"{input}\""));
+        }
         if condition.is_unvaried || (condition.or_next && !holds) {
             context.read.clear();
         }

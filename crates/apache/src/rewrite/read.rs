@@ -28,6 +28,7 @@ impl<P> Reader<P> {
     pub fn condition(
         &mut self,
         args: &[u8],
+        origin: Origin,
         place: Place,
         patterns: &impl Patterns<Pattern = P>,
     ) -> Result<(), String> {
@@ -35,7 +36,8 @@ impl<P> Reader<P> {
             return Err(bad_line("RewriteCond", args));
         };
         let condition = cond(&first, &second, third.as_deref(), place, patterns);
-        self.conditions.push(condition.map_err(|why| format!("RewriteCond: {why}"))?);
+        let condition = condition.map_err(|why| format!("RewriteCond: {why}"))?;
+        self.conditions.push(Cond { origin, ..condition });
         Ok(())
     }
 
@@ -152,7 +154,7 @@ fn cond<S: Patterns>(
         CondTest::Pattern(compiled.map_err(|why| cannot_compile(pattern, &why))?)
     };
     let input = if is_expression { Template::default() } else { Template::parse(input)? };
-    Ok(Cond { input, test, is_negated, or_next, is_unvaried })
+    Ok(Cond { input, test, is_negated, or_next, is_unvaried, origin: Origin::default() })
 }
 
 fn cannot_compile(pattern: &[u8], why: &str) -> String {

@@ -159,6 +159,8 @@ pub(super) struct Cond<P> {
     pub or_next: bool,
     /// The response does not vary by what it reads (NV).
     pub is_unvaried: bool,
+    /// Its line.
+    pub origin: Origin,
 }
 
 /// What a condition's input is held against.

@@ -3,13 +3,13 @@
 use super::*;
 use crate::expr::Place;
 use crate::testing::{Request, Rust};
-use crate::{FileTest, Stop, Variable, syntax};
+use crate::{FileTest, Origin, Stop, Variable, syntax};
 
 fn rules(text: &str) -> Result<Rules<crate::testing::RustPattern>, String> {
     let mut reader = Reader::default();
     for node in syntax::read(text.as_bytes(), 8192).map_err(|mistake| mistake.text)? {
         match node.name.as_str() {
-            "RewriteCond" => reader.condition(&node.args, Place::Override, &Rust)?,
+            "RewriteCond" => reader.condition(&node.args, Origin::default(), Place::Override, &Rust)?,
             "RewriteRule" => reader.rule(&node.args, crate::Origin::unknown(1), &Rust)?,
             other => return Err(format!("{other} is not for this test")),
         }

@@ -9,6 +9,7 @@ use brisk_modules::MODULES;
 use brisk_net::listen::Address;
 use brisk_server::conf::{LocationId, Snapshot};
 use brisk_server::core::LogLevel;
+use brisk_server::request::Phase;
 use brisk_server::trace::{self, Decision, Kind, Note, Source};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -324,7 +325,9 @@ impl Teller<'_> {
         // Its directives are the blocks themselves, and most of what there is.
         let is_core = note.module == "http_core";
         let Some(span) = self.block(note.location).filter(|_| !is_core) else { return Vec::new() };
-        let modules = MODULES.iter().filter(|module| module.name == note.module);
+        // Pools of PHP are asked by FastCGI, by directives of their own.
+        let is_asked = |name: &str| name == note.module || (note.module == "fastcgi" && name == "php");
+        let modules = MODULES.iter().filter(|module| is_asked(module.name));
         let mut all = Vec::new();
         for row in modules.flat_map(|module| module.rows) {
             for place in self.places.nearest(span, &[row.name]) {
@@ -333,6 +336,7 @@ impl Teller<'_> {
                 }
             }
         }
+        only_asked_pool(&mut all);
         // What asks for the handler itself goes first.
         all.sort_by_key(|place| !place.text.starts_with(note.module) || !place.text.contains("_pass"));
         if all.is_empty() {
@@ -351,9 +355,16 @@ impl Teller<'_> {
                 note.kind == Kind::Field && note.depth == 0 && same
             };
             let note = notes.iter().rev().find(is_it);
-            let places = note.map(|note| self.of_field(note, name)).unwrap_or_default();
+            // A line of a folder's file says which field it is about.
+            let is_line = |note: &&Note| {
+                let (named, _) = note.text.split_once(": ").unwrap_or_default();
+                let is_rule = note.kind == Kind::Rule { applies: true } && note.phase == Phase::Filters;
+                is_rule && note.depth == 0 && named.eq_ignore_ascii_case(name)
+            };
+            let line = notes.iter().rev().find(is_line).or(note);
+            let places = line.map(|note| self.of_field(note, name)).unwrap_or_default();
             let value = if is_secret(name) { "(not shown)".to_string() } else { value.clone() };
-            Field { name: name.clone(), value, by: note.map_or("", |note| note.module), places }
+            Field { name: name.clone(), value, by: line.map_or("", |note| note.module), places }
         };
         answer.fields.iter().map(field).collect()
     }
@@ -371,6 +382,16 @@ impl Teller<'_> {
     }
 }
 
+/// Of the pools of PHP, leaves the one that the location asks.
+fn only_asked_pool(all: &mut Vec<places::Place>) {
+    let asked = all.iter().find_map(|place| place.text.strip_prefix("php_pass "));
+    let asked = asked.map(|rest| rest.trim_end_matches(';').trim().to_string());
+    all.retain(|place| {
+        let name = place.text.strip_prefix("php_pool ").map(|rest| rest.split([' ', '{']).next());
+        name.is_none_or(|name| name == asked.as_deref())
+    });
+}
+
 /// A line of a file beside those that are served.
 fn line_of(file: &str, line: u32) -> places::Place {
     let text = std::fs::read(file).unwrap_or_default();
@@ -380,7 +401,6 @@ fn line_of(file: &str, line: u32) -> places::Place {
 }
 
 fn what(note: &Note) -> &'static str {
-    use brisk_server::request::Phase;
     match note.kind {
         Kind::Server => "server",
         Kind::Location => "location",

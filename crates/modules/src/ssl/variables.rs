@@ -6,7 +6,6 @@
 #![allow(clippy::redundant_closure_for_method_calls)]
 
 use brisk_host::vars::{Context, Reads, Variable, VariableGet};
-use brisk_net::clock;
 use brisk_server::request::Request;
 use brisk_server::tls::{Verdict, Verify};
 use brisk_stream::Session as StreamSession;
@@ -107,7 +106,7 @@ impl Handshake for StreamSession {
     }
 
     fn now_secs(&self) -> i64 {
-        clock::now().unix_secs
+        StreamSession::now_secs(self)
     }
 }
 
