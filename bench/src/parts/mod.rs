@@ -11,6 +11,7 @@ mod large;
 mod load;
 mod memory;
 mod observe;
+mod overrides;
 mod php;
 mod pools;
 mod proxied;
@@ -170,6 +171,12 @@ pub const ALL: &[Definition] = &[
         about: "A 100-byte file behind 200 regex locations that do not match, for one URI and for 5,000 in turn; and on a \
                 server among 10,000 named ones.",
         run: routing::run,
+    },
+    Definition {
+        name: "htaccess",
+        about: "A file of 100 bytes on the seventh level of folders with a `.htaccess` each, WordPress's the first, relative to the \
+                same without, and Apache both ways.",
+        run: overrides::run,
     },
     Definition {
         name: "observe",
