@@ -91,9 +91,10 @@ fn spellings(path: &str) -> Vec<String> {
         let mut title = part.to_string();
         title[..1].make_ascii_uppercase();
         out.insert(with(title));
-        out.insert(with(part.bytes().map(|byte| format!("%{byte:02x}")).collect()));
-        out.insert(with(part.bytes().map(|byte| format!("%{byte:02X}")).collect()));
-        out.insert(with(part.bytes().map(|byte| format!("%25{byte:02x}")).collect()));
+        let each = |spell: fn(u8) -> String| part.bytes().map(spell).collect::<Vec<_>>().concat();
+        out.insert(with(each(|byte| format!("%{byte:02x}"))));
+        out.insert(with(each(|byte| format!("%{byte:02X}"))));
+        out.insert(with(each(|byte| format!("%25{byte:02x}"))));
         out.insert(with(format!("%{:02x}{}", part.as_bytes()[0], &part[1..])));
         out.insert(with(format!("%u00{:02x}{}", part.as_bytes()[0], &part[1..])));
     }
