@@ -5,6 +5,7 @@
 
 pub mod figures;
 mod places;
+mod workers;
 
 use figures::{SlowQuery, Surroundings, WaitFigures};
 use std::fmt::Write as _;
@@ -258,7 +259,7 @@ pub const CAUSES: &[&str] = &[
 
 /// Says what limits.
 pub fn diagnose(m: &Measured) -> Diagnosis {
-    let first = generator(m).or_else(|| errors(m));
+    let first = generator(m).or_else(|| places::memory(m)).or_else(|| errors(m));
     let found = first.or_else(|| places::diagnose(m)).unwrap_or_else(|| by_means(m));
     debug_assert!(CAUSES.contains(&found.cause), "{} is not listed", found.cause);
     Diagnosis { budget: budget(m), ..found }

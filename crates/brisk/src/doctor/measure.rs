@@ -287,6 +287,8 @@ pub fn figures(run: &RunReport, roles: &[Role]) -> Measured {
     found.generator_share = run.generator_share();
     found.generator_cores = run.generator_share() * run.threads as f64;
     found.around.generator_waited_share = run.generator_waited_share();
+    found.around.generator_late_us =
+        stats.generator_waited_ns as f64 / stats.generator_turns.max(1) as f64 / 1e3;
     found.around.connect_us = (stats.connect.sum() + stats.handshake.sum()) as f64 / responses / 1e3;
     found.around.transfer_us = (stats.latency.mean() - first_byte).max(0.0) / 1e3;
     found.around.seconds = run.seconds();

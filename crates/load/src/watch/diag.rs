@@ -57,8 +57,6 @@ pub(super) struct TcpInfo {
     pub sent_ms: u32,
     /// How long ago data came.
     pub received_ms: u32,
-    /// How long ago an acknowledgement came, alone or with data.
-    pub acked_ms: u32,
     /// Bytes that wait to be sent.
     pub unsent: u32,
 }
@@ -81,13 +79,11 @@ impl TcpSocket {
     /// Of an accepted connection.
     pub fn under_way(&self) -> Under {
         let Some(info) = self.info else { return Under::Nothing };
-        if info.unsent > 0 || info.unacked > 0 {
+        if self.received == 0 && (info.unsent > 0 || info.unacked > 0) {
             return Under::Answer;
         }
-        // These clocks are coarse. Of one who asks again at once the request has the answer's acknowledgement with it; of one who does not,
-        // that comes later, alone.
-        let is_request = info.received_ms < info.sent_ms
-            || info.received_ms == info.sent_ms && info.acked_ms == info.received_ms;
+        // These clocks are coarse: what came in the same moment as the last answer left is told by not being read yet.
+        let is_request = self.received > 0 || info.received_ms < info.sent_ms;
         if is_request { Under::Request } else { Under::Nothing }
     }
 
@@ -143,7 +139,6 @@ fn tcp(message: &[u8]) -> Option<TcpSocket> {
             unacked: u32_at(info, 24)?,
             sent_ms: u32_at(info, 44)?,
             received_ms: u32_at(info, 52)?,
-            acked_ms: u32_at(info, 56)?,
             unsent: u32_at(info, 144).unwrap_or(0),
         })
     });

@@ -16,6 +16,7 @@ use super::proc::{read_bytes_of, shares_code};
 use super::sockets::{Listener, listeners_of};
 use super::tier::Who;
 use crate::limits::{POLLED_FILES_MAX, WAITING_TASKS_MAX};
+use crate::system::thread_cpu_ns;
 
 /// How often processes are looked at.
 const EVERY: Duration = Duration::from_millis(40);
@@ -140,10 +141,12 @@ impl Waits {
         let (ends, kept) = (Arc::clone(&stop), Arc::clone(&looks));
         let work = move || {
             while !ends.load(Ordering::Relaxed) {
-                let begun = Instant::now();
+                // By its own CPU time: on a busy machine a look takes long without costing more.
+                let begun = thread_cpu_ns();
                 let look = eyes.look();
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(look);
-                std::thread::park_timeout(EVERY.max(begun.elapsed() * EFFORT));
+                let spent = Duration::from_nanos(thread_cpu_ns().saturating_sub(begun));
+                std::thread::park_timeout(EVERY.max(spent * EFFORT));
             }
         };
         let thread = std::thread::Builder::new().name("waits".to_owned()).spawn(work)?;
@@ -155,9 +158,15 @@ impl Waits {
         self.end();
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let looks: Vec<&Look> = looks.iter().filter(|look| look.at >= from && look.at <= to).collect();
+        let whole = to.saturating_duration_since(from).as_secs_f64();
+        let part = looks.first().zip(looks.last());
+        let part = part.map_or(whole, |(first, last)| last.at.duration_since(first.at).as_secs_f64());
         let one = |(index, code): (usize, &Option<bool>)| {
             let seen: Vec<&Seen> = looks.iter().filter_map(|look| look.tiers.get(index)).collect();
-            Waiting { shares_code: *code, ..waiting(&seen) }
+            let found = waiting(&seen);
+            // What was read between the first look and the last is a part of all.
+            let read_bytes = (found.read_bytes as f64 * whole / part.max(1e-3)) as u64;
+            Waiting { shares_code: *code, read_bytes, ..found }
         };
         self.codes.iter().enumerate().map(one).collect()
     }

@@ -85,6 +85,8 @@ pub struct Surroundings {
     pub seconds: f64,
     /// The share of its time that a thread of the generator was ready and had no CPU.
     pub generator_waited_share: f64,
+    /// How long it waited for a CPU in the mean before it did anything, in microseconds.
+    pub generator_late_us: f64,
     /// Making connections, per response, in microseconds.
     pub connect_us: f64,
     /// From a response's first byte to its last, in microseconds.

@@ -2,14 +2,17 @@
 //! evidence of that place says why. What was not seen there is not named.
 
 use super::figures::{SlowQuery, WaitFigures};
+use super::workers::{At, HUNGRY, Workers};
 use super::{
     BLOCKED, Budget, Diagnosis, FULL, MOST, Measured, Role, TierFigures, found, gain, percent, used,
 };
 
-/// Who wants a CPU for this share of the time has nothing left to give.
-const HUNGRY: f64 = 0.85;
-/// The same of a generator, which may share its CPU.
+/// A generator that wants a CPU for this share of the time is full; it may share its CPU.
 const GENERATOR_HUNGRY: f64 = 0.9;
+/// What of a response's time a generator may wait for a CPU before it notices it.
+const LATE: f64 = 0.3;
+/// A queue that was full at this share of the looks is more often so between them.
+const SEEN_FULL: f64 = 0.02;
 /// A share of requests that a full generator may have, answered and not yet read, before it is what limits.
 const UNREAD: f64 = 0.25;
 /// A table that is looked through for a few rows; smaller ones cost nothing.
@@ -42,20 +45,6 @@ enum Place {
     Way,
 }
 
-/// What a worker is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    Running,
-    Database,
-    File,
-    Memory,
-    Lock,
-    Others,
-    Sleep,
-    Client,
-    Other,
-}
-
 /// Requests at a time, by place.
 struct Places {
     all: f64,
@@ -73,54 +62,6 @@ impl Places {
 
     fn share(&self, count: f64) -> f64 {
         count / self.all.max(1e-9)
-    }
-}
-
-/// Workers of PHP together.
-struct Workers<'a> {
-    tiers: Vec<(&'a TierFigures, &'a WaitFigures)>,
-}
-
-impl<'a> Workers<'a> {
-    fn of(m: &'a Measured) -> Self {
-        let php = m.tiers.iter().filter(|tier| tier.role == Role::Php);
-        Self { tiers: php.filter_map(|tier| Some((tier, tier.waits.as_ref()?))).collect() }
-    }
-
-    fn sum(&self, what: impl Fn(&WaitFigures) -> f64) -> f64 {
-        self.tiers.iter().map(|(_, waits)| what(waits)).sum()
-    }
-
-    fn at(&self) -> [(At, f64); 9] {
-        [
-            (At::Running, self.sum(|waits| waits.running)),
-            (At::Database, self.sum(WaitFigures::database)),
-            (At::File, self.sum(|waits| waits.file)),
-            (At::Memory, self.sum(|waits| waits.memory)),
-            (At::Lock, self.sum(|waits| waits.lock)),
-            (At::Others, self.sum(WaitFigures::others)),
-            (At::Sleep, self.sum(|waits| waits.sleep)),
-            (At::Client, self.sum(|waits| waits.client)),
-            (At::Other, self.sum(|waits| waits.other)),
-        ]
-    }
-
-    /// Requests that wait for one of them.
-    fn queue(&self, requests: Option<f64>) -> f64 {
-        let pools: Vec<f64> = self.tiers.iter().filter_map(|(tier, _)| Some(tier.pool?.queued)).collect();
-        if !pools.is_empty() {
-            return pools.iter().sum();
-        }
-        // A pool whose queue nobody can look into: what the server has and no worker works on, if none is free.
-        let is_full =
-            !self.tiers.is_empty() && self.tiers.iter().all(|(_, waits)| waits.full_share >= HUNGRY);
-        let busy = self.sum(WaitFigures::busy);
-        requests.filter(|_| is_full).map_or(0.0, |requests| (requests - busy).max(0.0))
-    }
-
-    /// The busiest of the tiers.
-    fn main(&self) -> Option<(&'a TierFigures, &'a WaitFigures)> {
-        self.tiers.iter().copied().max_by(|left, right| left.1.busy().total_cmp(&right.1.busy()))
     }
 }
 
@@ -150,6 +91,13 @@ fn places(m: &Measured, workers: &Workers<'_>) -> Option<Places> {
     Some(Places { all, by_place })
 }
 
+/// Whether memory is what limits: where processes are ended for want of it, there are errors.
+pub(super) fn memory(m: &Measured) -> Option<Diagnosis> {
+    let workers = Workers::of(m);
+    let places = places(m, &workers)?;
+    Seen { m, workers, places, count: 0.0 }.memory()
+}
+
 /// What limits, if it was seen where requests are.
 pub(super) fn diagnose(m: &Measured) -> Option<Diagnosis> {
     let workers = Workers::of(m);
@@ -165,7 +113,13 @@ pub(super) fn diagnose(m: &Measured) -> Option<Diagnosis> {
     }
     let (place, count) = places.largest()?;
     let seen = Seen { m, workers, places, count };
-    let first = seen.hungry_generator().or_else(|| seen.memory());
+    let is_queue_full = m
+        .tiers
+        .iter()
+        .filter_map(|tier| tier.waits.as_ref())
+        .any(|waits| waits.queue_full_share >= SEEN_FULL);
+    let backlog = seen.short_backlog().filter(|_| is_queue_full);
+    let first = backlog.or_else(|| seen.hungry_generator()).or_else(|| seen.memory());
     let mut diagnosis = first.or_else(|| match place {
         Place::Connecting => seen.connecting(),
         Place::Queue => seen.queue(),
@@ -282,12 +236,15 @@ impl Seen<'_> {
         let m = self.m;
         let wants = m.generator_share + m.around.generator_waited_share;
         let way = self.places.at(Place::Way);
-        if m.around.is_attached || wants < GENERATOR_HUNGRY || self.places.share(way) < UNREAD {
+        let is_late = m.around.generator_late_us >= m.wall_us * LATE && m.wall_us > 0.0;
+        let is_hungry = wants >= GENERATOR_HUNGRY || is_late;
+        if m.around.is_attached || !is_hungry || self.places.share(way) < UNREAD {
             return None;
         }
         let sentence = format!(
-            "The load generator is the limit: its busiest thread wants a CPU {} of the time, and {} are not at the site.",
+            "The load generator is the limit: it wants a CPU {} of the time, waits {:.1} ms for one, and {} are not at the site.",
             percent(wants.min(1.0)),
+            m.around.generator_late_us / 1e3,
             self.of_all(way)
         );
         found("generator", "generator-full", sentence, Vec::new(), None)

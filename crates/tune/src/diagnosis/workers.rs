@@ -1,0 +1,69 @@
+//! PHP's processes together: what they are at, and what waits for them.
+
+use super::figures::WaitFigures;
+use super::{Measured, Role, TierFigures};
+
+/// Who wants a CPU for this share of the time has nothing left to give.
+pub(super) const HUNGRY: f64 = 0.85;
+
+/// What a worker is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    Running,
+    Database,
+    File,
+    Memory,
+    Lock,
+    Others,
+    Sleep,
+    Client,
+    Other,
+}
+
+/// Workers of PHP together.
+pub(super) struct Workers<'a> {
+    pub tiers: Vec<(&'a TierFigures, &'a WaitFigures)>,
+}
+
+impl<'a> Workers<'a> {
+    pub fn of(m: &'a Measured) -> Self {
+        let php = m.tiers.iter().filter(|tier| tier.role == Role::Php);
+        Self { tiers: php.filter_map(|tier| Some((tier, tier.waits.as_ref()?))).collect() }
+    }
+
+    pub fn sum(&self, what: impl Fn(&WaitFigures) -> f64) -> f64 {
+        self.tiers.iter().map(|(_, waits)| what(waits)).sum()
+    }
+
+    pub fn at(&self) -> [(At, f64); 9] {
+        [
+            (At::Running, self.sum(|waits| waits.running)),
+            (At::Database, self.sum(WaitFigures::database)),
+            (At::File, self.sum(|waits| waits.file)),
+            (At::Memory, self.sum(|waits| waits.memory)),
+            (At::Lock, self.sum(|waits| waits.lock)),
+            (At::Others, self.sum(WaitFigures::others)),
+            (At::Sleep, self.sum(|waits| waits.sleep)),
+            (At::Client, self.sum(|waits| waits.client)),
+            (At::Other, self.sum(|waits| waits.other)),
+        ]
+    }
+
+    /// Requests that wait for one of them.
+    pub fn queue(&self, requests: Option<f64>) -> f64 {
+        let pools: Vec<f64> = self.tiers.iter().filter_map(|(tier, _)| Some(tier.pool?.queued)).collect();
+        if !pools.is_empty() {
+            return pools.iter().sum();
+        }
+        // A pool whose queue nobody can look into: what the server has and no worker works on, if none is free.
+        let is_full =
+            !self.tiers.is_empty() && self.tiers.iter().all(|(_, waits)| waits.full_share >= HUNGRY);
+        let busy = self.sum(WaitFigures::busy);
+        requests.filter(|_| is_full).map_or(0.0, |requests| (requests - busy).max(0.0))
+    }
+
+    /// The busiest of the tiers.
+    pub fn main(&self) -> Option<(&'a TierFigures, &'a WaitFigures)> {
+        self.tiers.iter().copied().max_by(|left, right| left.1.busy().total_cmp(&right.1.busy()))
+    }
+}
