@@ -2,6 +2,7 @@
 
 use crate::group::Group;
 use crate::least;
+use crate::method::Until;
 use crate::peer::{Clock, Peer, PeerInfo, Stats};
 use std::any::Any;
 use std::cell::OnceCell;
@@ -49,7 +50,9 @@ pub enum Outcome {
 /// How long an attempt took, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Until the header was there; `None`: it never was.
+    /// Until the connection was there; `None`: it is not known.
+    pub connect_ms: Option<u64>,
+    /// Until the header, or the first byte, was there; `None`: it never was.
     pub header_ms: Option<u64>,
     /// Until the end of the response.
     pub response_ms: u64,
@@ -86,16 +89,21 @@ impl Lease {
 
     /// The response's header is there, `header_ms` after the attempt began. Only `least_time header` looks at it now.
     pub fn header_received(&mut self, header_ms: u64, now_ms: u64) {
+        self.reached(Until::FirstByte, header_ms, now_ms);
+    }
+
+    /// The attempt has come so far, `took_ms` after it began.
+    pub fn reached(&mut self, place: Until, took_ms: u64, now_ms: u64) {
         if !self.inflight {
             return;
         }
         let mut state = self.group.lock();
-        if state.method.times().is_none_or(|times| times.last_byte) {
+        if state.method.times().is_none_or(|times| times.until != place || place == Until::LastByte) {
             return;
         }
         if let Some(peer) = state.peer_mut(self.peer.id) {
-            least::average(&mut peer.header_time, header_ms);
-            least::inflight_done(peer, header_ms, Clock::at(now_ms));
+            least::average(&mut peer.header_time, took_ms);
+            least::inflight_done(peer, took_ms, Clock::at(now_ms));
         }
         drop(state);
         self.inflight = false;
@@ -118,9 +126,10 @@ impl Lease {
             if inflight {
                 least::inflight_done(peer, times.response_ms, now);
             }
-            if let (Outcome::Ok, Some(header_ms)) = (outcome, times.header_ms) {
+            let header_ms = if which.until == Until::Connected { times.connect_ms } else { times.header_ms };
+            if let (Outcome::Ok, Some(header_ms)) = (outcome, header_ms) {
                 least::average(&mut peer.response_time, times.response_ms);
-                if !which.inflight || which.last_byte {
+                if !which.inflight || which.until == Until::LastByte {
                     least::average(&mut peer.header_time, header_ms);
                 }
             }

@@ -1,7 +1,7 @@
 //! `least_conn` and `least_time`: the peer with the least to do, by round robin among equals.
 
 use crate::limits::TIME_MS_MAX;
-use crate::method::LeastTime;
+use crate::method::{LeastTime, Until};
 use crate::peer::{Clock, Peer};
 use crate::set::{Set, Tried};
 
@@ -59,7 +59,7 @@ pub(crate) fn expected_ms(peer: &mut Peer, which: LeastTime, now: Clock) -> u64 
 
 /// As [`expected_ms`], without a look at what is in progress.
 pub(crate) fn estimate(peer: &Peer, which: LeastTime, now: Clock) -> u64 {
-    let mut time = if which.last_byte { peer.response_time } else { peer.header_time };
+    let mut time = if which.until == Until::LastByte { peer.response_time } else { peer.header_time };
     let idle = now.secs.saturating_sub(peer.checked);
     if idle > peer.fail_timeout {
         // Who was slow is given another chance as time goes by.

@@ -22,7 +22,7 @@ mod status;
 
 pub use group::{Group, Resolved};
 pub use lease::{Lease, Outcome, Seat, Times};
-pub use method::{LeastTime, Measure, Method};
+pub use method::{LeastTime, Measure, Method, Until};
 pub use peer::{Admin, Endpoint, Health, PeerId, PeerInfo, ServerSpec, Stats};
 pub use select::{Ask, Selection};
 pub use sessions::Sessions;

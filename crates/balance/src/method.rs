@@ -36,10 +36,21 @@ pub enum Measure {
 /// Which average time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastTime {
-    /// The whole response, not only its header.
-    pub last_byte: bool,
+    /// What ends it.
+    pub until: Until,
     /// Requests that are not answered yet count too.
     pub inflight: bool,
+}
+
+/// What ends the time of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// The connection is there.
+    Connected,
+    /// The response's header is there, or its first byte.
+    FirstByte,
+    /// The response is there as a whole.
+    LastByte,
 }
 
 impl Method {

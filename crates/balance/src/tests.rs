@@ -209,7 +209,7 @@ fn an_empty_key_is_spread() {
 
 #[test]
 fn random_two_avoids_the_busy_one() {
-    let times = LeastTime { last_byte: false, inflight: false };
+    let times = LeastTime { until: Until::FirstByte, inflight: false };
     for measure in [Measure::Connections, Measure::Time(times)] {
         let group = group(Method::Random { two: Some(measure) }, &[spec(1, 1), spec(2, 1)]);
         let mut busy = Selection::new(group.clone(), Ask { seed: 3, ..Ask::default() }, NOW);
@@ -224,13 +224,13 @@ fn random_two_avoids_the_busy_one() {
 #[test]
 fn least_time_prefers_the_quick_one() {
     for inflight in [false, true] {
-        let which = LeastTime { last_byte: true, inflight };
+        let which = LeastTime { until: Until::LastByte, inflight };
         let group = group(Method::LeastTime(which), &[spec(1, 1), spec(2, 1)]);
         for _ in 0..20 {
             let mut selection = Selection::new(group.clone(), Ask::default(), NOW);
             let lease = selection.next(NOW).unwrap();
             let took = if port(&lease) == 1 { 500 } else { 5 };
-            let times = Times { header_ms: Some(took), response_ms: took };
+            let times = Times { header_ms: Some(took), response_ms: took, ..Times::default() };
             selection.finish(lease, Outcome::Ok, times, NOW);
         }
         assert_eq!(ports(&group, 5, &Ask::default()), [2; 5]);
@@ -384,7 +384,7 @@ fn nothing_is_lost_whatever_happens() {
         Method::Hash { consistent: true },
         Method::Random { two: None },
         Method::Random { two: Some(Measure::Connections) },
-        Method::LeastTime(LeastTime { last_byte: true, inflight: true }),
+        Method::LeastTime(LeastTime { until: Until::LastByte, inflight: true }),
     ];
     let mut random = Random::new(11);
     for method in methods {
@@ -403,7 +403,8 @@ fn nothing_is_lost_whatever_happens() {
                     let (lease, mut selection): (Lease, Selection) = held.pop().unwrap();
                     let outcomes = [Outcome::Ok, Outcome::Next, Outcome::Failed];
                     let outcome = outcomes[random.next() as usize % 3];
-                    let times = Times { header_ms: Some(random.next() % 50), response_ms: 50 };
+                    let times =
+                        Times { header_ms: Some(random.next() % 50), response_ms: 50, ..Times::default() };
                     selection.finish(lease, outcome, times, now);
                     if let Some(lease) = selection.next(now) {
                         held.push((lease, selection));

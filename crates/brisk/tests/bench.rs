@@ -253,7 +253,8 @@ fn each_tier_is_accounted_for() {
     // Thousands of sums against one small answer.
     assert!(of("php", "cpu_us_per_response") > 3.0 * of("server", "cpu_us_per_response"), "{all}");
     assert!(of("php", "processes") >= 2.0 && of("php", "pss_bytes_per_process") > 1e6, "{all}");
-    assert!(of("fpm", "processes") >= 3.0, "with the one above them: {all}");
+    // A process counts once: of the listening socket's those that the pool does not have.
+    assert!(of("fpm", "processes") >= 1.0, "the one above them: {all}");
     assert!(
         all["machine"]["busy_share"].as_f64() > Some(0.0) && all["limit"]["headroom"].is_number(),
         "{all}"

@@ -2,12 +2,13 @@
 
 use crate::conf::{Balanced, Pass, Proxy};
 use crate::session::{Attempt, Session};
-use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Times};
+use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Times, Until};
 use brisk_host::log::{self, Entry, LogLevel};
 use brisk_host::peer::Peer;
 use brisk_host::vars::{Context, Template};
 use brisk_net::connect::{self, ConnectError, Destination, Options};
 use brisk_net::{Io, Stream, clock, timeout};
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,11 +34,18 @@ pub struct Connected {
     /// The connection.
     pub stream: Stream,
     selection: Selection,
-    lease: Option<Lease>,
+    lease: RefCell<Option<Lease>>,
     began_ms: u64,
 }
 
 impl Connected {
+    /// The peer's first byte has come, so long after the attempt began: `least_time first_byte inflight`.
+    pub fn first_byte(&self, took_ms: u64) {
+        if let Some(lease) = &mut *self.lease.borrow_mut() {
+            lease.reached(Until::FirstByte, took_ms, clock::mono_ms());
+        }
+    }
+
     /// Notes what the attempt came to when the session ends.
     pub fn finish(mut self, session: &Session) {
         self.end(session, Outcome::Ok);
@@ -52,9 +60,13 @@ impl Connected {
         let now_ms = clock::mono_ms();
         let took_ms = now_ms.saturating_sub(self.began_ms);
         session.attempt(|attempt| attempt.session_ms = Some(took_ms));
-        let header_ms = session.attempts.borrow().last().and_then(|attempt| attempt.first_byte_ms);
+        let times = session.attempts.borrow().last().map(|attempt| Times {
+            connect_ms: attempt.connect_ms,
+            header_ms: attempt.first_byte_ms,
+            response_ms: took_ms,
+        });
         if let Some(lease) = self.lease.take() {
-            self.selection.finish(lease, outcome, Times { header_ms, response_ms: took_ms }, now_ms);
+            self.selection.finish(lease, outcome, times.unwrap_or_default(), now_ms);
         }
     }
 }
@@ -154,7 +166,7 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
     }
     loop {
         let attempt_ms = clock::mono_ms();
-        let Some(lease) = selection.next(attempt_ms) else {
+        let Some(mut lease) = selection.next(attempt_ms) else {
             session.attempts.borrow_mut().push(Attempt { peer: backend.name().into(), ..Attempt::default() });
             session.log(LogLevel::Error, format_args!("no live upstreams while connecting to upstream"));
             return Err(BAD_GATEWAY);
@@ -171,7 +183,7 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
             Err(message) => {
                 session.attempt(|attempt| attempt.session_ms = Some(took_ms));
                 session.log(LogLevel::Error, format_args!("{message}"));
-                let times = Times { header_ms: None, response_ms: took_ms };
+                let times = Times { response_ms: took_ms, ..Times::default() };
                 let now_ms = clock::mono_ms();
                 selection.finish(lease, Outcome::Failed, times, now_ms);
                 let limit_ms = proxy.next_upstream_timeout.as_millis() as u64;
@@ -185,12 +197,13 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
         if !session.origin.is_udp {
             lease.connected(clock::mono_ms());
         }
+        lease.reached(Until::Connected, took_ms, clock::mono_ms());
         session.attempt(|attempt| attempt.connect_ms = Some(took_ms));
         let own = stream.local_ip();
         let own = own.map_or_else(|| "unix:".to_string(), |own| own.to_string());
         let udp = if session.origin.is_udp { "udp " } else { "" };
         session.info(format_args!("{udp}proxy {own} connected to {}", lease.peer.name));
-        return Ok(Connected { stream, selection, lease: Some(lease), began_ms: attempt_ms });
+        return Ok(Connected { stream, selection, lease: RefCell::new(Some(lease)), began_ms: attempt_ms });
     }
 }
 

@@ -1,7 +1,7 @@
 //! A client's connection, from its beginning to its end.
 
 use crate::conf::{Action, Proxy};
-use crate::proxy::{self, INTERNAL, OK, Status, header};
+use crate::proxy::{self, Connected, INTERNAL, OK, Status, header};
 use crate::relay::{Direction, Failure, Moved, Side};
 use crate::session::{Session, shown};
 use crate::{handshake, opening};
@@ -72,7 +72,7 @@ pub async fn serve(session: &Session, io: Io) -> Status {
                 Ok(connected) => connected,
                 Err(status) => return status,
             };
-            let status = relay(session, client, &connected.stream).await;
+            let status = relay(session, client, &connected).await;
             connected.finish(session);
             status
         }
@@ -177,7 +177,8 @@ enum End {
 }
 
 /// Passes bytes on in both directions until one side has ended, with `proxy_half_close` both.
-async fn relay(session: &Session, client: &Stream, peer: &Stream) -> Status {
+async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Status {
+    let peer = &connected.stream;
     let server = session.server();
     let proxy = &server.proxy;
     let rate = |template: &Template| rate_of(session, template);
@@ -192,7 +193,9 @@ async fn relay(session: &Session, client: &Stream, peer: &Stream) -> Status {
         let (mut sent, mut got) = (Moved::default(), Moved::default());
         let upward = up.poll(cx, client, peer, &mut sent);
         let downward = down.poll(cx, peer, client, &mut got);
-        count(session, &sent, &got, began_ms);
+        if let Some(took_ms) = count(session, &sent, &got, began_ms) {
+            connected.first_byte(took_ms);
+        }
         if let Poll::Ready(Err(failure)) = upward {
             return Poll::Ready(match failure {
                 Failure::Read(_) => End::ClientFailed(failure),
@@ -266,21 +269,25 @@ pub fn rate_of(session: &Session, template: &Template) -> u64 {
     })
 }
 
-fn count(session: &Session, sent: &Moved, got: &Moved, began_ms: u64) {
+/// Counts what has moved; gives the time of the peer's first byte if it was among that.
+fn count(session: &Session, sent: &Moved, got: &Moved, began_ms: u64) -> Option<u64> {
     let add = |cell: &Cell<u64>, bytes: u64| cell.set(cell.get() + bytes);
     add(&session.received_bytes, sent.read_bytes);
     add(&session.sent_bytes, got.written_bytes);
     if sent.written_bytes == 0 && got.read_bytes == 0 {
-        return;
+        return None;
     }
+    let mut first_byte_ms = None;
     session.attempt(|attempt| {
         attempt.sent_bytes += sent.written_bytes;
         attempt.received_bytes += got.read_bytes;
         if got.read_bytes > 0 && attempt.first_byte_ms.is_none() {
             let connect_ms = attempt.connect_ms.unwrap_or_default();
-            attempt.first_byte_ms = Some(connect_ms + clock::mono_ms().saturating_sub(began_ms));
+            first_byte_ms = Some(connect_ms + clock::mono_ms().saturating_sub(began_ms));
+            attempt.first_byte_ms = first_byte_ms;
         }
     });
+    first_byte_ms
 }
 
 /// What the log says of the end.

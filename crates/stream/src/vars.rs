@@ -198,14 +198,15 @@ fn preread_alpn(s: &Session, out: &mut Out) -> bool {
 fn preread_protocol(s: &Session, out: &mut Out) -> bool {
     let Some(hello) = s.hello.get() else { return false };
     // Of clients that try what servers make of unknown versions (RFC 8701) these are not meant.
-    let known = |version: &&u16| (0x0300..=0x0304).contains(*version);
+    // Drafts of TLS 1.3 had numbers of their own (0x7f and the draft's).
+    let known = |version: &&u16| matches!(**version, 0x0300..=0x0304 | 0x7f00..=0x7fff);
     let name: &[u8] = match hello.versions.iter().filter(known).max().unwrap_or(&hello.version) {
         0x0002 => b"SSLv2",
         0x0300 => b"SSLv3",
         0x0301 => b"TLSv1",
         0x0302 => b"TLSv1.1",
         0x0303 => b"TLSv1.2",
-        0x0304 => b"TLSv1.3",
+        0x0304 | 0x7f00..=0x7fff => b"TLSv1.3",
         _ => return false,
     };
     put(out, name)

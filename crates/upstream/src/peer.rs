@@ -86,7 +86,7 @@ impl ChosenPeer {
             Stats::add(&stats.sent_bytes, attempt.sent);
             Stats::add(&stats.received_bytes, attempt.received);
         });
-        let times = Times { header_ms: self.header_ms, response_ms: elapsed };
+        let times = Times { header_ms: self.header_ms, response_ms: elapsed, ..Times::default() };
         // Gives the place back to the peer and judges it (`max_fails`) in one step, so that counters cannot drift.
         let is_disabled = selection.finish(lease, outcome, times, clock::mono_ms());
         Some(Ended { selection, is_disabled })

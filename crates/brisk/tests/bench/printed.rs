@@ -37,7 +37,8 @@ fn a_quiet_search_repeats_nothing() {
     let output = bench(&["--find-max", "-q", "--slo", "errors<10%", "-c", "20", "-d", "300ms", &url]);
     assert!(output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    let mut lines: Vec<&str> = text.lines().collect();
+    // Two trials at the same rate may have the same figures by chance.
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.contains("/s: ")).collect();
     let all = lines.len();
     lines.sort_unstable();
     lines.dedup();

@@ -24,6 +24,11 @@ fn servers_are_checked() {
         "server { listen 127.0.0.1:2 ssl udp; return a; }",
         "\"ssl\" parameter is incompatible with \"udp\"",
     );
+    refused("upstream u { least_time header; server 127.0.0.1:1; }", "invalid value \"header\"");
+    refused(
+        "upstream u { random two least_time=header; server 127.0.0.1:1; }",
+        "invalid parameter \"least_time=header\"",
+    );
     refused("server { listen 2; ssl_alpn \"\"; return a; }", "invalid ALPN protocol \"\"");
     refused(
         "server { listen 2; ssl_early_data on; return a; }",

@@ -5,8 +5,9 @@ use super::draft::{Draft, parse_zone};
 use super::health;
 use super::server::{self, Server};
 use super::sticky::Sticky;
-use brisk_balance::{Endpoint, LeastTime, Measure, Method, ServerSpec};
-use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
+use crate::stream::part::is_in_stream;
+use brisk_balance::{Endpoint, LeastTime, Measure, Method, ServerSpec, Until};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::resolver;
 use brisk_server::directive::directive;
@@ -92,19 +93,19 @@ pub(super) static ROWS: &[Row] = &[
         .set(|cx, d| method(cx, d, Method::LeastConn)),
     // nginx Plus's. Its averages are the process's, over all threads.
     directive("least_time")
-        .doc("Chooses the server with the shortest average time to the header or to the last_byte and the fewest connections; inflight counts unanswered requests too.")
-        .in_(UPSTREAM)
+        .doc("Chooses the server with the shortest average time to the header or to the last_byte and the fewest connections; inflight counts unanswered requests too. In stream: to the connection, the first_byte or the last_byte.")
+        .in_(EITHER)
         .arity(Arity::between(1, 2))
-        .takes("header | last_byte [inflight]")
+        .takes("header | last_byte | connect | first_byte [inflight]")
         .definition()
         .example("least_time header;")
         .set(least_time),
     // With `two`, servers that choose at the same time by old numbers do not all choose the same one.
     directive("random")
-        .doc("Draws a server by weight. two: draws two and takes the one with fewer connections (least_conn), or the quicker one (least_time=header, least_time=last_byte).")
+        .doc("Draws a server by weight. two: draws two and takes the one with fewer connections (least_conn), or the quicker one (least_time=header, least_time=last_byte; in stream least_time=connect, first_byte, last_byte).")
         .in_(EITHER)
         .arity(Arity::between(0, 2))
-        .takes("[two [least_conn | least_time=header | least_time=last_byte]]")
+        .takes("[two [least_conn | least_time=header | least_time=last_byte | least_time=connect | least_time=first_byte]]")
         .many()
         .definition()
         .example("random two least_conn;")
@@ -295,12 +296,17 @@ fn least_time(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         Some(token) if token.bytes() == b"inflight" => true,
         Some(token) => return Err(invalid_parameter(token)),
     };
-    let last_byte = last_byte(d.arg(0))?;
-    method(cx, d, Method::LeastTime(LeastTime { last_byte, inflight }))
+    let until = value::choice(d.arg(0), until(cx))?;
+    method(cx, d, Method::LeastTime(LeastTime { until, inflight }))
 }
 
-fn last_byte(token: &Token) -> Result<bool, Diag> {
-    value::choice(token, &[("header", false), ("last_byte", true)])
+/// The times that there are: a session of `stream` has no header.
+fn until(cx: &Cx<'_, '_>) -> &'static [(&'static str, Until)] {
+    if is_in_stream(cx.block) {
+        &[("connect", Until::Connected), ("first_byte", Until::FirstByte), ("last_byte", Until::LastByte)]
+    } else {
+        &[("header", Until::FirstByte), ("last_byte", Until::LastByte)]
+    }
 }
 
 fn random(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
@@ -308,12 +314,13 @@ fn random(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         [] => None,
         [two, rest @ ..] if two.bytes() == b"two" => Some(match rest {
             [] => Measure::Connections,
-            [token, ..] => match token.str() {
-                "least_conn" => Measure::Connections,
-                "least_time=header" => Measure::Time(LeastTime { last_byte: false, inflight: false }),
-                "least_time=last_byte" => Measure::Time(LeastTime { last_byte: true, inflight: false }),
-                _ => return Err(invalid_parameter(token)),
-            },
+            [token, ..] if token.str() == "least_conn" => Measure::Connections,
+            [token, ..] => {
+                let named = token.str().strip_prefix("least_time=");
+                let found = named.and_then(|name| until(cx).iter().find(|(known, _)| *known == name));
+                let Some((_, until)) = found else { return Err(invalid_parameter(token)) };
+                Measure::Time(LeastTime { until: *until, inflight: false })
+            }
         }),
         [token, ..] => return Err(invalid_parameter(token)),
     };
