@@ -8,113 +8,69 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
+/// What may stand between two parts of a path.
+const SLASHES: &str = "/ // /// /./ /x/../ %2f %2F /%2f %2f/ /.%2f /%2e/ \\ %5c /%2e%2e%2fx/../ /;/ /.;/ /..;/ %c0%af %252f /x/%2e%2e/ /%00/ /%20/ /%0a/";
+/// What may stand before or behind a part.
+const ENDS: &str = ". .. ... %2e %20 + %00 %0a %0d %09 ::$DATA :a ~1 ~ ;x %3b %3f ? %23 # * %2a %80 %c2%a0 %e2%80%8b %ff /. /.. / // /%2e";
+
 /// Other ways to write one path.
 fn spellings(path: &str) -> Vec<String> {
     let mut out: BTreeSet<String> = BTreeSet::new();
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let last = parts.len() - 1;
-    // Between parts.
-    for slash in [
-        "/",
-        "//",
-        "///",
-        "/./",
-        "/x/../",
-        "%2f",
-        "%2F",
-        "/%2f",
-        "%2f/",
-        "/.%2f",
-        "/%2e/",
-        "\\",
-        "%5c",
-        "/%2e%2e%2fx/../",
-        "/;/",
-        "/.;/",
-        "/..;/",
-        "%c0%af",
-        "%252f",
-        "/x/%2e%2e/",
-        "/%00/",
-        "/%20/",
-        "/%0a/",
-    ] {
+    for slash in SLASHES.split(' ') {
         out.insert(format!("{slash}{}", parts.join(slash)));
         out.insert(format!("/{}", parts.join(slash)));
         out.insert(format!("/{}{slash}{}", parts[..last].join("/"), parts[last]));
         out.insert(format!("{slash}{}", parts.join("/")));
     }
-    // Behind each part.
-    for (at, part) in parts.iter().enumerate() {
-        let with = |changed: String| {
-            let mut all: Vec<String> = parts.iter().map(|part| (*part).to_string()).collect();
-            all[at] = changed;
-            format!("/{}", all.join("/"))
-        };
-        for end in [
-            ".",
-            "..",
-            "...",
-            "%2e",
-            "%20",
-            "+",
-            "%00",
-            "%0a",
-            "%0d",
-            "%09",
-            "::$DATA",
-            ":a",
-            "~1",
-            "~",
-            ";x",
-            "%3b",
-            "%3f",
-            "?",
-            "%23",
-            "#",
-            "*",
-            "%2a",
-            "%80",
-            "%c2%a0",
-            "%e2%80%8b",
-            "%ff",
-            "/.",
-            "/..",
-            "/",
-            "//",
-            "/%2e",
-        ] {
-            out.insert(with(format!("{part}{end}")));
-            out.insert(with(format!("{end}{part}")));
-        }
-        out.insert(with(part.to_uppercase()));
-        let mut title = part.to_string();
-        title[..1].make_ascii_uppercase();
-        out.insert(with(title));
-        let each = |spell: fn(u8) -> String| part.bytes().map(spell).collect::<Vec<_>>().concat();
-        out.insert(with(each(|byte| format!("%{byte:02x}"))));
-        out.insert(with(each(|byte| format!("%{byte:02X}"))));
-        out.insert(with(each(|byte| format!("%25{byte:02x}"))));
-        out.insert(with(format!("%{:02x}{}", part.as_bytes()[0], &part[1..])));
-        out.insert(with(format!("%u00{:02x}{}", part.as_bytes()[0], &part[1..])));
+    for at in 0..parts.len() {
+        out.extend(of_part(&parts, at));
     }
-    for around in [
+    out.extend(around(path, parts[last]));
+    out.retain(|target| target.starts_with('/') || target.starts_with("http"));
+    out.into_iter().filter(|target| !target.contains([' ', '\n'])).collect()
+}
+
+/// The path with one part written otherwise.
+fn of_part(parts: &[&str], at: usize) -> Vec<String> {
+    let part = parts[at];
+    let mut title = part.to_string();
+    title[..1].make_ascii_uppercase();
+    let each = |spell: fn(u8) -> String| part.bytes().map(spell).collect::<Vec<_>>().concat();
+    let mut changed = vec![
+        part.to_uppercase(),
+        title,
+        each(|byte| format!("%{byte:02x}")),
+        each(|byte| format!("%{byte:02X}")),
+        each(|byte| format!("%25{byte:02x}")),
+        format!("%{:02x}{}", part.as_bytes()[0], &part[1..]),
+        format!("%u00{:02x}{}", part.as_bytes()[0], &part[1..]),
+    ];
+    changed.extend(ENDS.split(' ').flat_map(|end| [format!("{part}{end}"), format!("{end}{part}")]));
+    let with = |changed: String| {
+        let mut all: Vec<String> = parts.iter().map(|part| (*part).to_string()).collect();
+        all[at] = changed;
+        format!("/{}", all.join("/"))
+    };
+    changed.into_iter().map(with).collect()
+}
+
+/// The path with something before or behind it.
+fn around(path: &str, last: &str) -> [String; 11] {
+    [
         format!("http://a{path}"),
         format!("http://a/x/..{path}"),
         format!("http://a//{path}"),
         format!("{path}/more"),
-        format!("{path}/../{}", parts[last]),
+        format!("{path}/../{}", last),
         format!("/a.txt/..{path}"),
         format!("/a.txt/../..{path}"),
         format!("{path}?/../../a.txt"),
         format!("{path}#/../a.txt"),
         format!("/..{path}"),
         format!("/x/../..{path}"),
-    ] {
-        out.insert(around);
-    }
-    out.retain(|target| target.starts_with('/') || target.starts_with("http"));
-    out.into_iter().filter(|target| !target.contains([' ', '\n'])).collect()
+    ]
 }
 
 /// `ROOT` is the folder of the site; its parent has more.
