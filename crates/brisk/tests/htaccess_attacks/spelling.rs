@@ -63,7 +63,7 @@ fn around(path: &str, last: &str) -> [String; 11] {
         format!("http://a/x/..{path}"),
         format!("http://a//{path}"),
         format!("{path}/more"),
-        format!("{path}/../{}", last),
+        format!("{path}/../{last}"),
         format!("/a.txt/..{path}"),
         format!("/a.txt/../..{path}"),
         format!("{path}?/../../a.txt"),
