@@ -63,6 +63,8 @@ pub const H2_BODY_WINDOW_BYTES: u32 = 256 * 1024;
 pub const H2_FIELDS_MAX: usize = 2048;
 /// HTTP/2: how long a client that was asked to leave may take to answer before what it begins is not heard any more.
 pub const H2_LEAVE_MS: u64 = 1000;
+/// Between the last GOAWAY of an HTTP/3 connection and its close: some round trips.
+pub const H3_LAST_WORD_MS: u64 = 250;
 /// HTTP/2 and HTTP/3: tables that a connection keeps while it does nothing.
 pub const IDLE_TABLES_BYTES_MAX: usize = 16 * 1024;
 /// Unused room that a request's buffers may keep while the request waits.

@@ -4,7 +4,7 @@
 
 use super::session::{Session, Stage};
 use crate::connection::Connection;
-use crate::limits::{H2_LEAVE_MS, IDLE_TABLES_BYTES_MAX};
+use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, IDLE_TABLES_BYTES_MAX};
 use crate::stream::{Session as _, idle_until};
 use brisk_h3::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
@@ -69,11 +69,18 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     }
     // A client has had the time of several round trips to hear that it is to begin no more.
     // GOAWAY with a number that is too high was sent by `leave`; this one has the true number.
-    if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
-        session.engine.borrow_mut().go_away();
-        session.send_own();
-        settle(session, conn);
-        return (!session.is_dead()).then_some(now + 1000);
+    if session.stage.get() == Stage::Leaving {
+        if !session.engine.borrow().is_going_away() {
+            session.engine.borrow_mut().go_away();
+            session.send_own();
+            // Not closed in the same turn: a close drops what was not acknowledged, and a client whose request meets it must have heard
+            // whether that was taken.
+            return Some(now + H3_LAST_WORD_MS);
+        }
+        if session.is_idle() {
+            close(session, ErrorCode::NO_ERROR, "");
+            return None;
+        }
     }
     let live = session.thread.live();
     let Some(core) = live.default_core(&conn.listener) else {
