@@ -382,3 +382,19 @@ fn a_rate_slows_one_direction_down() {
     assert!(start.elapsed() > Duration::from_millis(900), "{:?}", start.elapsed());
     assert_eq!(sent.load(Ordering::Relaxed), 1);
 }
+
+/// Found by nginx's tests: the access log of `http` was written for sessions, too, and its variables are of requests: the worker ended.
+#[test]
+fn nothing_of_http_holds_for_sessions() {
+    let conf = "daemon off; pid {{DIR}}/brisk.pid; error_log {{DIR}}/error.log info; events { }
+        http { access_log {{DIR}}/access.log; deny all; server { listen 127.0.0.1:{{PORT2}}; root {{DIR}}; } }
+        stream { server { listen 127.0.0.1:{{PORT}}; return b; } }";
+    let server = Builder::new(BIN).conf(conf).start();
+    let worker = server.worker();
+    for _ in 0..3 {
+        assert_eq!(Client::connect(server.port()).rest().unwrap(), b"b");
+    }
+    assert_eq!(Client::connect(server.port_of(2)).get("/").status, 403);
+    assert_eq!(server.worker(), worker);
+    assert!(!server.read("access.log").contains('b'), "{}", server.read("access.log"));
+}

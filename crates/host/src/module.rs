@@ -16,6 +16,11 @@ pub trait ModuleConf: Any + Send + Sync {
         false
     }
 
+    /// Whether it holds what the main level says for every protocol. What does not begins anew in `stream`.
+    fn is_for_all_protocols(&self) -> bool {
+        false
+    }
+
     /// True if [`enter`](ModuleConf::enter) would change something.
     fn must_enter(&self, into: Context) -> bool {
         let _ = into;

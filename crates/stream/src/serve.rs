@@ -171,7 +171,10 @@ impl Drop for Ended {
     fn drop(&mut self) {
         self.sessions.live.borrow_mut().remove(&self.session.origin.id);
         if !std::thread::panicking() {
-            self.session.finish();
+            // Outside of the task's own guard: a log that fails must not end the worker.
+            if catch_unwind(AssertUnwindSafe(|| self.session.finish())).is_err() {
+                self.session.log(LogLevel::Alert, format_args!("logging a session has panicked"));
+            }
         }
         self.sessions.thread.uncount();
     }

@@ -82,6 +82,7 @@ pub fn build(
     let mut confs = Confs::new(modules);
     // Before the text: what the text says replaces it.
     defaults(&mut global, &mut confs);
+    confs.are_defaults();
     // What a default names stands in no file.
     global.log_places.fill(None);
     let mut scope = Scope::default();

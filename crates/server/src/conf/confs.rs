@@ -11,6 +11,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Confs {
     list: Vec<Arc<dyn ModuleConf>>,
+    /// The defaults.
+    fresh: Arc<[Arc<dyn ModuleConf>]>,
     /// Where in the list the first configuration of each type is: modules ask for theirs in every block.
     places: Arc<hashbrown::HashMap<TypeId, usize>>,
 }
@@ -23,19 +25,28 @@ impl Confs {
             let conf: &dyn Any = &**conf;
             places.entry(conf.type_id()).or_insert(index);
         }
-        Confs { list, places: Arc::new(places) }
+        Confs { fresh: list.as_slice().into(), list, places: Arc::new(places) }
+    }
+
+    /// What they are now is the defaults.
+    pub(super) fn are_defaults(&mut self) {
+        self.fresh = self.list.as_slice().into();
     }
 
     /// What an inner block starts with.
     /// Most modules have nothing that a block must not inherit, so they are not copied.
     pub(super) fn enter(&self, into: Context) -> Confs {
         let mut list = self.list.clone();
-        for conf in &mut list {
+        for (conf, fresh) in list.iter_mut().zip(&*self.fresh) {
+            // `http` is read with the main level's settings, and what it says is not for another protocol: the variables in it are of requests.
+            if into == Context::STREAM && !conf.is_for_all_protocols() {
+                *conf = fresh.clone();
+            }
             if conf.must_enter(into) {
                 unique(conf).enter(into);
             }
         }
-        Confs { list, places: self.places.clone() }
+        Confs { list, fresh: self.fresh.clone(), places: self.places.clone() }
     }
 
     pub(super) fn get_mut<T: ModuleConf>(&mut self, module: usize) -> &mut T {

@@ -347,6 +347,11 @@ impl ModuleConf for CoreConf {
         Arc::new(self.clone())
     }
 
+    // `error_log`, `resolver` and what sockets have in common.
+    fn is_for_all_protocols(&self) -> bool {
+        true
+    }
+
     // Only these two are not inherited. Everything else is shared with the outer block until it is changed.
     fn must_enter(&self, _: Context) -> bool {
         self.limit_except.is_some() || self.root_here
