@@ -82,7 +82,6 @@ pub fn build(
     let mut confs = Confs::new(modules);
     // Before the text: what the text says replaces it.
     defaults(&mut global, &mut confs);
-    confs.are_defaults();
     // What a default names stands in no file.
     global.log_places.fill(None);
     let mut scope = Scope::default();
@@ -133,6 +132,7 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
             unreachable!("the default of \"{}\" is refused: {}", row.name, diag.message);
         }
     }
+    confs.are_defaults();
 }
 
 /// Carries out the directives of one block: simple ones, then checks, then inner blocks.
