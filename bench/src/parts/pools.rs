@@ -224,7 +224,7 @@ impl Drop for Example {
     }
 }
 
-/// The page of an account, of somebody who is logged in.
+/// The page of an account, for a client that is logged in.
 pub fn bank(lab: &Lab) -> io::Result<Findings> {
     let example = Example::up("bank")?;
     let site = example.dir.join("site");

@@ -113,11 +113,11 @@ pub enum Nonce {
     Fresh,
     /// One of ours, too old: the client may answer a new one without asking its user.
     Stale,
-    /// Somebody else's.
+    /// This server has not made it.
     Foreign,
 }
 
-/// A nonce of this second: the time, and a proof of who has made it.
+/// A nonce of this second: the time, and a keyed hash of it, by which this server knows its own nonces.
 pub fn nonce(key: &[u8], realm: &[u8], unix_secs: i64) -> Vec<u8> {
     let time = format!("{unix_secs:016x}").into_bytes();
     let proof = hash(&[key, b":", &time, b":", realm, b":", key]);

@@ -233,7 +233,7 @@ pub trait Facts {
     /// There are too many for one request.
     fn spend(&self, bytes: usize) -> Result<(), Stop>;
 
-    /// Whether somebody asks why the request is answered as it is; then lines that decide call [`Facts::tell`].
+    /// Whether the request is one of `brisk why`: lines that decide then call [`Facts::tell`].
     fn is_asked_why(&self) -> bool {
         false
     }

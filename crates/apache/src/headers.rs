@@ -69,7 +69,7 @@ enum Piece {
 }
 
 impl<P> Action<P> {
-    /// What it does to a field, for whom asks why.
+    /// What it does to a field, as `brisk why` prints it.
     fn verb(&self) -> &'static str {
         match self {
             Action::Set(_) => "set",

@@ -1,4 +1,4 @@
-//! Which line of which file something was made of, for whom asks why a request was answered so.
+//! Which line of which file something was made of: `brisk why` prints it.
 
 use std::fmt;
 use std::sync::Arc;

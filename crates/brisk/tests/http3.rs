@@ -323,8 +323,8 @@ fn status(answers: &[Answer]) -> Vec<u16> {
     answers.iter().map(|answer| answer.status).collect()
 }
 
-/// Somebody on the way copies packets and sends them from an address of his own (RFC 9000 §9.3): some of them arrive before the
-/// client's. What he gets is a challenge; nothing that is said of addresses is said of his, and nobody's connection ends.
+/// An attacker on the path copies packets and sends them from another address (RFC 9000 §9.3): some of them arrive before the client's.
+/// That address gets a challenge. Variables, limits and access rules never see it, and no connection ends.
 #[test]
 fn copied_packets_are_nobodys_requests() {
     let text = r"

@@ -66,7 +66,7 @@ pub struct Settings<P> {
     pub allowed_methods: Option<Vec<Vec<u8>>>,
     /// `MaxRanges`; `usize::MAX`: as many as a client likes.
     pub ranges_max: Option<usize>,
-    /// `AuthzSendForbiddenOnFailure`: who has logged in and may not come in gets 403, not another question for a password.
+    /// `AuthzSendForbiddenOnFailure`: a user who is logged in and not allowed gets 403, not another question for a password.
     pub sends_forbidden: Option<bool>,
     /// `LogMessage`: texts for the error log, each with the condition under which it is written.
     pub log_messages: Vec<Arc<LogMessage<P>>>,

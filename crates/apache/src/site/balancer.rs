@@ -106,7 +106,7 @@ fn section(this: &mut Translator<'_, '_>, node: &Node, children: &[Node]) -> Res
     Ok(())
 }
 
-/// `Order allow,deny` refuses whom no `Allow` names (mod_access_compat).
+/// `Order allow,deny` refuses clients that no `Allow` names (mod_access_compat).
 fn closes(line: &Node, siblings: &[Node]) -> bool {
     let is_allow_first = line.words().next().is_some_and(|word| word.eq_ignore_ascii_case(b"allow,deny"));
     line.is("Order") && is_allow_first && !siblings.iter().any(|other| other.is("Allow") && grants(other))
