@@ -10,10 +10,10 @@ use crate::secure::Secure;
 use crate::session::Session;
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
-use brisk_host::tls::{Certs, Context, Rules, Verify, Wanted};
+use brisk_host::tls::{Certs, Context, Refusal, Rules, Verify, Wanted};
 use brisk_host::vars::Context as _;
 use brisk_net::{Io, Stream, timeout};
-use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, NoHello, Parsed, RECORD_BYTES_MAX};
+use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Parsed, RECORD_BYTES_MAX};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,13 +21,6 @@ use std::time::Duration;
 
 /// nginx's default of `ssl_handshake_timeout` in `stream`.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_mins(1);
-/// RFC 8446 §6.2.
-const UNRECOGNIZED_NAME: u8 = 112;
-const INTERNAL_ERROR: u8 = 80;
-const DECODE_ERROR: u8 = 50;
-/// `ssl_ciphers` and its kin: a ClientHello is kept only if one of them is asked for, since it is large.
-const HELLO_VARIABLES: [&str; 3] = ["ssl_ciphers", "ssl_curves", "ssl_sigalgs"];
-
 /// Shakes hands; the error is the status that the session ends with.
 pub async fn accept(session: &Session, io: Io) -> Result<Rc<Stream>, Status> {
     let rules = session.server().tls.clone();
@@ -110,8 +103,8 @@ async fn hello(io: &Io) -> Result<Option<Hello>, Refusal> {
                 let wider = buffer.len() + RECORD_BYTES_MAX;
                 buffer.resize(wider.min(2 * HELLO_BYTES_MAX), 0);
             }
-            Ok(Looked::Full) => return Err(Refusal::theirs(DECODE_ERROR, "excessive message size")),
-            Err(error) => return Err(Refusal::theirs(DECODE_ERROR, &os_text(&error))),
+            Ok(Looked::Full) => return Err(Refusal::unreadable("excessive message size")),
+            Err(error) => return Err(Refusal::unreadable(&os_text(&error))),
         }
     }
 }
@@ -142,9 +135,9 @@ fn choose(session: &Session, mut hello: Hello) -> Result<Answer, Refusal> {
     let has_some = |rules: &Arc<Rules>| rules.context.is_some() || rules.reject;
     let own = session.server().tls.clone().filter(has_some);
     let rules = own.or_else(|| session.origin.place.server.tls.clone());
-    let rules = rules.ok_or_else(|| Refusal::theirs(INTERNAL_ERROR, "no suitable certificate"))?;
+    let rules = rules.ok_or_else(|| Refusal::internal("no suitable certificate"))?;
     let Some(context) = rules.context.clone().filter(|_| !rules.reject) else {
-        return Err(Refusal::theirs(UNRECOGNIZED_NAME, "callback failed"));
+        return Err(Refusal::of_name());
     };
     let alpn: Vec<&[u8]> = context.options.alpn.iter().map(Vec::as_slice).collect();
     hello.check(context.options.versions, &alpn)?;
@@ -153,7 +146,7 @@ fn choose(session: &Session, mut hello: Hello) -> Result<Answer, Refusal> {
         Certs::Fixed(_) => Wanted::Own,
         Certs::Named(named) => named.wanted(session, &session.origin.conf.allowed).map_err(Refusal::ours)?,
     };
-    let keeps = HELLO_VARIABLES.iter().any(|name| session.origin.conf.vars.is_used(name));
+    let keeps = session.origin.conf.vars.shows_hello();
     let offered = hello.offered;
     Ok(Answer { rules, wanted, hello: keeps.then(|| Box::new(hello)), offered })
 }
@@ -169,34 +162,10 @@ async fn certified(
     }
 }
 
-/// A handshake that comes to nothing: the alert that the client is told, and why.
-struct Refusal {
-    alert: u8,
-    why: String,
-    is_ours: bool,
-}
-
-impl Refusal {
-    fn theirs(alert: u8, why: &str) -> Refusal {
-        Refusal { alert, why: why.to_string(), is_ours: false }
-    }
-
-    /// It is the server's fault. The alert is all that the client is told: paths of files are for the log.
-    fn ours(why: String) -> Refusal {
-        Refusal { alert: INTERNAL_ERROR, why, is_ours: true }
-    }
-}
-
-impl From<NoHello> for Refusal {
-    fn from(wrong: NoHello) -> Refusal {
-        Refusal::theirs(wrong.alert, wrong.reason)
-    }
-}
-
 /// Tells the client, and the log.
 fn refuse(session: &Session, io: &Io, refusal: &Refusal) -> Status {
     // A record of its own, since there is no session yet that could (RFC 8446 §5.1, §6): an alert of version 3.3, two bytes, fatal.
-    let _ = io.try_write(&[21, 3, 3, 0, 2, 2, refusal.alert]);
+    let _ = io.try_write(&refusal.record());
     // What was only looked at: the kernel resets connections that are closed with something unread, and the client might not see the alert.
     let mut room = [0; HELLO_FIRST_BYTES];
     for _ in 0..2 * HELLO_BYTES_MAX / HELLO_FIRST_BYTES {
@@ -204,11 +173,7 @@ fn refuse(session: &Session, io: &Io, refusal: &Refusal) -> Status {
             break;
         }
     }
-    if refusal.is_ours {
-        session.log(LogLevel::Error, format_args!("{} while SSL handshaking", refusal.why));
-    } else {
-        failed(session, format_args!("SSL_do_handshake() failed (SSL: error:{})", refusal.why));
-    }
+    session.log(refusal.level(), format_args!("{refusal} while SSL handshaking"));
     INTERNAL
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod allowed;
 mod answers;
 mod context;
 mod named;
+mod refusal;
 mod rules;
 mod source;
 
@@ -12,5 +13,6 @@ pub use allowed::Allowed;
 pub use answers::{Answers, Asking, Stapler};
 pub use context::{Certs, Context, Sessions, SharedSessions, early_sessions, ticket_keys};
 pub use named::{Named, Wanted};
+pub use refusal::Refusal;
 pub use rules::{Rejected, Rules, Verdict, Verify};
 pub use source::{Cache, Pair, Parsed, Source, Sources, read_through};

@@ -377,6 +377,11 @@ impl<C: Context> Table<C> {
         self.number(name).is_some()
     }
 
+    /// Whether a variable shows what a ClientHello offers. It is kept only then: a ClientHello is large, and connections are many.
+    pub fn shows_hello(&self) -> bool {
+        ["ssl_ciphers", "ssl_curves", "ssl_sigalgs"].iter().any(|name| self.is_used(name))
+    }
+
     /// Defines a variable that a named group or a module fills; `None` if it is built in and cannot be assigned.
     pub fn define_slot(&mut self, name: &str) -> Option<VarId> {
         let id = self.refer(name, None);

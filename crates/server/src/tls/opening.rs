@@ -11,7 +11,7 @@ use crate::request::client::Carrier;
 use crate::table::Thread;
 use brisk_host::log::LogLevel;
 use brisk_host::metrics::Counter;
-use brisk_host::tls::{Certs, Context, Pair, Rules, Wanted};
+use brisk_host::tls::{Certs, Context, Pair, Refusal, Rules, Wanted};
 use brisk_http::framing::validate_host;
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, NoHello, Offered, Parsed, ServerContext};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -19,47 +19,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
-
-/// The lists of the ClientHello are kept only if one of these is asked for.
-const HELLO_VARIABLES: [&str; 3] = ["ssl_ciphers", "ssl_curves", "ssl_sigalgs"];
-/// RFC 8446 §6.2.
-const UNRECOGNIZED_NAME: u8 = 112;
-const INTERNAL_ERROR: u8 = 80;
-const DECODE_ERROR: u8 = 50;
-
-/// A handshake that comes to nothing: the alert that the client is told, and why.
-struct Refusal {
-    alert: u8,
-    why: String,
-    level: LogLevel,
-}
-
-impl Refusal {
-    fn new(alert: u8, why: impl Into<String>) -> Refusal {
-        Refusal { alert, why: why.into(), level: LogLevel::Info }
-    }
-
-    /// It is the server's fault. The alert is all that the client is told: paths of files are for the log.
-    fn ours(why: String) -> Refusal {
-        Refusal { alert: INTERNAL_ERROR, why, level: LogLevel::Error }
-    }
-
-    fn log(&self, live: &Live, conn: &Connection) {
-        match self.level {
-            LogLevel::Error => log(live, conn, self.level, format_args!("{}", self.why)),
-            _ => {
-                let text = format_args!("SSL_do_handshake() failed (SSL: error:{})", self.why);
-                log(live, conn, self.level, text);
-            }
-        }
-    }
-}
-
-impl From<NoHello> for Refusal {
-    fn from(wrong: NoHello) -> Refusal {
-        Refusal::new(wrong.alert, wrong.reason)
-    }
-}
 
 /// What a handshake goes on with.
 struct Answer {
@@ -150,7 +109,7 @@ pub(crate) fn begin(thread: &Rc<Thread>, live: &Rc<Live>, conn: &Rc<Connection>)
         Ok(Parsed::Complete(hello)) => *hello,
         // Records that are many and small.
         Ok(Parsed::Partial) => {
-            return refused(live, conn, &Refusal::new(DECODE_ERROR, "excessive message size"));
+            return refused(live, conn, &Refusal::unreadable("excessive message size"));
         }
         Err(wrong) => return refused(live, conn, &wrong.into()),
     };
@@ -211,7 +170,7 @@ pub(crate) fn answer_quic(
     };
     match base(&context, offer, certified) {
         Ok(context) => QuicAnswer::Begin(context),
-        Err(why) => QuicAnswer::Refuse(told(live, conn, &Refusal::new(INTERNAL_ERROR, why))),
+        Err(why) => QuicAnswer::Refuse(told(live, conn, &Refusal::internal(&why))),
     }
 }
 
@@ -223,9 +182,7 @@ pub(crate) async fn finish_quic(
 ) -> Result<ServerContext, NoHello> {
     let QuicLoad { pairs, context, offer } = load;
     let made = match read(&context, pairs).await {
-        Ok(certified) => {
-            base(&context, offer, Some(certified)).map_err(|why| Refusal::new(INTERNAL_ERROR, why))
-        }
+        Ok(certified) => base(&context, offer, Some(certified)).map_err(|why| Refusal::internal(&why)),
         Err(why) => Err(Refusal::ours(why)),
     };
     made.map_err(|refusal| told(live, conn, &refusal))
@@ -233,7 +190,7 @@ pub(crate) async fn finish_quic(
 
 /// Logs a refusal. The client is told the alert and a reason that says nothing of the server.
 fn told(live: &Live, conn: &Connection, refusal: &Refusal) -> NoHello {
-    refusal.log(live, conn);
+    log(live, conn, refusal.level(), format_args!("{refusal}"));
     NoHello { alert: refusal.alert, reason: "handshake refused" }
 }
 
@@ -245,8 +202,8 @@ fn choose(
     r: &mut Request,
     carrier: Carries,
 ) -> Result<Answer, Refusal> {
-    let refuse = |alert, why: &str| Err(Refusal::new(alert, why));
-    let Some(id) = conn.listener.id.get() else { return refuse(INTERNAL_ERROR, "the socket is gone") };
+    let refuse = |why: &str| Err(Refusal::internal(why));
+    let Some(id) = conn.listener.id.get() else { return refuse("the socket is gone") };
     let listen = live.snap.listen(id);
     let (names, default, prefix) = match listen.local(|| conn.local()) {
         Some(local) => (&local.names, local.default_server, local.prefix),
@@ -259,17 +216,16 @@ fn choose(
     // A name that is no host is ignored, as if there were none.
     let host = name.as_deref().and_then(|name| validate_host(name.as_bytes()).ok());
     let Ok(found) = host.as_ref().map_or(Ok(None), |host| names.find(r, &host.name)) else {
-        return refuse(INTERNAL_ERROR, "server name is undecided");
+        return refuse("server name is undecided");
     };
     let server = found.unwrap_or(default);
     (r.route.server, r.route.loc) = (server, live.snap.server(server).root);
     let Some((rules, context)) = context(live, server, default) else {
-        return refuse(INTERNAL_ERROR, "no suitable certificate");
+        return refuse("no suitable certificate");
     };
     // What requests are held to later (`misdirected`): only a name that a server has.
     let accepted = host.filter(|_| found.is_some()).map(|host| host.name.into());
-    // Kept only if a variable shows it: a ClientHello is large, and connections are many.
-    let keeps = HELLO_VARIABLES.iter().any(|name| live.snap.vars.is_used(name));
+    let keeps = live.snap.vars.shows_hello();
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
     let carrier = match carrier {
         Carries::Tcp { .. } => Carries::Tcp { http2 },
@@ -294,7 +250,7 @@ fn choose(
         verdict: OnceCell::new(),
     }));
     let Some(context) = context.filter(|_| !is_rejected) else {
-        return refuse(UNRECOGNIZED_NAME, "callback failed");
+        return Err(Refusal::of_name());
     };
     checked?;
     // Last, since paths with variables may lead to a disk: what is refused must not cost a read.
@@ -343,7 +299,7 @@ fn start(
             conn.io.start_tls(session, received);
             Begun::Session
         }
-        Err(why) => refused(live, conn, &Refusal::new(INTERNAL_ERROR, why)),
+        Err(why) => refused(live, conn, &Refusal::internal(&why)),
     }
 }
 
@@ -383,8 +339,8 @@ async fn read(context: &Context, pairs: Vec<Pair>) -> Result<Arc<[Certified]>, S
 fn refused(live: &Live, conn: &Connection, refusal: &Refusal) -> Begun {
     // A record of type alert, with the legacy version 3.3 (RFC 8446 §5.1), two bytes long, fatal. One attempt: a client whose window is closed
     // before it has said anything is no loss.
-    let _ = conn.io.try_write(&[21, 3, 3, 0, 2, 2, refusal.alert]);
-    refusal.log(live, conn);
+    let _ = conn.io.try_write(&refusal.record());
+    log(live, conn, refusal.level(), format_args!("{refusal}"));
     Begun::Refused
 }
 
