@@ -96,6 +96,44 @@ class Stats(unittest.TestCase):
             wrong += stats.verdict(before, after).word in ("gain", "loss")
         self.assertLess(wrong / tried, 0.05)
 
+    def test_pairs_that_scatter_alike_lend_each_other_their_scatter(self):
+        """Twelve pairs of a page, each with a noise of its own; rounds are added to what is undecided, as on a page."""
+        generator, wrong, tried, known, alone = random.Random(13), 0, 0, 0, 0
+        for spread in [0, 0.3, 0.6] * 15:
+            noises = [0.01 * math.exp(generator.gauss(0, spread)) for _ in range(12)]
+            pairs = [simulated(generator, 1.0, rounds=4, noise=noise) for noise in noises]
+            alone += sum(stats.verdict(*pair).word != "undecided" for pair in pairs)
+            for turn in range(8):
+                common = stats.noise_of(pairs)
+                words = [stats.verdict(*pair, noise=common).word for pair in pairs]
+                known += sum(word != "undecided" for word in words) if turn == 0 else 0
+                for at, word in enumerate(words):
+                    if word == "undecided":
+                        more = simulated(generator, 1.0, rounds=1, noise=noises[at])
+                        pairs[at] = tuple(have + new for have, new in zip(pairs[at], more))
+            common = stats.noise_of(pairs)
+            wrong += sum(stats.verdict(*pair, noise=common).word in ("gain", "loss") for pair in pairs)
+            tried += len(pairs)
+        self.assertLess(wrong / tried, 0.05)
+        # At once, after four rounds.
+        self.assertGreater(known, 2 * alone)
+
+    def test_common_noise_is_that_of_the_pairs(self):
+        generator = random.Random(3)
+        pairs = [simulated(generator, 1.0, rounds=4, noise=0.05) for _ in range(40)]
+        common = stats.noise_of(pairs)
+        # A ratio has the noise of both figures.
+        self.assertAlmostEqual(math.sqrt(common.variance), 0.05 * math.sqrt(2), delta=0.01)
+        self.assertEqual(common.freedom, stats.NOISE_FREEDOM_MAX)
+        unlike = pairs[:3] + [simulated(generator, 1.0, rounds=4, noise=10 ** -turn) for turn in range(6)]
+        self.assertLess(stats.noise_of(unlike).freedom, 2)
+        self.assertEqual(stats.noise_of(pairs[:4]), stats.Noise())
+
+    def test_functions_of_gamma(self):
+        self.assertAlmostEqual(stats.digamma(1), -0.5772157, delta=1e-6)
+        self.assertAlmostEqual(stats.trigamma(1), math.pi**2 / 6, delta=1e-6)
+        self.assertAlmostEqual(stats.trigamma(stats.trigamma_inverse(0.3)), 0.3, delta=1e-9)
+
     def test_what_will_be_decided_soon_misses_few_rounds(self):
         generator = random.Random(5)
         clear, unclear = simulated(generator, 1.3, rounds=4), simulated(generator, 1.02, rounds=4)

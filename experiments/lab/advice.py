@@ -30,20 +30,33 @@ class Advice:
     with_it: str
     by: str = "rate"
 
-    def verdict(self, results):
+    def verdict(self, results, noise=stats.Noise()):
         before, after = self.figures(results)
         _, more_is_better, nothing = FIGURES[self.by]
-        return stats.verdict(before, after, more_is_better, nothing)
+        return stats.verdict(before, after, more_is_better, nothing, noise)
 
-    def rounds_missing(self, results):
+    def rounds_missing(self, results, noise=stats.Noise()):
         before, after = self.figures(results)
-        return stats.rounds_missing(before, after, FIGURES[self.by][2])
+        return stats.rounds_missing(before, after, FIGURES[self.by][2], noise)
 
     def figures(self, results):
         return [results.figures(key, self.by) for key in (self.without, self.with_it)]
 
 
+def noises(results, advices):
+    """The noise of each figure that decides, over all pairs that it decides."""
+    by_figure = {by: [one.figures(results) for one in advices if one.by == by] for by in {one.by for one in advices}}
+    return {by: stats.noise_of(pairs) for by, pairs in by_figure.items()}
+
+
+def verdicts(results, advices):
+    """A verdict on each."""
+    noise = noises(results, advices)
+    return [one.verdict(results, noise[one.by]) for one in advices]
+
+
 def judged(results, advices):
     """Head and rows of the table of verdicts."""
-    rows = [[one.advice, one.setting, one.article, FIGURES[one.by][0], one.verdict(results)] for one in advices]
+    found = verdicts(results, advices)
+    rows = [[one.advice, one.setting, one.article, FIGURES[one.by][0], said] for one, said in zip(advices, found)]
     return ["advice", "setting", "the article", "figure", "measured here (with 95 % confidence)"], rows

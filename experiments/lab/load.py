@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 
+from . import advice
 from .stage import Refused
 
 LOOK_SECONDS_MAX = 60
@@ -180,10 +181,12 @@ def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1
         one_round(stage, results, settings, order, options, f"round {number + 1} of {count}")
     longest = 0
     while True:
-        undecided = [one for one in advices if one.verdict(results).word == "undecided"]
+        found = zip(advices, advice.verdicts(results, advices))
+        undecided = [one for one, said in found if said.word == "undecided"]
         if not undecided or time.monotonic() + longest > until:
             return results
-        pair = min(undecided, key=lambda one: one.rounds_missing(results))
+        noise = advice.noises(results, advices)
+        pair = min(undecided, key=lambda one: one.rounds_missing(results, noise[one.by]))
         began = time.monotonic()
         both = [by_key[pair.without], by_key[pair.with_it]]
         one_round(stage, results, both, order, options, f"{len(undecided)} undecided")

@@ -92,18 +92,90 @@ def student(level, freedom):
     return math.sqrt(freedom * y)
 
 
+@dataclass(frozen=True)
+class Noise:
+    """How far rounds scatter where several pairs are measured alike: a variance, and how many degrees of freedom it is worth.
+
+    A pair of three rounds says little about its own scatter. What it says is averaged with this, each by its degrees of freedom
+    (Smyth 2004, moderated t): where pairs scatter alike a verdict needs few rounds, where they do not each is judged by itself.
+    """
+
+    variance: float = 0.0
+    freedom: float = 0.0
+
+    def moderated(self, logs):
+        """Variance and degrees of freedom for a pair with these logarithms."""
+        own = len(logs) - 1
+        freedom = self.freedom + own
+        return (self.freedom * self.variance + own * statistics.variance(logs)) / freedom, freedom
+
+
+# Fewer pairs do not show how much their scatter differs.
+NOISE_PAIRS_MIN = 5
+# However alike they look: a page has a dozen pairs, not hundreds.
+NOISE_FREEDOM_MAX = 20
+
+
+def noise_of(pairs):
+    """The common noise of pairs of figures, `(before, after)` each; none of it where they are few, or scatter too differently."""
+    samples = [logs_of(before, after) for before, after in pairs]
+    samples = [(statistics.variance(logs), len(logs) - 1) for logs in samples if len(logs) >= ROUNDS_JUDGED_MIN]
+    samples = [(variance, freedom) for variance, freedom in samples if variance > 0]
+    if len(samples) < NOISE_PAIRS_MIN:
+        return Noise()
+    # The moments of ln s² under a scaled F distribution.
+    middles = [math.log(variance) - digamma(freedom / 2) + math.log(freedom / 2) for variance, freedom in samples]
+    beyond = statistics.variance(middles) - statistics.fmean(trigamma(freedom / 2) for _, freedom in samples)
+    middle = statistics.fmean(middles)
+    if beyond <= trigamma(NOISE_FREEDOM_MAX / 2):
+        return Noise(math.exp(middle), NOISE_FREEDOM_MAX)
+    freedom = 2 * trigamma_inverse(beyond)
+    return Noise(math.exp(middle + digamma(freedom / 2) - math.log(freedom / 2)), freedom)
+
+
+def digamma(x):
+    """The derivative of ln Γ: its recurrence up to 6, from there on its asymptotic series."""
+    below = 0.0
+    while x < 6:
+        below -= 1 / x
+        x += 1
+    return below + math.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6)
+
+
+def trigamma(x):
+    """The derivative of digamma, in the same way."""
+    below = 0.0
+    while x < 6:
+        below += 1 / x**2
+        x += 1
+    return below + 1 / x + 1 / (2 * x**2) + 1 / (6 * x**3) - 1 / (30 * x**5) + 1 / (42 * x**7)
+
+
+def trigamma_inverse(y):
+    """By halves: trigamma falls all the way."""
+    low, high = 1e-6, 1e6
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if trigamma(middle) > y else (low, middle)
+    return low
+
+
 def logs_of(before, after):
     """The logarithms of the ratios of the rounds in which both have a figure."""
     return [math.log(b / a) for a, b in zip(before, after) if a is not None and b is not None and a > 0 and b > 0]
 
 
-def verdict(before, after, more_is_better=True, nothing=NOTHING):
-    """Whether `after` is a gain on `before`; both are lists of one figure per round, in the same order of rounds."""
+def verdict(before, after, more_is_better=True, nothing=NOTHING, noise=Noise()):
+    """Whether `after` is a gain on `before`; both are lists of one figure per round, in the same order of rounds.
+
+    `noise`: that of all pairs that were measured with this one.
+    """
     logs = logs_of(before, after)
     if len(logs) < ROUNDS_JUDGED_MIN:
         return Verdict("undecided", math.nan, math.nan, math.nan, len(logs))
     mean = statistics.fmean(logs)
-    half = student(LOOK_LEVEL, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    variance, freedom = noise.moderated(logs)
+    half = student(LOOK_LEVEL, freedom) * math.sqrt(variance / len(logs))
     low, high = mean - half, mean + half
     better, worse = (low > 0, high < 0) if more_is_better else (high < 0, low > 0)
     if low > math.log(1 - nothing) and high < math.log(1 + nothing):
@@ -117,14 +189,15 @@ def verdict(before, after, more_is_better=True, nothing=NOTHING):
     return Verdict(word, math.exp(mean), math.exp(low), math.exp(high), len(logs))
 
 
-def rounds_missing(before, after, nothing=NOTHING):
+def rounds_missing(before, after, nothing=NOTHING, noise=Noise()):
     """How many more rounds a verdict probably takes: until the interval excludes no change, or lies within the margin."""
     logs = logs_of(before, after)
     if len(logs) < ROUNDS_JUDGED_MIN:
         return ROUNDS_JUDGED_MIN - len(logs)
     mean = abs(statistics.fmean(logs))
     wanted = max(mean, nothing - mean)
-    needed = (student(LOOK_LEVEL, 2 * len(logs)) * statistics.stdev(logs) / wanted) ** 2
+    variance, freedom = noise.moderated(logs)
+    needed = (student(LOOK_LEVEL, freedom + len(logs) + 1) / wanted) ** 2 * variance
     return max(1.0, needed - len(logs))
 
 
