@@ -156,6 +156,16 @@ fn uncached(lab: &Lab, findings: &mut Findings, case: &str, site: &Site, at_most
     Ok(())
 }
 
+/// More clients than processes. nginx that keeps connections to FPM, and Apache that keeps its clients', would let those that are left
+/// wait until a time-out is over: they have no row here.
+fn crowded(lab: &Lab, findings: &mut Findings, case: &str, site: &Site, at_most: f64) -> io::Result<()> {
+    let fpm = Fpm::start(&lab.server_dir("php-fpm")?, Some(&site.ini))?;
+    let specs = [(site.pool(false), "/page"), (site.nginx(&fpm, false, false), "/page")];
+    let measured = measure(lab, findings, case, &specs, READERS)?;
+    compare(findings, case, &measured, at_most);
+    Ok(())
+}
+
 /// One line of PHP.
 pub fn hello(lab: &Lab) -> io::Result<Findings> {
     let folder = lab.server_dir("php")?;
@@ -173,6 +183,7 @@ pub fn hello(lab: &Lab) -> io::Result<Findings> {
     };
     let mut findings = Findings::default();
     uncached(lab, &mut findings, "hello.php", &site, 0.45)?;
+    crowded(lab, &mut findings, &format!("hello.php, {READERS} clients"), &site, 0.45)?;
     Ok(findings)
 }
 

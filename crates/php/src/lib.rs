@@ -19,7 +19,7 @@ mod table;
 
 pub use check::{Caches, Fill, Finding, megabytes};
 pub use layout::{CLOSED, Layout};
-pub use line::{Line, Room, Verdict};
+pub use line::{From, Line, Pace, Room, Verdict};
 pub use load::Load;
 pub use memory::{MemoryGroup, memory_groups, pressure_percent};
 pub use pool_file::{Entry, FileError, section};

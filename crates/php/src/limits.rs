@@ -6,8 +6,13 @@ use std::time::Duration;
 pub const WORKERS_MAX: u32 = 4096;
 /// Requests that may wait for a worker, by `queue`.
 pub const QUEUE_REQUESTS_MAX: u32 = 1_000_000;
-/// Requests that may wait if no `queue` is written: so many per worker.
+/// Requests that may wait if no `queue` is written: so many per worker at least.
 pub const QUEUE_REQUESTS_PER_WORKER: u32 = 4;
+/// As many as are served within this time may wait, too, if no `queue` is written; in milliseconds.
+pub const QUEUE_USUAL_MS: u64 = 1000;
+/// But no more than this, which is the backlog of PHP-FPM's sockets (`listen.backlog`): requests that come together to a pool that has
+/// had nothing to do wait, as they would there.
+pub const QUEUE_DEFAULT_REQUESTS_MAX: usize = 511;
 /// How long a request may wait if no `queue` is written.
 pub const QUEUE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 /// Requests that have waited for longer are turned away while more than the usual number wait.
@@ -51,3 +56,8 @@ pub const SIZE_STEP: f64 = 0.4;
 pub const SIZE_STALL_MS: u64 = 500;
 /// Work whose blocked part has changed by so much is other work: the number of workers is looked for anew.
 pub const SIZE_BLOCKED_CHANGE: f64 = 0.25;
+
+/// A worker that has become free goes to a request of the thread that it is connected to, while the one whose turn it is has waited no longer
+/// than twice as long as that one and this time; in milliseconds. To hand a connection to another thread takes three wake-ups, which cost
+/// more than a short script.
+pub const QUEUE_NEAR_MS: u64 = 10;

@@ -1,7 +1,7 @@
 //! What a pool's settings mean: checked one by one, then together, and handed to the pool master as lines.
 
 use crate::limits::{
-    CHILDREN_DEFAULT_MAX, QUEUE_REQUESTS_MAX, QUEUE_REQUESTS_PER_WORKER, QUEUE_TIMEOUT_DEFAULT,
+    CHILDREN_DEFAULT_MAX, QUEUE_REQUESTS_MAX, QUEUE_TIMEOUT_DEFAULT,
     TERMINATE_TIMEOUT_DEFAULT, TIME_MAX,
 };
 use crate::reporting;
@@ -46,8 +46,8 @@ impl Manager {
 /// `queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// How many requests may wait for a worker.
-    pub max: usize,
+    /// How many requests may wait for a worker; `None`: what [`Room`](crate::Room) makes of the pool's pace.
+    pub max: Option<usize>,
     /// How long each of them may.
     pub timeout: Duration,
 }
@@ -254,8 +254,7 @@ impl Settings {
 
     /// How many requests may wait for a worker, and how long.
     pub fn queue(&self) -> Queue {
-        let max = self.children_max().saturating_mul(QUEUE_REQUESTS_PER_WORKER) as usize;
-        self.queue.unwrap_or(Queue { max, timeout: QUEUE_TIMEOUT_DEFAULT })
+        self.queue.unwrap_or(Queue { max: None, timeout: QUEUE_TIMEOUT_DEFAULT })
     }
 
     /// How long a request may take; zero: as long as it does.
@@ -511,7 +510,7 @@ fn queue(value: &str) -> Result<Queue, Problem> {
         };
         timeout = time("queue", value)?;
     }
-    Ok(Queue { max, timeout })
+    Ok(Queue { max: Some(max), timeout })
 }
 
 /// `8.2`
@@ -590,7 +589,7 @@ mod tests {
     fn defaults() {
         let settings = pool(&[]).unwrap();
         assert_eq!((settings.manager(), settings.children_max()), (Manager::Auto, 32));
-        assert_eq!(settings.queue(), Queue { max: 128, timeout: Duration::from_secs(5) });
+        assert_eq!(settings.queue(), Queue { max: None, timeout: Duration::from_secs(5) });
         assert_eq!(settings.terminate_timeout(), Duration::from_mins(5));
         let none = pool(&[("request_terminate_timeout", "0")]).unwrap();
         assert!(none.terminate_timeout().is_zero());
@@ -619,8 +618,8 @@ mod tests {
     #[test]
     fn queues() {
         let queue = |value| pool(&[("queue", value)]).unwrap().queue();
-        assert_eq!(queue("200 timeout=500ms"), Queue { max: 200, timeout: Duration::from_millis(500) });
-        assert_eq!(queue("0"), Queue { max: 0, timeout: QUEUE_TIMEOUT_DEFAULT });
+        assert_eq!(queue("200 timeout=500ms"), Queue { max: Some(200), timeout: Duration::from_millis(500) });
+        assert_eq!(queue("0"), Queue { max: Some(0), timeout: QUEUE_TIMEOUT_DEFAULT });
         refused(&[("queue", "a")], "invalid value \"a\" of \"queue\"");
         refused(&[("queue", "1 time=2")], "invalid parameter \"time=2\"");
         refused(&[("queue", "1 timeout=2x")], "invalid value \"2x\"");

@@ -164,3 +164,5 @@ pub const PARCEL_AGE_MS_MAX: u64 = 2000;
 pub const PARCELS_PER_TURN_MAX: usize = 16;
 /// Looks at one socket for datagrams before other sockets and requests have their turn: 16 messages each.
 pub const DATAGRAM_READS_PER_TURN_MAX: usize = 4;
+/// Threads of a `thread_pool`: each has a stack, and the kernel a limit of its own for all of them.
+pub const POOL_THREADS_MAX: usize = 1024;

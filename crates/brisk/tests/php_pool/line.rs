@@ -60,6 +60,24 @@ fn who_waits_too_long_is_refused() {
     assert_eq!(first.response().text(), "done");
 }
 
+/// As many as PHP-FPM's sockets hold may wait where nobody has said otherwise: a crowd on a page of a few milliseconds is no overload.
+#[test]
+fn a_crowd_that_comes_at_once_waits() {
+    let site = gated("pm static; max_children 2;");
+    let mut clients: Vec<_> = (0..64).map(|_| site.server.client()).collect();
+    for (at, client) in (0..).zip(&mut clients) {
+        client.send(&format!("GET /gate.php?n={at} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    }
+    wait::holds("all but two in the line", || {
+        site.get("/metrics").text().contains("\nbrisk_php_queue{pool=\"www\"} 62\n")
+    });
+    std::fs::write(site.notes().join("go"), "").unwrap();
+    for client in &mut clients {
+        let answer = client.response();
+        assert_eq!((answer.status, answer.text()), (200, "done".to_string()), "{}", site.server.error_log());
+    }
+}
+
 #[test]
 fn in_an_overload_who_is_refused_is_refused_at_once_and_who_is_not_is_served_soon() {
     let site = Site::new("pm static; max_children 2; queue 8 timeout=6s;", "");

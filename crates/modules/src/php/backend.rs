@@ -5,8 +5,8 @@ use super::watch::State;
 use brisk_balance::{Ask, Endpoint, Group, Lease, Method, Selection, ServerSpec};
 use brisk_http::Method as HttpMethod;
 use brisk_net::{Sleep, clock, sleep_until};
-use brisk_php::limits::{QUEUE_REQUESTS_PER_WORKER, QUEUE_SOON_MS, QUEUE_TARGET};
-use brisk_php::{Line, Room, Verdict};
+use brisk_php::limits::QUEUE_TARGET;
+use brisk_php::{From, Line, Pace, Room, Verdict};
 use brisk_server::request::Request;
 use brisk_upstream::backend::{Backend, Keepalive, ProcessPool};
 use std::future::Future as _;
@@ -46,6 +46,13 @@ impl Waiting {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// For a free worker, which one that was called may be about to take.
+    fn call_if_nobody_is(self: &Arc<Self>) {
+        if !self.lock().is_calling() {
+            self.wake_by_ref();
+        }
+    }
+
     /// Gives a locked line back in which somebody has come or gone.
     fn changed(&self, line: MutexGuard<'_, Line<Waker>>) {
         self.count.store(line.len(), Ordering::Relaxed);
@@ -59,11 +66,20 @@ impl Wake for Waiting {
 
     /// Called with the group locked: the line never calls the group while it is locked itself.
     fn wake_by_ref(self: &Arc<Self>) {
-        let next = self.lock().next_waker().cloned();
-        if let Some(waker) = next {
+        let called = self.lock().call(this_thread(), clock::mono_ms()).cloned();
+        if let Some(waker) = called {
             waker.wake();
         }
     }
+}
+
+/// A number of this thread's own.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    OWN.with(|own| *own)
 }
 
 /// Requests that got a worker in the last full second.
@@ -96,6 +112,7 @@ impl Rate {
 /// A request's place in the line; dropping it gives the place up.
 struct Place {
     waiting: Arc<Waiting>,
+    group: Arc<Group>,
     ticket: u64,
     deadline_ms: u64,
     /// Until it is to look again: at the target, and at the deadline.
@@ -104,10 +121,14 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        let now_ms = clock::mono_ms();
         let mut line = self.waiting.lock();
-        line.leave(self.ticket, clock::mono_ms());
+        line.leave(self.ticket, now_ms);
         self.waiting.changed(line);
-        self.waiting.wake_by_ref();
+        // It may have been called for a worker that it does not take.
+        if self.group.has_place(now_ms) {
+            self.waiting.wake_by_ref();
+        }
     }
 }
 
@@ -168,30 +189,28 @@ impl Pool {
         }
     }
 
-    /// How many requests may wait. While more come than can be served: as many as are served soon, or one behind each worker where
-    /// requests take longer than that, but none that would not be served before its time in the line is over.
-    fn room(&self) -> Room {
-        let queue = self.spec.settings.queue();
-        let served_in = |ms: u128| (u128::from(self.rate.per_second()) * ms / 1000) as usize;
-        let soon = served_in(u128::from(QUEUE_SOON_MS)).max(self.places());
-        Room { most: queue.max, soon: soon.min(served_in(queue.timeout.as_millis())).max(1) }
+    /// How many requests may wait in this line.
+    fn room(&self, line: &Line<Waker>, now_ms: u64) -> Room {
+        let settings = &self.spec.settings;
+        let pace = Pace { per_second: self.rate.per_second(), is_capacity: line.is_busy(now_ms) };
+        Room::new(settings.queue(), self.places(), settings.children_max() as usize, pace)
     }
 
     /// Begins to wait in the line. `None`: there is no place in it.
     fn join(&self, host: u32, waker: &Waker) -> Option<Place> {
         let now_ms = clock::mono_ms();
-        let room = self.room();
         let mut line = self.waiting.lock();
+        let room = self.room(&line, now_ms);
         let shed = line.make_room(room, host, now_ms).cloned();
-        let ticket = line.join(room, host, now_ms, waker.clone());
+        let ticket = line.join(room, From { host, thread: this_thread() }, now_ms, waker.clone());
         self.waiting.changed(line);
         if let Some(waker) = shed {
             waker.wake();
         }
         let deadline_ms = now_ms + self.spec.settings.queue().timeout.as_millis() as u64;
         let first = deadline_ms.min(now_ms + QUEUE_TARGET.as_millis() as u64 + 1);
-        let (waiting, sleep) = (self.waiting.clone(), sleep_until(first));
-        Some(Place { waiting, ticket: ticket?, deadline_ms, sleep })
+        let (waiting, group) = (self.waiting.clone(), self.group.clone());
+        Some(Place { waiting, group, ticket: ticket?, deadline_ms, sleep: sleep_until(first) })
     }
 
     /// What a request in the line is to do now.
@@ -199,8 +218,8 @@ impl Pool {
         let now_ms = clock::mono_ms();
         let mut line = self.waiting.lock();
         // A line of the usual length is left to its order and its time-out, also while pm auto has fewer places than it may.
-        let usual = self.spec.settings.children_max() * QUEUE_REQUESTS_PER_WORKER;
-        let late: Vec<Waker> = line.shed_late(usual as usize, now_ms).into_iter().cloned().collect();
+        let usual = self.room(&line, now_ms).usual;
+        let late: Vec<Waker> = line.shed_late(usual, now_ms).into_iter().cloned().collect();
         let verdict = line.ask(ticket, |have| have.clone_from(waker));
         self.waiting.changed(line);
         late.into_iter().for_each(Waker::wake);
@@ -294,8 +313,9 @@ impl Backend for Pool {
             }
             Verdict::First if self.group.has_place(now_ms) => return Poll::Ready(true),
             // One that has come since may be of a host whose turn is first: the one that was woken for the free place is not who takes it.
-            Verdict::Waits if self.group.has_place(now_ms) => self.waiting.wake_by_ref(),
-            Verdict::First | Verdict::Waits => {}
+            Verdict::Waits if self.group.has_place(now_ms) => self.waiting.call_if_nobody_is(),
+            Verdict::First => self.waiting.lock().recall(place.ticket),
+            Verdict::Waits => {}
         }
         while Pin::new(&mut place.sleep).poll(cx).is_ready() {
             if clock::mono_ms() >= place.deadline_ms {

@@ -420,6 +420,11 @@ fn thread_pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let number = |text: &str| text.parse::<usize>().ok().filter(|&n| n > 0);
         if let Some(text) = token.str().strip_prefix("threads=") {
             threads = number(text);
+            if threads.is_some_and(|threads| threads > crate::limits::POOL_THREADS_MAX) {
+                let text = format!("{} threads are too many", token.text());
+                let help = format!("at most {}: a disk serves no more at once", crate::limits::POOL_THREADS_MAX);
+                return Err(Diag::emerg(token.span, text).help(help));
+            }
         } else if let Some(text) = token.str().strip_prefix("max_queue=") {
             queue = text.parse().map_err(|_| crate::conf::cx::invalid_parameter(token))?;
         } else {
