@@ -14,7 +14,8 @@
 //! that of another one has waited far longer: which one it calls is the only thing that threads change about the order.
 
 use crate::limits::{
-    QUEUE_DEFAULT_REQUESTS_MAX, QUEUE_NEAR_MS, QUEUE_PRESSED_MS, QUEUE_REQUESTS_PER_WORKER, QUEUE_SOON_MS, QUEUE_USUAL_MS,
+    QUEUE_DEFAULT_REQUESTS_MAX, QUEUE_NEAR_MS, QUEUE_PRESSED_MS, QUEUE_REQUESTS_PER_WORKER, QUEUE_SOON_MS,
+    QUEUE_USUAL_MS,
 };
 use crate::settings::Queue;
 use std::collections::{HashMap, VecDeque};
@@ -182,7 +183,8 @@ impl<W> Line<W> {
         if counts[&host] >= share || count <= share {
             return None;
         }
-        let waiter = self.waiters.iter_mut().rev().find(|waiter| waiter.from.host == most && !waiter.is_shed)?;
+        let waiter =
+            self.waiters.iter_mut().rev().find(|waiter| waiter.from.host == most && !waiter.is_shed)?;
         waiter.is_shed = true;
         self.shed += 1;
         Some(&waiter.waker)
@@ -197,7 +199,14 @@ impl<W> Line<W> {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.waits_since_ms.get_or_insert(now_ms);
-        self.waiters.push_back(Waiter { ticket, since_ms: now_ms, from, waker, is_called: false, is_shed: false });
+        self.waiters.push_back(Waiter {
+            ticket,
+            since_ms: now_ms,
+            from,
+            waker,
+            is_called: false,
+            is_shed: false,
+        });
         Some(ticket)
     }
 
@@ -312,7 +321,8 @@ mod tests {
     #[test]
     fn in_order() {
         let mut line = line();
-        let (a, b) = (line.join(room(9), of(1), 0, "a").unwrap(), line.join(room(9), of(1), 10, "b").unwrap());
+        let (a, b) =
+            (line.join(room(9), of(1), 0, "a").unwrap(), line.join(room(9), of(1), 10, "b").unwrap());
         assert_eq!((line.ask(a, |_| ()), line.ask(b, |_| ())), (Verdict::First, Verdict::Waits));
         assert!(line.leave(a, 100) && !line.leave(a, 100));
         assert_eq!(line.ask(b, |_| ()), Verdict::First);
@@ -322,7 +332,8 @@ mod tests {
     #[test]
     fn nobody_is_passed_in_a_pool_that_always_has_a_few_more_than_workers() {
         let mut line: Line<()> = Line::new(Duration::from_millis(100));
-        let mut waiting: VecDeque<u64> = (0..12).map(|_| line.join(room(200), of(1), 0, ()).unwrap()).collect();
+        let mut waiting: VecDeque<u64> =
+            (0..12).map(|_| line.join(room(200), of(1), 0, ()).unwrap()).collect();
         for now in (50..5_000).step_by(50) {
             assert!(line.shed_late(24, now).is_empty());
             let first = waiting.pop_front().unwrap();
@@ -344,7 +355,8 @@ mod tests {
     #[test]
     fn how_long_somebody_has_waited() {
         let mut line = line();
-        let (a, b) = (line.join(room(9), of(1), 10, "a").unwrap(), line.join(room(9), of(1), 20, "b").unwrap());
+        let (a, b) =
+            (line.join(room(9), of(1), 10, "a").unwrap(), line.join(room(9), of(1), 20, "b").unwrap());
         line.leave(a, 30);
         assert_eq!(line.waited_ms(40), 30);
         line.leave(b, 50);
@@ -534,7 +546,8 @@ mod tests {
     fn hosts_take_turns() {
         let mut line = line();
         let many: Vec<u64> = (0..5).map(|at| line.join(room(99), of(1), at, "one").unwrap()).collect();
-        let other = [line.join(room(99), of(2), 6, "two").unwrap(), line.join(room(99), of(2), 7, "two").unwrap()];
+        let other =
+            [line.join(room(99), of(2), 6, "two").unwrap(), line.join(room(99), of(2), 7, "two").unwrap()];
         let mut order = Vec::new();
         let mut left: Vec<u64> = many.iter().chain(&other).copied().collect();
         while !left.is_empty() {

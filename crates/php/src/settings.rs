@@ -1,8 +1,7 @@
 //! What a pool's settings mean: checked one by one, then together, and handed to the pool master as lines.
 
 use crate::limits::{
-    CHILDREN_DEFAULT_MAX, QUEUE_REQUESTS_MAX, QUEUE_TIMEOUT_DEFAULT,
-    TERMINATE_TIMEOUT_DEFAULT, TIME_MAX,
+    CHILDREN_DEFAULT_MAX, QUEUE_REQUESTS_MAX, QUEUE_TIMEOUT_DEFAULT, TERMINATE_TIMEOUT_DEFAULT, TIME_MAX,
 };
 use crate::reporting;
 use crate::table::{self, Kind};
