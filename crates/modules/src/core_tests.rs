@@ -227,7 +227,7 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
             ("worker_shutdown_timeout soon;", r#""worker_shutdown_timeout" directive invalid value"#),
             ("pcre_jit yes;", r#"invalid value "yes" in "pcre_jit" directive, it must be "on" or "off""#),
             ("thread_pool a threads=0;", r#"missing "threads" parameter"#),
-            ("thread_pool a threads=1025;", "threads are too many"),
+            ("thread_pool a threads=1025;", r#""threads=1025" is too many"#),
         ],
     ),
     (

@@ -421,7 +421,7 @@ fn thread_pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         if let Some(text) = token.str().strip_prefix("threads=") {
             threads = number(text);
             if threads.is_some_and(|threads| threads > crate::limits::POOL_THREADS_MAX) {
-                let text = format!("{} threads are too many", token.text());
+                let text = format!("\"{}\" is too many", token.text());
                 let help =
                     format!("at most {}: a disk serves no more at once", crate::limits::POOL_THREADS_MAX);
                 return Err(Diag::emerg(token.span, text).help(help));
