@@ -13,7 +13,8 @@ test)
         nghttp:nghttp2-client h2load:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege
         httperf:httperf cwebp:webp memcached:memcached ffmpeg:ffmpeg go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin
         mariadbd:mariadb-server-core mariadb-backup:mariadb-backup zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
-    packages='libc6-dev tzdata php-fpm php-cgi php-mysql php-dev libphp-embed python3-jsonschema node-har-schema'
+    packages='libc6-dev tzdata php-fpm php-cgi php-mysql php-dev libphp-embed python3-jsonschema node-har-schema
+        galera-4 postgresql'
     ;;
 bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip

@@ -1,9 +1,13 @@
 //! A real MariaDB for a test, with a folder and a socket of its own, and clients that hold locks.
 
-use crate::{TempDir, process, wait};
+use crate::process;
+use crate::temp::TempDir;
+use crate::wait;
 use rustix::process::Signal;
+use sha1::{Digest as _, Sha1};
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,7 +21,32 @@ pub struct MariaDb {
 
 /// A connection that has logged in.
 pub struct Connection {
-    stream: UnixStream,
+    stream: Box<dyn Carrier>,
+    /// As the greeting has it.
+    version: String,
+}
+
+/// What carries a connection.
+trait Carrier: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Carrier for T {}
+
+/// One row: `None` is NULL.
+pub type Row = Vec<Option<String>>;
+
+/// An answer that is an error: its number, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// As MariaDB numbers them; 0: the connection is gone.
+    pub code: u16,
+    /// What it says.
+    pub text: String,
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused { code: 0, text: error.to_string() }
+    }
 }
 
 impl MariaDb {
@@ -100,38 +129,95 @@ impl MariaDb {
     /// # Panics
     /// If it does not let us in.
     pub fn connect(&self) -> Connection {
-        let stream = UnixStream::connect(self.socket()).expect("it listens");
-        let mut connection = Connection { stream };
-        connection.receive();
-        // Protocol 4.1 with its own way of logging in; packets of 16 MB, utf8, root without a password.
-        let mut login = vec![1, 0x82, 0, 0, 0, 0, 0, 1, 33];
-        login.extend([0; 23]);
-        login.extend(b"root\0\0");
-        connection.send(1, &login);
-        assert_eq!(connection.receive().first(), Some(&0), "root is let in");
-        connection
+        Connection::local(&self.socket()).expect("root is let in")
     }
 }
 
 impl Connection {
-    fn send(&mut self, number: u8, payload: &[u8]) {
+    /// As root without a password, over a unix socket.
+    pub fn local(socket: &Path) -> Result<Connection, Refused> {
+        let stream = UnixStream::connect(socket)?;
+        Connection::log_in(Box::new(stream), "root", "", "")
+    }
+
+    /// Over TCP, by `mysql_native_password`; an empty database is none.
+    pub fn open(to: SocketAddr, user: &str, password: &str, database: &str) -> Result<Connection, Refused> {
+        let stream = TcpStream::connect_timeout(&to, wait::DEADLINE)?;
+        // Only a server that is stuck takes so long.
+        stream.set_read_timeout(Some(wait::DEADLINE))?;
+        stream.set_nodelay(true)?;
+        Connection::log_in(Box::new(stream), user, password, database)
+    }
+
+    fn log_in(
+        stream: Box<dyn Carrier>,
+        user: &str,
+        password: &str,
+        database: &str,
+    ) -> Result<Connection, Refused> {
+        let mut connection = Connection { stream, version: String::new() };
+        let (_, greeting) = connection.packet()?;
+        if greeting.first() == Some(&0xff) {
+            return Err(refused(&greeting));
+        }
+        let (version, nonce) = greeting_of(&greeting);
+        connection.version = version;
+        // Protocol 4.1, transactions and mysql_native_password; packets of 16 MB, utf8.
+        let with_database = u8::from(!database.is_empty()) << 3;
+        let mut login = vec![1 | with_database, 0xa2, 0x08, 0, 0, 0, 0, 1, 33];
+        login.extend([0; 23]);
+        login.extend([user.as_bytes(), b"\0"].concat());
+        let proof = native(password, &nonce);
+        login.push(proof.len() as u8);
+        login.extend(proof);
+        if with_database > 0 {
+            login.extend([database.as_bytes(), b"\0"].concat());
+        }
+        login.extend(b"mysql_native_password\0");
+        connection.send(1, &login)?;
+        loop {
+            let (number, answer) = connection.packet()?;
+            match answer.first() {
+                Some(0) => return Ok(connection),
+                // Another nonce for the same plugin.
+                Some(0xfe) => {
+                    let rest = answer.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+                    connection.send(number.wrapping_add(1), &native(password, rest))?;
+                }
+                _ => return Err(refused(&answer)),
+            }
+        }
+    }
+
+    /// What the server calls itself.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn send(&mut self, number: u8, payload: &[u8]) -> io::Result<()> {
         let mut packet = (payload.len() as u32).to_le_bytes().to_vec();
         packet[3] = number;
         packet.extend(payload);
-        self.stream.write_all(&packet).expect("it reads");
+        self.stream.write_all(&packet)
     }
 
-    fn receive(&mut self) -> Vec<u8> {
+    /// A packet with its number.
+    fn packet(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 4];
-        self.stream.read_exact(&mut head).expect("it answers");
+        self.stream.read_exact(&mut head)?;
         let mut payload = vec![0; u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize];
-        self.stream.read_exact(&mut payload).expect("it answers");
-        payload
+        self.stream.read_exact(&mut payload)?;
+        Ok((head[3], payload))
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, Refused> {
+        let (_, payload) = self.packet()?;
+        if payload.first() == Some(&0xff) { Err(refused(&payload)) } else { Ok(payload) }
     }
 
     /// Begins a query that changes something or holds locks, and does not wait for its end.
     pub fn begin(&mut self, query: &str) {
-        self.send(0, &[b"\x03", query.as_bytes()].concat());
+        self.send(0, &[b"\x03", query.as_bytes()].concat()).expect("it reads");
     }
 
     /// Carries out a query that has no rows.
@@ -139,26 +225,118 @@ impl Connection {
     /// # Panics
     /// If it fails.
     pub fn run(&mut self, query: &str) {
-        self.begin(query);
-        let answer = self.receive();
-        assert_eq!(answer.first(), Some(&0), "{query}: {}", String::from_utf8_lossy(&answer));
+        let done = self.try_run(query);
+        assert!(done.is_ok(), "{query}: {done:?}");
     }
-}
 
-impl Connection {
+    /// Carries out a query; rows that it has are dropped.
+    pub fn try_run(&mut self, query: &str) -> Result<(), Refused> {
+        self.rows(query).map(drop)
+    }
+
+    /// The rows of a query; none if it is no question.
+    pub fn rows(&mut self, query: &str) -> Result<Vec<Row>, Refused> {
+        self.named_rows(query).map(|(_, rows)| rows)
+    }
+
+    /// The names of a query's columns, and its rows.
+    pub fn named_rows(&mut self, query: &str) -> Result<(Vec<String>, Vec<Row>), Refused> {
+        self.send(0, &[b"\x03", query.as_bytes()].concat())?;
+        let head = self.receive()?;
+        if head.first() == Some(&0) {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let columns = number(&mut &*head).unwrap_or(0);
+        let mut names = Vec::new();
+        for _ in 0..columns {
+            let column = self.receive()?;
+            // Catalogue, schema, table, original table, name.
+            names.push(texts(&column).nth(4).flatten().unwrap_or_default());
+        }
+        self.receive()?;
+        let mut rows = Vec::new();
+        loop {
+            let row = self.receive()?;
+            if row.first() == Some(&0xfe) && row.len() < 9 {
+                return Ok((names, rows));
+            }
+            rows.push(texts(&row).collect());
+        }
+    }
+
+    /// The first value of the first row, as its text.
+    pub fn try_value(&mut self, query: &str) -> Result<Option<String>, Refused> {
+        let rows = self.rows(query)?;
+        Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
+    }
+
     /// Asks for one value, as its text.
     ///
     /// # Panics
     /// If there is no such value.
     pub fn value(&mut self, query: &str) -> String {
-        self.begin(query);
-        // The number of columns, the column, the end of columns, a row, the end of rows.
-        assert_eq!(self.receive(), [1], "{query}: one column");
-        let (_, _, row) = (self.receive(), self.receive(), self.receive());
-        self.receive();
-        let (length, text) = row.split_first().expect("a row");
-        String::from_utf8_lossy(&text[..usize::from(*length)]).into_owned()
+        let value = self.try_value(query);
+        value.unwrap_or_else(|why| panic!("{query}: {why:?}")).unwrap_or_else(|| panic!("{query}: no value"))
     }
+}
+
+/// The version in a greeting, and the 20 bytes that a password is proved with.
+fn greeting_of(greeting: &[u8]) -> (String, Vec<u8>) {
+    let end = greeting.iter().skip(1).position(|byte| *byte == 0).map_or(greeting.len(), |at| at + 1);
+    let version = String::from_utf8_lossy(&greeting[1.min(end)..end]).into_owned();
+    // Behind the number of the connection 8 bytes; behind capabilities and what is reserved 12 more.
+    let at = |from: usize, count: usize| greeting.get(from..from + count).unwrap_or_default();
+    (version, [at(end + 5, 8), at(end + 5 + 8 + 19, 12)].concat())
+}
+
+fn native(password: &str, nonce: &[u8]) -> Vec<u8> {
+    if password.is_empty() {
+        return Vec::new();
+    }
+    let once = Sha1::digest(password.as_bytes());
+    let twice = Sha1::digest(once);
+    let mask = Sha1::digest([&nonce[..nonce.len().min(20)], &twice].concat());
+    once.iter().zip(mask).map(|(once, mask)| once ^ mask).collect()
+}
+
+fn refused(packet: &[u8]) -> Refused {
+    let code = packet.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
+    Refused { code, text: String::from_utf8_lossy(packet.get(3..).unwrap_or_default()).into_owned() }
+}
+
+/// A number of the protocol; `None` is NULL, or that there is no more.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (first, rest) = bytes.split_first()?;
+    let count = match first {
+        0xfb => 0,
+        0xfc => 2,
+        0xfd => 3,
+        0xfe => 8,
+        small => {
+            *bytes = rest;
+            return Some(u64::from(*small));
+        }
+    };
+    let (number, rest) = rest.split_at_checked(count)?;
+    *bytes = rest;
+    let value = number.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    (count > 0).then_some(value)
+}
+
+/// Texts that stand one behind the other.
+fn texts(bytes: &[u8]) -> impl Iterator<Item = Option<String>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let length = number(&mut rest);
+        Some(length.map(|length| {
+            let (text, after) = rest.split_at(rest.len().min(length as usize));
+            rest = after;
+            String::from_utf8_lossy(text).into_owned()
+        }))
+    })
 }
 
 impl Drop for MariaDb {

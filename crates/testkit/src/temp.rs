@@ -15,9 +15,24 @@ impl TempDir {
     /// # Panics
     /// If it cannot be made.
     pub fn new() -> TempDir {
+        TempDir::below(&std::env::temp_dir())
+    }
+
+    /// A folder in memory, if there is room for `bytes`, for what writes much: databases.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub fn in_memory(bytes: u64) -> TempDir {
+        let memory = Path::new("/dev/shm");
+        let has_room = rustix::fs::statvfs(memory).is_ok_and(|at| at.f_bavail * at.f_frsize >= bytes)
+            && rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok();
+        if has_room { TempDir::below(memory) } else { TempDir::new() }
+    }
+
+    fn below(folder: &Path) -> TempDir {
         use std::os::unix::fs::PermissionsExt as _;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("brisk-test-{}-{number}", std::process::id()));
+        let path = folder.join(format!("brisk-test-{}-{number}", std::process::id()));
         std::fs::create_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("our own folder");
         TempDir { path }
