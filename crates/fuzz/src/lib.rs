@@ -90,6 +90,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "pgsql",
+        run: brisk_pgsql::fuzz::fuzz_client,
+        seeds: &["crates/pgsql/corpus"],
+        dictionary: HTTP,
+        bytes_max: 1000,
+    },
+    Target {
         name: "proxy_protocol",
         run: brisk_proxy_protocol::fuzz::fuzz_proxy_protocol,
         seeds: &["crates/proxy_protocol/corpus"],
