@@ -160,7 +160,7 @@ class Tables(unittest.TestCase):
     def results(self):
         settings = [load.Setting(key, key, None) for key in ("a", "b")]
         results = load.Results(settings)
-        results.runs = {"a": [self.run_of(100 + n, 20) for n in range(5)], "b": [self.run_of(200 + n, 10) for n in range(5)]}
+        results.runs = {"a": [[self.run_of(100 + n, 20)] for n in range(5)], "b": [[self.run_of(200 + n, 10)] for n in range(5)]}
         return results
 
     def test_a_row_per_setting_with_medians_and_sums_of_tiers(self):
@@ -188,19 +188,21 @@ class Tables(unittest.TestCase):
 
 
 class Rounds(unittest.TestCase):
-    def go(self, effects, seconds):
+    def go(self, effects, seconds, stands_beside=False):
         """Rounds over a base and settings that change its rate by so much; what was measured, in order."""
         generator, asked = random.Random(2), []
-        settings = [load.Setting(key, key, lambda _, key=key: key) for key in ["base", *effects]]
+        keys = ["base", *effects]
+        settings = [load.Setting(key, key, lambda _, key=key: key, stands_beside=stands_beside) for key in keys]
         advices = [advice.Advice(key, key, "–", "base", key) for key in effects]
 
         def bench(_, key, *options):
             asked.append(key)
-            rate = 1000 * effects.get(key, 1) * math.exp(generator.gauss(0, 0.04))
+            rate = 10_000 * effects.get(key, 1) * math.exp(generator.gauss(0, 0.04))
             return {"good_responses_per_second": rate}
 
         here = mock.Mock(scope=lambda: mock.MagicMock())
-        with mock.patch.object(load, "bench", bench), mock.patch.object(load, "say"):
+        patches = {"bench": bench, "bench_warm": bench, "warm": mock.Mock(), "say": mock.Mock()}
+        with mock.patch.multiple(load, **patches):
             results = load.rounds(here, settings, advices, [], time.monotonic() + seconds, 4)
         return asked, results, advices
 
@@ -210,6 +212,17 @@ class Rounds(unittest.TestCase):
         self.assertGreater(asked.count("small"), asked.count("clear"))
         self.assertEqual([one.verdict(results).word for one in advices][0], "gain")
         self.assertNotEqual(advices[1].verdict(results).word, "undecided")
+
+    def test_pairs_that_stand_beside_each_other_are_measured_in_turns(self):
+        asked, results, advices = self.go({"small": 1.05}, 20, stands_beside=True)
+        self.assertNotEqual(advices[0].verdict(results).word, "undecided")
+        after = asked[8:]
+        self.assertEqual(len(after) % (2 * load.SLICES), 0)
+        # A B, B A, A B: each has its turn first and last.
+        self.assertEqual(after[0], after[3])
+        self.assertEqual(after[1], after[2])
+        self.assertEqual(len(results.measured("small")), asked.count("small"))
+        self.assertEqual(len(results.figures("small")), 4 + len(after) // (2 * load.SLICES))
 
     def test_the_time_ends_them(self):
         asked, results, _ = self.go({"small": 1.01}, 0)

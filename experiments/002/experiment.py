@@ -47,13 +47,12 @@ def settings(backend):
     ]
     for server, name, article in [(servers.nginx, "nginx", ("99.31", "107.75")), (servers.brisk, "Brisk", ("", ""))]:
         key = name.lower()
+        both = proxied(server, key, BUFFERS=BUFFERS, **cache)
         rows += [
-            Setting(key, f"{name}, proxying", proxied(server, key)),
-            Setting(f"{key} buffers", f"{name}, larger buffers", proxied(server, key, BUFFERS=BUFFERS)),
-            Setting(f"{key} cache", f"{name}, cached", proxied(server, key, **cache), article[0]),
-            Setting(
-                f"{key} both", f"{name}, cached, larger buffers", proxied(server, key, BUFFERS=BUFFERS, **cache), article[1]
-            ),
+            Setting(key, f"{name}, proxying", proxied(server, key), stands_beside=True),
+            Setting(f"{key} buffers", f"{name}, larger buffers", proxied(server, key, BUFFERS=BUFFERS), stands_beside=True),
+            Setting(f"{key} cache", f"{name}, cached", proxied(server, key, **cache), article[0], stands_beside=True),
+            Setting(f"{key} both", f"{name}, cached, larger buffers", both, article[1], stands_beside=True),
         ]
     return rows
 

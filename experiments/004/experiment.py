@@ -95,7 +95,8 @@ def general(stage, connections, plan):
     for name in SERVERS:
         for key, (label, values) in chosen.items():
             up = static(name, "style-print.css", options, **values)
-            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up, article.get(f"{name} {key}", "")))
+            said = article.get(f"{name} {key}", "")
+            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up, said, stands_beside=True))
     advices = []
     for key, (what, told, by) in ADVICE.items():
         for name in SERVERS if key in chosen else []:
@@ -114,7 +115,7 @@ def compressed(stage, plan):
     for name in SERVERS:
         for key, (label, settings) in GZIP.items():
             up = static(name, "style.css", ["-H", "Accept-Encoding: gzip"], WORKERS=2, SETTINGS=settings)
-            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up))
+            rows.append(Setting(f"{name} {key}", f"{name}: {label}", up, stands_beside=True))
     for key in ("gzip", "static", "both"):
         for name in SERVERS:
             said = "“so small they are irrelevant”" if name == "nginx" else "–"

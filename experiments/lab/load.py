@@ -18,6 +18,12 @@ from .stage import Refused
 LOOK_SECONDS_MAX = 60
 # Of all settings, before single pairs are measured further.
 ROUNDS_OF_ALL = 4
+# A round of a pair whose servers may run beside each other: so many slices of each, in turns, since what others do to the machine within
+# a second or two then falls on both.
+SLICES = 3
+SLICE = "400ms"
+# Below this rate a slice would hold too few requests.
+SLICED_RATE_MIN = 1000
 # Long enough for a page of WordPress that is compiled anew for each request, on a machine that has other work.
 PATIENT_RUN = "20s"
 
@@ -43,10 +49,12 @@ class Setting:
     label: str
     up: object
     article: str = ""
+    # Its servers may run beside another setting's: no socket and no folder of theirs has a fixed name.
+    stands_beside: bool = False
 
 
 class Results:
-    """The runs of each setting, one per round; None in rounds that it had no part in."""
+    """The runs of each setting, a list per round: one run, or several slices; None in rounds that it had no part in."""
 
     def __init__(self, settings):
         self.settings = settings
@@ -57,10 +65,10 @@ class Results:
             runs.append(None)
 
     def figures(self, key, figure="rate"):
-        return [FIGURES[figure](run) if run else None for run in self.runs[key]]
+        return [typical_of(runs, figure) if runs else None for runs in self.runs[key]]
 
     def measured(self, key):
-        return [run for run in self.runs[key] if run]
+        return [run for runs in self.runs[key] if runs for run in runs]
 
     def typical(self, key, figure="rate"):
         values = [value for value in self.figures(key, figure) if value is not None]
@@ -74,6 +82,14 @@ class Results:
             if parts and None not in parts:
                 values.append(sum(parts))
         return statistics.median(values) if values else None
+
+
+def typical_of(runs, figure):
+    """The figure of a round: of its slices the geometric mean, as rounds are compared by ratios."""
+    values = [FIGURES[figure](run) for run in runs]
+    if len(values) == 1 or any(value is None or value <= 0 for value in values):
+        return values[0] if len(values) == 1 else None
+    return statistics.geometric_mean(values)
 
 
 def tiers_of(run, what):
@@ -133,10 +149,19 @@ def look(target):
 
 
 def bench(stage, target, *options):
-    """One run of `brisk bench` as its JSON. A run in which nobody was done yet is made again, longer."""
+    """One run of `brisk bench` as its JSON, against servers that were just started."""
+    warm(stage, target)
+    return bench_warm(stage, target, *options)
+
+
+def warm(stage, target):
     look(target)
     if target.prime:
         brisk(stage, "bench", "-q", "-c", "5", "-n", target.prime, "--timeout", PATIENT_RUN, *target.options, target.url)
+
+
+def bench_warm(stage, target, *options):
+    """The same where they have answered before. A run in which nobody was done yet is made again, longer."""
     for more in ([], ["-d", PATIENT_RUN, "--timeout", PATIENT_RUN]):
         run = bench_once(stage, target, [*options, *more])
         parts = run.get("runs", [run])
@@ -189,7 +214,9 @@ def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1
         pair = min(undecided, key=lambda one: one.rounds_missing(results, noise[one.by]))
         began = time.monotonic()
         both = [by_key[pair.without], by_key[pair.with_it]]
-        one_round(stage, results, both, order, options, f"{len(undecided)} undecided")
+        is_fast = all(results.typical(setting.key) >= SLICED_RATE_MIN for setting in both)
+        one = sliced_round if is_fast and all(setting.stands_beside for setting in both) else one_round
+        one(stage, results, both, order, options, f"{len(undecided)} undecided")
         longest = max(longest, time.monotonic() - began)
 
 
@@ -200,8 +227,26 @@ def one_round(stage, results, settings, order, options, where):
     for setting in shuffled:
         with stage.scope():
             run = bench(stage, setting.up(stage), *options)
-        results.runs[setting.key][-1] = run
+        results.runs[setting.key][-1] = [run]
         say(f"  {where}: {setting.label}: {FIGURES['rate'](run):.1f}/s")
+
+
+def sliced_round(stage, results, pair, order, options, where):
+    """Both settings' servers at once, asked in turns: A B, B A, A B."""
+    turn = list(pair)
+    order.shuffle(turn)
+    results.begin_round()
+    with stage.scope():
+        targets = {setting.key: setting.up(stage) for setting in pair}
+        for target in targets.values():
+            warm(stage, target)
+        for _ in range(SLICES):
+            for setting in turn:
+                run = bench_warm(stage, targets[setting.key], *options, "-d", SLICE)
+                results.runs[setting.key][-1] = (results.runs[setting.key][-1] or []) + [run]
+            turn.reverse()
+    for setting in pair:
+        say(f"  {where}: {setting.label}: {results.figures(setting.key)[-1]:.1f}/s")
 
 
 def load_average():
