@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab import php, servers
 from lab.load import Target
-from lab.stage import program
+from lab.stage import REMEDY, Refused, program
 
 HERE = Path(__file__).parent
 WEB = {"nginx": servers.nginx, "Brisk": servers.brisk}
@@ -184,6 +184,8 @@ def pictures(stage, www):
     script = stage.write("picture.php", PICTURE)
     folder = php.ini(stage, "pictures")
     command = [program("php"), "-n", "-c", folder / "php.ini", script, www]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Refused(f"PHP draws no pictures ({(done.stdout + done.stderr).strip()}): {REMEDY}")
     for name in ("photo.jpg", "photo.webp"):
         stage.give(www / name)
