@@ -216,13 +216,13 @@ class Rounds(unittest.TestCase):
     def test_pairs_that_stand_beside_each_other_are_measured_in_turns(self):
         asked, results, advices = self.go({"small": 1.05}, 20, stands_beside=True)
         self.assertNotEqual(advices[0].verdict(results).word, "undecided")
-        after = asked[8:]
+        after = asked[2 * load.ROUNDS_BEFORE_SLICES :]
         self.assertEqual(len(after) % (2 * load.SLICES), 0)
         # A B, B A, A B: each has its turn first and last.
         self.assertEqual(after[0], after[3])
         self.assertEqual(after[1], after[2])
         self.assertEqual(len(results.measured("small")), asked.count("small"))
-        self.assertEqual(len(results.figures("small")), 4 + len(after) // (2 * load.SLICES))
+        self.assertEqual(len(results.figures("small")), load.ROUNDS_BEFORE_SLICES + len(after) // (2 * load.SLICES))
 
     def test_the_time_ends_them(self):
         asked, results, _ = self.go({"small": 1.01}, 0)

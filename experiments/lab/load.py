@@ -18,6 +18,8 @@ from .stage import Refused
 LOOK_SECONDS_MAX = 60
 # Of all settings, before single pairs are measured further.
 ROUNDS_OF_ALL = 4
+# Where all may be measured in turns afterwards, which says more in the same time.
+ROUNDS_BEFORE_SLICES = 2
 # A round of a pair whose servers may run beside each other: so many slices of each, in turns, since what others do to the machine within
 # a second or two then falls on both.
 SLICES = 3
@@ -197,11 +199,13 @@ def bench_once(stage, target, options):
 def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1):
     """`count` rounds of all settings, in an order of each round's own, then of single pairs until all advice is decided.
 
-    Servers are started anew for each run. Of the pairs that are not decided, the one goes first that probably needs the
+    Servers are started anew for each round. Of the pairs that are not decided, the one goes first that probably needs the
     fewest rounds more; no round is begun that would not be over at `until` (of time.monotonic).
     """
     results, order = Results(settings), random.Random(seed)
     by_key = {setting.key: setting for setting in settings}
+    if until > time.monotonic() and all(setting.stands_beside for setting in settings):
+        count = min(count, ROUNDS_BEFORE_SLICES)
     for number in range(count):
         one_round(stage, results, settings, order, options, f"round {number + 1} of {count}")
     longest = 0
