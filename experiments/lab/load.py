@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 
-from . import advice
+from . import advice, stats
 from .stage import Refused
 
 LOOK_SECONDS_MAX = 60
@@ -210,12 +210,14 @@ def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1
         one_round(stage, results, settings, order, options, f"round {number + 1} of {count}")
     longest = 0
     while True:
-        found = zip(advices, advice.verdicts(results, advices))
+        found = list(zip(advices, advice.verdicts(results, advices)))
         undecided = [one for one, said in found if said.word == "undecided"]
+        # What has no verdict at all yet comes first.
+        unjudged = [one for one, said in found if said.rounds < stats.ROUNDS_JUDGED_MIN]
         if not undecided or time.monotonic() + longest > until:
             return results
         noise = advice.noises(results, advices)
-        pair = min(undecided, key=lambda one: one.rounds_missing(results, noise[one.by]))
+        pair = min(unjudged or undecided, key=lambda one: one.rounds_missing(results, noise[one.by]))
         began = time.monotonic()
         both = [by_key[pair.without], by_key[pair.with_it]]
         is_fast = all(results.typical(setting.key) >= SLICED_RATE_MIN for setting in both)
