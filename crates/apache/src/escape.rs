@@ -53,6 +53,18 @@ pub fn ldap(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A text as a regular expression that matches it alone.
+pub fn pattern(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if !c.is_ascii_alphanumeric() && c != '/' {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,6 +48,7 @@ pub const OF_SERVERS: &[&str] = &[
     "reqtimeout",
     "socache_shmcb",
     "ssl",
+    "userdir",
 ];
 
 /// Whether a server's own files may load it.

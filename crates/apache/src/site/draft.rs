@@ -3,6 +3,7 @@
 use super::build::statement;
 use super::files::Files;
 use super::remote::Remote;
+use super::users::Users;
 use crate::syntax::{Mistake, Node};
 use brisk_conf::{Directive, FileId, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ pub(super) struct Draft {
     pub proxy_host: Option<&'static str>,
     pub tls: Tls,
     pub remote: Remote,
+    pub users: Users,
     /// `ProxyPassReverseCookieDomain`, `ProxyPassReverseCookiePath`.
     pub cookies: Vec<Directive>,
     /// Types that `AddOutputFilterByType` has compressed.
@@ -83,6 +85,8 @@ pub(super) struct Listen {
     /// `None`: all addresses.
     pub address: Option<IpAddr>,
     pub port: u16,
+    /// Its protocol is `https`, as that of port 443 without one.
+    pub is_https: bool,
     pub line: u32,
 }
 
@@ -102,7 +106,8 @@ pub(super) struct Formats {
 /// What lines say of TLS.
 #[derive(Default)]
 pub(super) struct Tls {
-    pub engine: bool,
+    /// `SSLEngine`. Without it there is TLS where a host with a certificate listens for `https`.
+    pub engine: Option<bool>,
     /// Of Brisk's directives the one that counts.
     pub single: BTreeMap<&'static str, (u32, Vec<String>)>,
     pub certificates: Vec<(u32, String)>,

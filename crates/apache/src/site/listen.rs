@@ -11,6 +11,7 @@ pub(super) struct Wanted {
     pub text: String,
     /// As Apache shows it: `*:80`.
     pub shown: String,
+    pub is_https: bool,
     pub line: u32,
 }
 
@@ -19,6 +20,9 @@ pub(super) struct Plan {
     pub main: Vec<Wanted>,
     pub hosts: Vec<Vec<Wanted>>,
 }
+
+/// Whose protocol is `https` unless `Listen` names another.
+const HTTPS: u16 = 443;
 
 /// One address of a `<VirtualHost>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +41,9 @@ impl Listen {
             None | Some("*") => None,
             Some(host) => Some(host.parse().map_err(|_| format!("'{host}' is no address"))?),
         };
-        Ok(Listen { address, port, line: node.line })
+        let protocol = node.words().nth(1).map(|word| word.to_ascii_lowercase());
+        let is_https = protocol.map_or(port == HTTPS, |protocol| protocol == b"https");
+        Ok(Listen { address, port, is_https, line: node.line })
     }
 }
 
@@ -92,7 +98,8 @@ pub(super) fn plan<'n>(this: &mut Translator<'_, '_>, hosts: impl Iterator<Item 
         let addresses = addresses(this, node);
         if is_included {
             let own = |address: &Address| {
-                Some(Listen { address: address.ip, port: address.port?, line: node.line })
+                let port = address.port?;
+                Some(Listen { address: address.ip, port, is_https: port == HTTPS, line: node.line })
             };
             listens = addresses.iter().filter_map(own).collect();
         }
@@ -106,7 +113,7 @@ pub(super) fn plan<'n>(this: &mut Translator<'_, '_>, hosts: impl Iterator<Item 
                 (Some(ip), Some(other)) if ip == other => Some(ip),
                 _ => continue,
             };
-            add(&mut wanted, ip, listen.port, node.line, both);
+            add(&mut wanted, Listen { address: ip, line: node.line, ..*listen }, both);
         }
         plan.hosts.push(wanted);
         all.extend(addresses);
@@ -117,16 +124,17 @@ pub(super) fn plan<'n>(this: &mut Translator<'_, '_>, hosts: impl Iterator<Item 
                 && (address.ip.is_none() || address.ip == listen.address)
         };
         if !all.iter().any(is_taken) {
-            add(&mut plan.main, listen.address, listen.port, listen.line, both);
+            add(&mut plan.main, *listen, both);
         }
     }
     plan
 }
 
-fn add(wanted: &mut Vec<Wanted>, ip: Option<IpAddr>, port: u16, line: u32, both: bool) {
+fn add(wanted: &mut Vec<Wanted>, listen: Listen, both: bool) {
+    let Listen { address: ip, port, is_https, line } = listen;
     let mut push = |text: String, shown: String| {
         if !wanted.iter().any(|have| have.text == text) {
-            wanted.push(Wanted { text, shown, line });
+            wanted.push(Wanted { text, shown, is_https, line });
         }
     };
     match ip {

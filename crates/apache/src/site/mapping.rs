@@ -4,7 +4,9 @@ use super::balancer;
 use super::build::{block, statement};
 use super::draft::{Done, Draft, From, Mapping, Target, Translator};
 use super::host::{literal, path, word};
-use crate::syntax::Node;
+use super::users::ACCOUNTS;
+use crate::escape;
+use crate::syntax::{Mistake, Node};
 use brisk_conf::{Directive, Span};
 
 pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft: &mut Draft) -> Done {
@@ -26,6 +28,10 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft
         "proxypass" => proxy(this, node, draft),
         "location" | "locationmatch" => return location(this, node, draft),
         "proxypassmatch" => proxy_match(node, draft),
+        "userdir" => {
+            let words = node.words().map(|word| String::from_utf8_lossy(&word).into_owned());
+            draft.users.read(&words.collect::<Vec<_>>(), node.line)
+        }
         // What a back end calls its cookies' hosts and paths, and what clients are to see.
         "proxypassreversecookiedomain" => cookies(this, node, draft, "proxy_cookie_domain"),
         "proxypassreversecookiepath" => cookies(this, node, draft, "proxy_cookie_path"),
@@ -150,25 +156,17 @@ fn alias_in_location(
     }
     to.push_str(&literal(rest.to_string())?);
     let to = this.files.path(&to);
-    let pattern = if is_pattern { from.to_string() } else { format!("^{}(?:/|$)", escaped(from)) };
+    let pattern = if is_pattern {
+        from.to_string()
+    } else {
+        format!("^{}(?:/|$)", escape::pattern(from.trim_end_matches('/')))
+    };
     draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target: Target::File(to) });
     Ok(())
 }
 
 fn is_word(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// A path as a pattern.
-fn escaped(path: &str) -> String {
-    let mut out = String::new();
-    for c in path.trim_end_matches('/').chars() {
-        if !c.is_ascii_alphanumeric() && c != '/' {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 fn proxy(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Result<(), String> {
@@ -208,6 +206,19 @@ fn proxy_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
     let target = Target::Proxy { url, timeout_secs: timeout(node)? };
     draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
     Ok(())
+}
+
+/// Where `/~NAME` leads in a host; `main` is what holds outside of hosts.
+pub(super) fn of_users(
+    this: &Translator<'_, '_>,
+    draft: &Draft,
+    main: &Draft,
+) -> Result<Vec<Mapping>, Mistake> {
+    let Some(line) = draft.users.line(&main.users) else { return Ok(Vec::new()) };
+    let leads = draft.users.leads(&main.users, &|| this.files.text(ACCOUNTS));
+    let leads = leads.map_err(|why| Mistake { line, text: format!("UserDir: {why}") })?;
+    let mapping = |(pattern, to)| Mapping { line, from: From::Pattern(pattern), target: Target::File(to) };
+    Ok(leads.into_iter().map(mapping).collect())
 }
 
 /// `ProxyPassReverseCookieDomain` and its relative.

@@ -22,6 +22,7 @@ mod proxied;
 mod remote;
 mod tls;
 mod translate;
+mod users;
 
 pub use build::{node_of, statement};
 pub use envvars::exports;

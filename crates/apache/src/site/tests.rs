@@ -210,3 +210,52 @@ fn a_pool_stands_for_php_inside_of_apache() {
     }
     assert!(!tree.contains("BriskHandler @apache_php application/x-httpd-php-source"), "{tree}");
 }
+
+#[test]
+fn folders_of_users() {
+    let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1:1::/home/ann:/bin/sh\nbob:x:2:2::/home/bob:/bin/sh\nc.d:x:3:3::/srv/c/:/bin/sh\n";
+    let check = |text: &'static str, wanted: &[&str], unwanted: &[&str]| {
+        let (tree, _) = told(&[("/etc/apache2/apache2.conf", text), ("/etc/passwd", passwd)]).unwrap();
+        for wanted in wanted {
+            assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+        }
+        for unwanted in unwanted {
+            assert!(!tree.contains(unwanted), "{unwanted:?} is in\n{tree}");
+        }
+    };
+    check(
+        "Listen 80\nUserDir public_html\nUserDir disabled root",
+        &[
+            "    location ~ ^/~(ann|bob)(/.*)?$\n      alias /home/$1/public_html$2\n",
+            "    location ~ ^/~(c\\.d)(/.*)?$\n      alias /srv/c/public_html$2\n",
+        ],
+        &["root/"],
+    );
+    check(
+        "Listen 80\nUserDir disabled\n<VirtualHost *:80>\nUserDir /var/*/www\nUserDir enabled ann\n</VirtualHost>",
+        &["    location ~ ^/~(ann)(/.*)?$\n      alias /var/$1/www$2\n"],
+        &["bob"],
+    );
+    check("Listen 80\nUserDir disabled", &[], &["~"]);
+    let got = told(&[("/etc/apache2/apache2.conf", "Listen 80\nUserDir www")]).unwrap_err();
+    assert!(got[0].contains("UserDir: could not open /etc/passwd"), "{got:?}");
+}
+
+#[test]
+fn a_certificate_on_the_port_of_https_needs_no_engine() {
+    let check = |text: &'static str, wanted: &str| {
+        let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    };
+    let host = "Listen 443\nListen 80\nListen 8443 https\n<VirtualHost *:443>\nSSLCertificateFile /a\n</VirtualHost>\n<VirtualHost *:80>\nSSLCertificateFile /b\n</VirtualHost>\n<VirtualHost *:8443>\nSSLCertificateFile /c\n</VirtualHost>";
+    check(host, "    listen 443 ssl\n");
+    check(host, "    ssl_certificate /a\n");
+    check(host, "    listen 80\n");
+    check(host, "    listen 8443 ssl\n");
+    check("Listen 443 http\n<VirtualHost *:443>\nSSLCertificateFile /a\n</VirtualHost>", "    listen 443\n");
+    check(
+        "Listen 443\n<VirtualHost *:443>\nSSLEngine off\nSSLCertificateFile /a\n</VirtualHost>",
+        "    listen 443\n",
+    );
+    check("Listen 443\n<VirtualHost *:443>\nServerName a\n</VirtualHost>", "    listen 443\n");
+}

@@ -24,14 +24,19 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
 impl Tls {
     /// Whether the host speaks TLS.
     pub fn is_on(&self) -> bool {
-        self.engine
+        self.engine == Some(true)
+    }
+
+    /// Decides where no line has, by whether all that the host listens on is for `https`.
+    pub fn settle(&mut self, is_https: bool) {
+        self.engine.get_or_insert(is_https && !self.certificates.is_empty());
     }
 
     /// Nothing where `SSLEngine` is off: certificates of such hosts need not be there.
     pub fn directives(&self, span: &dyn Fn(u32) -> Span) -> Vec<Directive> {
         let mut out: Vec<Directive> =
             self.single.iter().map(|(name, (line, args))| statement(span(*line), name, args)).collect();
-        if self.engine {
+        if self.is_on() {
             for (at, (line, certificate)) in self.certificates.iter().enumerate() {
                 // The key may stand in the certificate's file.
                 let (key_line, key) = self.keys.get(at).unwrap_or(&self.certificates[at]);
@@ -58,11 +63,11 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, host:
     Some(match name {
         "sslengine" => match word(node, 0).map(|word| word.to_ascii_lowercase()).as_deref() {
             Ok("on") => {
-                tls.engine = true;
+                tls.engine = Some(true);
                 Ok(())
             }
             Ok("off") => {
-                tls.engine = false;
+                tls.engine = Some(false);
                 Ok(())
             }
             _ => Err("must be On or Off".into()),

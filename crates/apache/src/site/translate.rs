@@ -198,8 +198,12 @@ impl Translator<'_, '_> {
             }
             inner.extend(self.settings(draft, if is_included { &main.site } else { &[] }));
         }
+        let users = mapping::of_users(self, draft, main).unwrap_or_else(|mistake| {
+            self.mistakes.push(mistake);
+            Vec::new()
+        });
         let mappings: Vec<_> =
-            draft.mappings.iter().chain(main.mappings.iter().filter(|_| !is_main)).collect();
+            draft.mappings.iter().chain(main.mappings.iter().filter(|_| !is_main)).chain(&users).collect();
         let host = draft.proxy_host.or(main.proxy_host);
         let shadowed = mapping::locations(self, &mappings, at, host, &mut inner);
         for line in shadowed {
@@ -256,6 +260,15 @@ pub fn support(row: &Row) -> Option<Support> {
     }
 }
 
+/// What is served where no line names a `DocumentRoot`: Debian's Apache has another than Apache's own.
+fn usual_root(files: &Files<'_>) -> String {
+    if files.root().trim_end_matches('/') == "/etc/apache2" {
+        "/var/www/html".into()
+    } else {
+        files.path("htdocs")
+    }
+}
+
 /// Translates lines whose conditions are resolved.
 ///
 /// # Errors
@@ -268,7 +281,7 @@ pub fn translate(files: &Files<'_>, nodes: Vec<Node>) -> Result<Translated, Vec<
     this.read(own, &mut main);
     network::types(&mut this);
     if !main.single.contains_key("root") {
-        main.single.insert("root", statement(this.span(1), "root", [files.path("htdocs")]));
+        main.single.insert("root", statement(this.span(1), "root", [usual_root(files)]));
     }
     if main.access_logs.is_empty() {
         // Apache logs no requests unless it is told to.
@@ -280,7 +293,7 @@ pub fn translate(files: &Files<'_>, nodes: Vec<Node>) -> Result<Translated, Vec<
         this.read(node.children.take().unwrap_or_default(), &mut draft);
         drafts.push((node, draft));
     }
-    let (tree, pictures) = assemble(&mut this, &main, &drafts);
+    let (tree, pictures) = assemble(&mut this, main, drafts);
     let mistakes = this.balancers.mistakes().into_iter().map(|(line, text)| Mistake { line, text });
     this.mistakes.extend(mistakes);
     if !this.mistakes.is_empty() {
@@ -307,8 +320,8 @@ fn included(this: &mut Translator<'_, '_>, main: &Draft, servers: Vec<Directive>
 
 fn assemble(
     this: &mut Translator<'_, '_>,
-    main: &Draft,
-    drafts: &[(Node, Draft)],
+    mut main: Draft,
+    mut drafts: Vec<(Node, Draft)>,
 ) -> (Vec<Directive>, Vec<Picture>) {
     let is_included = this.files.arguments().is_included;
     if this.listens.is_empty() && !is_included {
@@ -318,6 +331,12 @@ fn assemble(
     let mut servers = Vec::new();
     let mut pictures = Vec::new();
     let plan = listen::plan(this, drafts.iter().map(|(node, _)| node));
+    let is_https = |wanted: &[Wanted]| wanted.iter().all(|wanted| wanted.is_https);
+    main.tls.settle(!plan.main.is_empty() && is_https(&plan.main));
+    for ((_, draft), wanted) in drafts.iter_mut().zip(&plan.hosts) {
+        draft.tls.settle(is_https(wanted));
+    }
+    let main = &main;
     for ((node, draft), wanted) in drafts.iter().zip(&plan.hosts) {
         if wanted.is_empty() {
             this.notice(node.line, "never used: no Listen is for the addresses of this <VirtualHost>");

@@ -1,6 +1,7 @@
 //! Variables of Apache's language, for the configuration.
 
 use super::carried::{Carried, Present};
+use brisk_net::clock;
 use brisk_server::vars::{Variable, VariableGet};
 
 /// Variables of Apache's language.
@@ -41,6 +42,16 @@ pub static VARIABLES: &[Variable] = &[
             carried.proxy_url.as_ref().inspect(|url| out.extend_from_slice(url)).is_some()
         }),
         doc: "The URL that a RewriteRule with the flag P sends the request to.",
+        ..Variable::SILENT
+    },
+    Variable {
+        name: "apache_request_us",
+        get: VariableGet::Fixed(|r, out| {
+            let took_ms = clock::mono_ms().saturating_sub(r.progress.started.mono_ms);
+            out.extend_from_slice((took_ms * 1000).to_string().as_bytes());
+            true
+        }),
+        doc: "Microseconds since the first bytes of the request, counted in whole milliseconds (%D in Apache's logs).",
         ..Variable::SILENT
     },
     Variable {
