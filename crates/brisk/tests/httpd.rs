@@ -129,6 +129,38 @@ Use Host macro.example two
     Header set X-Env x env=IS_X
   </Location>
 </VirtualHost>
+<VirtualHost *:PORT>
+  ServerName early.example
+  DocumentRoot ROOT/two
+  Header always set X-Always host
+  ErrorDocument 403 "not here, says the host"
+  ErrorDocument 404 "not here either"
+  SetEnvIf User-Agent blocked BLOCKED=1
+  SetEnvIf User-Agent hidden HIDDEN=1
+  SetEnvIf Request_URI "^/moved" MOVED
+  RewriteEngine On
+  RewriteCond %{ENV:BLOCKED} =1
+  RewriteRule ^ - [F]
+  RewriteRule ^/away$ http://away.example/x [R=303,L]
+  RewriteRule ^/forbidden - [F]
+  RewriteRule ^/moved/(.*)$ /real/$1
+  RewriteRule ^/unset - [E=!MOVED]
+  Redirect permanent /old http://new.example/
+  Redirect gone /gone
+  Header set X-Moved yes env=MOVED
+  <If "reqenv('HIDDEN') == '1'">
+    Require all denied
+  </If>
+  <Location /away>
+    Header always set X-Located away
+  </Location>
+  <Files away>
+    Header always set X-File away
+  </Files>
+  <Directory ROOT/two/real>
+    Header always set X-Folder real
+  </Directory>
+</VirtualHost>
 "#;
 
 const FILES: &[(&str, &str)] = &[
@@ -198,6 +230,18 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("two.example", "/closed", ""),
     ("two.example", "/none", ""),
     ("two.example", "/over", ""),
+    ("early.example", "/away", ""),
+    ("early.example", "/forbidden", ""),
+    ("early.example", "/old/x", ""),
+    ("early.example", "/gone", ""),
+    ("early.example", "/none", ""),
+    ("early.example", "/real%2fa.txt", ""),
+    ("early.example", "/real/a.txt", ""),
+    ("early.example", "/moved/a.txt", ""),
+    ("early.example", "/closed/a.txt", ""),
+    ("early.example", "/real/a.txt", "User-Agent: blocked\r\n"),
+    ("early.example", "/real/a.txt", "User-Agent: hidden\r\n"),
+    ("early.example", "/away", "User-Agent: hidden\r\n"),
 ];
 
 fn shown(response: &Response) -> String {
@@ -300,6 +344,14 @@ DocumentRoot ROOT/site
   RewriteRule ^ http://away.example/ [R,L]
 </Location>
 AliasMatch "^/x(.*)$" "ROOT/site/$1"
+UserDir ROOT/people/*/www
+UserDir disabled root
+<Directory ROOT/people/*/www>
+  Require all granted
+</Directory>
+<Directory ROOT/people/ann/www/closed>
+  Require all denied
+</Directory>
 <Directory ROOT/site/closed>
   Require all denied
 </Directory>
@@ -350,6 +402,9 @@ const MORE_FILES: &[(&str, &str)] = &[
     ("site/located/a.txt", "located"),
     ("site/ranges/a.txt", "0123456789"),
     ("site/sub/a.txt", "sub"),
+    ("people/ann/www/a.txt", "a of ann"),
+    ("people/ann/www/closed/a.txt", "closed"),
+    ("people/root/www/a.txt", "a of root"),
     ("site/closed/a.txt", "closed"),
     ("site/guarded/a.txt", "guarded"),
     ("site/shut/a.txt", "shut"),
@@ -390,6 +445,15 @@ const MORE_REQUESTS: &[(&str, &str, &str)] = &[
     ("main.example", "/x/closed/a.txt", ""),
     ("main.example", "/x./closed/a.txt", ""),
     ("main.example", "/x../site/closed/a.txt", ""),
+    ("main.example", "/~ann/a.txt", ""),
+    ("main.example", "/~ann", ""),
+    ("main.example", "/~ann/closed/a.txt", ""),
+    ("main.example", "/~ann/none", ""),
+    ("main.example", "/~ann//a.txt", ""),
+    ("main.example", "/~root/a.txt", ""),
+    ("main.example", "/~bob/a.txt", ""),
+    ("main.example", "/~/a.txt", ""),
+    ("other.example", "/~ann/a.txt", ""),
     ("main.example", "/guarded/a.txt", ""),
     ("main.example", "/x/shut/a.txt", ""),
     ("main.example", "/x./shut/a.txt", ""),
@@ -403,7 +467,7 @@ fn maps_pages_and_names_are_as_with_apache() {
     let modules: Vec<&str> = MODULES
         .iter()
         .copied()
-        .chain(["include", "negotiation", "speling", "allowmethods", "proxy", "proxy_http"])
+        .chain(["include", "negotiation", "speling", "allowmethods", "proxy", "proxy_http", "userdir"])
         .collect();
     let mut builder = Builder::new(BIN);
     for (name, text) in MORE_FILES {
@@ -607,7 +671,7 @@ fn groups_of_back_ends_and_logs_of_some_requests() {
         .start();
     let to = format!("127.0.0.1:{}", back_end.port());
     let conf = format!(
-        "{HEAD}LoadModule proxy_module x\nLoadModule setenvif_module x\nDocumentRoot {{{{DIR}}}}/html\n<Proxy \"*\">\nRequire all granted\n</Proxy>\n<Proxy balancer://Group>\nBalancerMember http://{to} loadfactor=2\nProxySet lbmethod=bybusyness\n</Proxy>\nProxyPass /g balancer://group/in\n<Location /l/>\nProxyPass http://{to}/\nProxyPassReverse http://{to}/\nHeader set X-Located yes\n</Location>\nSetEnvIf Request_URI \"^/g/quiet\" Quiet=1\nCustomLog loud.txt \"%U [%{{Quiet}}e]\" env=!Quiet\nCustomLog quiet.txt \"%U [%{{Quiet}}e]\" env=Quiet\n"
+        "{HEAD}LoadModule proxy_module x\nLoadModule setenvif_module x\nDocumentRoot {{{{DIR}}}}/html\n<Proxy \"*\">\nRequire all granted\n</Proxy>\n<Proxy balancer://Group>\nBalancerMember http://{to} loadfactor=2\nProxySet lbmethod=bybusyness\n</Proxy>\nProxyPass /g balancer://group/in\n<Location /l/>\nProxyPass http://{to}/\nProxyPassReverse http://{to}/\nHeader set X-Located yes\n</Location>\nSetEnvIf Request_URI \"^/g/quiet\" Quiet=1\nCustomLog loud.txt \"%U [%{{Quiet}}e]\" env=!Quiet\nCustomLog quiet.txt \"%U [%{{Quiet}}e] %D\" env=Quiet\n"
     );
     let server = start(Builder::new(BIN), &conf);
     for _ in 0..3 {
@@ -617,7 +681,8 @@ fn groups_of_back_ends_and_logs_of_some_requests() {
         assert!(response.text().starts_with("/y?z "), "{}", response.text());
         assert!(response.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-located")));
     }
-    server.wait_for_line("quiet.txt", r"/g/quiet \[1\]");
+    // $apache_request_us
+    server.wait_for_line("quiet.txt", r"/g/quiet \[1\] (\d*000|0)$");
     server.wait_for_line("loud.txt", r"/l/y \[-\]");
     assert!(!server.read("loud.txt").contains("quiet") && !server.read("quiet.txt").contains("/g/x"));
 }

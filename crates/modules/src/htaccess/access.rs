@@ -33,7 +33,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-type SetEnvIf = brisk_apache::setenv::Line<Compiled>;
+/// A line of `SetEnvIf`.
+pub type SetEnvIf = brisk_apache::setenv::Line<Compiled>;
 
 /// The first step of a location.
 #[derive(Clone)]
@@ -321,8 +322,21 @@ fn follow(r: &mut Request, place: &Place, plan: &DirPlan) -> Result<(), Flow> {
     Ok(())
 }
 
-fn with_fields(line: &SetEnvIf, seen: &Seen<'_>) -> Result<Vec<EnvChange>, Stop> {
-    line.changes(&|| seen.fields(), seen)
+/// Carries out `SetEnvIf` and its kin.
+pub fn set_env_if<'l>(
+    lines: impl Iterator<Item = &'l Arc<SetEnvIf>>,
+    seen: &Seen<'_>,
+    changes: &mut Vec<EnvChange>,
+) -> Result<(), Stop> {
+    for line in lines {
+        let known = Seen { changes: &*changes, ..*seen };
+        for change in line.changes(&|| seen.fields(), &known)? {
+            seen.spend(changes.len())?;
+            changes.retain(|(known, _)| !known.eq_ignore_ascii_case(&change.0));
+            changes.push(change);
+        }
+    }
+    Ok(())
 }
 
 /// What holds for the request, and its variables by `SetEnvIf`.
@@ -333,14 +347,8 @@ fn enter(r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<Present, F
         let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
         let mut changes: Vec<EnvChange> = Vec::new();
         let effective = plan.of(place.name(), &seen, &mut changes)?;
-        for line in &effective.settings.set_env_if {
-            let more = with_fields(line, &Seen { changes: &changes, ..seen })?;
-            for change in more {
-                seen.spend(changes.len())?;
-                changes.retain(|(known, _)| !known.eq_ignore_ascii_case(&change.0));
-                changes.push(change);
-            }
-        }
+        let lines = effective.settings.set_env_if.iter().skip(carried.led);
+        set_env_if(lines, &seen, &mut changes)?;
         Ok((effective, changes))
     })?;
     carried.borrow_mut().change(changes);

@@ -25,6 +25,14 @@ impl Present {
         r.state.visit.get::<Slot>()?.0.clone()
     }
 
+    /// That of a request, or before any was found what holds in its host: the fields and pages of early refusals.
+    pub fn or_of_host(r: &Request, host: Option<&Arc<Effective>>) -> Option<Present> {
+        Present::of(r).or_else(|| {
+            let effective = host?.clone();
+            Some(Present { place: Rc::new(Place::nowhere(r)), effective })
+        })
+    }
+
     /// Forgets it: no file holds for what the request is for now.
     pub fn forget(r: &mut Request) {
         if Present::of(r).is_some() {
@@ -64,6 +72,8 @@ pub struct Carried {
     pub content_type: Option<Vec<u8>>,
     /// The handler that rules have named (flag H), until then.
     pub handler: Option<Vec<u8>>,
+    /// How many lines of `SetEnvIf`, the first, were carried out before there was a location.
+    pub led: usize,
     /// What rules may look up (`RewriteMap`).
     pub maps: Option<Arc<Maps>>,
     /// The URI and the place of a script that its handler's location is to run: that location need not lead there, as an alias does.

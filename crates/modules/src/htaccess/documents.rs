@@ -3,12 +3,14 @@
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
 use super::pattern;
+use super::plan::Effective;
 use brisk_apache::Facts as _;
 use brisk_apache::expr::{Evaluation, Text};
 use brisk_apache::overrides::Document;
 use brisk_http::uri::resolved;
 use brisk_server::plan::{Page, Pages};
 use brisk_server::request::Request;
+use std::sync::Arc;
 
 /// A page of this server: what clients send may be a part of its path, so it leads nowhere above the root.
 fn path(target: Vec<u8>) -> Page {
@@ -18,11 +20,14 @@ fn path(target: Vec<u8>) -> Page {
 }
 
 /// Asked for the page of a status.
-pub struct Documents;
+pub struct Documents {
+    /// What holds in the host of Apache's own files.
+    pub host: Option<Arc<Effective>>,
+}
 
 impl Pages for Documents {
     fn page(&self, r: &mut Request, status: u16) -> Option<Page> {
-        let present = Present::of(r)?;
+        let present = Present::or_of_host(r, self.host.as_ref())?;
         let carried = Carried::of(r);
         let page = {
             let carried = carried.borrow();

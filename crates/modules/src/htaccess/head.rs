@@ -3,7 +3,7 @@
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
 use super::pattern;
-use super::plan::Settings;
+use super::plan::{Effective, Settings};
 use brisk_apache::Stop;
 use brisk_apache::expr::Evaluation;
 use brisk_apache::headers::{self, Fields, Table};
@@ -16,9 +16,13 @@ use brisk_server::request::Request;
 use brisk_server::response::{AskedRanges, Response};
 use brisk_server::rlog;
 use brisk_server::text::Text;
+use std::sync::Arc;
 
 /// Changes the head of a response.
-pub struct Head;
+pub struct Head {
+    /// What holds in the host of Apache's own files.
+    pub host: Option<Arc<Effective>>,
+}
 
 impl Filter for Head {
     fn declares(&self) -> Declared {
@@ -26,7 +30,7 @@ impl Filter for Head {
     }
 
     fn filter(&self, r: &mut Request) {
-        if let Some(present) = Present::of(r) {
+        if let Some(present) = Present::or_of_host(r, self.host.as_ref()) {
             let settings = &present.effective.settings;
             charset(r, settings);
             limit_ranges(r, settings);

@@ -1,21 +1,27 @@
-//! What Apache's own files do before a location is looked for: `RewriteRule` and `Redirect` of the server.
+//! What Apache's own files do before a location is looked for: `SetEnvIf`, `RewriteRule` and `Redirect` of the server.
 
-use super::access::refuse_encoded_slashes;
-use super::carried::Carried;
+use super::access::{refuse_encoded_slashes, set_env_if};
+use super::carried::{Carried, Present};
 use super::facts::{Seen, settled};
 use super::place::Place;
+use super::plan::DirPlan;
 use super::redirects::{ask_back_end, lead_away, redirect};
 use super::site::Site;
+use brisk_apache::EnvChange;
 use brisk_apache::rewrite::{Action, Effects, Meaning, Target, per_server};
 use brisk_http::uri::resolved;
 use brisk_server::flow::Flow;
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::request::Request;
 use brisk_server::rlog;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The first step in a host.
-pub struct Lead(pub Arc<Site>);
+pub struct Lead {
+    site: Arc<Site>,
+    plan: DirPlan,
+}
 
 impl Handler for Lead {
     fn declares(&self) -> Declared {
@@ -31,8 +37,14 @@ impl Handler for Lead {
 }
 
 impl Lead {
+    /// For a host.
+    pub fn of(site: Arc<Site>) -> Lead {
+        let plan = DirPlan::of_site(&site);
+        Lead { site, plan }
+    }
+
     fn lead(&self, r: &mut Request) -> Result<(), Flow> {
-        refuse_encoded_slashes(r, Some(&self.0))?;
+        refuse_encoded_slashes(r, Some(&self.site))?;
         // As in Apache, slashes at the beginning are one, also where others stay (`MergeSlashes Off`): rules are written for that.
         let slashes = r.route.uri.iter().take_while(|&&byte| byte == b'/').count();
         if slashes > 1 {
@@ -42,8 +54,9 @@ impl Lead {
             let carried = Carried::of(r);
             let mut carried = carried.borrow_mut();
             carried.asked = None;
-            carried.maps = Some(self.0.maps().clone());
+            carried.maps = Some(self.site.maps().clone());
         }
+        self.enter(r)?;
         let (action, effects) = self.rewritten(r)?;
         Carried::of(r).borrow_mut().keep(effects);
         match action {
@@ -71,17 +84,42 @@ impl Lead {
                 set_query(r, query);
             }
             Action::Proxy { url, query, is_raw } => {
-                return Err(ask_back_end(r, Some(&self.0), url, query, is_raw));
+                return Err(ask_back_end(r, Some(&self.site), url, query, is_raw));
             }
             Action::Internal { .. } => return Err(Flow::Status(500)),
         }
-        redirect(r, self.0.redirects(), &Place::nowhere(r))
+        redirect(r, self.site.redirects(), &Place::nowhere(r))
+    }
+
+    /// Sets the host's variables, which rules and conditions may ask for, and keeps what holds for the path: an answer from here has
+    /// its fields and pages.
+    fn enter(&self, r: &mut Request) -> Result<(), Flow> {
+        let place = Rc::new(Place::nowhere(r));
+        let lines = &self.site.base().settings.set_env_if;
+        let carried = Carried::of(r);
+        let (effective, changes) = settled(r, |r, looked| {
+            let carried = carried.borrow();
+            let mut changes: Vec<EnvChange> = Vec::new();
+            let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
+            set_env_if(lines.iter(), &seen, &mut changes)?;
+            let mut matched = Vec::new();
+            let effective = self.plan.of_path(&Seen { changes: &changes, ..seen }, &mut matched)?;
+            changes.extend(matched);
+            Ok((effective, changes))
+        })?;
+        {
+            let mut carried = carried.borrow_mut();
+            carried.change(changes);
+            carried.led = lines.len();
+        }
+        Present { place, effective }.keep(r);
+        Ok(())
     }
 
     fn rewritten(&self, r: &mut Request) -> Result<(Action, Effects), Flow> {
         let query = (!r.route.args.is_empty()).then(|| r.route.args.clone());
         let carried = Carried::of(r);
-        let Some(rewriting) = self.0.rewriting().filter(|_| !carried.borrow().rewriting_is_over) else {
+        let Some(rewriting) = self.site.rewriting().filter(|_| !carried.borrow().rewriting_is_over) else {
             return Ok((Action::Continue { query }, Effects::default()));
         };
         let place = Place::nowhere(r);

@@ -108,20 +108,21 @@ pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     let local = local(cx, htaccess);
     // At the server: `Alias` and its kin decide before there is a location.
     if let Some(site) = htaccess.site.as_ref().filter(|site| cx.block == Context::SERVER && site.leads()) {
-        plan.rewrite = Some(Arc::new(lead::Lead(site.clone())));
+        plan.rewrite = Some(Arc::new(lead::Lead::of(site.clone())));
     }
+    let host = htaccess.site.as_ref().map(|site| site.base().clone());
     plan.preaccess.push(Arc::new(access::Access(local.clone())));
     plan.precontent.push(Arc::new(fixups::Fixups(local.clone())));
     // (Behind `index` at 20, before listings at 30.)
     plan.add_content(25, Arc::new(fixups::Folder(local)));
     plan.add_content(55, Arc::new(handlers::File { answers_post: htaccess.site.is_some() }));
-    plan.add_filter(Stage::Headers, Arc::new(head::Head));
+    plan.add_filter(Stage::Headers, Arc::new(head::Head { host: host.clone() }));
     plan.add_filter(Stage::Inclusion, Arc::new(pages::Pages));
     plan.add_filter(Stage::Coding, Arc::new(pages::Compression(crate::coding::Named::of(cx))));
     // The first stage in which parts of other answers pass, too.
     // Confirmed at last: what has been believed of a file must still be so.
     plan.add_filter(Stage::Decoding, Arc::new(trail::Confirm));
-    plan.pages = Some(Arc::new(documents::Documents));
+    plan.pages = Some(Arc::new(documents::Documents { host }));
 }
 
 #[cfg(test)]

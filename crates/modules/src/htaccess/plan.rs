@@ -124,7 +124,7 @@ pub const ALLOWED: Options = Options::ALL.or(Options::MULTI_VIEWS).or(Options::S
 impl DirPlan {
     /// Compiles the files of folders that lead to each other; the error is a line for the log.
     fn compile(texts: &[Text], ground: &Ground) -> Result<DirPlan, String> {
-        let mut base = Effective::base(ground.options);
+        let mut base = Arc::new(Effective::base(ground.options));
         let mut links = Vec::new();
         let mut now = Links::of(ground.options);
         let patterns = Pcre::default();
@@ -135,7 +135,7 @@ impl DirPlan {
             let layer = ground.site.as_ref().map_or(Layer::File, |site| site.layer(text));
             let own = match layer {
                 Layer::Base => {
-                    base = ground.site.as_ref().map_or(base, |site| site.base());
+                    base = ground.site.as_ref().map_or(base, |site| site.base().clone());
                     now = Links::of(base.options);
                     if now != Links::Followed {
                         links.push((1, now));
@@ -161,13 +161,27 @@ impl DirPlan {
             };
             let name = text.name.as_bytes();
             let folder = &name[..memchr::memrchr(b'/', name).map_or(0, |at| at + 1)];
-            base = base.with(&own, Some(folder));
+            base = Arc::new(base.with(&own, Some(folder)));
             let then = Links::of(base.options);
             if std::mem::replace(&mut now, then) != then {
                 links.push((folder.len(), then));
             }
         }
-        let text_bytes: usize = texts.iter().map(|text| text.text.len()).sum();
+        let text_bytes = texts.iter().map(|text| text.text.len()).sum();
+        Ok(DirPlan::made(base, links, text_bytes, patterns.bytes()))
+    }
+
+    /// What Apache's own files say before a request is for a file of a folder.
+    pub fn of_site(site: &Site) -> DirPlan {
+        DirPlan::made(site.base().clone(), Vec::new(), 0, 0)
+    }
+
+    fn made(
+        base: Arc<Effective>,
+        links: Vec<(usize, Links)>,
+        text_bytes: usize,
+        patterns_bytes: usize,
+    ) -> DirPlan {
         let settings_bytes = HTACCESS_SETTINGS_BYTES_PER_BYTE * text_bytes;
         let variants_max =
             (HTACCESS_VARIANT_BYTES_MAX / settings_bytes.max(1)).clamp(1, HTACCESS_VARIANTS_MAX);
@@ -175,15 +189,15 @@ impl DirPlan {
         collect(&base.settings.sections, None, &mut candidates);
         let order = ordered(&candidates);
         let copies = if candidates.is_empty() { 1 } else { 1 + variants_max };
-        Ok(DirPlan {
-            base: Arc::new(base),
+        DirPlan {
+            base,
             candidates,
             order,
             variants: Mutex::default(),
             variants_max,
-            bytes: patterns.bytes() + settings_bytes * copies,
+            bytes: patterns_bytes + settings_bytes * copies,
             links,
-        })
+        }
     }
 
     /// The parts of a path in which links are judged: how, and where each part ends.
@@ -214,6 +228,25 @@ impl DirPlan {
         facts: &dyn Facts,
         matched: &mut Vec<EnvChange>,
     ) -> Result<Arc<Effective>, Stop> {
+        self.chosen(Rank::Folder, name, facts, matched)
+    }
+
+    /// What holds for a URI's path before it is known for which file it is: sections of folders and files do not.
+    ///
+    /// # Errors
+    /// As those of [`DirPlan::of`].
+    pub fn of_path(&self, facts: &dyn Facts, matched: &mut Vec<EnvChange>) -> Result<Arc<Effective>, Stop> {
+        self.chosen(Rank::Path, b"", facts, matched)
+    }
+
+    /// What holds by sections of a rank or those behind it.
+    fn chosen(
+        &self,
+        first: Rank,
+        name: &[u8],
+        facts: &dyn Facts,
+        matched: &mut Vec<EnvChange>,
+    ) -> Result<Arc<Effective>, Stop> {
         let sections = &self.candidates;
         if sections.is_empty() {
             return Ok(self.base.clone());
@@ -222,7 +255,7 @@ impl DirPlan {
         let mut has_held = false;
         for &at in &self.order {
             let (outer, section) = &sections[at as usize];
-            let is_open = outer.is_none_or(|outer| chosen.contains(&outer));
+            let is_open = section.scope.rank() >= first && outer.is_none_or(|outer| chosen.contains(&outer));
             if is_open && section.scope.holds(name, facts, &mut has_held, matched)? {
                 chosen.push(at);
             }

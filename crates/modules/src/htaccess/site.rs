@@ -26,6 +26,7 @@ pub struct Site {
     /// `Redirect` outside of sections, the host's own first: before access is judged.
     redirects: Vec<Arc<Redirect<Compiled>>>,
     maps: Arc<Maps>,
+    base: Arc<Effective>,
 }
 
 /// The lines of one block.
@@ -98,16 +99,13 @@ impl Site {
         let redirects = lines.iter().rev().flat_map(|lines| lines.redirects.iter().cloned()).collect();
         // As rules, maps are a host's own.
         let maps = lines.last().map(|lines| lines.maps.clone()).unwrap_or_default();
-        Ok(Site { lines, redirects, maps: Arc::new(maps) })
+        let base = Arc::new(base_of(&lines));
+        Ok(Site { lines, redirects, maps: Arc::new(maps), base })
     }
 
     /// What holds before any folder.
-    pub fn base(&self) -> Effective {
-        let first = Effective::base(Options::FOLLOW_SYM_LINKS);
-        let mut base = self.lines.iter().fold(first, |above, lines| above.with(&lines.own, None));
-        base.settings.directory_index.get_or_insert_with(|| vec![b"index.html".to_vec()]);
-        base.settings.ranges_max.get_or_insert(RANGES_MAX_USUAL);
-        base
+    pub fn base(&self) -> &Arc<Effective> {
+        &self.base
     }
 
     /// The text that stands for [`Site::base`].
@@ -165,8 +163,16 @@ impl Site {
 
     /// Whether something is to be done before a location is looked for.
     pub fn leads(&self) -> bool {
-        self.rewriting().is_some() || !self.redirects.is_empty()
+        self.rewriting().is_some() || !self.redirects.is_empty() || !self.base.settings.set_env_if.is_empty()
     }
+}
+
+fn base_of(lines: &[Arc<Lines>]) -> Effective {
+    let first = Effective::base(Options::FOLLOW_SYM_LINKS);
+    let mut base = lines.iter().fold(first, |above, lines| above.with(&lines.own, None));
+    base.settings.directory_index.get_or_insert_with(|| vec![b"index.html".to_vec()]);
+    base.settings.ranges_max.get_or_insert(RANGES_MAX_USUAL);
+    base
 }
 
 impl Folder {
