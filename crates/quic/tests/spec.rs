@@ -19,8 +19,8 @@ const UNEXPECTED_MESSAGE: u64 = 0x10a;
 const MISSING_EXTENSION: u64 = 0x16d;
 const NO_APPLICATION_PROTOCOL: u64 = 0x178;
 
-fn server() -> (Endpoint, Vec<u8>) {
-    let (context, certificate) = context("a.test", false);
+fn server(early_data: bool) -> (Endpoint, Vec<u8>) {
+    let (context, certificate) = context("a.test", early_data);
     let rules = Mutex::new(vec![("a.test", Rule::Begin(context))]);
     let hosts = Arc::new(Hosts { rules, asked: Mutex::default() });
     let mut server = Endpoint::new(Place { thread: 0, threads: 1, generation: 0 }, keys(), hosts);
@@ -29,7 +29,7 @@ fn server() -> (Endpoint, Vec<u8>) {
 }
 
 fn client(alpn: &[&str], change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Hostile {
-    let (server, certificate) = server();
+    let (server, certificate) = server(false);
     Hostile::with_alpn(server, &certificate, "a.test", alpn, change)
 }
 
@@ -190,6 +190,38 @@ fn handshakes_that_are_none() {
     let hello = without_extension(&without.hello(), 57);
     begin(&mut without, &hello);
     is_closed_with(without, "no quic_transport_parameters", MISSING_EXTENSION);
+}
+
+/// RFC 9000 §12.4, §12.5: nothing of the handshake, and no close of an application's, goes with 0-RTT packets.
+#[test]
+fn frames_that_may_not_be_early() {
+    let visit = || {
+        let (server, certificate) = server(true);
+        let mut first = Hostile::new(server, &certificate, "a.test", |usual| usual);
+        assert!(first.shake(), "{:?}", first.seen);
+        // The session's ticket.
+        first.take();
+        let mut again = first.again("a.test");
+        again.set_cid(&[9; 8]);
+        let hello = again.hello();
+        let (one, two) = hello.split_at(hello.len().min(1000));
+        again.frames(Space::Initial, &crypto(0, one));
+        again.frames(Space::Initial, &crypto(one.len() as u64, two));
+        again
+    };
+    let mut allowed = visit();
+    let ping = allowed.early(&[1]).expect("the session allows it");
+    allowed.give(&ping);
+    assert!(allowed.goes_on(), "{:?}", allowed.seen);
+    for (what, frames) in [
+        ("CRYPTO", crypto(0, &[5, 0, 0, 0])),
+        ("CONNECTION_CLOSE of an application's", integers(&[0x1d, 0x100, 0])),
+    ] {
+        let mut client = visit();
+        let packet = client.early(&frames).expect("the session allows it");
+        client.give(&packet);
+        is_closed_with(client, what, PROTOCOL_VIOLATION);
+    }
 }
 
 /// RFC 9001 §6.6: keys are good for millions of packets. A client that knows nothing of updates, such as this one, reads all of a thousand.

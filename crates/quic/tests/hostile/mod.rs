@@ -5,7 +5,7 @@
 use brisk_quic::{Datagram, Endpoint, Event, Key};
 use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, DirectionalKeys, KeyChange, Keys, Suite, Version};
-use rustls::{CipherSuite, Side};
+use rustls::{CipherSuite, ClientConfig, Side};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// Packet numbers are sent with four bytes, so that none is ambiguous.
 const NUMBER_BYTES: usize = 4;
 const TAG_BYTES: usize = 16;
+/// The connection ID that the server is told.
+const OWN: &[u8; 8] = b"hostile!";
 /// The header, and what is behind it.
 const DAMAGED_BYTES: usize = 48;
 
@@ -45,6 +47,7 @@ pub struct Hostile {
     pub received: usize,
     pub sent: usize,
     tls: ClientConnection,
+    config: Arc<ClientConfig>,
     keys: [Option<Keys>; 3],
     next: [u64; 3],
     largest: [u64; 3],
@@ -133,6 +136,19 @@ fn suite() -> Suite {
     found.and_then(|one| one.tls13()?.quic_suite()).expect("the suite of Initial packets")
 }
 
+/// A packet of this header, whose number is still to come, and payload (RFC 9001 §5.3, §5.4).
+fn seal(keys: &DirectionalKeys, number: u64, mut header: Vec<u8>, mut payload: Vec<u8>) -> Vec<u8> {
+    let number_at = header.len();
+    header.extend_from_slice(&(number as u32).to_be_bytes());
+    let tag = keys.packet.encrypt_in_place(number, &header, &mut payload).unwrap();
+    let mut packet = [header, payload, tag.as_ref().to_vec()].concat();
+    let sample = packet[number_at + 4..number_at + 4 + keys.header.sample_len()].to_vec();
+    let (first, rest) = packet.split_at_mut(1);
+    let number = &mut rest[number_at - 1..number_at - 1 + NUMBER_BYTES];
+    keys.header.encrypt_in_place(&sample, &mut first[0], number).unwrap();
+    packet
+}
+
 impl Hostile {
     /// Nothing is sent yet. `root`: the server's certificate. `change`: what becomes of the usual parameters.
     pub fn new(
@@ -161,10 +177,18 @@ impl Hostile {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let own = *b"hostile!";
+        config.enable_early_data = true;
+        Hostile::visit(server, Arc::new(config), name, change(parameters(OWN)))
+    }
+
+    /// Another connection to the same server, with the sessions that this one was given.
+    pub fn again(self, name: &str) -> Hostile {
+        Hostile::visit(self.server, self.config, name, parameters(OWN))
+    }
+
+    fn visit(server: Endpoint, config: Arc<ClientConfig>, name: &str, parameters: Vec<u8>) -> Hostile {
         let name = ServerName::try_from(name.to_string()).unwrap();
-        let tls =
-            ClientConnection::new(Arc::new(config), Version::V1, name, change(parameters(&own))).unwrap();
+        let tls = ClientConnection::new(config.clone(), Version::V1, name, parameters).unwrap();
         let cid = vec![7; 8];
         let initial = suite().keys(&cid, Side::Client, Version::V1);
         Hostile {
@@ -176,6 +200,7 @@ impl Hostile {
             received: 0,
             sent: 0,
             tls,
+            config,
             keys: [Some(initial), None, None],
             next: [0; 3],
             largest: [0; 3],
@@ -183,7 +208,7 @@ impl Hostile {
             crypto_read: [0; 3],
             crypto_sent: [0; 3],
             cid,
-            own,
+            own: *OWN,
             is_damaged_first: false,
         }
     }
@@ -212,7 +237,7 @@ impl Hostile {
     }
 
     /// A packet with these bytes, and these bits in its first one beside the usual ones.
-    pub fn sealed(&mut self, space: Space, bits: u8, mut payload: Vec<u8>) -> Vec<u8> {
+    pub fn sealed(&mut self, space: Space, bits: u8, payload: Vec<u8>) -> Vec<u8> {
         let at = space as usize;
         let number = self.next[at];
         self.next[at] += 1;
@@ -237,16 +262,23 @@ impl Hostile {
             }
         }
         header[0] |= bits;
-        let number_at = header.len();
-        header.extend_from_slice(&(number as u32).to_be_bytes());
-        let keys = &self.keys[at].as_ref().expect("keys of this space").local;
-        let tag = keys.packet.encrypt_in_place(number, &header, &mut payload).unwrap();
-        let mut packet = [header, payload, tag.as_ref().to_vec()].concat();
-        let sample = packet[number_at + 4..number_at + 4 + keys.header.sample_len()].to_vec();
-        let (first, rest) = packet.split_at_mut(1);
-        let number = &mut rest[number_at - 1..number_at - 1 + NUMBER_BYTES];
-        keys.header.encrypt_in_place(&sample, &mut first[0], number).unwrap();
-        packet
+        seal(&self.keys[at].as_ref().expect("keys of this space").local, number, header, payload)
+    }
+
+    /// A 0-RTT packet with these frames; `None`: no session allows one.
+    pub fn early(&mut self, frames: &[u8]) -> Option<Vec<u8>> {
+        let keys = self.tls.zero_rtt_keys()?;
+        let number = self.next[Space::Data as usize];
+        self.next[Space::Data as usize] += 1;
+        let mut header = vec![0xd0 | (NUMBER_BYTES as u8 - 1), 0, 0, 0, 1];
+        for cid in [&self.cid[..], &self.own] {
+            header.push(cid.len() as u8);
+            header.extend_from_slice(cid);
+        }
+        let payload = [frames, &[0; 4]].concat();
+        let len = payload.len() + NUMBER_BYTES + TAG_BYTES;
+        header.extend_from_slice(&(len as u16 | 0x4000).to_be_bytes());
+        Some(seal(&keys, number, header, payload))
     }
 
     /// Sends a datagram.
