@@ -2,6 +2,8 @@
 
 #[path = "bench/compare.rs"]
 mod compare;
+#[path = "bench/http3.rs"]
+mod http3;
 #[path = "bench/printed.rs"]
 mod printed;
 #[path = "bench/proxy.rs"]

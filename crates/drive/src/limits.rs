@@ -6,8 +6,6 @@ use std::time::Duration;
 
 /// How long a handshake of QUIC may take: where UDP is dropped nothing says so.
 pub const H3_HANDSHAKE_MAX: Duration = Duration::from_secs(5);
-/// Bytes that are read of one stream at a time.
-pub const H3_READ_BYTES: usize = 64 << 10;
 
 // client/line.rs
 

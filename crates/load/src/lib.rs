@@ -6,6 +6,7 @@
 //! | [`arrivals`] | when requests of an open loop are due |
 //! | [`response`] | HTTP/1.1 response framing: bytes in, responses out, no I/O and no clock |
 //! | [`engine`] | threads, epoll loops and connections that carry out a plan |
+//! | [`h3`] | a client's connection of HTTP/3, no sockets and no clock |
 //! | [`jar`] | cookies that answers have set |
 //! | [`proxy`] | what stands between it and servers |
 //! | [`stats`], [`histogram`] | what was seen |
@@ -28,6 +29,7 @@ pub mod compare;
 pub mod days;
 pub mod engine;
 pub mod fuzz;
+pub mod h3;
 pub mod histogram;
 pub mod jar;
 mod limits;

@@ -76,10 +76,20 @@ pub const EVENTS_MAX: usize = 512;
 /// Requests of an open loop that wait for a connection, per thread; beyond it they count as not sent at once.
 pub const WAITING_REQUESTS_MAX: usize = 1 << 20;
 
+// h3.rs
+
+/// Bytes that are read of one stream at a time.
+pub const H3_READ_BYTES: usize = 64 << 10;
+
 // jar.rs
 
 /// Cookies kept at most.
 pub const COOKIES_MAX: usize = 300;
+
+// engine/dial.rs
+
+/// What the sockets of HTTP/3 may hold, in bytes: megabytes may come at once. What the system refuses it refuses.
+pub const UDP_BUFFER_BYTES: usize = 4 << 20;
 
 // live/web.rs
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use brisk_tls::ClientContext;
 
 use crate::arrivals::{Distribution, Rate};
+pub use crate::h3::ClientSettings;
 use crate::jar::Jar;
 pub use crate::request::{RequestOptions, Target};
 use crate::rng::Rng;
@@ -41,6 +42,33 @@ pub enum Version {
     H1,
     /// HTTP/2: agreed on by ALPN with TLS, by prior knowledge without (RFC 9113 §3.3).
     H2,
+    /// HTTP/3, over QUIC.
+    H3,
+}
+
+impl Version {
+    /// What the command lines' `-2`, `-3` and `-m` (which alone means HTTP/2) ask for.
+    pub fn asked(http2: bool, http3: bool, has_streams: bool) -> Self {
+        match (http3, http2 || has_streams) {
+            (true, _) => Self::H3,
+            (false, true) => Self::H2,
+            (false, false) => Self::H1,
+        }
+    }
+
+    /// Whether a connection carries many requests at a time, in streams.
+    pub fn has_streams(self) -> bool {
+        self != Self::H1
+    }
+
+    /// Its name for ALPN (RFC 7301).
+    pub fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::H1 => b"http/1.1",
+            Self::H2 => b"h2",
+            Self::H3 => b"h3",
+        }
+    }
 }
 
 /// The pause of a user between a response and the next request.
@@ -115,6 +143,10 @@ pub struct Plan {
     pub sites: Vec<Site>,
     /// TLS, or plain connections.
     pub tls: Option<Tls>,
+    /// QUIC, for HTTP/3; with TLS's sessions and name.
+    pub quic: Option<ClientSettings>,
+    /// With HTTP/3: each connection moves to another port so often.
+    pub migrate: Option<Duration>,
     /// Connections in all; in a closed loop, users: its clock starts when all of them are connected, see [`Self::gathers`].
     pub connections: usize,
     /// Threads, each with its own loop and its share of the connections.
@@ -123,7 +155,7 @@ pub struct Plan {
     pub cpus: Vec<usize>,
     /// What is spoken with the servers.
     pub version: Version,
-    /// Requests in flight per connection; 1 waits for each response. With HTTP/2: streams.
+    /// Requests in flight per connection; 1 waits for each response. With HTTP/2 and HTTP/3: streams.
     pub pipeline: usize,
     /// A connection is closed after so many responses; `None`: never by us.
     pub per_connection: Option<u64>,
@@ -169,6 +201,8 @@ impl Plan {
         Self {
             sites,
             tls: None,
+            quic: None,
+            migrate: None,
             connections,
             threads: 1,
             cpus: Vec::new(),
@@ -213,6 +247,17 @@ impl Plan {
             return Some(
                 "an open loop has neither pauses nor pipelining: requests are due when they are due",
             );
+        }
+        if self.version == Version::H3 {
+            let is_tcp = |site: &Site| matches!(site.endpoint, Endpoint::Tcp(_));
+            if self.tls.is_none() || self.quic.is_none() {
+                return Some("HTTP/3 needs https");
+            }
+            if !self.sites.iter().all(|site| is_tcp(site) && site.tunnel.is_none()) {
+                return Some("HTTP/3 goes over UDP: neither unix sockets nor proxies carry it");
+            }
+        } else if self.migrate.is_some() {
+            return Some("only connections of HTTP/3 can move to another port");
         }
         if self.series.is_some_and(|width| width < Duration::from_millis(10)) {
             return Some("slices of a series are at least 10 ms wide");

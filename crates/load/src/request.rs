@@ -1,10 +1,11 @@
-//! Requests, made into bytes beforehand: for HTTP/1.1 (RFC 9112) and for HTTP/2 (RFC 9113 §8.3).
+//! Requests, made into bytes beforehand: for HTTP/1.1 (RFC 9112), HTTP/2 (RFC 9113 §8.3) and HTTP/3 (RFC 9114 §4.3).
 
 use brisk_http::field::is_token_byte;
 use std::fmt;
 use std::sync::Arc;
 
 use brisk_h2::hpack::{write_literal, write_named};
+use brisk_h3::qpack;
 
 use crate::proxy::Proxy;
 use crate::url::{Resolve, Url};
@@ -16,7 +17,9 @@ pub struct Target {
     pub request: Box<[u8]>,
     /// Its head's fields as HTTP/2 has them: a block that uses no dynamic table.
     pub block: Box<[u8]>,
-    /// The body, for HTTP/2.
+    /// The same as HTTP/3 has them: a field section that uses no dynamic table.
+    pub section: Box<[u8]>,
+    /// The body, for HTTP/2 and HTTP/3.
     pub body: Arc<[u8]>,
     /// What it asks for, where cookies are to be sent back.
     pub url: Option<Url>,
@@ -72,8 +75,8 @@ impl fmt::Display for BadRequest {
 
 impl std::error::Error for BadRequest {}
 
-/// Fields that are the connection's business and have no place in HTTP/2 (RFC 9113 §8.2.2), and `Host`.
-const NOT_IN_HTTP2: [&str; 6] =
+/// Fields that are the connection's business and have no place in HTTP/2 (RFC 9113 §8.2.2) and HTTP/3 (RFC 9114 §4.2), and `Host`.
+const NOT_IN_STREAMS: [&str; 6] =
     ["host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 impl RequestOptions {
@@ -116,6 +119,7 @@ impl RequestOptions {
         Target {
             request: request.into(),
             block: self.block(host, path, length.as_deref()).into(),
+            section: self.section(host, path, length.as_deref()).into(),
             body: Arc::clone(&self.body),
             url: None,
             is_head: self.method == "HEAD",
@@ -145,19 +149,33 @@ impl RequestOptions {
             other => drop(write_named(2, other.as_bytes(), &mut block)),
         }
         block.push(if self.secure { 0x87 } else { 0x86 });
-        write_literal(b":authority", self.header("host").unwrap_or(host).as_bytes(), &mut block);
-        write_literal(b":path", path.as_bytes(), &mut block);
+        self.fields(host, path, length, |name, value| write_literal(name, value, &mut block));
+        block
+    }
+
+    fn section(&self, host: &str, path: &str, length: Option<&str>) -> Vec<u8> {
+        let mut section = Vec::new();
+        qpack::begin(&mut section);
+        qpack::write_literal(b":method", self.method.as_bytes(), &mut section);
+        qpack::write_literal(b":scheme", if self.secure { b"https" } else { b"http" }, &mut section);
+        self.fields(host, path, length, |name, value| qpack::write_literal(name, value, &mut section));
+        section
+    }
+
+    /// What follows method and scheme where requests have streams.
+    fn fields(&self, host: &str, path: &str, length: Option<&str>, mut put: impl FnMut(&[u8], &[u8])) {
+        put(b":authority", self.header("host").unwrap_or(host).as_bytes());
+        put(b":path", path.as_bytes());
         for line in &self.headers {
             let Some((name, value)) = line.split_once(':') else { continue };
             let name = name.to_ascii_lowercase();
-            if !NOT_IN_HTTP2.contains(&name.as_str()) {
-                write_literal(name.as_bytes(), value.trim().as_bytes(), &mut block);
+            if !NOT_IN_STREAMS.contains(&name.as_str()) {
+                put(name.as_bytes(), value.trim().as_bytes());
             }
         }
         if let Some(length) = length {
-            write_literal(b"content-length", length.as_bytes(), &mut block);
+            put(b"content-length", length.as_bytes());
         }
-        block
     }
 }
 

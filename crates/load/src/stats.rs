@@ -30,7 +30,7 @@ pub enum ErrorKind {
     Truncated,
     /// The response broke the protocol.
     Protocol,
-    /// The peer reset the stream (HTTP/2).
+    /// The peer reset the stream (HTTP/2, HTTP/3).
     Stream,
     /// No response within the plan's timeout.
     Timeout,
@@ -180,6 +180,40 @@ impl Tail {
     }
 }
 
+/// What QUIC did beneath HTTP/3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quic {
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Those of them that were lost; what they carried was sent again.
+    pub lost: u64,
+    /// Datagrams that came.
+    pub received: u64,
+    /// Connections whose first requests went with the first packets (0-RTT), and were taken.
+    pub early: u64,
+    /// Those where the server did not take them: they were sent again.
+    pub early_refused: u64,
+    /// Moves of connections to another port.
+    pub moves: u64,
+}
+
+impl Quic {
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.lost += other.lost;
+        self.received += other.received;
+        self.early += other.early;
+        self.early_refused += other.early_refused;
+        self.moves += other.moves;
+    }
+
+    /// The share of the packets that were lost.
+    pub fn lost_share(&self) -> f64 {
+        self.lost as f64 / self.sent.max(1) as f64
+    }
+}
+
 /// What was seen while a plan ran.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
@@ -204,6 +238,10 @@ pub struct Stats {
     pub tls_failure: Option<String>,
     /// Why a proxy made no tunnel the first time.
     pub proxy_failure: Option<String>,
+    /// Why QUIC or HTTP/3 ended a connection the first time, and what it was counted as.
+    pub quic_failure: Option<(ErrorKind, String)>,
+    /// Beneath HTTP/3.
+    pub quic: Quic,
     /// In an open loop, requests that were due and found no connection until the end.
     pub unsent: u64,
     /// Responses by class: index 1 is 1xx, 5 is 5xx, 0 is anything else.
@@ -345,6 +383,10 @@ impl Stats {
         if self.proxy_failure.is_none() {
             self.proxy_failure.clone_from(&other.proxy_failure);
         }
+        if self.quic_failure.is_none() {
+            self.quic_failure.clone_from(&other.quic_failure);
+        }
+        self.quic.merge(&other.quic);
         self.unsent += other.unsent;
         for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
             *count += more;
@@ -370,7 +412,7 @@ impl Stats {
         match kind {
             ErrorKind::Tls => self.tls_failure.as_deref(),
             ErrorKind::Connect => self.proxy_failure.as_deref(),
-            _ => None,
+            _ => self.quic_failure.as_ref().filter(|(of, _)| *of == kind).map(|(_, why)| why.as_str()),
         }
     }
 
@@ -382,6 +424,8 @@ impl Stats {
         }
         self.tls_failure = None;
         self.proxy_failure = None;
+        self.quic_failure = None;
+        self.quic = Quic::default();
         self.by_status.clear();
         self.by_class = [0; 6];
         self.errors = Errors::default();

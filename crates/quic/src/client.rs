@@ -1,7 +1,10 @@
 //! A client's side: one connection, for tools that ask servers.
 
 use crate::event::{Closed, Dir, Event};
-use crate::limits::{CLIENT_STREAM_BYTES_MAX, CLIENT_STREAMS_MAX, CLIENT_WINDOW_BYTES_MAX, SEGMENTS_MAX};
+use crate::limits::{
+    CLIENT_SPARE_BUFFERS_MAX, CLIENT_STREAM_BYTES_MAX, CLIENT_STREAMS_MAX, CLIENT_WINDOW_BYTES_MAX,
+    SEGMENTS_MAX,
+};
 use crate::streams::{self, Read, Written};
 use brisk_tls::{ClientContext, Distrust};
 use bytes::BytesMut;
@@ -11,6 +14,7 @@ use quinn_proto::{
     StreamEvent, TransportConfig,
 };
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +30,41 @@ pub struct Fresh {
     pub bytes: Vec<u8>,
 }
 
+/// What the connections of one place have in common. Clones share it: the sessions of TLS, and the tokens by which servers know a
+/// client's address again (RFC 9000 §8.1.3).
+#[derive(Clone)]
+pub struct ClientSettings {
+    config: ClientConfig,
+    context: ClientContext,
+}
+
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientSettings")
+    }
+}
+
+impl ClientSettings {
+    /// `early`: where a session allows it, streams may be opened before the handshake (0-RTT, RFC 9001 §4.6). The error says what the TLS
+    /// library has against it.
+    pub fn new(context: &ClientContext, early: bool) -> Result<ClientSettings, String> {
+        let mut config = ClientConfig::new(context.quic(early)?);
+        config.transport_config(transport());
+        Ok(ClientSettings { config, context: context.clone() })
+    }
+}
+
+/// What has gone over a connection so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Those of them that were lost; what they carried was sent again.
+    pub lost: u64,
+    /// Datagrams that came.
+    pub received: u64,
+}
+
 /// See the module's head. One turn of its owner: [`Client::receive`] for every datagram and [`Client::handle_timeout`]; then
 /// [`Client::poll_event`] until there is none; then [`Client::poll_transmit`] until there is none; then sleep until
 /// [`Client::next_timeout`].
@@ -37,6 +76,7 @@ pub struct Client {
     context: ClientContext,
     name: String,
     events: VecDeque<Event>,
+    spare: Vec<Vec<u8>>,
     is_over: bool,
 }
 
@@ -45,18 +85,16 @@ impl Client {
     /// it.
     pub fn begin(
         now: Instant,
-        context: &ClientContext,
+        settings: &ClientSettings,
         remote: SocketAddr,
         name: &str,
     ) -> Result<Client, String> {
-        let mut config = ClientConfig::new(context.quic()?);
-        config.transport_config(transport());
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
-        let (handle, inner) =
-            endpoint.connect(now, config, remote, name).map_err(|error| error.to_string())?;
-        let (context, name) = (context.clone(), name.to_string());
-        let events = VecDeque::new();
-        Ok(Client { endpoint, handle, inner, remote, context, name, events, is_over: false })
+        let connected = endpoint.connect(now, settings.config.clone(), remote, name);
+        let (handle, inner) = connected.map_err(|error| error.to_string())?;
+        let (context, name) = (settings.context.clone(), name.to_string());
+        let (events, spare) = (VecDeque::new(), Vec::new());
+        Ok(Client { endpoint, handle, inner, remote, context, name, events, spare, is_over: false })
     }
 
     /// A datagram of the server's has come.
@@ -116,10 +154,38 @@ impl Client {
 
     /// What is to be sent; `None`: nothing more at present.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Fresh> {
-        let mut bytes = Vec::new();
-        let transmit = self.inner.poll_transmit(now, SEGMENTS_MAX, &mut bytes)?;
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        let Some(transmit) = self.inner.poll_transmit(now, SEGMENTS_MAX, &mut bytes) else {
+            self.recycle(bytes);
+            return None;
+        };
         bytes.truncate(transmit.size);
         Some(Fresh { ecn: transmit.ecn, segment: transmit.segment_size, bytes })
+    }
+
+    /// Takes a buffer back whose bytes were sent.
+    pub fn recycle(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < CLIENT_SPARE_BUFFERS_MAX {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+
+    /// Whether streams may be opened before the handshake is complete: what is sent on them may be replayed by others, and the server may
+    /// refuse all of it ([`Client::early_accepted`]).
+    pub fn may_be_early(&self) -> bool {
+        self.inner.has_0rtt() && self.inner.is_handshaking()
+    }
+
+    /// When the handshake is complete: whether the server has taken what was sent before that. If not, all streams are gone, and the next
+    /// to be opened have their numbers.
+    pub fn early_accepted(&self) -> bool {
+        self.inner.accepted_0rtt()
+    }
+
+    /// Packets come from another address from now on: the server is shown that one, by another connection ID (RFC 9000 §9.5).
+    pub fn moved(&mut self) {
+        self.inner.local_address_changed();
     }
 
     /// Whether the server is who it should be. `now`: seconds since 1970.
@@ -179,9 +245,11 @@ impl Client {
         self.inner.rtt()
     }
 
-    /// Packets that were lost on their way to the server.
-    pub fn lost(&self) -> u64 {
-        self.inner.stats().path.lost_packets
+    /// See [`Traffic`].
+    pub fn traffic(&self) -> Traffic {
+        let stats = self.inner.stats();
+        let (sent, lost) = (stats.path.sent_packets, stats.path.lost_packets);
+        Traffic { sent, lost, received: stats.udp_rx.datagrams }
     }
 }
 
@@ -203,6 +271,8 @@ fn transport() -> Arc<TransportConfig> {
     config
         .max_concurrent_bidi_streams(0u32.into())
         .max_concurrent_uni_streams(CLIENT_STREAMS_MAX.into())
+        // How long a connection may be silent is the server's to say; how long a handshake may take, the owner's.
+        .max_idle_timeout(None)
         .stream_receive_window(CLIENT_STREAM_BYTES_MAX.into())
         .receive_window(CLIENT_WINDOW_BYTES_MAX.into())
         .datagram_receive_buffer_size(None)

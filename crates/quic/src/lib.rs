@@ -30,7 +30,7 @@ mod timers;
 
 pub use brisk_tls::quic::{Choice, Choose, Kept, Origin};
 pub use cid::{CID_BYTES, Place, Route, route};
-pub use client::{Client, Fresh};
+pub use client::{Client, ClientSettings, Fresh, Traffic};
 pub use connection::Connection;
 pub use counters::Counters;
 pub use endpoint::{Datagram, Endpoint, Transmit};

@@ -51,6 +51,8 @@ pub const CLIENT_STREAMS_MAX: u32 = 16;
 pub const CLIENT_STREAM_BYTES_MAX: u32 = 4 << 20;
 /// Bytes that a server may send on all streams of a connection before they are read.
 pub const CLIENT_WINDOW_BYTES_MAX: u32 = 16 << 20;
+/// Buffers for datagrams that a client keeps for the next ones.
+pub const CLIENT_SPARE_BUFFERS_MAX: usize = 4;
 
 // connection.rs
 

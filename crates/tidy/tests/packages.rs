@@ -97,18 +97,21 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-cli", &["brisk-conf"]),
     (
         "brisk-drive",
+        &["brisk-cli", "brisk-h2", "brisk-h3", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"],
+    ),
+    (
+        "brisk-load",
         &[
             "brisk-cli",
             "brisk-h2",
             "brisk-h3",
             "brisk-http",
-            "brisk-load",
             "brisk-net",
             "brisk-quic",
+            "brisk-statistics",
             "brisk-tls",
         ],
     ),
-    ("brisk-load", &["brisk-cli", "brisk-h2", "brisk-http", "brisk-net", "brisk-statistics", "brisk-tls"]),
     (
         "brisk",
         &[

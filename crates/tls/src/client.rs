@@ -187,9 +187,12 @@ impl ClientContext {
         Ok(Session::client(UnbufferedClientConnection::new(config.clone(), name)?))
     }
 
-    /// What QUIC's handshakes need of it. Clients of one context have their sessions in common. The error: it has no TLS 1.3.
-    pub fn quic(&self) -> Result<Arc<dyn quinn_proto::crypto::ClientConfig>, String> {
-        let config = QuicClientConfig::try_from(self.named.clone()).map_err(|error| error.to_string())?;
+    /// What QUIC's handshakes need of it. Clients of one context have their sessions in common. `early`: what is asked may go with a resumed
+    /// session's first packets, where anybody may replay it. The error: it has no TLS 1.3.
+    pub fn quic(&self, early: bool) -> Result<Arc<dyn quinn_proto::crypto::ClientConfig>, String> {
+        let mut config = (*self.named).clone();
+        config.enable_early_data = early;
+        let config = QuicClientConfig::try_from(config).map_err(|error| error.to_string())?;
         Ok(Arc::new(config))
     }
 

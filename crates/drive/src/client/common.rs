@@ -1,10 +1,11 @@
 //! How clients behave, and what all clients of a thread share.
 
 use super::line::Network;
+use brisk_load::h3::ClientSettings;
 use brisk_load::plan::Resolve;
 use brisk_load::proxy::Proxy;
 use brisk_tls::{ClientContext, ClientOptions, Trust, Verification};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -69,6 +70,7 @@ impl Default for Options {
 pub struct Common {
     pub(crate) options: Options,
     pub(crate) tls: ClientContext,
+    quic: OnceCell<ClientSettings>,
     pub(crate) names: RefCell<HashMap<(String, u16), Vec<SocketAddr>>>,
 }
 
@@ -100,7 +102,15 @@ impl Common {
             ((known.host.to_ascii_lowercase(), known.port), vec![at])
         };
         let names = RefCell::new(options.resolve.iter().map(known).collect());
-        Ok(Rc::new(Self { options, tls, names }))
+        Ok(Rc::new(Self { options, tls, quic: OnceCell::new(), names }))
+    }
+
+    /// What connections of HTTP/3 have in common. The error says what the TLS library has against it.
+    pub(crate) fn quic(&self) -> Result<&ClientSettings, String> {
+        if self.quic.get().is_none() {
+            let _ = self.quic.set(ClientSettings::new(&self.tls, false)?);
+        }
+        self.quic.get().ok_or_else(|| "QUIC has no settings".to_owned())
     }
 }
 

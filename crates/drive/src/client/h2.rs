@@ -1,20 +1,19 @@
 //! One HTTP/2 connection (RFC 9113), shared by any number of exchanges.
 //!
-//! A task of its own reads and writes; an exchange is a stream that waits for its events. Whoever changes what is to be
-//! sent wakes the task.
+//! What its exchanges share is in [`shared`](super::shared).
 
 use super::failure::{Failure, Fault};
 use super::incoming::{Heads, Incoming, LinkFacts, Sink, fields_of, text_of};
 use super::message::{Exchange, Note, Phases, Request, TlsFacts, Watcher};
+use super::shared::{Shared, Stage};
 use brisk_h2::frame::{FrameHead, HEAD_BYTES};
 use brisk_h2::hpack::write_literal;
 use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
 use brisk_net::{Stream, spawn};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 const READ_BYTES: usize = 64 << 10;
 /// What may come of one body before it was looked at.
@@ -23,12 +22,7 @@ const WINDOW_BYTES: u32 = 1 << 20;
 struct State {
     conn: Connection<()>,
     out: Vec<u8>,
-    streams: HashMap<u32, Incoming>,
-    driver: Option<Waker>,
-    /// Of those who wait for room for another stream.
-    waiting: Vec<Waker>,
-    failed: Option<Failure>,
-    going_away: bool,
+    shared: Shared<u32>,
     watcher: Option<Watcher>,
     /// Of what was sent: how much was shown to the watcher.
     shown: usize,
@@ -55,17 +49,8 @@ impl Conn {
             Settings { initial_window_size: WINDOW_BYTES, enable_push: false, ..Settings::default() };
         let config = Config { settings, connection_window: 16 << 20, ..Config::default() };
         let conn = Connection::new(Role::Client, config, 0, &mut out);
-        let state = State {
-            conn,
-            out,
-            streams: HashMap::new(),
-            driver: None,
-            waiting: Vec::new(),
-            failed: None,
-            going_away: false,
-            watcher,
-            shown: brisk_h2::PREFACE.len(),
-        };
+        let state =
+            State { conn, out, shared: Shared::new(Stage::Open), watcher, shown: brisk_h2::PREFACE.len() };
         let state = Rc::new(RefCell::new(state));
         spawn(drive(stream, Rc::downgrade(&state)));
         Self { state, facts, peer }
@@ -73,8 +58,7 @@ impl Conn {
 
     /// New streams may be begun.
     pub(crate) fn is_usable(&self) -> bool {
-        let state = self.state.borrow();
-        state.failed.is_none() && !state.going_away
+        self.state.borrow().shared.is_usable()
     }
 
     pub(crate) async fn exchange(
@@ -89,19 +73,10 @@ impl Conn {
         phases.sent = phases.now();
         let mut heads = Heads::default();
         let state = &self.state;
-        poll_fn(|cx| {
-            let mut state = state.borrow_mut();
-            let failed = state.failed.clone();
-            let Some(incoming) = state.streams.get_mut(&guard.stream) else {
-                return Poll::Ready(Err(
-                    failed.unwrap_or_else(|| Failure::new(Fault::Reset, "the stream is gone"))
-                ));
-            };
-            incoming.poll(cx, &mut phases, &mut heads)
-        })
-        .await?;
+        poll_fn(|cx| state.borrow_mut().shared.poll_response(guard.stream, cx, &mut phases, &mut heads))
+            .await?;
         phases.done = phases.now();
-        let incoming = self.state.borrow_mut().streams.remove(&guard.stream).unwrap_or_default();
+        let incoming = self.state.borrow_mut().shared.incoming.remove(&guard.stream).unwrap_or_default();
         let link =
             LinkFacts { version: "HTTP/2", reused, tls: self.facts.clone(), peer: Rc::clone(&self.peer) };
         heads.exchange(incoming, phases, link)
@@ -111,16 +86,11 @@ impl Conn {
     async fn open(&self, request: &Request, body_max: usize) -> Result<Guard, Failure> {
         let stream = poll_fn(|cx| {
             let mut state = self.state.borrow_mut();
-            if let Some(failure) = &state.failed {
-                return Poll::Ready(Err(failure.clone()));
+            if let Err(failure) = state.shared.check() {
+                return Poll::Ready(Err(failure));
             }
-            match state.conn.open(()) {
-                Some(stream) => Poll::Ready(Ok(stream)),
-                None => {
-                    state.waiting.push(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
+            let begun = state.conn.open(());
+            state.shared.poll_begun(begun, cx)
         })
         .await?;
         let mut state = self.state.borrow_mut();
@@ -131,8 +101,8 @@ impl Conn {
         }
         let end = request.body.is_empty();
         let _ = state.conn.send_head(stream, &block, end, &mut state.out);
-        state.streams.insert(stream, Incoming::new(body_max));
-        state.kick();
+        state.shared.incoming.insert(stream, Incoming::new(body_max));
+        state.shared.kick();
         Ok(Guard { state: Rc::clone(&self.state), stream })
     }
 
@@ -142,7 +112,7 @@ impl Conn {
             let done = poll_fn(|cx| {
                 let mut state = self.state.borrow_mut();
                 let state = &mut *state;
-                if let Some(failure) = &state.failed {
+                if let Stage::Failed(failure) = &state.shared.stage {
                     return Poll::Ready(Err(failure.clone()));
                 }
                 // The server has answered already and wants no more.
@@ -151,14 +121,14 @@ impl Conn {
                 }
                 let room = state.conn.room(guard.stream).min(body.len() - sent).min(64 << 10);
                 if room == 0 {
-                    if let Some(incoming) = state.streams.get_mut(&guard.stream) {
+                    if let Some(incoming) = state.shared.incoming.get_mut(&guard.stream) {
                         incoming.wait(cx);
                     }
                     return Poll::Pending;
                 }
                 let end = sent + room == body.len();
                 let _ = state.conn.send_body(guard.stream, &body[sent..sent + room], end, &mut state.out);
-                state.kick();
+                state.shared.kick();
                 Poll::Ready(Ok(Some(room)))
             })
             .await?;
@@ -181,34 +151,15 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        if state.streams.remove(&self.stream).is_some() || state.conn.has(self.stream) {
+        if state.shared.incoming.remove(&self.stream).is_some() || state.conn.has(self.stream) {
             state.conn.reset(self.stream, ErrorCode::CANCEL, &mut state.out);
-            state.kick();
+            state.shared.kick();
         }
-        state.admit();
+        state.shared.admit();
     }
 }
 
 impl State {
-    /// There may be room for another stream.
-    fn admit(&mut self) {
-        self.waiting.drain(..).for_each(Waker::wake);
-    }
-
-    fn kick(&mut self) {
-        if let Some(waker) = self.driver.take() {
-            waker.wake();
-        }
-    }
-
-    fn fail(&mut self, failure: Failure) {
-        for incoming in self.streams.values_mut() {
-            incoming.fail(failure.clone());
-        }
-        self.failed = Some(failure);
-        self.admit();
-    }
-
     /// Takes everything that `input` holds; gives what was used.
     fn receive(&mut self, input: &[u8], sink: &mut Sink) -> Result<usize, Failure> {
         let mut used = 0;
@@ -225,30 +176,31 @@ impl State {
                 Some(Event::Head { stream, end, bytes }) => self.head(stream, end, bytes, sink),
                 Some(Event::Interim { stream }) => self.head(stream, false, 0, sink),
                 Some(Event::Trailers { stream, .. }) => {
-                    if let Some(incoming) = self.streams.get_mut(&stream) {
+                    if let Some(incoming) = self.shared.incoming.get_mut(&stream) {
                         incoming.trailers(sink);
                     }
                 }
                 Some(Event::Data { stream, data, end, .. }) => {
                     consumed = Some((stream, data.len() as u32));
-                    if let Some(incoming) = self.streams.get_mut(&stream) {
+                    if let Some(incoming) = self.shared.incoming.get_mut(&stream) {
                         incoming.data(data, end);
                     }
                 }
                 Some(Event::Mismatch { stream }) => {
                     let text = "the body is not as long as Content-Length says";
-                    self.end(stream, Failure::new(Fault::Malformed, text));
+                    self.shared.end(stream, Failure::new(Fault::Malformed, text));
                 }
                 Some(Event::Reset { stream, code, .. }) => {
-                    self.end(
-                        stream,
-                        Failure::new(Fault::Reset, format!("the stream was reset: {}", code.name())),
-                    );
+                    let text = format!("the stream was reset: {}", code.name());
+                    self.shared.end(stream, Failure::new(Fault::Reset, text));
                 }
-                Some(Event::GoAway { last, code }) => self.go_away(last, code),
+                Some(Event::GoAway { last, code }) => {
+                    let text = format!("the server goes away: {}", code.name());
+                    self.shared.go_away(&Failure::new(Fault::Reset, text), |stream| stream > last);
+                }
                 Some(Event::Window | Event::Settings) => {
-                    self.streams.values_mut().for_each(Incoming::wake);
-                    self.admit();
+                    self.shared.incoming.values_mut().for_each(Incoming::wake);
+                    self.shared.admit();
                 }
                 Some(Event::SettingsAck | Event::Pong(_)) | None => {}
             }
@@ -259,22 +211,9 @@ impl State {
     }
 
     fn head(&mut self, stream: u32, end: bool, bytes: usize, sink: &mut Sink) {
-        let Some(incoming) = self.streams.get_mut(&stream) else { return };
+        let Some(incoming) = self.shared.incoming.get_mut(&stream) else { return };
         if let Some(length) = incoming.head(sink, end, bytes as u64) {
             self.conn.expect(stream, Some(length));
-        }
-    }
-
-    fn go_away(&mut self, last: u32, code: ErrorCode) {
-        self.going_away = true;
-        let failure = Failure::new(Fault::Reset, format!("the server goes away: {}", code.name()));
-        let lost: Vec<u32> = self.streams.keys().copied().filter(|&stream| stream > last).collect();
-        lost.into_iter().for_each(|stream| self.end(stream, failure.clone()));
-    }
-
-    fn end(&mut self, stream: u32, failure: Failure) {
-        if let Some(incoming) = self.streams.get_mut(&stream) {
-            incoming.end(Err(failure));
         }
     }
 
@@ -301,12 +240,12 @@ async fn drive(stream: Stream, state: std::rc::Weak<RefCell<State>>) {
     poll_fn(|cx| {
         let Some(state) = state.upgrade() else { return Poll::Ready(()) };
         let mut state = state.borrow_mut();
-        state.driver = Some(cx.waker().clone());
+        state.shared.drive(cx);
         let result = turn(&stream, &mut state, &mut input, &mut shown, &mut sink, cx);
         match result {
             Ok(()) => Poll::Pending,
             Err(failure) => {
-                state.fail(failure);
+                state.shared.fail(failure);
                 Poll::Ready(())
             }
         }

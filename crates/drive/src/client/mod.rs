@@ -15,6 +15,7 @@ mod incoming;
 mod line;
 mod message;
 mod run;
+mod shared;
 
 pub use brisk_load::url::{Origin, Place, Url};
 pub use common::{Common, Options, Version};

@@ -131,6 +131,7 @@ fn plan(options: &Options) -> Result<Plan, String> {
     let address = address.ok_or_else(|| format!("{host} has no address"))?;
     let target = Target {
         request: options.request().into(),
+        section: Box::default(),
         block: Box::default(),
         body: std::sync::Arc::new([]),
         url: None,

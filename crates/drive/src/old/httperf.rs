@@ -301,6 +301,7 @@ fn carry_out(options: &Options) -> Result<String, String> {
     let request_bytes = request.len();
     let target = Target {
         request: request.into(),
+        section: Box::default(),
         block: Box::default(),
         body: Arc::new([]),
         url: None,

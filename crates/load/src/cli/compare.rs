@@ -11,7 +11,7 @@ use clap::{Parser, ValueEnum};
 use super::args::{
     Numbers, connections, count, depth, duration, number, numbers, rate, report_file, think, threads,
 };
-use super::options::tls;
+use super::options::{quic, tls};
 use super::request::RequestArgs;
 use super::server::{Server, must_be_free};
 use super::{BROKEN_PROMISE, NO_RESULT};
@@ -76,7 +76,10 @@ pub struct Args {
     /// HTTP/2: by ALPN with https, by prior knowledge with http
     #[arg(short = '2', long)]
     http2: bool,
-    /// Requests at a time per connection over HTTP/2 (implies it)
+    /// HTTP/3, over QUIC
+    #[arg(short = '3', long, conflicts_with = "http2")]
+    http3: bool,
+    /// Requests at a time per connection over HTTP/2 (implies it) or HTTP/3
     #[arg(short = 'm', long, value_name = "N", value_parser = depth)]
     streams: Option<usize>,
     /// What is compared: cpu (of the server, per response), latency (median) or rate [default: cpu where it can be seen]
@@ -153,9 +156,7 @@ impl Args {
         plan.rate = self.rate.map(|rate| rate.within(Some(self.warmup + self.duration)));
         plan.think = self.think;
         plan.cpus = self.cpu.unwrap_or_default();
-        if self.http2 || self.streams.is_some() {
-            plan.version = Version::H2;
-        }
+        plan.version = Version::asked(self.http2, self.http3, self.streams.is_some());
         plan.pipeline = self.streams.unwrap_or(plan.pipeline);
         let mut request = self.request.options()?;
         request.headers.extend(self.request.cookie_line());
@@ -374,6 +375,7 @@ impl Contest<'_> {
             tls: tls(urls, options.plan.version, false)?,
             ..options.plan.clone()
         };
+        let plan = Plan { quic: quic(&plan, false)?, ..plan };
         let warmup = plan.warmup;
         let run = engine::start(plan).map_err(text)?;
         while !run.wait_started(Duration::from_millis(50)) && !run.is_over() && !system::interrupted() {}

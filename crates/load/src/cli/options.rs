@@ -14,12 +14,12 @@ use super::args::{
 use super::request::{RequestArgs, read_file};
 use crate::arrivals::{Distribution, Rate};
 use crate::jar::Jar;
-use crate::plan::{Order, Plan, RequestOptions, Stop, Think, Tls, Url, Version, sites};
+use crate::plan::{ClientSettings, Order, Plan, RequestOptions, Stop, Think, Tls, Url, Version, sites};
 use crate::sweep::slo::Slo;
 use crate::system;
 use crate::watch::{self, Tier};
 
-/// Sends load over HTTP/1.1 or HTTP/2 and says what came of it.
+/// Sends load over HTTP/1.1, HTTP/2 or HTTP/3 and says what came of it.
 #[derive(Debug, Parser)]
 #[command(
     after_help = "Certificates are not verified. Ctrl-C ends a run with the report so far.\n\n\
@@ -107,7 +107,16 @@ struct How {
     /// HTTP/2: by ALPN with https, by prior knowledge with http
     #[arg(short = '2', long)]
     http2: bool,
-    /// Requests at a time per connection over HTTP/2 (implies it)
+    /// HTTP/3, over QUIC
+    #[arg(short = '3', long, conflicts_with_all = ["http2", "pipeline"])]
+    http3: bool,
+    /// With -3: where a session allows it, requests go before the handshake is complete
+    #[arg(long = "0rtt", requires = "http3")]
+    early: bool,
+    /// With -3: each connection moves to another port so often
+    #[arg(long, value_name = "TIME", requires = "http3", value_parser = some_time)]
+    migrate: Option<Duration>,
+    /// Requests at a time per connection over HTTP/2 (implies it) or HTTP/3
     #[arg(short = 'm', long, value_name = "N", value_parser = depth, conflicts_with = "pipeline")]
     streams: Option<usize>,
     /// Requests in flight per connection over HTTP/1.1 [default: 1]
@@ -301,6 +310,7 @@ impl Args {
             .collect::<Result<_, _>>()
             .map_err(|e| e.to_string())?;
         plan.tls = tls(&urls, plan.version, self.how.no_resumption)?;
+        plan.quic = quic(&plan, self.how.early)?;
         plan.sites = sites(&urls, &request).map_err(|error| Wrong::Impossible(error.to_string()))?;
         plan.jar = self.what.jar.then(|| jar(&urls, self.what.request.cookies()));
         let mode = self.mode();
@@ -386,9 +396,8 @@ impl Args {
         if let Warmup::Time(time) = much.warmup {
             plan.warmup = time;
         }
-        if how.http2 || how.streams.is_some() {
-            plan.version = Version::H2;
-        }
+        plan.version = Version::asked(how.http2, how.http3, how.streams.is_some());
+        plan.migrate = how.migrate;
         if self.what.random {
             plan.order = Order::Random;
         }
@@ -448,8 +457,16 @@ pub fn tls(urls: &[Url], version: Version, no_resumption: bool) -> Result<Option
     if urls.iter().any(|url| !url.origin.secure || url.origin.host() != name) {
         return Err("with https all URLs of a run must be https, and of one host name".to_owned());
     }
-    let alpn = if version == Version::H2 { b"h2".to_vec() } else { b"http/1.1".to_vec() };
-    let options = ClientOptions { alpn: vec![alpn], no_resumption, ..ClientOptions::unverified() };
+    let alpn = vec![version.alpn().to_vec()];
+    let options = ClientOptions { alpn, no_resumption, ..ClientOptions::unverified() };
     let context = ClientContext::new(&options).map_err(|error| format!("TLS: {error}"))?;
     Ok(Some(Tls { context: Arc::new(context), name: name.to_owned() }))
+}
+
+/// What HTTP/3 needs besides; `None`: it is not spoken, or no URL is https. `early`: requests may go before the handshake.
+pub fn quic(plan: &Plan, early: bool) -> Result<Option<ClientSettings>, String> {
+    match &plan.tls {
+        Some(tls) if plan.version == Version::H3 => ClientSettings::new(&tls.context, early).map(Some),
+        _ => Ok(None),
+    }
 }

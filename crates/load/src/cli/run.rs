@@ -131,8 +131,7 @@ impl Load {
         let mut failure = None;
         let found = sweep::search(&slo.to_string(), start, |rate| {
             let plan = Plan { rate: Some(Rate::constant(rate)), pipeline: 1, ..options.plan.clone() };
-            let pipeline =
-                if options.plan.version == crate::plan::Version::H2 { options.plan.pipeline } else { 1 };
+            let pipeline = if options.plan.version.has_streams() { options.plan.pipeline } else { 1 };
             match self.one(Plan { pipeline, ..plan }, format!("{}/s", short(rate)), false) {
                 Ok(true) => {}
                 Ok(false) => return None,

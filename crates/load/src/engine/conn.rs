@@ -1,4 +1,6 @@
-//! One open connection: TLS's handshake, then HTTP/1.1 or HTTP/2.
+//! One open connection: TLS's handshake, then HTTP/1.1 or HTTP/2; or HTTP/3.
+
+mod quic;
 
 use crate::limits::READS_PER_TURN_MAX;
 use std::os::fd::OwnedFd;
@@ -7,8 +9,10 @@ use std::time::Duration;
 use super::context::{Context, Due, InFlight, Made, Ns};
 use super::h1::{Budget, H1};
 use super::h2::H2;
+use super::h3::H3;
 use super::secure::{Failed, Secure};
 use super::wire::{End, Read, Wire};
+use crate::plan::Version;
 use crate::proxy::{Answer, Tunnel};
 use crate::stats::ErrorKind;
 
@@ -19,6 +23,8 @@ enum Talk {
     Handshake(Ns),
     H1(Box<H1>),
     H2(Box<H2>),
+    /// With its own handshake.
+    H3(Box<H3>),
 }
 
 /// How far a connection has come.
@@ -57,6 +63,8 @@ pub enum Turn {
     Wait,
     /// There is more to read, but others have their turn first.
     More,
+    /// It is to be given another socket ([`Open::move_to`]), and then another turn.
+    Move,
     /// The user thinks, until then.
     Pause(Ns),
     /// Nothing in flight and nothing left to send.
@@ -100,8 +108,10 @@ impl Open {
 
     /// Starts the connection's clock: moments count from here on, and an open connection sends its first requests.
     pub fn start(&mut self, ctx: &mut Context<'_>) -> Turn {
-        if let Talk::Handshake(begun) = &mut self.talk {
-            *begun = 0;
+        match &mut self.talk {
+            Talk::Handshake(begun) => *begun = 0,
+            Talk::H3(h3) => h3.start(),
+            Talk::H1(_) | Talk::H2(_) => {}
         }
         if self.stage != Stage::Waiting {
             return Turn::Wait;
@@ -117,7 +127,11 @@ impl Open {
         match &self.talk {
             Talk::Handshake(begun) => *begun < limit,
             Talk::H1(h1) => h1.in_flight.front().is_some_and(|oldest| oldest.sent < limit),
-            Talk::H2(h2) => h2.oldest().is_some_and(|oldest| oldest.sent < limit),
+            Talk::H2(h2) => h2.streams().oldest().is_some_and(|oldest| oldest.sent < limit),
+            Talk::H3(h3) => {
+                let oldest = h3.streams().oldest().map(|oldest| oldest.sent);
+                h3.opens_since().or(oldest).is_some_and(|since| since < limit)
+            }
         }
     }
 
@@ -140,6 +154,7 @@ impl Open {
                 self.tunnel = Some(Box::new(Tunnel::default()));
                 self.wire.put(connect)
             }
+            None if ctx.version() == Version::H3 => self.begin_h3(now, ctx),
             None => self.greet(now, ctx),
         };
         self.conclude(begun, ctx)
@@ -175,12 +190,8 @@ impl Open {
 
     /// The connection is made, its handshake included: requests may be sent from here on, or from when the clock starts.
     fn speak(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
-        self.opened(ctx);
-        if ctx.is_gathering {
-            self.stage = Stage::Waiting;
-            ctx.ready += 1;
-        }
-        if !ctx.is_h2() {
+        self.may_ask(ctx);
+        if ctx.version() != Version::H2 {
             self.talk = Talk::H1(Box::new(H1::new(self.made.user)));
             return self.fill(now, ctx);
         }
@@ -190,6 +201,15 @@ impl Open {
         let filled = self.fill_h2(now, &mut out, ctx);
         ctx.batch = out;
         filled
+    }
+
+    /// Its user is there.
+    fn may_ask(&mut self, ctx: &mut Context<'_>) {
+        self.opened(ctx);
+        if ctx.is_gathering {
+            self.stage = Stage::Waiting;
+            ctx.ready += 1;
+        }
     }
 
     /// In an open loop: sends what waits, on a connection that is free.
@@ -214,12 +234,17 @@ impl Open {
             Talk::Handshake(_) => false,
             Talk::H1(h1) => h1.in_flight.is_empty(),
             Talk::H2(h2) => h2.is_free(ctx.depth()),
+            Talk::H3(h3) => h3.is_free(ctx.depth()),
         }
     }
 
     /// Whether TLS's handshake is under way.
     pub fn is_shaking_hands(&self) -> bool {
-        matches!(self.talk, Talk::Handshake(_))
+        match &self.talk {
+            Talk::Handshake(_) => true,
+            Talk::H1(_) | Talk::H2(_) => false,
+            Talk::H3(h3) => h3.opens_since().is_some(),
+        }
     }
 
     /// Requests that still wait for a response.
@@ -227,7 +252,8 @@ impl Open {
         match &self.talk {
             Talk::Handshake(_) => 0,
             Talk::H1(h1) => h1.in_flight.len() as u64,
-            Talk::H2(h2) => h2.in_flight() as u64,
+            Talk::H2(h2) => h2.streams().len() as u64,
+            Talk::H3(h3) => h3.streams().len() as u64,
         }
     }
 
@@ -236,12 +262,19 @@ impl Open {
         match &self.talk {
             Talk::Handshake(begun) => (1, now - begun),
             Talk::H1(h1) => sum_of(h1.in_flight.iter(), now),
-            Talk::H2(h2) => sum_of(h2.waiting(), now),
+            Talk::H2(h2) => sum_of(h2.streams().waiting(), now),
+            Talk::H3(h3) => match h3.opens_since() {
+                Some(begun) => (1, now - begun),
+                None => sum_of(h3.streams().waiting(), now),
+            },
         }
     }
 
     /// Takes a turn after an event; `hung_up` says that the peer's end is in sight.
     pub fn ready(&mut self, writable: bool, hung_up: bool, ctx: &mut Context<'_>) -> Turn {
+        if let Talk::H3(_) = self.talk {
+            return self.ready_h3(ctx);
+        }
         if writable && let Err(end) = self.writable(ctx) {
             return self.finish(end, ctx);
         }
@@ -271,7 +304,7 @@ impl Open {
                 ctx.batch = out;
                 sent
             }
-            Talk::H2(_) => Ok(()),
+            Talk::H2(_) | Talk::H3(_) => Ok(()),
         }
     }
 
@@ -313,7 +346,7 @@ impl Open {
         let result = result.and_then(|()| match self.talk {
             Talk::Handshake(_) if !is_established => Ok(()),
             // The server does not offer what the plan is about.
-            Talk::Handshake(_) if ctx.is_h2() && !is_h2 => {
+            Talk::Handshake(_) if ctx.version() == Version::H2 && !is_h2 => {
                 Err(ctx.tls_failed("the server does not offer HTTP/2"))
             }
             Talk::Handshake(begun) => {
@@ -349,6 +382,8 @@ impl Open {
                 ctx.batch = out;
                 result
             }
+            // It reads by itself.
+            Talk::H3(_) => Ok(()),
         }
     }
 
@@ -370,7 +405,7 @@ impl Open {
         if !answered || self.stage == Stage::Waiting {
             return push_all(h2, &mut self.wire, out, ctx);
         }
-        let is_used_up = self.budget.here == 0 && h2.in_flight() == 0;
+        let is_used_up = self.budget.here == 0 && h2.streams().is_empty();
         self.stage = Stage::Answered;
         if is_used_up {
             return Err(End::Closed { by_peer: false });
@@ -418,6 +453,10 @@ impl Open {
                 ctx.batch = out;
                 result
             }
+            Talk::H3(_) => {
+                self.fill_h3(now, ctx);
+                Ok(())
+            }
         }
     }
 
@@ -444,8 +483,8 @@ impl Open {
             }
             Talk::Handshake(_) => ctx.tls_failed("the server closed the connection in the handshake"),
             Talk::H1(h1) => h1.closed(&mut self.made, ctx),
-            Talk::H2(h2) if h2.in_flight() == 0 => End::Closed { by_peer: true },
-            Talk::H2(_) => End::Lost(ErrorKind::Closed),
+            Talk::H2(h2) if h2.streams().is_empty() => End::Closed { by_peer: true },
+            Talk::H2(_) | Talk::H3(_) => End::Lost(ErrorKind::Closed),
         }
     }
 
@@ -459,7 +498,10 @@ impl Open {
         let is_idle = match &self.talk {
             Talk::Handshake(_) => return Turn::Wait,
             Talk::H1(h1) => h1.in_flight.is_empty(),
-            Talk::H2(h2) => h2.in_flight() == 0,
+            Talk::H2(h2) => h2.streams().is_empty(),
+            Talk::H3(h3) if h3.opens_since().is_some() => return Turn::Wait,
+            // The server may have answered everything, and allow another stream a moment later.
+            Talk::H3(h3) => h3.streams().is_empty() && !h3.is_full(),
         };
         if ctx.is_open_loop {
             return if self.is_free(ctx) { Turn::Free } else { Turn::Wait };
@@ -483,11 +525,16 @@ impl Open {
     /// Counts the end. Requests that were pipelined behind a closing response get another chance.
     fn finish(&mut self, end: End, ctx: &mut Context<'_>) -> Turn {
         let now = ctx.now();
-        let handshake = if let Talk::Handshake(begun) = self.talk { Some(begun) } else { None };
+        let handshake = match &self.talk {
+            Talk::Handshake(begun) => Some(*begun),
+            Talk::H1(_) | Talk::H2(_) => None,
+            Talk::H3(h3) => h3.opens_since(),
+        };
         let lost: Vec<_> = match &mut self.talk {
             Talk::Handshake(_) => Vec::new(),
             Talk::H1(h1) => std::mem::take(&mut h1.in_flight).into(),
             Talk::H2(h2) => h2.take_in_flight().collect(),
+            Talk::H3(h3) => h3.take_in_flight().collect(),
         };
         self.pause = None;
         ctx.ready -= usize::from(self.stage == Stage::Waiting);

@@ -1,9 +1,11 @@
 //! What a thread's connections share: targets, room to work in, counters, and what may still be sent.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::wire::End;
+use brisk_net::udp::Receiver;
+
 use crate::jar::Jar;
 use crate::plan::{Order, Plan, Target, Version};
 use crate::response::HeadCache;
@@ -121,6 +123,8 @@ pub struct Context<'a> {
     pub sealed: Vec<u8>,
     /// Room to put requests together.
     pub batch: Vec<u8>,
+    /// Room for datagrams.
+    pub receiver: Receiver,
     /// The counted part, since the last slice.
     pub stats: Stats,
     /// Responses since the start.
@@ -185,6 +189,7 @@ impl<'a> Context<'a> {
             plain: Vec::new(),
             sealed: Vec::new(),
             batch: Vec::new(),
+            receiver: Receiver::default(),
             stats: Stats::default(),
             responses: 0,
             bytes: 0,
@@ -228,15 +233,21 @@ impl<'a> Context<'a> {
         self.origin.elapsed().as_nanos() as u64
     }
 
+    /// The same moment by the system's clock.
+    #[inline]
+    pub fn instant(&self, at: Ns) -> Instant {
+        self.origin + Duration::from_nanos(at)
+    }
+
     /// Requests in flight per connection.
     #[inline]
     pub fn depth(&self) -> usize {
         self.plan.pipeline
     }
 
-    /// Whether HTTP/2 is spoken.
-    pub fn is_h2(&self) -> bool {
-        self.plan.version == Version::H2
+    /// What is spoken.
+    pub fn version(&self) -> Version {
+        self.plan.version
     }
 
     /// The next target of a site.
@@ -330,6 +341,13 @@ impl<'a> Context<'a> {
     pub fn proxy_failed(&mut self, why: &str) -> End {
         self.stats.proxy_failure.get_or_insert_with(|| why.to_owned());
         End::Lost(ErrorKind::Connect)
+    }
+
+    /// QUIC or HTTP/3 has ended a connection: remembers why, the first time.
+    #[cold]
+    pub fn quic_failed(&mut self, kind: ErrorKind, why: &str) -> End {
+        self.stats.quic_failure.get_or_insert_with(|| (kind, why.to_owned()));
+        End::Lost(kind)
     }
 
     /// Counts a connection that could not be made, for the request that it was meant for.

@@ -10,7 +10,8 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
 };
 
-use crate::plan::{Endpoint, Plan, Site};
+use crate::limits::UDP_BUFFER_BYTES;
+use crate::plan::{Endpoint, Plan, Site, Version};
 
 /// The part of a source address's ports that connections take: others have some of them, and the kernel searches long for the last.
 const PORTS_SHARE: f64 = 0.7;
@@ -32,6 +33,20 @@ pub enum Dialled {
 pub fn dial(plan: &Plan, endpoint: &Endpoint, index: usize) -> Result<Dialled, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     match endpoint {
+        Endpoint::Tcp(address) if plan.version == Version::H3 => {
+            let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let socket = socket_with(family, SocketType::DGRAM, flags, None)?;
+            if plan.recv_buffer.is_none() {
+                let _ = sockopt::set_socket_recv_buffer_size(&socket, UDP_BUFFER_BYTES);
+            }
+            set_buffers(&socket, plan)?;
+            if let Some(source) = source_address(address, index, *PER_SOURCE) {
+                bind(&socket, &source)?;
+            }
+            // So that an ICMP message about a closed port is heard.
+            connect(&socket, address)?;
+            Ok(Dialled::Connected(socket))
+        }
         Endpoint::Tcp(address) => {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;

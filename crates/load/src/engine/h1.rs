@@ -31,6 +31,13 @@ impl Budget {
         ctx.allowance -= count;
         count
     }
+
+    /// Takes them back that were not sent.
+    pub fn give_back(&mut self, count: u64, ctx: &mut Context<'_>) {
+        for left in [&mut self.allowance, &mut self.here, &mut ctx.allowance] {
+            *left = left.saturating_add(count);
+        }
+    }
 }
 
 /// See the module's head.

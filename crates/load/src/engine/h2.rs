@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 
-use brisk_h2::conn::{HeadKind, HeadSink};
-use brisk_h2::flood::{Bucket, FloodLimits};
-use brisk_h2::hpack::table::STATIC;
+use brisk_h2::flood::FloodLimits;
 use brisk_h2::hpack::write_literal;
-use brisk_h2::{Config, Connection, ErrorCode, Event, Field, FieldSink, Role, Settings};
+use brisk_h2::{Config, Connection, ErrorCode, Event, Role, Settings};
 
 use super::context::{Context, Due, InFlight, Made, Ns};
 use super::h1::Budget;
+use super::streams::{Coding, Head, Streams};
 use super::wire::{End, Wire};
 use crate::plan::Target;
 use crate::stats::ErrorKind;
@@ -20,73 +19,6 @@ const WINDOW_BYTES: u32 = 1 << 30;
 const STREAMS_UNTOLD: usize = 100;
 /// Bodies are given to the socket in steps of this size.
 const PIECE_BYTES: usize = 64 * 1024;
-
-/// Of a response's head: what is needed.
-#[derive(Debug, Default)]
-struct Head {
-    status: u16,
-    length: Option<u64>,
-    /// The values of `Set-Cookie`, if they are looked at.
-    cookies: Vec<String>,
-    wants_cookies: bool,
-}
-
-const TAG_STATUS: u8 = 1;
-const TAG_LENGTH: u8 = 2;
-const TAG_COOKIE: u8 = 3;
-
-fn number(text: &[u8]) -> Option<u64> {
-    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
-    let add = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(byte)?);
-    if text.is_empty() { None } else { text.iter().try_fold(0, add) }
-}
-
-impl FieldSink for Head {
-    #[inline]
-    fn tag(&mut self, name: &[u8]) -> u8 {
-        match name {
-            b":status" => TAG_STATUS,
-            b"content-length" => TAG_LENGTH,
-            b"set-cookie" => TAG_COOKIE,
-            _ => 0,
-        }
-    }
-
-    #[inline]
-    fn static_tag(&mut self, index: usize, _: &[u8]) -> u8 {
-        match index {
-            8..=14 => TAG_STATUS,
-            28 => TAG_LENGTH,
-            55 => TAG_COOKIE,
-            _ => 0,
-        }
-    }
-
-    #[inline]
-    fn field(&mut self, field: Field<'_>) {
-        match field.tag {
-            TAG_STATUS => self.status = number(field.value).and_then(|s| u16::try_from(s).ok()).unwrap_or(0),
-            TAG_LENGTH => self.length = number(field.value),
-            TAG_COOKIE if self.wants_cookies => {
-                self.cookies.push(String::from_utf8_lossy(field.value).into_owned());
-            }
-            _ => {}
-        }
-    }
-}
-
-impl HeadSink for Head {
-    fn begin(&mut self, _: u64, kind: HeadKind) {
-        if kind == HeadKind::Response {
-            (self.status, self.length) = (0, None);
-            self.cookies.clear();
-        }
-    }
-
-    fn is_interim(&self) -> bool {
-        self.status / 100 == 1
-    }
-}
 
 /// A body that is not sent yet.
 #[derive(Debug)]
@@ -101,10 +33,7 @@ struct Upload {
 pub struct H2 {
     conn: Connection<()>,
     head: Head,
-    /// By stream, in the order in which they were begun.
-    in_flight: VecDeque<(u32, InFlight)>,
-    /// Those that the server has not looked at before it went away.
-    turned_away: Vec<InFlight>,
+    streams: Streams<u32>,
     uploads: VecDeque<Upload>,
     /// The start of a frame.
     left: Vec<u8>,
@@ -116,30 +45,22 @@ pub struct H2 {
     user: u32,
 }
 
-/// A benchmark's server is not an attacker: it may do all it likes, as long as it answers.
-fn no_limits() -> FloodLimits {
-    let all = Bucket { burst: u32::MAX / 2, per_second: u32::MAX / 2 };
-    FloodLimits { reset: all, echo: all, priority: all, empty: all, window: all, stray: all }
-}
-
 impl H2 {
     /// A connection; sends what its client's side begins with (RFC 9113 §3.4) with the first requests.
     pub fn new(user: u32, wants_cookies: bool, out: &mut Vec<u8>) -> Box<Self> {
-        debug_assert_eq!((STATIC[7].0, STATIC[27].0), (&b":status"[..], &b"content-length"[..]));
-        debug_assert_eq!(STATIC[54].0, &b"set-cookie"[..]);
         let settings = Settings {
             enable_push: false,
             initial_window_size: WINDOW_BYTES,
             max_concurrent_streams: None,
             ..Settings::default()
         };
-        let config =
-            Config { settings, connection_window: WINDOW_BYTES, flood: no_limits(), ..Config::default() };
+        // A benchmark's server is not an attacker: it may do all it likes, as long as it answers.
+        let flood = FloodLimits::NONE;
+        let config = Config { settings, connection_window: WINDOW_BYTES, flood, ..Config::default() };
         Box::new(Self {
             conn: Connection::new(Role::Client, config, 0, out),
-            head: Head { wants_cookies, ..Head::default() },
-            in_flight: VecDeque::new(),
-            turned_away: Vec::new(),
+            head: Head::new(Coding::Hpack, wants_cookies),
+            streams: Streams::default(),
             uploads: VecDeque::new(),
             left: Vec::new(),
             told: false,
@@ -148,25 +69,14 @@ impl H2 {
         })
     }
 
-    /// Requests that wait for a response.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight.len()
-    }
-
     /// The requests that wait for a response.
-    pub fn waiting(&self) -> impl Iterator<Item = &InFlight> {
-        self.in_flight.iter().map(|(_, request)| request)
-    }
-
-    /// The request that has waited longest.
-    pub fn oldest(&self) -> Option<&InFlight> {
-        self.in_flight.front().map(|(_, request)| request)
+    pub fn streams(&self) -> &Streams<u32> {
+        &self.streams
     }
 
     /// Takes the requests in flight away.
     pub fn take_in_flight(&mut self) -> impl Iterator<Item = InFlight> + use<> {
-        let all = std::mem::take(&mut self.in_flight).into_iter().map(|(_, request)| request);
-        all.chain(std::mem::take(&mut self.turned_away))
+        self.streams.take()
     }
 
     /// Takes bytes; true if a response was completed. Answers of the protocol's are put into `out`.
@@ -218,7 +128,7 @@ impl H2 {
                 Some(Event::Data { stream, data, end, .. }) => {
                     let count = data.len() as u64;
                     self.conn.consume(stream, count as u32, out);
-                    if let Some((_, request)) = self.find(stream) {
+                    if let Some(request) = self.streams.find(stream) {
                         request.bytes += used as u64;
                     }
                     end.then_some(stream)
@@ -252,29 +162,10 @@ impl H2 {
                 answered |= self.done(stream, now, made, out, ctx);
             }
         }
-        if self.leaving && self.in_flight.is_empty() {
+        if self.leaving && self.streams.is_empty() {
             return (at, Err(End::Closed { by_peer: true }));
         }
         (at, Ok(answered))
-    }
-
-    fn find(&mut self, stream: u32) -> Option<&mut (u32, InFlight)> {
-        match self.in_flight.front_mut() {
-            Some(front) if front.0 == stream => {}
-            _ => {
-                let at = self.in_flight.binary_search_by_key(&stream, |entry| entry.0).ok()?;
-                return self.in_flight.get_mut(at);
-            }
-        }
-        self.in_flight.front_mut()
-    }
-
-    fn remove(&mut self, stream: u32) -> Option<InFlight> {
-        if self.in_flight.front()?.0 == stream {
-            return self.in_flight.pop_front().map(|entry| entry.1);
-        }
-        let at = self.in_flight.binary_search_by_key(&stream, |entry| entry.0).ok()?;
-        self.in_flight.remove(at).map(|entry| entry.1)
     }
 
     /// A response's head has come; gives the stream if that was all.
@@ -286,15 +177,8 @@ impl H2 {
         now: Ns,
         ctx: &mut Context<'_>,
     ) -> Option<u32> {
-        let (status, length) = (self.head.status, self.head.length);
-        let (user, cookies) = (self.user, std::mem::take(&mut self.head.cookies));
-        if let Some((_, request)) = self.find(stream) {
-            cookies.iter().for_each(|text| ctx.set_cookie(user, request.target, text));
-            request.status = status;
-            request.first_byte = now;
-            request.bytes += bytes as u64 + brisk_h2::frame::HEAD_BYTES as u64;
-            request.head_bytes = (bytes + brisk_h2::frame::HEAD_BYTES) as u32;
-        }
+        let head_bytes = bytes + brisk_h2::frame::HEAD_BYTES;
+        let length = self.streams.head(stream, &mut self.head, (self.user, head_bytes), now, ctx);
         if end {
             return Some(stream);
         }
@@ -312,39 +196,33 @@ impl H2 {
         out: &mut Vec<u8>,
         ctx: &mut Context<'_>,
     ) -> bool {
-        let Some(request) = self.remove(stream) else { return false };
+        if !self.streams.has(stream) {
+            return false;
+        }
         if !self.uploads.is_empty() && self.conn.has(stream) {
             // Answered before it was asked as a whole (RFC 9113 §8.1).
             self.uploads.retain(|upload| upload.stream != stream);
             self.conn.reset(stream, ErrorCode::NO_ERROR, out);
         }
-        if request.status < 100 {
-            ctx.failed(&request, ErrorKind::Protocol, now, made);
-        } else {
-            ctx.answered(&request, request.status, now, made);
-        }
-        true
+        self.streams.answered(stream, now, made, ctx)
     }
 
     fn lose(&mut self, stream: u32, kind: ErrorKind, now: Ns, made: &mut Made, ctx: &mut Context<'_>) {
         self.uploads.retain(|upload| upload.stream != stream);
-        if let Some(request) = self.remove(stream) {
-            ctx.failed(&request, kind, now, made);
-        }
+        self.streams.failed(stream, kind, now, made, ctx);
     }
 
     /// GOAWAY: streams above `last` were not looked at (RFC 9113 §6.8) and are asked again elsewhere.
     fn go(&mut self, last: u32) {
         self.leaving = true;
-        let kept = self.in_flight.partition_point(|&(stream, _)| stream <= last);
-        self.turned_away.extend(self.in_flight.drain(kept..).map(|(_, request)| request));
+        self.streams.turn_away_from(last.saturating_add(1));
         self.uploads.retain(|upload| upload.stream <= last);
     }
 
     /// How many streams may be begun now.
     fn room(&self, depth: usize) -> usize {
         let allowed = if self.told { depth } else { depth.min(STREAMS_UNTOLD) };
-        if self.leaving { 0 } else { allowed.saturating_sub(self.in_flight.len()) }
+        if self.leaving { 0 } else { allowed.saturating_sub(self.streams.len()) }
     }
 
     /// In a closed loop: begins as many streams as there is room for.
@@ -393,7 +271,7 @@ impl H2 {
             }
         };
         debug_assert!(sent.is_ok(), "a stream that was just begun is open");
-        self.in_flight.push_back((stream, InFlight::new(target, due, now)));
+        self.streams.push(stream, InFlight::new(target, due, now));
         if !body.is_empty() {
             self.uploads.push_back(Upload { stream, target, at: 0 });
         }

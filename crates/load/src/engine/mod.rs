@@ -9,8 +9,10 @@ mod dial;
 mod gather;
 mod h1;
 mod h2;
+mod h3;
 mod nap;
 mod secure;
+mod streams;
 mod wire;
 mod worker;
 

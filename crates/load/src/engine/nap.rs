@@ -1,6 +1,6 @@
 //! Sleeping a little before answers are looked for, where there are many to come.
 //!
-//! Servers answer the streams of an HTTP/2 connection one by one. A thread that wakes up for each answer, and sends what follows
+//! Servers answer the streams of a connection one by one. A thread that wakes up for each answer, and sends what follows
 //! it at once, spends its time with reads and writes of a few bytes, and makes the server do so too. One that lets a few
 //! come in reads them at once, and what follows them leaves in one piece.
 
@@ -8,7 +8,7 @@ use rustix::event::Timespec;
 use rustix::thread::nanosleep;
 
 use super::context::Ns;
-use crate::plan::{Plan, Version};
+use crate::plan::Plan;
 
 /// How often its length is measured anew.
 const TICK: Ns = 10_000_000;
@@ -33,7 +33,7 @@ pub struct Nap {
 impl Nap {
     /// None, until latencies are known. In an open loop there will be none: what is due must leave at once.
     pub fn new(plan: &Plan) -> Self {
-        let is_possible = plan.version == Version::H2 && plan.pipeline > 1 && plan.rate.is_none();
+        let is_possible = plan.version.has_streams() && plan.pipeline > 1 && plan.rate.is_none();
         Self { is_possible, length: 0, measured_at: 0, responses: 0 }
     }
 

@@ -52,6 +52,16 @@ impl Wire {
         Self { socket, secure: None, unsent: Vec::new() }
     }
 
+    /// Its socket: HTTP/3 sends and receives by itself.
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Another socket from here on.
+    pub fn replace(&mut self, socket: OwnedFd) {
+        self.socket = socket;
+    }
+
     /// From here on with TLS; sends what that begins with.
     pub fn start_tls(&mut self, secure: Box<Secure>, hello: &[u8]) -> Result<(), End> {
         self.secure = Some(secure);

@@ -7,6 +7,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ use super::dial::{Dialled, dial};
 use super::nap::{Nap, timespec};
 use super::{Shared, Users};
 use crate::arrivals::Arrivals;
-use crate::plan::Stop;
+use crate::plan::{Stop, Version};
 use crate::stats::{ErrorKind, Record, Stats};
 use crate::system;
 
@@ -93,6 +94,10 @@ pub struct Worker<'a> {
     free: Vec<usize>,
     /// Whether a slot stands there.
     is_listed: Vec<bool>,
+    /// When connections are to have a turn whatever comes, the first first. Of those that were put off the old times are in it, too.
+    alarms: BinaryHeap<Reverse<(Instant, usize)>>,
+    /// By slot, the one that counts.
+    armed: Vec<Option<Instant>>,
     /// Pauses, the first to end first.
     pauses: BinaryHeap<Reverse<(Ns, usize)>>,
     pub(super) retry_at: Option<Ns>,
@@ -129,6 +134,8 @@ impl<'a> Worker<'a> {
             again: Vec::new(),
             free: Vec::new(),
             is_listed: vec![false; slots],
+            alarms: BinaryHeap::new(),
+            armed: vec![None; slots],
             pauses: BinaryHeap::new(),
             retry_at: None,
             settled: 0,
@@ -338,6 +345,7 @@ impl<'a> Worker<'a> {
     /// One wake-up: a turn for each connection with an event, then for those that had more.
     pub(super) fn turns(&mut self, events: &mut Vec<epoll::Event>, wait: Ns) -> io::Result<()> {
         events.clear();
+        let wait = self.ring(wait);
         match self.take_events(events, wait) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(()),
@@ -352,6 +360,50 @@ impl<'a> Worker<'a> {
             self.turn(slot, epoll::EventFlags::IN);
         }
         Ok(())
+    }
+
+    /// Turns for connections whose time has come; gives how long the next ones have still, `wait` at most.
+    fn ring(&mut self, wait: Ns) -> Ns {
+        if self.alarms.is_empty() {
+            return wait;
+        }
+        let now = Instant::now();
+        while let Some(&Reverse((at, slot))) = self.alarms.peek() {
+            if at > now {
+                return wait.min((at - now).as_nanos() as Ns);
+            }
+            self.alarms.pop();
+            if self.armed[slot] == Some(at) {
+                self.armed[slot] = None;
+                self.turn(slot, epoll::EventFlags::empty());
+            }
+        }
+        wait
+    }
+
+    /// Remembers when a slot's connection is to have a turn. An earlier time that is known already is good enough: it is asked again then.
+    fn arm(&mut self, slot: usize) {
+        let (Slot::Open(open) | Slot::Settled(Some(open))) = &mut self.slots[slot] else { return };
+        if let Some(at) = open.alarm()
+            && self.armed[slot].is_none_or(|known| at < known)
+        {
+            self.armed[slot] = Some(at);
+            self.alarms.push(Reverse((at, slot)));
+        }
+    }
+
+    /// Gives a slot's connection another socket, if there is one to be had.
+    fn give_socket(&mut self, slot: usize) {
+        let (plan, number) = (&self.shared.plan, self.number(slot));
+        let made = dial(plan, &plan.sites[number % plan.sites.len()].endpoint, number);
+        let Slot::Open(open) = &mut self.slots[slot] else { return };
+        if let Ok(Dialled::Connected(socket)) = made
+            && register(&self.epoll, &socket, slot)
+        {
+            open.move_to(socket, &mut self.ctx);
+        }
+        let turn = open.ready(false, false, &mut self.ctx);
+        self.after(slot, turn);
     }
 
     /// Waits for events, and takes them. Before Linux 5.11 epoll waits for whole milliseconds; what is due sooner is waited for
@@ -380,7 +432,7 @@ impl<'a> Worker<'a> {
                     self.slots[slot] = Slot::Settled(None);
                     return;
                 }
-                _ => return,
+                _ => return self.arm(slot),
             },
             Slot::Down(_) | Slot::Settled(None) => return,
         };
@@ -392,6 +444,7 @@ impl<'a> Worker<'a> {
     pub(super) fn after(&mut self, slot: usize, turn: Turn) {
         match turn {
             Turn::Wait => {}
+            Turn::Move => return self.give_socket(slot),
             Turn::Free => {
                 if !std::mem::replace(&mut self.is_listed[slot], true) {
                     self.free.push(slot);
@@ -412,6 +465,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
+        self.arm(slot);
     }
 
     fn settle(&mut self, slot: usize, mut open: Open) {
@@ -506,12 +560,10 @@ impl<'a> Worker<'a> {
         slot * self.share.of + self.share.index
     }
 
-    /// Registers a slot's socket, once and for all events: they come as edges.
+    /// Registers a slot's socket.
     fn watch(&mut self, slot: usize) -> bool {
         let Slot::Connecting { socket, allowance, begun } = &self.slots[slot] else { return false };
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        if epoll::add(&self.epoll, socket, epoll::EventData::new_u64(slot as u64), flags).is_ok() {
+        if register(&self.epoll, socket, slot) {
             return true;
         }
         let (allowance, begun) = (*allowance, *begun);
@@ -537,7 +589,9 @@ impl<'a> Worker<'a> {
         let connect_ns = self.ctx.now() - begun;
         self.has_come[slot] = true;
         self.ctx.stats.connects += 1;
-        self.ctx.stats.connect.record(connect_ns);
+        if self.shared.plan.version != Version::H3 {
+            self.ctx.stats.connect.record(connect_ns);
+        }
         let made = Made { number: number as u32, user: slot as u32, connect_ns, tls_ns: 0 };
         let site = number % self.shared.plan.sites.len();
         let mut open = Open::new(socket, site, allowance, made, &self.ctx);
@@ -615,6 +669,13 @@ impl<'a> Worker<'a> {
             counters.users.store(self.ctx.ready as u64, Ordering::Relaxed);
         }
     }
+}
+
+/// Has events of a slot's socket told, once and for all: they come as edges.
+fn register(epoll: &OwnedFd, socket: &OwnedFd, slot: usize) -> bool {
+    let flags =
+        epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    epoll::add(epoll, socket, epoll::EventData::new_u64(slot as u64), flags).is_ok()
 }
 
 fn kind_of(error: Errno) -> ErrorKind {

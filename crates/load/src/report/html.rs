@@ -2,6 +2,7 @@
 
 use super::model::{QUANTILES, Report, RunReport, Verdict};
 use super::page::{Body, Section, Tile, page};
+use super::text::quic;
 use crate::chart::axis::Scale;
 use crate::chart::{Bars, Line, Series, short};
 use crate::days::{days, per_day};
@@ -141,6 +142,7 @@ fn figures(run: &RunReport) -> Body {
     rows.extend(
         stats.by_status.iter().map(|(status, count)| (format!("status {status}"), count.to_string())),
     );
+    rows.extend(quic(stats).map(|text| ("QUIC".to_owned(), text)));
     if stats.responses() > 0 {
         rows.push(("generator".to_owned(), format!("{:.2} µs CPU per response", run.generator_cpu_us())));
     }

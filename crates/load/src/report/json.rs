@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json as value};
 use super::model::{QUANTILES, Report, RunReport};
 use crate::days::per_day;
 use crate::histogram::Histogram;
-use crate::stats::{ErrorKind, Slice};
+use crate::stats::{ErrorKind, Slice, Stats};
 use crate::sweep::slo::Judged;
 
 /// The whole report. A single run's figures stand at the top, those of several under `runs`.
@@ -89,6 +89,25 @@ pub fn run_of(run: &RunReport) -> Value {
         "warnings": run.warnings(),
         "little": run.little(),
     });
+    put_times(stats, &mut all);
+    if stats.quic.sent > 0 {
+        all["quic"] = quic(stats);
+    }
+    if let Some((cut, is_steady)) = run.steady {
+        all["warmup_cut_seconds"] = value!(cut.as_secs_f64());
+        all["steady"] = value!(is_steady);
+    }
+    if !run.outcome.series.is_empty() {
+        all["series"] = Value::Array(run.outcome.series.iter().map(slice).collect());
+    }
+    if let Some(resources) = run.resources() {
+        resources.put(&mut all);
+    }
+    all
+}
+
+/// Times of what did not happen in every run.
+fn put_times(stats: &Stats, all: &mut Value) {
     for (name, histogram) in [
         ("connect_us", &stats.connect),
         ("handshake_us", &stats.handshake),
@@ -104,17 +123,20 @@ pub fn run_of(run: &RunReport) -> Value {
     if stats.lateness.count() > 0 {
         all["unsent"] = value!(stats.unsent);
     }
-    if let Some((cut, is_steady)) = run.steady {
-        all["warmup_cut_seconds"] = value!(cut.as_secs_f64());
-        all["steady"] = value!(is_steady);
-    }
-    if !run.outcome.series.is_empty() {
-        all["series"] = Value::Array(run.outcome.series.iter().map(slice).collect());
-    }
-    if let Some(resources) = run.resources() {
-        resources.put(&mut all);
-    }
-    all
+}
+
+/// What went over QUIC.
+fn quic(stats: &Stats) -> Value {
+    let quic = &stats.quic;
+    value!({
+        "packets_sent": quic.sent,
+        "packets_lost": quic.lost,
+        "datagrams_received": quic.received,
+        "early_accepted": quic.early,
+        "early_refused": quic.early_refused,
+        "moves": quic.moves,
+        "failure": stats.quic_failure.as_ref().map(|(_, why)| why),
+    })
 }
 
 fn slice(slice: &Slice) -> Value {

@@ -169,6 +169,11 @@ pub fn prometheus(report: &Report) -> String {
         let of = |class: usize| (format!(",class=\"{class}xx\""), run.outcome.stats.by_class[class] as f64);
         (1..6).map(of).collect()
     });
+    metric("quic_packets", "Packets that were sent over QUIC, and those that were lost.", "gauge", &|run| {
+        let quic = &run.outcome.stats.quic;
+        let all = [("sent", quic.sent), ("lost", quic.lost)];
+        all.map(|(what, count)| (format!(",what=\"{what}\""), count as f64)).to_vec()
+    });
     metric("invalid", "1 if the figures do not say what users of the server would see.", "gauge", &|run| {
         one(f64::from(u8::from(run.invalid().is_some())))
     });

@@ -74,6 +74,29 @@ fn rates(run: &RunReport, out: &mut String) {
     }
 }
 
+/// What went over QUIC; `None`: nothing did.
+pub fn quic(stats: &Stats) -> Option<String> {
+    let quic = &stats.quic;
+    if quic.sent == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "packets sent {}, lost and sent again {} ({:.2} %); datagrams received {}",
+        quic.sent,
+        quic.lost,
+        quic.lost_share() * 100.0,
+        quic.received
+    );
+    let handshakes = stats.handshake.count();
+    if quic.early + quic.early_refused > 0 {
+        let _ = write!(text, "; 0-RTT: taken {} of {handshakes}, refused {}", quic.early, quic.early_refused);
+    }
+    if quic.moves > 0 {
+        let _ = write!(text, "; moves to another port {}", quic.moves);
+    }
+    Some(text)
+}
+
 /// Connections, and what came in place of good answers.
 fn connections(stats: &Stats, out: &mut String) {
     let _ = writeln!(
@@ -127,6 +150,9 @@ fn run(run: &RunReport, out: &mut String) {
         let _ = writeln!(out, "INVALID: {why}");
     }
     connections(stats, out);
+    if let Some(text) = quic(stats) {
+        let _ = writeln!(out, "QUIC: {text}");
+    }
     if let Some((cut, _)) = run.steady {
         let _ = writeln!(out, "warm-up cut off: {:.1} s", cut.as_secs_f64());
     }
