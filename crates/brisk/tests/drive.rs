@@ -1,5 +1,6 @@
 //! The tools beside plain load: old names, `get`, scenarios, pages, probes; from their command lines, against servers.
 
+use brisk_testkit::forger::Forger;
 use brisk_testkit::{Builder, Server, TempDir, browser, wait};
 use regex::Regex;
 use serde_json::Value;
@@ -207,6 +208,50 @@ fn get_over_http3() {
         let output = run(&args);
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && text.contains(why), "{args:?}: {text}");
+    }
+}
+
+/// RFC 9001 §4.6: the second visit asks with its first packets.
+#[test]
+fn get_with_the_first_packets() {
+    let lines = |early: &str| {
+        format!(
+            "ssl_certificate {{{{DIR}}}}/a.crt;
+            ssl_certificate_key {{{{DIR}}}}/a.key;
+            server {{
+                listen 127.0.0.1:{{{{PORT}}}} quic;
+                ssl_early_data {early};
+                location / {{ return 200 \"early $ssl_early_data\"; }}
+            }}"
+        )
+    };
+    for (early, want, body) in [
+        ("on", "the request went with the first packets (0-RTT) and was taken", "early 1"),
+        ("off", "no 0-RTT: the server has given no session that allows it", "early "),
+    ] {
+        let server = Builder::new(BIN).http(&lines(early)).certificate("localhost").start();
+        let url = format!("https://127.0.0.1:{}/", server.port());
+        let text = printed(&["get", "-k", "-3", "--0rtt", &url], 0);
+        assert!(text.contains(want) && text.lines().any(|line| line == body), "{early}: {text}");
+    }
+    let output = run(&["get", "-k", "-3", "--0rtt", "--data", "a=b", "https://127.0.0.1:1/"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("could be carried out twice"), "{output:?}");
+}
+
+/// RFC 9000 §17.2.5: a Retry proves only that somebody has seen the client's packet. The forged one names an ID that no server takes.
+#[test]
+fn a_forged_retry_costs_get_a_moment() {
+    let lines = r#"
+        ssl_certificate {{DIR}}/a.crt;
+        ssl_certificate_key {{DIR}}/a.key;
+        server { listen 127.0.0.1:{{PORT}} quic; location / { return 200 "reached"; } }
+    "#;
+    let server = Builder::new(BIN).http(lines).certificate("localhost").start();
+    for id in [&b"abc"[..], b"a whole id"] {
+        let forger = Forger::before(([127, 0, 0, 1], server.port()).into(), id);
+        let url = format!("https://127.0.0.1:{}/", forger.address.port());
+        assert_eq!(printed(&["get", "-k", "-3", "--only-body", &url], 0), "reached");
+        assert_eq!(forger.forged(), 1);
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// How long a handshake of QUIC may take: where UDP is dropped nothing says so.
 pub const H3_HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+/// After this part of it another one is begun.
+pub const H3_FIRST_TIME_MAX: Duration = Duration::from_secs(3);
 
 // client/line.rs
 
@@ -22,6 +24,8 @@ pub const LINE_ROUND_TRIP_MAX: Duration = Duration::from_secs(30);
 
 /// Redirects followed at most.
 pub const GET_REDIRECTS_MAX: usize = 10;
+/// How long a session's ticket is waited for behind the first answer.
+pub const TICKET_TIME_MAX: Duration = Duration::from_millis(100);
 
 // get/show.rs
 

@@ -12,6 +12,7 @@ pub mod backend;
 pub mod browser;
 pub mod client;
 pub mod example;
+pub mod forger;
 pub mod h2;
 pub mod h2_peer;
 pub mod h3;

@@ -42,6 +42,8 @@ pub struct Options {
     pub keep_alive: bool,
     /// TLS sessions are resumed.
     pub resume: bool,
+    /// Over HTTP/3, requests that may be replayed go with a resumed session's first packets (0-RTT).
+    pub early: bool,
     /// Where names are, in place of look-ups.
     pub resolve: Vec<Resolve>,
     /// What requests go through.
@@ -59,6 +61,7 @@ impl Default for Options {
             body_max: 64 << 20,
             keep_alive: true,
             resume: true,
+            early: false,
             resolve: Vec::new(),
             proxy: None,
             network: None,
@@ -108,7 +111,7 @@ impl Common {
     /// What connections of HTTP/3 have in common. The error says what the TLS library has against it.
     pub(crate) fn quic(&self) -> Result<&ClientSettings, String> {
         if self.quic.get().is_none() {
-            let _ = self.quic.set(ClientSettings::new(&self.tls, false)?);
+            let _ = self.quic.set(ClientSettings::new(&self.tls, self.options.early)?);
         }
         self.quic.get().ok_or_else(|| "QUIC has no settings".to_owned())
     }

@@ -80,6 +80,7 @@ pub(crate) async fn dial(
             group: session.group(),
             alpn: session.alpn().map(|name| String::from_utf8_lossy(name).into_owned()),
             resumed: session.is_resumed(),
+            early: None,
             chain: session.peer_certificates().iter().map(|cert| cert.len()).collect(),
         }))
     });

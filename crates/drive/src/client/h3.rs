@@ -9,7 +9,7 @@ use super::failure::{Failure, Fault};
 use super::incoming::{Heads, Incoming, LinkFacts, Sink, fields_of, text_of};
 use super::message::{Exchange, Note, Phases, Request, TlsFacts, Watcher};
 use super::shared::{Shared, Stage};
-use crate::limits::H3_HANDSHAKE_MAX;
+use crate::limits::{H3_FIRST_TIME_MAX, H3_HANDSHAKE_MAX};
 use brisk_h2::flood::FloodLimits;
 use brisk_h3::qpack::{begin, write_literal};
 use brisk_load::h3::{Answer, Broken, Client, Closed, Ecn, Happened};
@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 struct State {
     io: Rc<Io>,
@@ -35,13 +35,14 @@ struct State {
     outbox: Outbox,
     receiver: Receiver,
     sink: Sink,
+    /// Of what was asked before the handshake was complete: whether the server has taken it.
+    early: Option<bool>,
 }
 
 /// See the module's head.
 #[derive(Clone)]
 pub(crate) struct Conn {
     state: Rc<RefCell<State>>,
-    facts: Rc<TlsFacts>,
     peer: Rc<str>,
     watcher: Option<Watcher>,
 }
@@ -68,13 +69,19 @@ impl Conn {
         phases.dns = phases.now();
         let mut failure = Failure::new(Fault::Dns, "the name has no address");
         for remote in addresses {
-            match open(common, origin.host(), remote).await {
-                Ok(state) => {
-                    phases.tls = phases.now();
-                    let facts = Rc::new(facts(&state.borrow().client));
-                    return Ok(Self { state, facts, peer: Rc::from(remote.to_string()), watcher });
+            // Anybody on the way can make a Retry that is taken (RFC 9000 §17.2.5, §21.2): the server then ignores what comes, or
+            // cannot prove that it was its own. A connection with other IDs is not bound by it.
+            for time in [H3_FIRST_TIME_MAX, H3_HANDSHAKE_MAX.saturating_sub(H3_FIRST_TIME_MAX)] {
+                match open(common, origin.host(), remote, time).await {
+                    Ok(state) => {
+                        phases.tls = phases.now();
+                        return Ok(Self { state, peer: Rc::from(remote.to_string()), watcher });
+                    }
+                    Err(error) => failure = error,
                 }
-                Err(error) => failure = error,
+                if !matches!(failure.fault, Fault::Timeout | Fault::Connect) {
+                    break;
+                }
             }
         }
         Err(failure)
@@ -105,7 +112,7 @@ impl Conn {
         .await?;
         phases.done = phases.now();
         let incoming = self.state.borrow_mut().shared.incoming.remove(&guard.stream).unwrap_or_default();
-        let (tls, peer) = (Some(Rc::clone(&self.facts)), Rc::clone(&self.peer));
+        let (tls, peer) = (Some(Rc::new(facts(&self.state.borrow()))), Rc::clone(&self.peer));
         heads.exchange(incoming, phases, LinkFacts { version: "HTTP/3", reused, tls, peer })
     }
 
@@ -122,7 +129,8 @@ impl Conn {
             if let Err(failure) = state.shared.check() {
                 return Poll::Ready(Err(failure));
             }
-            let begun = state.client.ask(&section, &body);
+            let must_wait = !request.may_be_early() && !state.client.is_established();
+            let begun = if must_wait { None } else { state.client.ask(&section, &body) };
             state.shared.poll_begun(begun, cx)
         })
         .await?;
@@ -153,8 +161,8 @@ impl Drop for Guard {
     }
 }
 
-fn facts(client: &Client) -> TlsFacts {
-    let quic = client.quic();
+fn facts(state: &State) -> TlsFacts {
+    let quic = state.client.quic();
     TlsFacts {
         version: "TLSv1.3",
         // The library does not tell them.
@@ -162,6 +170,7 @@ fn facts(client: &Client) -> TlsFacts {
         group: "",
         alpn: quic.alpn().map(|name| String::from_utf8_lossy(&name).into_owned()),
         resumed: false,
+        early: state.early,
         chain: quic.chain().iter().map(Vec::len).collect(),
     }
 }
@@ -178,7 +187,12 @@ fn socket(remote: SocketAddr) -> io::Result<Io> {
 }
 
 /// A connection whose handshake is complete, and whose server is the right one.
-async fn open(common: &Common, name: &str, remote: SocketAddr) -> Result<Rc<RefCell<State>>, Failure> {
+async fn open(
+    common: &Common,
+    name: &str,
+    remote: SocketAddr,
+    time: Duration,
+) -> Result<Rc<RefCell<State>>, Failure> {
     let failed = |error: io::Error| Failure::new(Fault::Connect, format!("HTTP/3: {error}"));
     let io = socket(remote).map_err(failed)?;
     let name = name.trim_start_matches('[').trim_end_matches(']');
@@ -188,16 +202,17 @@ async fn open(common: &Common, name: &str, remote: SocketAddr) -> Result<Rc<RefC
     let io = Rc::new(io);
     let state = Rc::new(RefCell::new(State {
         io: Rc::clone(&io),
-        client,
         remote,
-        shared: Shared::new(Stage::Opening(Vec::new())),
+        shared: Shared::new(if client.can_ask() { Stage::Open } else { Stage::Opening(Vec::new()) }),
+        client,
         outbox: Outbox::default(),
         receiver: Receiver::default(),
         sink: Sink::default(),
+        early: None,
     }));
     spawn(drive(io, Rc::downgrade(&state)));
     let opened = poll_fn(|cx| state.borrow_mut().shared.poll_opened(cx));
-    match timeout(H3_HANDSHAKE_MAX, opened).await {
+    match timeout(time, opened).await {
         Ok(done) => done.map(|()| state),
         Err(_) => Err(Failure::new(Fault::Timeout, silent(remote))),
     }
@@ -257,13 +272,16 @@ impl State {
             let happened = client.poll(sink, &mut each);
             match happened.map_err(|error| Failure::new(Fault::Malformed, error.to_string()))? {
                 None => return Ok(()),
-                Some(Happened::Established { .. }) => self.established()?,
+                Some(Happened::Established { early }) => {
+                    self.early = early;
+                    self.established()?;
+                }
                 Some(Happened::GoneAway(first)) => {
                     let failure = Failure::new(Fault::Reset, "the server goes away");
                     self.shared.go_away(&failure, |stream| stream >= first);
                 }
                 Some(Happened::Closed(why)) => {
-                    let is_open = !matches!(self.shared.stage, Stage::Opening(_));
+                    let is_open = self.client.is_established();
                     return Err(ended(self.remote, is_open, &why));
                 }
             }
@@ -320,7 +338,7 @@ async fn drive(io: Rc<Io>, state: Weak<RefCell<State>>) {
 
 fn turn(io: &Io, state: &mut State, cx: &mut Context<'_>) -> Result<(), Failure> {
     loop {
-        if matches!(state.shared.stage, Stage::Opening(_))
+        if !state.client.is_established()
             && let Ok(Err(Errno::CONNREFUSED)) = sockopt::socket_error(io.fd())
         {
             let text = format!("HTTP/3 was not used: nothing listens on UDP {}", state.remote);

@@ -17,6 +17,8 @@ pub struct TlsFacts {
     pub alpn: Option<String>,
     /// The session was resumed.
     pub resumed: bool,
+    /// The first request went with the first packets (0-RTT), and whether the server has taken it so; `None`: it did not.
+    pub early: Option<bool>,
     /// Bytes of the server's certificates.
     pub chain: Vec<usize>,
 }
@@ -62,6 +64,11 @@ impl Request {
     /// A GET without fields.
     pub fn get(url: Url) -> Self {
         Self { method: "GET".to_owned(), url, fields: Fields::default(), body: Vec::new() }
+    }
+
+    /// May be carried out twice because somebody replays it (RFC 8470 §2.1: those methods that are safe).
+    pub fn may_be_early(&self) -> bool {
+        self.body.is_empty() && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
     }
 
     /// May be sent again if nothing has come back (RFC 9110 §9.2.2).

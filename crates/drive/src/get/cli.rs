@@ -3,11 +3,12 @@
 use super::show::{self, Wire};
 use crate::cli::{ClientArgs, url as url_of};
 use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
-use crate::limits::GET_REDIRECTS_MAX;
+use crate::limits::{GET_REDIRECTS_MAX, TICKET_TIME_MAX};
 use brisk_cli::Entry;
 use brisk_load::cli::{FORM, WRONG_USAGE, body_of, read};
 use brisk_load::jar::Jar;
 use brisk_load::output::{self, OutFile};
+use brisk_net::sleep;
 use clap::{CommandFactory as _, Parser};
 use std::cell::RefCell;
 use std::io::{IsTerminal as _, Write as _};
@@ -78,6 +79,9 @@ struct CommandLine {
     /// Nothing but the body
     #[arg(long)]
     only_body: bool,
+    /// With -3: ask twice, the second time on a new connection and with its first packets (0-RTT); the second is shown
+    #[arg(long = "0rtt", requires = "http3")]
+    early: bool,
     /// HTTP/2 frames and sizes of chunks (default: a summary)
     #[arg(long)]
     frames: bool,
@@ -112,7 +116,11 @@ impl CommandLine {
         if let Some(fault) = request.fault() {
             return Err(fault);
         }
-        let options = self.client.options(Options { keep_alive: true, ..Options::default() });
+        if self.early && !request.may_be_early() {
+            return Err("--0rtt is for GET, HEAD and OPTIONS: others could be carried out twice".to_owned());
+        }
+        let early = self.early;
+        let options = self.client.options(Options { keep_alive: true, early, ..Options::default() });
         if options.timeout > Duration::from_hours(1) {
             return Err("--timeout is an hour at most".to_owned());
         }
@@ -159,6 +167,14 @@ async fn go(args: &Args) -> Result<(), String> {
     let client = Client::new(&common).watched(Rc::new(move |note| seen.borrow_mut().note(&note)));
     let mut request = args.request.clone();
     let mut jar = args.jar.clone();
+    if args.options.early {
+        // For the session: servers give it behind the handshake, mostly ahead of the first answer.
+        let first = client.exchange(&request).await;
+        first.map_err(|failure| explain(&request, &wire.take(), &failure, args))?;
+        sleep(TICKET_TIME_MAX).await;
+        client.close();
+        wire.take();
+    }
     for _ in 0..=GET_REDIRECTS_MAX {
         let asked = jar.as_ref().map_or_else(|| request.clone(), |jar| request.with_cookies(jar));
         let result = client.exchange(&asked).await;

@@ -117,7 +117,7 @@ pub(super) fn exchange(
     }
     let mut out = String::new();
     let _ = writeln!(out, "* {} ({})", request.url, exchange.peer);
-    connection(&mut out, request, exchange);
+    connection(&mut out, request, exchange, args);
     out += "\n";
     for line in wire.head.lines().filter(|line| !line.is_empty()) {
         let _ = writeln!(out, "> {}", safe(line));
@@ -161,7 +161,7 @@ fn safe(text: &str) -> String {
     output::visible(text).replace(['\n', '\t'], "\u{fffd}")
 }
 
-fn connection(out: &mut String, request: &Request, exchange: &Exchange) {
+fn connection(out: &mut String, request: &Request, exchange: &Exchange, args: &Args) {
     let phases = &exchange.phases;
     if exchange.reused {
         *out += "* the connection was open already\n";
@@ -181,7 +181,15 @@ fn connection(out: &mut String, request: &Request, exchange: &Exchange) {
         let layer = if exchange.version == "HTTP/3" { "QUIC" } else { "TLS " };
         let agreed = [facts.version, facts.cipher, facts.group].map(str::trim).join(" ");
         let agreed = agreed.trim_end();
-        let resumed = if facts.resumed { ", resumed" } else { "" };
+        let resumed = match facts.early {
+            Some(true) => ", the request went with the first packets (0-RTT) and was taken",
+            Some(false) => {
+                ", the request went with the first packets (0-RTT); it was not taken and was sent again"
+            }
+            None if args.options.early => ", no 0-RTT: the server has given no session that allows it",
+            None if facts.resumed => ", resumed",
+            None => "",
+        };
         let chain: Vec<String> = facts.chain.iter().map(usize::to_string).collect();
         let _ = writeln!(
             out,

@@ -135,6 +135,7 @@ fn play(
         body_max: 0,
         keep_alive: true,
         resume: true,
+        early: false,
         resolve: scenario.resolve.clone(),
         proxy: scenario.proxy.clone(),
         network: scenario.network,

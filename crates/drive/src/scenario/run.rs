@@ -138,6 +138,7 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         body_max: BODY_BYTES_MAX,
         keep_alive: true,
         resume: true,
+        early: false,
         resolve: scenario.resolve.clone(),
         proxy: scenario.proxy.clone(),
         network: scenario.network,

@@ -53,6 +53,7 @@ pub fn attack(options: &Options, targets: Vec<Request>) -> Result<Totals, String
         body_max: 4 << 20,
         keep_alive: options.keep_alive,
         resume: true,
+        early: false,
         resolve: Vec::new(),
         proxy: None,
         network: None,
