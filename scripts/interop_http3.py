@@ -171,7 +171,8 @@ class Site:
             http {{
                 access_log off; root {self.folder}/html; ssl_certificate {self.folder}/a.crt; ssl_certificate_key {self.folder}/a.key;
                 ssl_early_data on; http3_max_concurrent_streams 128; keepalive_requests 100000;
-                server {{ {listen("usual")} server_name localhost; location /address {{ return 200 $remote_addr; }} }}
+                server {{ {listen("usual")} server_name localhost; location /address {{ return 200 $remote_addr; }}
+                         location /resumed {{ return 200 $ssl_session_reused; }} location /upload {{ client_max_body_size 10m; return 200 $content_length; }} }}
                 server {{ {listen("retry")} server_name localhost; quic_retry on; }}
                 server {{ {listen("long")} server_name localhost; ssl_certificate {self.folder}/long.crt; }}
                 server {{ {listen("six", "[::1]")} server_name localhost; }}
@@ -409,4 +410,5 @@ def main():
     sys.exit(0 if all(results) else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -18,8 +18,10 @@ pub struct Conf {
     pub modules: Vec<&'static str>,
     /// Directives of `http` beside the site.
     pub http: String,
-    /// Whether it speaks HTTP/2 without TLS.
+    /// Whether it speaks HTTP/2: without TLS if there is no certificate.
     pub http2: bool,
+    /// Whether it speaks HTTP/3, too.
+    pub http3: bool,
     /// Directives of the site beside its root and `location /`.
     pub site: String,
     /// Directives of Apache's site, for Apache alone.
@@ -51,6 +53,7 @@ impl Default for Conf {
             modules: Vec::new(),
             http: String::new(),
             http2: false,
+            http3: false,
             site: String::new(),
             apache: String::new(),
             tls: None,
@@ -120,10 +123,11 @@ impl Conf {
         }
         // The parameter that nginx of all ages knows.
         let http2 = if self.http2 { " http2" } else { "" };
+        let quic = if self.http3 { format!("listen 127.0.0.1:{port} quic;\n") } else { String::new() };
         text.push_str(&self.http);
         text.extend([
             &*format!(
-                "server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\nserver_name localhost;\nroot {docroot};\n"
+                "server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\n{quic}server_name localhost;\nroot {docroot};\n"
             ),
             &*certificates,
             &*self.site,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use brisk_load::engine::{self, Run};
 use brisk_load::output;
-use brisk_load::plan::{self, Endpoint, Plan, RequestOptions, Site, Stop, Target};
+use brisk_load::plan::{self, ClientSettings, Endpoint, Plan, RequestOptions, Site, Stop, Target, Version};
 use brisk_load::rng::Rng;
 use brisk_tls::{ClientContext, ClientOptions, Groups};
 
@@ -58,11 +58,15 @@ pub enum Tls {
     Full,
     /// A handshake that resumes a session for each request.
     Resumed,
+    /// This version of HTTP, with so many requests at a time on each connection, by our own generator.
+    Streams(Version, usize),
+    /// HTTP/3 with a full handshake for each request.
+    Quic,
 }
 
 impl Tls {
     /// Changes a plan accordingly.
-    fn apply(self, plan: Plan) -> io::Result<Plan> {
+    pub fn apply(self, plan: Plan) -> io::Result<Plan> {
         if self == Self::Off {
             return Ok(plan);
         }
@@ -73,13 +77,26 @@ impl Tls {
         options.groups = groups;
         let suites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
         options.suites.set_tls13_list(suites).map_err(|_| io::Error::other("no suite"))?;
+        let (version, pipeline) = match self {
+            Self::Streams(version, streams) => (version, streams),
+            Self::Quic => (Version::H3, 1),
+            _ => (plan.version, plan.pipeline),
+        };
+        if version.has_streams() {
+            options.alpn = vec![version.alpn().to_vec()];
+        }
         let context = Arc::new(ClientContext::new(&options).map_err(io::Error::other)?);
-        Ok(Plan { tls: Some(plan::Tls { context, name: "localhost".to_owned() }), ..plan })
+        let quic = match version {
+            Version::H3 => Some(ClientSettings::new(&context, false).map_err(io::Error::other)?),
+            Version::H1 | Version::H2 => None,
+        };
+        let tls = Some(plan::Tls { context, name: "localhost".to_owned() });
+        Ok(Plan { tls, quic, version, pipeline, per_connection: self.closes().then_some(1), ..plan })
     }
 
     /// Whether each request has a connection of its own.
     fn closes(self) -> bool {
-        matches!(self, Self::Full | Self::Resumed)
+        matches!(self, Self::Full | Self::Resumed | Self::Quic)
     }
 }
 
@@ -178,7 +195,8 @@ impl Case<'_> {
         }
         let server = self.server.start()?;
         let headers = if self.tls.closes() { vec!["Connection: close".to_owned()] } else { Vec::new() };
-        let options = RequestOptions { headers, ..RequestOptions::default() };
+        let secure = self.tls != Tls::Off;
+        let options = RequestOptions { headers, secure, ..RequestOptions::default() };
         let base = plan_with(&options, &server, &self.requests, self.connections, Stop::Told);
         let base = self.tls.apply(base)?;
         let run = engine::start(Plan { cpus: vec![LOAD_CPU], warmup: lab.options.warmup, ..base })?;

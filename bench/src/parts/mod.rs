@@ -6,6 +6,7 @@ mod compression;
 mod entries;
 mod http1;
 mod http2;
+mod http3;
 mod idle;
 mod large;
 mod load;
@@ -103,6 +104,13 @@ pub const ALL: &[Definition] = &[
         about: "A file of 100 bytes over HTTP/2 without TLS (h2load): 16 connections with 16 requests at a time each, and 64 \
                 connections with one.",
         run: http2::run,
+    },
+    Definition {
+        name: "http3",
+        about: "HTTP/3 beside our own HTTP/2, both by our own generator: a file of 100 bytes on 16 connections with 16 requests at a time each, \
+                and on 64 with one; a file of 10 MiB; a full handshake for each request of 100 bytes; memory of idle connections; and, with root's \
+                rights, MB/s over loopback, a network that loses 1 %, and a policer (scripts/http3_goodput.py).",
+        run: http3::run,
     },
     Definition {
         name: "cached",

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use brisk_tls::issue::{Issued, Wish};
@@ -58,8 +59,8 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// Brisk and nginx, each as it is by default.
-pub fn run(lab: &Lab) -> io::Result<Findings> {
+/// A folder with a certificate and its key.
+pub(super) fn certificate(lab: &Lab) -> io::Result<PathBuf> {
     let folder = lab.server_dir("certificate")?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
     let wish = Wish {
@@ -72,6 +73,12 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     let issued = Issued::new(&wish, None).ok_or_else(|| io::Error::other("no randomness"))?;
     fs::write(folder.join("a.crt"), issued.certificate_pem())?;
     fs::write(folder.join("a.key"), issued.key_pem())?;
+    Ok(folder)
+}
+
+/// Brisk and nginx, each as it is by default.
+pub fn run(lab: &Lab) -> io::Result<Findings> {
+    let folder = certificate(lab)?;
     let conf = Conf { tls: Some(folder), ..Conf::default() };
     let servers: Vec<Prepared> = vec![brisk(conf.clone()).prepare(lab)?, nginx(conf).prepare(lab)?];
     let case = |kind: &Kind, server| Case {
