@@ -210,8 +210,9 @@ impl Connection {
 
     fn stream(&mut self, event: StreamEvent) {
         let event = match event {
-            // Told when the address is validated: until then a request could claim any.
-            StreamEvent::Opened { .. } if !self.is_validated => return,
+            // Told when the address is validated: until then a request could claim any. Who accepts a stream reads what has come on it, and
+            // nobody reads one that was not accepted: what was told of it before would be read, and lost.
+            StreamEvent::Opened { .. } | StreamEvent::Readable { .. } if !self.is_validated => return,
             StreamEvent::Opened { dir: quinn_proto::Dir::Bi } => Event::Opened(Dir::Bi),
             StreamEvent::Opened { dir: quinn_proto::Dir::Uni } => Event::Opened(Dir::Uni),
             StreamEvent::Readable { id } => Event::Readable(id.into()),

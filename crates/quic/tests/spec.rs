@@ -4,8 +4,8 @@
 mod hostile;
 mod pair;
 
-use brisk_quic::{Endpoint, Place, Settings};
-use hostile::{Hostile, Seen, Space, crypto, integers, parameters};
+use brisk_quic::{Dir, Endpoint, Event, Place, Read, Settings};
+use hostile::{Hostile, Seen, Space, crypto, integers, parameters, stream};
 use pair::{Hosts, Rule, context, keys};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -222,6 +222,26 @@ fn frames_that_may_not_be_early() {
         client.give(&packet);
         is_closed_with(client, what, PROTOCOL_VIOLATION);
     }
+}
+
+/// RFC 9000 §12.2: a client may say much in the datagram that completes its handshake, QPACK's stream in pieces among it. A stream is read when
+/// it was accepted, so nothing is told of it before.
+#[test]
+fn streams_are_opened_before_they_are_readable() {
+    let mut client = in_handshake();
+    let pieces =
+        [stream(2, 0, b"\x02", false), stream(2, 1, b"more", false), stream(0, 0, b"ask", true)].concat();
+    client.goes_on_with(&pieces);
+    client.take();
+    let at = |wanted: Event| client.events.iter().position(|(_, event)| *event == wanted);
+    let opened = at(Event::Opened(Dir::Uni)).expect("the handshake is complete");
+    assert!(at(Event::Readable(2)).is_none_or(|readable| readable > opened), "{:?}", client.events);
+    let key = client.key();
+    let connection = client.server.connection(key).unwrap();
+    let mut bytes = Vec::new();
+    assert_eq!(connection.accept(Dir::Uni), Some(2));
+    assert_eq!(connection.read(2, 100, &mut bytes), Read::Some(5));
+    assert_eq!(bytes, b"\x02more");
 }
 
 /// RFC 9001 §6.6: keys are good for millions of packets. A client that knows nothing of updates, such as this one, reads all of a thousand.

@@ -55,6 +55,8 @@ pub struct Hostile {
     crypto: [Vec<(u64, Vec<u8>)>; 3],
     crypto_read: [u64; 3],
     crypto_sent: [u64; 3],
+    /// Packets that wait for others, to leave in one datagram with them.
+    held: Option<Vec<u8>>,
     cid: Vec<u8>,
     own: [u8; 8],
     /// Each packet comes after copies of it with one bit of its first bytes changed, as by a network or by somebody who has seen it.
@@ -207,6 +209,7 @@ impl Hostile {
             crypto: Default::default(),
             crypto_read: [0; 3],
             crypto_sent: [0; 3],
+            held: None,
             cid,
             own: *OWN,
             is_damaged_first: false,
@@ -289,9 +292,22 @@ impl Hostile {
         self.collect();
     }
 
+    /// The rest of the handshake and a packet with these frames behind it, in one datagram.
+    pub fn goes_on_with(&mut self, frames: &[u8]) {
+        self.take();
+        self.held = Some(Vec::new());
+        self.answer();
+        let mut datagram = self.held.take().unwrap_or_default();
+        datagram.extend(self.packet(Space::Data, frames));
+        self.give(&datagram);
+    }
+
     /// Sends frames in a packet of their own.
     pub fn frames(&mut self, space: Space, frames: &[u8]) {
         let packet = self.packet(space, frames);
+        if let Some(held) = &mut self.held {
+            return held.extend(packet);
+        }
         let damaged = if self.is_damaged_first { packet.len().min(DAMAGED_BYTES) * 8 } else { 0 };
         for bit in 0..damaged {
             let mut copy = packet.clone();
