@@ -18,13 +18,13 @@ pub const TOP: Entry = Entry { name: "top", define: Args::command, run: main, in
 /// Of the picture where there is no terminal; COLUMNS and LINES say otherwise.
 const TEXT_SIZE: (u16, u16) = (120, 60);
 
-/// Shows what a running server does: requests, times, the costliest URLs and clients, back ends, PHP pools, caches
+/// Shows what a running server does: requests, times, the costliest URLs and clients, back ends, PHP pools, caches, and the slowest requests in flight
 #[derive(Debug, Parser)]
 #[command(
     after_help = "The configuration must have a location with \"dashboard\". ADDRESS is unix:/path/of/socket:/location or \
     http://host:port/location; without it, that location is looked for in the configuration, one on a Unix socket first. URLs and clients \
     are counted only while somebody looks: the first picture has none.\n\n\
-    Keys: 1 to 7 and the arrows choose the table, s and r its order, / filters by name, p pauses, q ends. NO_COLOR is obeyed."
+    Keys: 1 to 8 and the arrows choose the table, f the slowest requests in flight, s and r its order, / filters by name, p pauses, q ends. NO_COLOR is obeyed."
 )]
 struct Args {
     #[command(flatten)]

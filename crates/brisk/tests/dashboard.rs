@@ -1,5 +1,8 @@
 //! `dashboard`: access to the page, changes of back ends, and the page in a browser.
 
+use brisk_testkit::backend::Backend;
+use brisk_testkit::client::Client;
+use brisk_testkit::h2::H2Client;
 use brisk_testkit::{Builder, Server, TempDir, browser, process, wait};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -206,6 +209,95 @@ fn a_refused_reload_is_told() {
     let after = data(&server);
     assert_eq!(of(&after, successful)["value"], 1.0);
     assert_eq!(of(&after, "brisk_configuration_reloads_refused_total")["value"], 1);
+}
+
+/// A server with locations in which requests wait, and the back end that hears them and never answers.
+fn waiting_site() -> (Server, Backend) {
+    let silent = Backend::start(|mut peer| {
+        peer.head();
+        peer.drain();
+    });
+    let conf = format!(
+        "access_log off; limit_req_zone $binary_remote_addr zone=slow:64k rate=1r/m;
+        server {{
+            listen 127.0.0.1:{{{{PORT}}}};
+            http2 on;
+            location /d {{ dashboard; }}
+            location /hangs {{ proxy_pass http://127.0.0.1:{port}; proxy_read_timeout 10m; }}
+            location /limited {{ limit_req zone=slow burst=5; }}
+            location /sent {{ }}
+        }}",
+        port = silent.port()
+    );
+    let site = Builder::new(BIN).http(&conf).file("html/limited/a", "x");
+    (site.file("html/sent/large", vec![b'x'; 64 << 20]).start(), silent)
+}
+
+/// What all threads tell; on a busy machine one may be late.
+fn flights(server: &Server) -> Value {
+    wait::until("all threads tell", || {
+        let flights = data(server)["own"]["flights"].clone();
+        (flights["silent_threads"] == serde_json::json!([])).then_some(flights)
+    })
+}
+
+/// Waits until a request for this path waits for this; what is told of it then.
+fn waits(server: &Server, path: &str, phase: &str) -> Value {
+    wait::until(phase, || {
+        let list = flights(server)["list"].as_array().unwrap().clone();
+        list.into_iter().find(|one| one["path"] == path && one["phase"] == phase)
+    })
+}
+
+/// Requests without a task are told of: one for a back end, and a head that has not come as a whole. Nothing is told that may be a
+/// secret, and the oldest comes first.
+#[test]
+fn requests_in_flight_are_told_of() {
+    let (server, _silent) = waiting_site();
+    assert_eq!(flights(&server)["total"], 0, "the look itself is not told of");
+    let mut parked = server.client();
+    parked.send("GET /hangs/parked?password=x HTTP/1.1\r\nHost: example.org\r\n\r\n");
+    let told = waits(&server, "/hangs/parked", "first byte");
+    let names = ["method", "host", "client"].map(|name| told[name].as_str().unwrap());
+    assert_eq!(names, ["GET", "example.org", "127.0.0.1"]);
+    assert!(told["age_us"].as_u64().unwrap() > 0);
+    let upstream = told["upstream"].as_str().unwrap();
+    assert!(upstream.starts_with("http://127.0.0.1:") && upstream.ends_with("/hangs/parked"), "{upstream}");
+    let mut head = server.client();
+    head.send("GET /secret HTTP/1.1\r\nHo");
+    waits(&server, "", "reading head");
+    let all = flights(&server);
+    assert_eq!(all["total"], 2);
+    assert!(!all.to_string().contains("password") && !all.to_string().contains("secret"), "{all}");
+    let list = all["list"].as_array().unwrap();
+    let ages: Vec<u64> = list.iter().filter_map(|one| one["age_us"].as_u64()).collect();
+    assert!(ages.len() == 2 && ages.is_sorted_by(|a, b| a >= b), "{ages:?}");
+    drop((parked, head));
+    wait::holds("those that are over are not told of", || flights(&server)["total"] == 0);
+}
+
+/// What each request in a task waits for is told while it waits, also if it is a stream.
+#[test]
+fn requests_in_flight_are_told_with_what_they_wait_for() {
+    let (server, _silent) = waiting_site();
+    let mut body = server.client();
+    body.send("POST /hangs/body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf");
+    waits(&server, "/hangs/body", "reading body");
+    body.send("ofit..");
+    waits(&server, "/hangs/body", "first byte");
+    let mut limited = server.client();
+    assert_eq!(limited.get("/limited/a").status, 200);
+    limited.send("GET /limited/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    waits(&server, "/limited/a", "limits");
+    let mut slow = Client::connect_narrow(server.port());
+    slow.send("GET /sent/large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    waits(&server, "/sent/large", "sending");
+    let mut h2 = H2Client::connect(server.port());
+    h2.begin(&H2Client::get_fields("/hangs/stream"), true);
+    waits(&server, "/hangs/stream", "first byte");
+    assert_eq!(flights(&server)["total"], 4);
+    drop((body, limited, slow, h2));
+    wait::holds("those that are over are not told of", || flights(&server)["total"] == 0);
 }
 
 /// A browser shows the numbers, says nothing in its console, and scrolls to no side, on a phone and on a wide screen.

@@ -15,6 +15,7 @@ use crate::limits::BODY_PIECE_BYTES;
 use crate::reader::BodyReader;
 use crate::request::Request;
 pub use crate::request::body::{Content, RequestBody};
+use crate::request::flight::Waits;
 use crate::stream::body as stream;
 use crate::temp_file::{Fate, TempError, TempFile};
 use brisk_http::HeaderId;
@@ -110,7 +111,9 @@ impl Request {
         };
         // `Refused` until it is done: if the future is dropped in the middle, nobody takes the rest of the
         // body for a request.
+        self.flight.waits_for(Waits::Body);
         let result = collect(self, &mut reader).await;
+        self.flight.waits_for(Waits::Phase(self.route.cursor.phase));
         // A file that changed while a slow client was sending must not be served as it was.
         self.thread.files.must_confirm();
         match result {
@@ -133,6 +136,7 @@ impl Request {
         let pause = self.core().client_body_timeout;
         match &mut self.body {
             RequestBody::Partial(reader) => {
+                self.flight.waits_for(Waits::Body);
                 let more = reader.read(out, pause).await;
                 // After an error, too: the log tells how much has come.
                 self.progress.body_received.set(reader.received());

@@ -12,7 +12,7 @@ pub use brisk_host::peer::{Cut, Peer};
 use brisk_host::thread::Listener;
 use brisk_http::RequestHead;
 use brisk_net::Stream;
-use brisk_net::clock::Now;
+use brisk_net::clock::{self, Now};
 use brisk_proxy_protocol::ProxyHeader;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
@@ -38,6 +38,8 @@ pub(crate) enum Stage {
 pub(crate) struct PartialHead {
     /// How far it is parsed.
     pub head: RequestHead,
+    /// When its first part was read (monotonic, in microseconds).
+    pub since_us: u64,
     // Counted while it exists, so that the figure cannot drift whichever way the head ends.
     _reading: Ongoing,
 }
@@ -45,7 +47,11 @@ pub(crate) struct PartialHead {
 impl PartialHead {
     /// Counted among those that are being read from now on.
     pub fn new(seat: &Rc<Seat>, head: RequestHead) -> PartialHead {
-        PartialHead { head, _reading: Ongoing::new(seat, |counters| &counters.reading) }
+        PartialHead {
+            head,
+            since_us: clock::now().mono_us,
+            _reading: Ongoing::new(seat, |counters| &counters.reading),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod extended;
 pub mod failure;
 pub mod files;
 mod filters;
+pub mod flights;
 pub mod flow;
 pub mod gather;
 pub mod h1;

@@ -133,6 +133,10 @@ pub const TOPS_RECORDED_PER_SECOND: u32 = 500;
 pub const TOPS_STRIDE_MAX: u32 = 1 << 16;
 /// Recording ends so long after the last look.
 pub const TOPS_WATCHED_SECS: i64 = 10;
+/// Requests that wait of which a dashboard tells one by one, the oldest ones.
+pub const FLIGHTS_TOLD_MAX: usize = 50;
+/// A thread that has not told of its requests after so long is told of itself.
+pub const FLIGHTS_WAIT_MS: u64 = 200;
 
 // h3/
 

@@ -13,6 +13,7 @@ use crate::locate::{self, Found};
 use crate::plan::Handler;
 use crate::purity::{Declared, Dependencies};
 use crate::request::Request;
+use crate::request::flight::Waits;
 use crate::request::route::{Cursor, Phase};
 use crate::text::Text;
 use crate::trace::{self, told};
@@ -64,7 +65,8 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
         match run {
             Run::Respond | Run::Close => return run,
             Run::Disk(wanted) => {
-                r.hint_before_waiting();
+                r.before_waiting();
+                r.flight.waits_for(Waits::Disk);
                 let found = files::fetch(wanted.clone()).await;
                 // What was found is kept with the request, not only in the cache: the handler that is called again
                 // must find it, whatever the cache has dropped meanwhile.
@@ -74,14 +76,14 @@ pub async fn drive(r: &mut Request, mut run: Run) -> Run {
                 run = self::run(r);
             }
             Run::Wait(waiter) => {
-                r.hint_before_waiting();
+                r.before_waiting();
                 // The request is lent to the future and comes back with the flow, so nothing else may act on it meanwhile.
                 let flow = waiter(r).await;
                 r.thread.files.must_confirm();
                 run = resume(r, flow);
             }
             Run::Pending(mut pending) => {
-                r.hint_before_waiting();
+                r.before_waiting();
                 let flow = poll_fn(|cx| pending.poll(r, cx)).await;
                 r.thread.files.must_confirm();
                 run = resume(r, flow);

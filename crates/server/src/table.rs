@@ -7,12 +7,13 @@
 use crate::connection::Connection;
 use crate::files::Files;
 use crate::live::Live;
+use crate::request::flight::Flight;
 use crate::serving::{Http, Served};
 use crate::shared::{Seat, Shared};
 use brisk_host::peer::Cut;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// What a connection is doing.
@@ -66,6 +67,8 @@ pub struct Thread<S: Served = Http> {
     // Boxed: they are handed around between the table, tasks and subrequests.
     #[allow(clippy::vec_box)]
     pub(crate) requests: RefCell<Vec<Box<S::Request>>>,
+    /// What each of this thread's requests waits for, by what outlives its turns.
+    pub(crate) flights: RefCell<Vec<Weak<Flight>>>,
     /// `early_hints_learn`.
     pub(crate) learned: RefCell<S::Learned>,
     /// Where all connections of a turn are read to, [`ARENA_BYTES`](crate::limits::ARENA_BYTES) long.

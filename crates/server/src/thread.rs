@@ -84,6 +84,7 @@ impl Thread {
             slots: RefCell::default(),
             free: RefCell::default(),
             requests: RefCell::default(),
+            flights: RefCell::default(),
             learned: RefCell::default(),
             arena: RefCell::new(vec![0; ARENA_BYTES]),
             turn: Cell::new(0),

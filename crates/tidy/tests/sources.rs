@@ -35,6 +35,7 @@ const RAW_READERS: &[(&str, &str)] = &[
     ("interim/learned.rs", "what is learned is no part of the answer"),
     ("thread.rs", "the memory of a request"),
     ("service.rs", "requests of our own"),
+    ("flights.rs", "what waits, for whoever looks at the server"),
     ("lies.rs", "lies, for the test that finds them"),
 ];
 

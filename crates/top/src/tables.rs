@@ -1,4 +1,4 @@
-//! What the server is asked, by what: URLs, clients, locations, back ends, PHP pools, caches.
+//! What the server is asked, by what: URLs, clients, locations, back ends, PHP pools, caches, and what waits now.
 
 use crate::model::{Model, Sample, number, word};
 use crate::numbers::{bytes, count, percent, time};
@@ -23,11 +23,13 @@ pub enum View {
     Caches,
     /// Certificates and when they end.
     Certificates,
+    /// The slowest requests in flight.
+    Flights,
 }
 
 impl View {
     /// In the order of their keys, from 1.
-    pub const ALL: [View; 7] = [
+    pub const ALL: [View; 8] = [
         View::Urls,
         View::Clients,
         View::Locations,
@@ -35,6 +37,7 @@ impl View {
         View::Php,
         View::Caches,
         View::Certificates,
+        View::Flights,
     ];
 
     /// The name on the tab.
@@ -47,6 +50,7 @@ impl View {
             View::Php => "PHP",
             View::Caches => "Caches",
             View::Certificates => "Certificates",
+            View::Flights => "In flight",
         }
     }
 
@@ -60,6 +64,7 @@ impl View {
             View::Php => "php",
             View::Caches => "caches",
             View::Certificates => "certificates",
+            View::Flights => "flights",
         }
     }
 
@@ -72,6 +77,7 @@ impl View {
             View::Php => "no PHP pool is configured",
             View::Caches => "no cache is configured",
             View::Certificates => "no certificate is read with the configuration",
+            View::Flights => "no request waits",
         }
     }
 
@@ -85,6 +91,7 @@ impl View {
             View::Php => &PHP[..],
             View::Caches => &CACHES[..],
             View::Certificates => &CERTIFICATES[..],
+            View::Flights => &FLIGHTS[..],
         }
     }
 
@@ -96,7 +103,7 @@ impl View {
             View::BackEnds => 4,
             View::Php => 3,
             View::Caches => 2,
-            View::Certificates => 2,
+            View::Certificates | View::Flights => 2,
         }
     }
 }
@@ -162,6 +169,13 @@ const CACHES: [Column; 7] = [
     column("Memory"),
     column("Disk"),
     column("Evicted"),
+];
+const FLIGHTS: [Column; 5] = [
+    Column { title: "Request", ..NAME },
+    Column { title: "Waits for", ..NAME },
+    column("Age"),
+    Column { title: "Client", ..NAME },
+    Column { title: "Back end", ..NAME },
 ];
 const CERTIFICATES: [Column; 3] = [
     Column { title: "File", ..NAME },
@@ -245,6 +259,7 @@ impl Model {
             View::Php => php(self),
             View::Caches => caches(self),
             View::Certificates => certificates(self),
+            View::Flights => flights(self),
         };
         Table { columns: view.columns(), rows }
     }
@@ -388,6 +403,33 @@ fn certificates(model: &Model) -> Vec<Row> {
         ])
     };
     model.now().family("brisk_tls_certificate_not_after_seconds").map(row).collect()
+}
+
+fn flights(model: &Model) -> Vec<Row> {
+    let row = |one: &Value| {
+        let of = |name: &str| word(&one[name]);
+        let age_us = number(&one["age_us"]);
+        let mood = match age_us {
+            // Tunnels are meant to last.
+            _ if of("phase") == "tunnel" => Mood::Plain,
+            _ if age_us >= 10e6 => Mood::Bad,
+            _ if age_us >= 1e6 => Mood::Warn,
+            _ => Mood::Plain,
+        };
+        let name = match of("method") {
+            "" => "(not known yet)".to_string(),
+            method => format!("{method} {}{}", of("host"), of("path")),
+        };
+        let upstream = if of("upstream").is_empty() { "–" } else { of("upstream") };
+        Row(vec![
+            Cell::name(name),
+            Cell::name(of("phase")),
+            Cell { mood, ..Cell::of(age_us, time) },
+            Cell::name(of("client")),
+            Cell::name(upstream),
+        ])
+    };
+    model.now().own()["flights"]["list"].as_array().into_iter().flatten().map(row).collect()
 }
 
 /// `2026-11-23`, of days since 1970.

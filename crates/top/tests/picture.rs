@@ -22,6 +22,10 @@ fn answer(secs: i64, pid: u64) -> Value {
                 "urls": [cost("example.org/", 900, 0, 90_000), cost(LONG, 2, 1, 3_000_000), cost("例え.jp/\u{1b}[31m/x", 1, 0, 10)],
                 "clients": [cost("192.0.2.7", 3, 0, 20)],
             },
+            "flights": {"total": 2, "silent_threads": [], "list": [
+                {"age_us": 12_000_000, "phase": "first byte", "method": "GET", "host": "example.org", "path": "/slow", "client": "192.0.2.7", "upstream": "http://10.0.0.1:80/slow"},
+                {"age_us": 900, "phase": "reading head", "method": "", "host": "", "path": "", "client": "192.0.2.8", "upstream": ""},
+            ]},
             "balance": {
                 "upstreams": {"app": {"peers": [
                     {"server": "10.0.0.1:80", "state": "up", "weight": 1, "active": 2, "responses": {"5xx": 0}, "fails": 0, "received": 10},
@@ -83,6 +87,12 @@ fn figures_and_tables_are_what_the_server_says() {
         ["5", "4", "0", "2", "0", "0", "0.00", "5.0 MiB"]
     );
     assert_eq!(line(&shown(&model, View::Caches, 120, 40), "pages"), ["75.0 %", "0", "5", "0 B", "0 B", "0"]);
+    let waits = shown(&model, View::Flights, 140, 40);
+    assert_eq!(
+        line(&waits, "GET example.org/slow"),
+        ["first byte", "12.0 s", "192.0.2.7", "http://10.0.0.1:80/slow"]
+    );
+    assert_eq!(line(&waits, "(not known yet)"), ["reading head", "900 µs", "192.0.2.8", "–"]);
     assert_eq!(line(&shown(&model, View::Certificates, 120, 40), "/etc/ssl/a.pem"), ["1970-01-15", "3"]);
 }
 

@@ -19,7 +19,7 @@ use brisk_http::HeaderId;
 use brisk_net::{Activity, Cause, Failure, Retry, Scope, clock};
 use brisk_server::dlog;
 use brisk_server::extended;
-use brisk_server::request::Request;
+use brisk_server::request::{Request, Waits};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -129,6 +129,16 @@ impl Attempt {
             selection.limit_tries(tries.min(u64::from(u32::MAX)) as u32);
         }
         Attempt::Choosing(group, selection)
+    }
+
+    /// What the request waits for in this state.
+    pub fn waits(&self) -> Waits {
+        match self {
+            Attempt::Resolving(_) => Waits::Resolver,
+            Attempt::Choosing(..) => Waits::Queue,
+            Attempt::Borrowing(..) | Attempt::Dialing(..) => Waits::Connecting,
+            Attempt::Exchanging(..) | Attempt::Over => Waits::Answer,
+        }
     }
 
     /// Goes on as far as it can in its state.

@@ -68,6 +68,7 @@ impl<P: Protocol> Fetch<P> {
                     continue;
                 }
                 Step::Wait(same) => {
+                    r.flight.waits_for(same.waits());
                     self.attempt = same;
                     return Poll::Pending;
                 }

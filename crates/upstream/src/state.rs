@@ -65,7 +65,7 @@ impl State {
         state.head.take();
         state.trailers.take();
         // For messages of the server, which knows nothing of back ends but that they can be shown.
-        r.progress.upstream = Some(state.clone());
+        r.flight.asks(state.clone());
         state
     }
 

@@ -1,5 +1,6 @@
 //! The numbers of a dashboard as JSON: `status` as it is, and what it does not have.
 
+use brisk_server::flights::{Flights, Waiting};
 use brisk_server::metrics::Families;
 use brisk_server::metrics::history::Period;
 use brisk_server::metrics::tops::{Cost, Table, Tables};
@@ -26,7 +27,7 @@ pub(super) struct Look {
 
 impl Look {
     /// The whole document.
-    pub(super) fn json(&self, families: &Families) -> String {
+    pub(super) fn json(&self, flights: &Flights, families: &Families) -> String {
         // A thread that panicked has left numbers, and they are as good as before.
         let history = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = columns(history.seconds(self.since));
@@ -44,11 +45,29 @@ impl Look {
             "write": self.write,
             "balance": self.upstreams,
             "history": { "seconds": seconds, "minutes": minutes },
+            "flights": in_flight(flights),
             "tops": { "urls": top(&tables.urls), "clients": top(&tables.clients) },
         });
         // The numbers of `status`, byte for byte: the page cannot show others.
         format!("{{\"own\":{own},\n\"status\":{}}}\n", families.json())
     }
+}
+
+/// The requests that wait.
+fn in_flight(flights: &Flights) -> Value {
+    let one = |one: &Waiting| {
+        json!({
+            "age_us": one.age_us,
+            "phase": one.waits.name(),
+            "method": one.method,
+            "host": one.host,
+            "path": one.path,
+            "client": one.client,
+            "upstream": one.upstream,
+        })
+    };
+    let list: Value = flights.oldest.iter().map(one).collect();
+    json!({ "total": flights.total, "list": list, "silent_threads": flights.silent })
 }
 
 /// Periods by column: names are sent once.

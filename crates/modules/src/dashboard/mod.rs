@@ -15,6 +15,7 @@ use crate::own_page::{Guard, guard, has_own_name};
 use brisk_http::Method;
 use brisk_http::uri::{Unescape, unescape};
 use brisk_net::blocking;
+use brisk_server::flights;
 use brisk_server::flow::Flow;
 use brisk_server::limits::TOPS_WATCHED_SECS;
 use brisk_server::metrics::{Scrape, sampler};
@@ -131,9 +132,12 @@ fn look(r: &mut Request, write: bool) -> Flow {
     // With thousands of locations there is much to write: not in the event loop.
     // Here, since it reads what is the thread's own.
     let scrape = Scrape::new(&r.live, &r.thread);
-    let Ok(job) = blocking::run(move || look.json(&scrape.filled())) else { return Flow::Status(503) };
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
+            r.flight.is_look();
+            let flights = flights::survey(look.shared.clone()).await;
+            let job = blocking::run(move || look.json(&flights, &scrape.filled()));
+            let Ok(job) = job else { return Flow::Status(503) };
             let json = job.await;
             r.resp.text(200, Text::Static(b"application/json"), json);
             Flow::Done

@@ -31,6 +31,12 @@ pub struct Parked {
     pending: Box<dyn Pending>,
 }
 
+impl Parked {
+    pub(crate) fn request(&self) -> &Request {
+        &self.r
+    }
+}
+
 /// Has the driver look at a connection.
 struct Bell {
     key: u64,
@@ -95,7 +101,7 @@ pub fn park(
     // From here on the client waits, so hints are worth sending.
     // An interim response is worth its bytes only to somebody who waits.
     r.reply.interim = Some(conn.clone());
-    r.hint_before_waiting();
+    r.before_waiting();
     thread.set_asked(index);
     let parked = Box::new(Parked { r: Logged::new(r), pending });
     // First asked at the end of the turn, so that what all of its requests ask back ends leaves together.
@@ -158,7 +164,7 @@ fn ask(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, mut parked: Box<Pa
         thread.files.must_confirm();
         let run = phases::resume(&mut parked.r, flow);
         if let Run::Pending(next) = run {
-            parked.r.hint_before_waiting();
+            parked.r.before_waiting();
             parked.pending = next;
             continue;
         }

@@ -11,6 +11,7 @@ use crate::limits::{LOG_WAIT_MS_MAX, SMALL_BODY_BYTES_MAX};
 use crate::logged::{Logged, delay_refusal, finish};
 use crate::phases::{self, Run};
 use crate::request::Request;
+use crate::request::flight::Waits;
 use crate::request::reply::Persistence;
 use crate::response::{Body, Piece};
 use crate::table::Thread;
@@ -53,6 +54,9 @@ enum Next {
 /// The task is the one owner of the connection from here on: two readers of one socket would each miss a
 /// part.
 pub fn spawn(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, out: Vec<u8>, begin: Begin) {
+    if let Begin::Request(r, _) = &begin {
+        r.enters_task();
+    }
     // The table says that a task owns the connection before the task runs, or the driver would read what it waits
     // for.
     let task = Guard {
@@ -276,6 +280,7 @@ pub async fn post_action(r: &mut Request) {
 async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     delay_refusal(r).await;
     r.reply.interim = None;
+    r.flight.waits_for(if r.resp.tunnel { Waits::Tunnel } else { Waits::Sending });
     // Hints that the socket has not taken leave before the final head.
     let mut bytes = conn.unsent.take();
     bytes.reserve(512);

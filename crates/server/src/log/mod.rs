@@ -91,8 +91,8 @@ fn about(r: &Request) -> Vec<About> {
         about.push(("request", text(request_line), true));
     }
     // It is filled by the engine for back ends; this crate knows only that it can be shown.
-    if let Some(upstream) = &r.progress.upstream {
-        about.push(("upstream", upstream.to_string(), true));
+    if let Some(upstream) = r.flight.upstream() {
+        about.push(("upstream", upstream, true));
     }
     if let Some(host) = r.header(brisk_http::HeaderId::Host) {
         about.push(("host", text(host), true));

@@ -3,6 +3,7 @@
 pub(crate) mod body;
 pub(crate) mod client;
 pub(crate) mod evidence;
+pub(crate) mod flight;
 pub(crate) mod head;
 pub(crate) mod progress;
 pub(crate) mod reply;
@@ -12,6 +13,7 @@ pub(crate) mod state;
 pub use body::{Content, RequestBody};
 pub use client::{Client, ClientWatch};
 pub use evidence::Evidence;
+pub use flight::{Flight, Waits};
 pub use head::Head;
 pub use progress::{Progress, Sent};
 pub use reply::{Interim, Persistence, Reply};
@@ -60,6 +62,8 @@ pub struct Request {
     pub reply: Reply,
     /// How far it has come, for logs and metrics.
     pub progress: Progress,
+    /// What others may see of it while it waits.
+    pub flight: Rc<Flight>,
     /// What the answer depends on.
     pub evidence: Evidence,
     /// What modules and variables keep for it.
@@ -72,6 +76,8 @@ const _: () = assert!(size_of::<Request>() <= 1440);
 
 impl Request {
     pub(crate) fn new(thread: Rc<Thread>, live: Rc<Live>) -> Request {
+        let flight = Rc::new(Flight::new());
+        thread.list_flight(&flight);
         Request {
             thread,
             live,
@@ -82,6 +88,7 @@ impl Request {
             resp: Response::default(),
             reply: Reply::default(),
             progress: Progress::default(),
+            flight,
             evidence: Evidence::none(),
             state: State::none(),
         }
@@ -91,12 +98,25 @@ impl Request {
     /// name all their fields to do so: a field that is added and not renewed does not compile, or leaves a name unused, which a
     /// lint refuses. Moving parts out and in instead cost 900 instructions per request, this costs 300.
     pub(crate) fn renew(&mut self) {
-        let Request { thread: _, live: _, head, client, route, body, resp, reply, progress, evidence, state } =
-            self;
+        let Request {
+            thread: _,
+            live: _,
+            head,
+            client,
+            route,
+            body,
+            resp,
+            reply,
+            progress,
+            flight,
+            evidence,
+            state,
+        } = self;
         *client = Client::none();
         *body = RequestBody::Unread;
         *reply = Reply::default();
         *progress = Progress::default();
+        flight.renew();
         head.renew();
         route.renew();
         resp.clear();

@@ -2,8 +2,6 @@
 
 use brisk_net::clock::Now;
 use std::cell::Cell;
-use std::fmt;
-use std::rc::Rc;
 
 /// How many bytes went out, for logs and metrics.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,8 +17,6 @@ pub struct Sent {
 pub struct Progress {
     /// When its first byte came.
     pub started: Now,
-    /// The back end that is being asked, as messages name it.
-    pub upstream: Option<Rc<dyn fmt::Display>>,
     /// Bytes of body that were received, framing included.
     pub body_received: Cell<u64>,
     /// What was sent of the response so far.

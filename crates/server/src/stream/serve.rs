@@ -16,6 +16,7 @@ use crate::pace::Pace;
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::request::client::Carrier;
+use crate::request::flight::Waits;
 use crate::response::{Body, BodyStream, Chunk, Piece};
 use crate::table::Thread;
 use brisk_host::peer::Cut;
@@ -39,6 +40,7 @@ pub fn spawn(exchange: Rc<Exchange>, mut r: Box<Request>, run: Run, malformed: b
     exchange.malformed.set(malformed);
     r.client.carrier = Some(Carrier::Stream(exchange.clone()));
     r.reply.interim = Some(exchange.clone());
+    r.enters_task();
     let task = Guard {
         cut: exchange.cut.clone(),
         future: Some(Box::pin(serve(exchange.clone(), r, run, encode))),
@@ -137,6 +139,7 @@ async fn discard(exchange: &Rc<Exchange>, r: &mut Request) {
 async fn respond(exchange: &Rc<Exchange>, r: &mut Request, encode: EncodeHead) {
     delay_refusal(r).await;
     r.reply.interim = None;
+    r.flight.waits_for(if r.resp.tunnel { Waits::Tunnel } else { Waits::Sending });
     exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);

@@ -5,6 +5,8 @@ const SECONDS_MAX = 600, MINUTES_MAX = 1440;
 const SVG = "http://www.w3.org/2000/svg";
 // Without the name and password that the page's own address may hold: no request can be made to such an address.
 const PAGE = location.origin + location.pathname;
+// Columns of texts that may be long.
+const LONG = ["Back end", "Where", "Write"];
 const CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const state = { seconds: [], minutes: [], data: null, counters: new Map(), day: false, paused: false, failed: 0 };
@@ -264,9 +266,9 @@ function table(key, title, columns, rows, empty) {
   let parts = tables.get(key);
   if (!parts) {
     // Of the width of two: there are many columns, and buttons at their end.
-    const wide = key.startsWith("upstream ") || key === "php";
+    const wide = key.startsWith("upstream ") || ["php", "flights"].includes(key);
     parts = { box: make("section", { class: wide ? "card wide" : "card" }), rows: new Map(), body: make("tbody"), note: make("p", { class: "note" }) };
-    const head = make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)));
+    const head = make("tr", {}, ...columns.map((name) => make("th", { scope: "col", class: LONG.includes(name) && "long" }, name)));
     const grid = make("table", { "aria-label": title }, make("thead", {}, head), parts.body);
     parts.scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, grid);
     parts.box.append(make("h2", {}, title), parts.note, parts.scroll);
@@ -379,6 +381,20 @@ function showTops() {
   const empty = "Counting began when you opened this page; nothing has come since.";
   table("urls", "Costliest URLs of the last minute", columns("URL"), rows(urls), empty);
   table("clients", "Costliest clients of the last minute", columns("Client"), rows(clients), empty);
+}
+
+/* What waits now, the oldest first. A row has no name of its own: its place is its key. */
+function showFlights() {
+  const { total, list, silent_threads } = state.data.own.flights;
+  const rows = list.map((each, at) => {
+    const kind = each.phase === "tunnel" ? "" : each.age_us > 1e7 ? "bad" : each.age_us > 1e6 ? "warn" : "";
+    const name = each.method ? `${each.method} ${each.host}${each.path}` : "(not known yet)";
+    return { key: at, cells: [name, each.phase, [time(each.age_us), kind], each.client, [each.upstream || "–", "long"]] };
+  });
+  const more = total > list.length ? `, ${list.length} of ${number(total)}` : "";
+  const silent = silent_threads.length ? `; thread ${silent_threads.join(", ")} did not answer` : "";
+  table("flights", "Slowest requests in flight", ["Request", "Waits for", "Age", "Client", "Back end"], rows, "No request waits.");
+  say(tables.get("flights").box.querySelector("h2"), `Slowest requests in flight${more}${silent}`);
 }
 
 function showPools() {
@@ -496,6 +512,7 @@ function show() {
   showRefusal();
   showTiles();
   showCharts();
+  showFlights();
   showBackEnds();
   showPools();
   showPrograms();
