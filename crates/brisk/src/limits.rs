@@ -32,6 +32,8 @@ pub const PROGRAM_START_LOOK_TIME: Duration = Duration::from_millis(100);
 pub const PROGRAM_ANSWER_BYTES_MAX: usize = 16 << 10;
 /// What is told of a reload that was refused.
 pub const REASON_LETTERS_MAX: usize = 500;
+/// Findings of the audit that a dashboard is told of.
+pub const FINDINGS_TOLD_MAX: usize = 40;
 /// A worker that was told to stop at once and has not ended by then is killed.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a worker that has drained waits for its pool.

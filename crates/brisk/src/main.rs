@@ -17,6 +17,7 @@ mod convert;
 mod directives;
 mod doctor;
 mod endpoint;
+mod findings;
 mod host;
 mod httpd;
 mod keeper;

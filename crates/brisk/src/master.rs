@@ -165,6 +165,7 @@ impl Master {
         self.log(LogLevel::Notice, &notice::serves(&self.paths, self.generation));
         systemd::ready(self.generation);
         self.caller.serving();
+        self.tell_findings();
         if upgrade::is_successor() {
             fault::step("successor-serves");
         }

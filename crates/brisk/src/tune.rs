@@ -25,6 +25,7 @@ mod enclosure;
 pub mod files;
 mod goal;
 mod inside;
+mod kept;
 mod live;
 mod mark;
 mod mounts;
@@ -108,11 +109,17 @@ fn outside(wishes: &Wishes, call: &Call<'_>) -> Result<i32, String> {
     } else {
         output::print(outcome::text(&result));
     }
+    kept::keep(&wishes.state, &result);
     page.map_or(Ok(()), |file| file.put(&page::html(&result, &call.line())))?;
     if let Some(folder) = &wishes.patches {
         write_patches(&result, folder)?;
     }
     Ok(if matches!(applied, Some(Err(_))) { NO_RESULT } else { exit_code(&result) })
+}
+
+/// The last report of the site with this configuration, in few lines; `null` if there is none.
+pub fn last_report(site: &str) -> Value {
+    kept::kept(Path::new(store::FOLDER), site)
 }
 
 /// What an earlier run has printed.

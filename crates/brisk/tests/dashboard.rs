@@ -6,6 +6,7 @@ use brisk_testkit::h2::H2Client;
 use brisk_testkit::{Builder, Server, TempDir, browser, process, wait};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::process::Command;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -298,6 +299,32 @@ fn requests_in_flight_are_told_with_what_they_wait_for() {
     assert_eq!(flights(&server)["total"], 4);
     drop((body, limited, slow, h2));
     wait::holds("those that are over are not told of", || flights(&server)["total"] == 0);
+}
+
+/// The page says what the doctor would say of the configuration, and says it anew after a reload.
+#[test]
+fn it_says_what_the_doctor_finds() {
+    let mut server = start();
+    let finds = |server: &Server, slug: &str| {
+        let found = data(server)["own"]["findings"]["audit"].clone();
+        found.as_array().is_some_and(|all| all.iter().any(|one| one["slug"] == slug))
+    };
+    wait::holds("the finding", || finds(&server, "compression-off"));
+    let found = data(&server)["own"]["findings"].clone();
+    let conf = server.dir().join("brisk.conf");
+    let output = Command::new(BIN).args(["doctor", "--json", "--site"]).arg(conf).output().unwrap();
+    let doctor: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let slugs = |all: &Value| -> Vec<String> {
+        all.as_array().unwrap().iter().map(|one| one["slug"].as_str().unwrap().to_string()).collect()
+    };
+    // The doctor takes this path for nginx's, and has advice that is not for Brisk besides.
+    let theirs = slugs(&doctor["audit"]);
+    assert!(slugs(&found["audit"]).iter().all(|slug| theirs.contains(slug)), "{found:#} {doctor:#}");
+    server.configure_http("", &format!("gzip on; {CONF}"));
+    server.reload();
+    wait::holds("the finding is gone", || {
+        !data(&server)["own"]["findings"].is_null() && !finds(&server, "compression-off")
+    });
 }
 
 /// A browser shows the numbers, says nothing in its console, and scrolls to no side, on a phone and on a wide screen.

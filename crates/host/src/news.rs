@@ -1,4 +1,5 @@
-//! What the master process knows and workers tell those who watch: reloads that were refused, and the programs that it supervises.
+//! What the master process knows and workers tell those who watch: reloads that were refused, and the programs that it supervises, what the doctor
+//! finds.
 //!
 //! The master gives it to each worker whenever it has changed, as lines of text; requests only read it.
 
@@ -13,6 +14,8 @@ pub struct News {
     pub last_refused: Option<Refused>,
     /// What `supervise` has started, in the order of the configuration.
     pub programs: Vec<Program>,
+    /// What the audit finds in the configuration, and the tuner's last report, as one line of JSON; empty where no page shows it.
+    pub findings: String,
 }
 
 /// A reload that was refused.
@@ -91,6 +94,10 @@ impl News {
             let reason = reason.replace(['\n', '\r'], " ");
             let _ = writeln!(out, "last {unix_secs} {generation} {reason}");
         }
+        if !self.findings.is_empty() {
+            // JSON has no line breaks but between its parts.
+            let _ = writeln!(out, "findings {}", self.findings.replace(['\n', '\r'], " "));
+        }
         for program in &self.programs {
             let Program { name, state, pid, since_unix_secs, starts, failures, lost_lines } = program;
             let state = state.name();
@@ -117,6 +124,7 @@ impl News {
                         reason: words.next()?.to_string(),
                     });
                 }
+                "findings" => news.findings = rest.to_string(),
                 "program" => news.programs.push(program(rest)?),
                 _ => return None,
             }
@@ -163,6 +171,7 @@ mod tests {
                     lost_lines: 9,
                 })
                 .collect(),
+            findings: r#"{"audit": [{"line": "a b;"}]}"#.to_string(),
         });
     }
 

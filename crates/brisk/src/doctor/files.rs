@@ -37,6 +37,14 @@ pub struct Read {
     pub missing: Vec<&'static str>,
 }
 
+impl Read {
+    /// The web server's configuration, by the file that no other includes.
+    pub fn first(&self) -> Option<&String> {
+        let of = |range: &Range<usize>| self.files.get(range.clone())?.first();
+        of(&self.server).or_else(|| of(&self.apache))
+    }
+}
+
 /// Reads a site. A file that was named and cannot be read is an error, and so is a configuration that cannot be understood.
 pub fn read(wanted: &Wanted) -> Result<Read, String> {
     let mut read = Read::default();

@@ -199,6 +199,7 @@ impl Master {
         match &result {
             Ok(()) => {
                 self.log(LogLevel::Notice, &format!("configuration generation {} is live", self.generation));
+                self.tell_findings();
             }
             Err(message) => {
                 config::headlines(message).into_iter().for_each(|line| self.log(LogLevel::Emerg, line));

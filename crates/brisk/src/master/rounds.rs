@@ -3,6 +3,7 @@
 use super::state::{Change, Master, Purpose, Round, Subject, copy};
 use crate::config;
 use crate::control::Call;
+use crate::findings;
 use crate::limits::REASON_LETTERS_MAX;
 use crate::orders::Order;
 use brisk_server::conf::LogTarget;
@@ -136,6 +137,15 @@ impl Master {
         self.news.refused_reloads += 1;
         self.news.last_refused = Some(Refused { unix_secs, generation: self.generation, reason });
         self.tell_news();
+    }
+
+    /// Tells the workers what the doctor finds in the configuration that has become live.
+    pub(super) fn tell_findings(&mut self) {
+        let findings = findings::of(&self.paths, &self.current.bundle).unwrap_or_default();
+        if findings != self.news.findings {
+            self.news.findings = findings;
+            self.tell_news();
+        }
     }
 
     /// Tells the workers what has changed of what they are to know. Those that start afterwards have it from the beginning.

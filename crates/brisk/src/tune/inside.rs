@@ -70,7 +70,7 @@ pub fn work(wishes: &Wishes, outer: u32, address: Option<IpAddr>) -> Result<Valu
     let before = site.look()?;
     output::note(&before.limit.sentence);
     let mut result = json!({
-        "goal": wishes.goal.text(), "unit": wishes.goal.unit(), "limit": doctor::limit(&before.limit),
+        "site": read.first(), "goal": wishes.goal.text(), "unit": wishes.goal.unit(), "limit": doctor::limit(&before.limit),
         "before": before.figures(), "steps": [], "patches": [], "final": Value::Null,
     });
     let cause = before.limit.cause;

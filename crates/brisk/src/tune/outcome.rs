@@ -62,6 +62,20 @@ pub fn text(result: &Value) -> String {
     out
 }
 
+/// The same in few lines: what limited, each step, what came of it.
+pub fn lines(result: &Value) -> Vec<String> {
+    let mut out: Vec<String> = result["limit"]["sentence"].as_str().map(str::to_owned).into_iter().collect();
+    out.extend(result["steps"].as_array().into_iter().flatten().map(step_text));
+    out.push(last(result));
+    for (name, what) in [("not_applied", "Not applied"), ("stopped", "It ended before its time")] {
+        out.extend(result[name].as_str().map(|why| format!("{what}: {why}.")));
+    }
+    if result["applied"].is_object() {
+        out.push(format!("Applied, and proved on the site itself: cost {}.", change(&result["applied"])));
+    }
+    out
+}
+
 /// `-37.1 % (-41.0 % to -33.2 %)` of costs.
 pub fn change(value: &Value) -> String {
     let percent = |name: &str| value[name].as_f64().map(|ratio| (ratio - 1.0) * 100.0);

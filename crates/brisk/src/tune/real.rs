@@ -305,10 +305,9 @@ pub fn tune(wishes: &Wishes, address: &Address) -> Result<Value, String> {
     if store.is_empty() || store.journal.owner == 0 {
         watchdog.let_go()?;
     }
-    match settled {
-        Ok(result) => Ok(result),
-        Err(_) => searched,
-    }
+    let mut result = settled.or(searched)?;
+    result["site"] = json!(read.first());
+    Ok(result)
 }
 
 fn search_with(real: &mut Real<'_>, dials: &Dials) -> Result<Value, String> {

@@ -46,6 +46,8 @@ impl Look {
             "balance": self.upstreams,
             "history": { "seconds": seconds, "minutes": minutes },
             "flights": in_flight(flights),
+            // As the master has made it; nothing where it has none.
+            "findings": serde_json::from_str::<Value>(&self.shared.news().findings).unwrap_or_default(),
             "tops": { "urls": top(&tables.urls), "clients": top(&tables.clients) },
         });
         // The numbers of `status`, byte for byte: the page cannot show others.

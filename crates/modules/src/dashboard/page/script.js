@@ -266,7 +266,7 @@ function table(key, title, columns, rows, empty) {
   let parts = tables.get(key);
   if (!parts) {
     // Of the width of two: there are many columns, and buttons at their end.
-    const wide = key.startsWith("upstream ") || ["php", "flights"].includes(key);
+    const wide = key.startsWith("upstream ") || ["php", "flights", "findings"].includes(key);
     parts = { box: make("section", { class: wide ? "card wide" : "card" }), rows: new Map(), body: make("tbody"), note: make("p", { class: "note" }) };
     const head = make("tr", {}, ...columns.map((name) => make("th", { scope: "col", class: LONG.includes(name) && "long" }, name)));
     const grid = make("table", { "aria-label": title }, make("thead", {}, head), parts.body);
@@ -381,6 +381,22 @@ function showTops() {
   const empty = "Counting began when you opened this page; nothing has come since.";
   table("urls", "Costliest URLs of the last minute", columns("URL"), rows(urls), empty);
   table("clients", "Costliest clients of the last minute", columns("Client"), rows(clients), empty);
+}
+
+/* What the doctor finds in this configuration, and what the tuner found last. */
+function showFindings() {
+  const { audit, count, tuned } = state.data.own.findings || { audit: [], count: 0, tuned: null };
+  const kinds = { danger: "bad", large: "warn" };
+  const rows = audit.map((each) => ({
+    key: each.slug,
+    cells: [`${each.slug}: ${each.why}`, [each.weight, kinds[each.weight] || ""],
+      [each.seen.join("; ") + (each.places > each.seen.length ? ` and ${each.places - each.seen.length} more` : ""), "long"], [each.line, "long"]],
+  }));
+  shown("findings", `What "brisk doctor" finds in this configuration (${count})`, ["Finding", "Weight", "Where", "Write"], rows);
+  const lines = tuned ? tuned.lines.map((line, at) => ({ key: at + line, cells: [line] })) : [];
+  const when = tuned ? new Date(tuned.unix_secs * 1000).toLocaleString() : "";
+  shown("tuned", "The tuner's last report", ["Step"], lines);
+  if (tuned) say(tables.get("tuned").box.querySelector("h2"), `The tuner's last report, ${when}${tuned.is_applied ? ", applied" : ""}`);
 }
 
 /* What waits now, the oldest first. A row has no name of its own: its place is its key. */
@@ -522,6 +538,7 @@ function show() {
   showLimits();
   showTls();
   showCertificates();
+  showFindings();
 }
 
 async function look() {
