@@ -62,6 +62,7 @@ const HARMLESS: &[&str] = &[
     "limit_conn",
     "limit_req",
     "mp4",
+    "otel",
     "overload",
     "random_index",
     "realip",

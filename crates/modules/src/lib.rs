@@ -52,6 +52,7 @@ mod messages_tests;
 mod metrics;
 mod mirror;
 mod mp4;
+mod otel;
 mod overload;
 mod own_handler;
 mod own_page;
@@ -138,6 +139,8 @@ pub static MODULES: &[&Module] = &[
     &referer::MODULE,
     &random_index::MODULE,
     &rewrite::MODULE,
+    // Behind it, whose handler comes after its own.
+    &otel::MODULE,
     &secure_link::MODULE,
     &split_clients::MODULE,
     &ssi::MODULE,

@@ -268,6 +268,17 @@ pub const DRAFT_ZONE_BYTES_MIN: u64 = 8 * 4096;
 /// An answer's head and as much of its body as `match` looks at.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
+// otel/
+
+/// Bytes of a collector's answer.
+pub const OTEL_ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// How long a connection to a collector, and a call of it, may take.
+pub const OTEL_CALL_TIME_MAX: Duration = Duration::from_secs(10);
+/// How often a batch is sent until it is given up.
+pub const OTEL_TRIES_MAX: u32 = 3;
+/// Between two complaints about a collector.
+pub const OTEL_LOG_TIME_MIN: Duration = Duration::from_secs(10);
+
 // upstream/resolve.rs
 
 /// A lookup that failed for another reason than that there is no such name is tried again no sooner.

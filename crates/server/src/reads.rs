@@ -93,6 +93,13 @@ impl Request {
         self.head.parsed.named(&self.head.buf, name).map(|h| h.value.of(&self.head.buf))
     }
 
+    /// Has handlers, subrequests and back ends see another value of a field, or none: for trace contexts, which each server writes anew.
+    /// Whoever does so declares [`Declared::ANYTHING`].
+    pub fn replace_field(&mut self, name: &[u8], value: Option<&[u8]>) {
+        self.note(Declared::ANYTHING);
+        self.head.replace(name, value);
+    }
+
     /// Names and values of all headers.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.depends_on(Dependencies::FIELD);

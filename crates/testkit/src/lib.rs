@@ -19,6 +19,7 @@ pub mod h3;
 pub mod load;
 pub mod mariadb;
 pub mod mariadb_cluster;
+pub mod otlp;
 pub mod php;
 pub mod ports;
 pub mod postgres;

@@ -49,6 +49,7 @@ const CLOCK_READERS: &[(&str, &str)] = &[
     ("directory_overrides/files.rs", "when a file may be read; what it says holds at any time"),
     ("htaccess/facts.rs", "beside `Request::now`, which records it"),
     ("limit_req/", "says nothing"),
+    ("otel/", "who is traced is served for himself alone; its end, for the span"),
     ("overload.rs", "how often it complains"),
     ("upstream/", "back ends are awaited"),
     ("userid/", "says nothing"),

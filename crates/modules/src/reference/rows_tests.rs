@@ -53,9 +53,14 @@ fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
 
 /// What only this machine lacks: files, and what stands beside them.
 fn is_elsewhere(message: &str) -> bool {
-    ["No such file", "is defined for certificate", "there is no php_pool"]
-        .iter()
-        .any(|text| message.contains(text))
+    [
+        "No such file",
+        "is defined for certificate",
+        "there is no php_pool",
+        "\"otel_exporter\" block is missing",
+    ]
+    .iter()
+    .any(|text| message.contains(text))
 }
 
 const CONTEXTS: [Context; 8] = [

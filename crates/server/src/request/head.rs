@@ -1,4 +1,4 @@
-//! The head of a request as it came. Nothing changes it once intake is over.
+//! The head of a request as it came. Nothing changes it once intake is over, but for trace contexts ([`Head::replace`]).
 
 use crate::extended::ExtendedConnect;
 use crate::limits::WAITING_SLACK_BYTES_MAX;
@@ -69,6 +69,20 @@ impl Head {
         let spans = self.parsed.headers.capacity() * size_of::<Header>()
             + self.parsed.ignored.capacity() * size_of::<Span>();
         spans + self.buf.capacity() + self.target.path.capacity() + self.host.capacity()
+    }
+
+    /// Puts one field with another value in the place of those of this name, or none. It is for names without a number: nobody has looked
+    /// for those before.
+    pub(crate) fn replace(&mut self, name: &[u8], value: Option<&[u8]>) {
+        let Head { buf, parsed, .. } = self;
+        parsed.headers.retain(|field| !field.name.of(buf).eq_ignore_ascii_case(name));
+        let Some(value) = value else { return };
+        let start = buf.len();
+        buf.extend_from_slice(name);
+        let middle = buf.len();
+        buf.extend_from_slice(value);
+        let (name, value) = (Span::new(start, middle), Span::new(middle, buf.len()));
+        parsed.headers.push(Header { name, value, id: HeaderId::Other });
     }
 
     /// The value of a field.

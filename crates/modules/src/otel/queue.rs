@@ -1,0 +1,158 @@
+//! Spans that wait to be sent: batches of a bounded number, shared by all threads.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Spans as they are sent, one behind the other.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub bytes: Vec<u8>,
+    pub spans: usize,
+}
+
+#[derive(Default)]
+struct State {
+    current: Batch,
+    full: VecDeque<Batch>,
+    /// The sender has it.
+    is_sending: bool,
+    /// Configurations that are live and have it; during a reload there are two, in any order.
+    users: usize,
+    /// The last of them has ended: each span is sent at once.
+    is_hurried: bool,
+    waker: Option<Waker>,
+}
+
+/// See the module's head.
+pub(super) struct Queue {
+    size: usize,
+    /// Batches at a time, those that are filled and sent included.
+    count: usize,
+    state: Mutex<State>,
+}
+
+impl Queue {
+    pub(super) fn new(size: usize, count: usize) -> Queue {
+        Queue { size, count, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Whole spans alone are in it, whatever else a thread that panicked was at.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a span; false: there is no room for it.
+    pub(super) fn add(&self, span: &[u8]) -> bool {
+        let mut state = self.lock();
+        let others = state.full.len() + usize::from(state.is_sending);
+        if state.current.spans == 0 && others >= self.count {
+            return false;
+        }
+        state.current.bytes.extend_from_slice(span);
+        state.current.spans += 1;
+        if state.current.spans >= self.size || state.is_hurried {
+            state.close();
+        }
+        true
+    }
+
+    /// A configuration that has it has become live.
+    pub(super) fn begin(&self) {
+        let mut state = self.lock();
+        state.users += 1;
+        state.is_hurried = false;
+    }
+
+    /// Such a configuration ends. If it was the last one, what waits is sent now, and from here on each span at once: the server may be
+    /// about to end.
+    pub(super) fn end(&self) {
+        let mut state = self.lock();
+        state.users = state.users.saturating_sub(1);
+        if state.users == 0 {
+            state.is_hurried = true;
+            state.close();
+        }
+    }
+
+    /// For the sender: the next batch that is full.
+    pub(super) fn poll_batch(&self, cx: &mut Context<'_>) -> Poll<Batch> {
+        let mut state = self.lock();
+        if let Some(batch) = state.full.pop_front() {
+            state.is_sending = true;
+            return Poll::Ready(batch);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// What waits is sent, however little it is.
+    pub(super) fn flush(&self) {
+        self.lock().close();
+    }
+
+    /// For the sender: it has done with a batch.
+    pub(super) fn done(&self) {
+        self.lock().is_sending = false;
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.lock();
+        state.current.spans == 0 && state.full.is_empty()
+    }
+}
+
+impl State {
+    /// The present batch takes no more.
+    fn close(&mut self) {
+        if self.current.spans == 0 {
+            return;
+        }
+        self.full.push_back(std::mem::take(&mut self.current));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(queue: &Queue) -> Option<Batch> {
+        match queue.poll_batch(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(batch) => Some(batch),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn batches_are_full_and_few() {
+        let queue = Queue::new(2, 2);
+        assert!(queue.add(b"a") && next(&queue).is_none());
+        assert!(queue.add(b"b"));
+        assert_eq!(next(&queue), Some(Batch { bytes: b"ab".to_vec(), spans: 2 }));
+        // One is being sent, one is filled: there is no third.
+        assert!(queue.add(b"c") && queue.add(b"d") && !queue.add(b"e"));
+        queue.done();
+        assert!(queue.add(b"f") && !queue.is_empty());
+        assert_eq!(next(&queue).map(|batch| batch.bytes), Some(b"cd".to_vec()));
+        assert!(next(&queue).is_none());
+        queue.done();
+        queue.flush();
+        assert_eq!(next(&queue), Some(Batch { bytes: b"f".to_vec(), spans: 1 }));
+        queue.done();
+        // A reload, then the end.
+        queue.begin();
+        queue.begin();
+        queue.end();
+        assert!(queue.add(b"g") && next(&queue).is_none());
+        queue.end();
+        assert_eq!(next(&queue).map(|batch| batch.bytes), Some(b"g".to_vec()));
+        queue.done();
+        assert!(queue.is_empty() && queue.add(b"h"));
+        assert_eq!(next(&queue).map(|batch| batch.bytes), Some(b"h".to_vec()));
+        assert!(queue.is_empty());
+    }
+}
