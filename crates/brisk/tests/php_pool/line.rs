@@ -66,7 +66,7 @@ fn a_crowd_that_comes_at_once_waits() {
     let site = gated("pm static; max_children 2;");
     let mut clients: Vec<_> = (0..64).map(|_| site.server.client()).collect();
     for (at, client) in (0..).zip(&mut clients) {
-        client.send(&format!("GET /gate.php?n={at} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.send(format!("GET /gate.php?n={at} HTTP/1.1\r\nHost: a\r\n\r\n"));
     }
     wait::holds("all but two in the line", || {
         site.get("/metrics").text().contains("\nbrisk_php_queue{pool=\"www\"} 62\n")
