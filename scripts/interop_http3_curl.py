@@ -108,9 +108,18 @@ class Cases:
                 await self.fetch(session, "/large")
 
     async def handshakes(self, **network):
+        given_up = 0
         for _ in range(50):
             self.seed += 1
-            await self.transfers("/small", network={"delay": 0.015, **network})
+            try:
+                await self.transfers("/small", network={"delay": 0.015, **network})
+            except curl_cffi.requests.exceptions.RequestException as error:
+                # libcurl gives a handshake ten seconds: with waits that double, that is three or four losses in a row.
+                if "HANDSHAKE_TIMEOUT" not in str(error):
+                    raise
+                given_up += 1
+        assert given_up <= 5, f"{given_up} of 50 handshakes took longer than ten seconds"
+        print(f"  {given_up} of 50 handshakes took longer than the client's ten seconds")
 
     async def handshakeloss(self):
         await self.handshakes(lost=0.3)

@@ -28,6 +28,7 @@ struct Kind {
     at_most: f64,
 }
 
+// What small requests may cost was set beside HTTP/2 without TLS: 2.6 µs where that has 0.8, and 9 where it has 5.1.
 const KINDS: [Kind; 4] = [
     Kind {
         what: "100 B, 16 connections, 16 at a time",
