@@ -4,6 +4,8 @@ use super::outcome;
 use brisk_net::clock;
 use brisk_net::replace::replace;
 use serde_json::{Value, json};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf, absolute};
 
 fn file_of(folder: &Path) -> PathBuf {
@@ -18,7 +20,8 @@ pub fn keep(folder: &Path, result: &Value) {
         "lines": outcome::lines(result),
         "is_applied": result["applied"].is_object(),
     });
-    if std::fs::create_dir_all(folder).is_ok() {
+    // As the journal makes it: what it has is for the administrator alone.
+    if DirBuilder::new().recursive(true).mode(0o700).create(folder).is_ok() {
         let _ = replace(&file_of(folder), report.to_string().as_bytes(), 0o600);
     }
 }
