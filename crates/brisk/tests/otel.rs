@@ -2,7 +2,7 @@
 //! what may go wrong with a collector besides.
 
 use brisk_testkit::otlp::{Collector, Span, value_of};
-use brisk_testkit::{Builder, H2Client, Server, tls, wait};
+use brisk_testkit::{Backend, Builder, H2Client, H2Peer, PhpFpm, Server, tls, wait};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -327,4 +327,44 @@ fn large_batches_wait_for_the_collector_s_window() {
     (0..50).for_each(|_| drop(client.request(with("/ok", &format!("X-Large: {large}\r\n")))));
     assert_eq!(collector.span(50).value("large"), Some(large));
     assert_eq!(collector.calls().len(), 1);
+}
+
+/// A context is passed on without a collector, too: to PHP as a parameter, over HTTP/2 as a field.
+#[test]
+fn applications_and_services_get_the_context() {
+    let php = PhpFpm::tcp(1);
+    php.script(
+        "trace.php",
+        "<?php echo $_SERVER['HTTP_TRACEPARENT'] ?? 'none', ' ', $_SERVER['HTTP_TRACESTATE'] ?? 'none';",
+    );
+    let service = Backend::start(|peer| {
+        let mut peer = H2Peer::new(peer, brisk_h2::Settings::default());
+        while let Some(request) = peer.request() {
+            let of = |name: &str| request.field(name).unwrap_or("none").to_string();
+            let text = format!("{} {}", of("traceparent"), of("tracestate"));
+            peer.fields(request.stream, &[(":status", "200")], false);
+            peer.data(request.stream, text.as_bytes(), true);
+        }
+    });
+    let conf = format!(
+        "server {{ listen 127.0.0.1:{{{{PORT}}}}; root {}; otel_trace_context propagate;
+            location ~ \\.php$ {{ {} fastcgi_pass {}; }}
+            location /service {{ grpc_pass grpc://127.0.0.1:{}; }} }}",
+        php.dir().display(),
+        include_str!("../../../packaging/fastcgi.conf"),
+        php.address(),
+        service.port()
+    );
+    let server = Builder::new(BIN).http(&conf).start();
+    for path in ["/trace.php", "/service"] {
+        let parent = format!("Traceparent: {PARENT}\r\nTracestate: {STATE}\r\n");
+        let text = server.request(with(path, &parent)).text();
+        let (context, state) = text.split_once(' ').unwrap();
+        // The trace is the client's, the span is ours, and it is not recorded.
+        assert!(context.starts_with(&PARENT[..36]) && context.ends_with("-00"), "{path}: {text}");
+        assert_ne!(context[36..52], PARENT[36..52], "{path}");
+        assert_eq!(state, STATE, "{path}");
+        let text = server.request(with(path, "")).text();
+        assert!(text.starts_with("00-") && text.ends_with("-00 none"), "{path}: {text}");
+    }
 }
