@@ -166,36 +166,43 @@ fn fields(r: &mut Request, present: &Present) -> Result<(), Stop> {
 /// Fields that have a place of their own in a response.
 const OWN: [&str; 6] = ["Content-Type", "ETag", "Last-Modified", "Content-Encoding", "Location", "Vary"];
 
-/// The fields of a response, those with a place of their own first.
-fn read(resp: &Response) -> Fields {
-    let mut fields = Fields::new();
+/// The values of [`OWN`] that are in their places. Back ends' fields are among the others as they came.
+fn own(resp: &Response) -> [Option<Vec<u8>>; 6] {
     let mut media = Vec::new();
-    let own: [Option<Vec<u8>>; 6] = [
+    [
         resp.write_content_type(&mut media).then_some(media),
         resp.etag.as_deref().map(<[u8]>::to_vec),
         resp.last_modified.map(|time| date::format_imf(time).to_vec()),
         resp.content_encoding.as_deref().map(<[u8]>::to_vec),
         resp.location.as_deref().map(<[u8]>::to_vec),
         resp.vary.as_deref().map(<[u8]>::to_vec),
-    ];
-    fields.extend(OWN.iter().zip(own).filter_map(|(name, value)| Some((name.as_bytes().to_vec(), value?))));
+    ]
+}
+
+/// The fields of a response, those with a place of their own first.
+fn read(resp: &Response) -> Fields {
+    let mut fields = Fields::new();
+    fields.extend(
+        OWN.iter().zip(own(resp)).filter_map(|(name, value)| Some((name.as_bytes().to_vec(), value?))),
+    );
     fields.extend(resp.headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())));
     fields
 }
 
 /// Gives a response these fields.
 fn write(resp: &mut Response, mut fields: Fields) {
-    let before = read(resp);
+    let before = own(resp);
     let mut take = |name: &str| {
         let at = fields.iter().position(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))?;
         Some(fields.remove(at).1)
     };
-    let was = |name: &str| {
-        before.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
-    };
-    for name in OWN {
+    for (name, was) in OWN.into_iter().zip(before) {
+        // A back end's field stays where it is.
+        if was.is_none() && resp.header(name.as_bytes()).is_some() {
+            continue;
+        }
         let value = take(name);
-        if value.as_ref() == was(name) {
+        if value == was {
             continue;
         }
         let text = value.clone().map(Text::from);
@@ -271,5 +278,25 @@ mod tests {
         write(&mut resp, changed);
         assert_eq!((resp.content_type.as_deref(), resp.charset.as_deref()), (Some(&b"text/css"[..]), None));
         assert!(resp.last_modified.is_none() && resp.header(b"Content-Length").is_none());
+    }
+
+    #[test]
+    fn fields_of_back_ends_are_not_lost() {
+        let mut resp = Response::default();
+        let sent = [("Location", "/x"), ("Vary", "Cookie"), ("ETag", "\"a\""), ("Content-Encoding", "br")];
+        for (name, value) in sent {
+            resp.add(name, value);
+        }
+        let mut fields = read(&resp);
+        fields.push((b"X-New".to_vec(), b"1".to_vec()));
+        fields.retain(|(name, _)| name != b"ETag");
+        write(&mut resp, fields);
+        for (name, value) in
+            [("Location", "/x"), ("Vary", "Cookie"), ("Content-Encoding", "br"), ("X-New", "1")]
+        {
+            let got = resp.header(name.as_bytes()).map(|text| text.to_vec());
+            assert_eq!(got.as_deref(), Some(value.as_bytes()), "{name}");
+        }
+        assert!(resp.header(b"ETag").is_none() && resp.etag.is_none() && resp.location.is_none());
     }
 }
