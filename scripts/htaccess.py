@@ -61,7 +61,7 @@ COMPARED = """location cache-control content-encoding content-language set-cooki
 EXPLAINED = [
     ("what begins with .ht is 403 in any configuration, before rules", lambda t, a, b: re.search(r"/\.ht", t, re.I) and b.status == 403),
     ("the source of a script is not served", lambda t, a, b: b.status in (403, 500) and "<?php" in a.text),
-    ("Apache tries the next index file where one is refused; Brisk refuses", lambda t, a, b: a.status == 200 and b.status == 403 and t.partition("?")[0].endswith("/")),
+    ("Apache tries the next index file where one is refused; Brisk refuses", lambda t, a, b: a.status == 200 and b.status == 403 and re.search(r"/\.?$", t.partition("?")[0])),
     ("a script is not run that its folder's file takes away from PHP; Apache's SetHandler of the host gives it back", lambda t, a, b: b.status in (403, 500) and re.match(r"\S+\.php\n", a.text)),
     ("a script that its folder's file takes away from PHP is refused otherwise", lambda t, a, b: a.status == 404 and b.status == 403 and ".php/" in t),
     ("variables of TLS in Header are 500", lambda t, a, b: b.status == 500 and any(name.startswith("x-ssl") for name, _ in a.fields)),

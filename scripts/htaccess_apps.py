@@ -28,7 +28,17 @@ FIELDS = ["", "Accept-Encoding: gzip\r\nUser-Agent: Mozilla/5.0 (compatible; bad
 # Of pages that scripts make, what differs from request to request.
 VARYING = ("set-cookie", "expires", "x-request-id", "content-security-policy", "x-powered-by", "last-modified", "x-dokuwiki-nonce")
 
-OWN = [("a folder's list is each server's own", lambda t, a, b: a.status == b.status == 200 and "Index of" in a.text and "Index of" in b.text)]
+def is_same_but_coding(theirs, ours):
+    """Whether only Apache has compressed the answer, by its AddOutputFilterByType."""
+    status, fields, _ = theirs.shown()
+    rest = tuple(field for field in fields if field != ("content-encoding", "gzip") and field[0] not in VARYING)
+    return ("content-encoding", "gzip") in fields and (status, rest) == (ours.shown()[0], tuple(field for field in ours.shown()[1] if field[0] not in VARYING))
+
+
+OWN = [
+    ("a folder's list is each server's own", lambda t, a, b: a.status == b.status == 200 and "Index of" in a.text and "Index of" in b.text),
+    ("whether types are compressed is the location's gzip", lambda t, a, b: a.status == 200 and is_same_but_coding(a, b)),
+]
 
 
 def urls(tree, text, count, chance):
