@@ -30,6 +30,8 @@ pub struct Conf {
     pub tls: Option<PathBuf>,
     /// The port of the back end that requests are passed on to, for servers with a configuration language of their own.
     pub back_end: Option<u16>,
+    /// Connections are passed on to the back end as they are: `stream`, HAProxy's mode tcp.
+    pub is_stream: bool,
     /// Further servers.
     pub vhosts: Option<Vhosts>,
 }
@@ -58,6 +60,7 @@ impl Default for Conf {
             apache: String::new(),
             tls: None,
             back_end: None,
+            is_stream: false,
             vhosts: None,
         }
     }
@@ -86,6 +89,9 @@ impl Conf {
     /// In nginx's language, for nginx and Brisk.
     pub fn nginx(&self, place: Place<'_>) -> String {
         let Place { port, dir, docroot } = place;
+        if self.is_stream {
+            return self.stream(port);
+        }
         let docroot = docroot.display();
         let log = if self.access_log { format!("{}/access.log", dir.display()) } else { "off".to_owned() };
         let mut text = String::new();
@@ -149,6 +155,25 @@ impl Conf {
         text
     }
 
+    /// Connections are passed on as they are: for nginx, Brisk and HAProxy.
+    #[must_use]
+    pub fn streamed(mut self, port: u16) -> Conf {
+        self.back_end = Some(port);
+        self.is_stream = true;
+        self
+    }
+
+    fn stream(&self, port: u16) -> String {
+        let load = |module: &&str| format!("load_module {module};\n");
+        let modules: String = self.modules.iter().map(load).collect();
+        let (workers, back_end) = (self.workers, self.back_end.unwrap_or_default());
+        format!(
+            "{modules}daemon off;\nworker_processes {workers};\npid nginx.pid;\nerror_log error.log;\n\
+             events {{ worker_connections 16384; }}\n\
+             stream {{\nserver {{\nlisten 127.0.0.1:{port};\nproxy_pass 127.0.0.1:{back_end};\n}}\n}}\n"
+        )
+    }
+
     /// Everything is passed on to the back end, over connections that are kept: for nginx and Brisk.
     #[must_use]
     pub fn proxied(mut self, port: u16) -> Conf {
@@ -193,6 +218,15 @@ impl Conf {
     /// In HAProxy's language: it has nothing else to do than to pass requests on.
     pub fn haproxy(&self, place: Place<'_>) -> String {
         let (port, back_end) = (place.port, self.back_end.unwrap_or_default());
+        if self.is_stream {
+            return format!(
+                "global\n  maxconn 4000\n  nbthread {}\n\
+                 defaults\n  mode tcp\n  timeout connect 10s\n  timeout client 300s\n  timeout server 300s\n\
+                 frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
+                 backend back\n  server one 127.0.0.1:{back_end}\n",
+                self.workers
+            );
+        }
         format!(
             "global\n  maxconn 4000\n  nbthread {}\n\
              defaults\n  mode http\n  timeout connect 10s\n  timeout client 300s\n  timeout server 300s\n  \
@@ -284,6 +318,10 @@ mod tests {
         let cached = Conf::default().cached(90);
         assert!(cached.nginx(place).contains("proxy_cache bench;"));
         assert!(cached.varnish(place).join(" ").starts_with("-F -a 127.0.0.1:81 -b 127.0.0.1:90 "));
+        let stream = Conf { modules: vec!["m.so"], ..Conf::default() }.streamed(90);
+        let text = stream.nginx(place);
+        assert!(text.starts_with("load_module m.so;\n") && text.contains("proxy_pass 127.0.0.1:90;"));
+        assert!(!text.contains("http") && stream.haproxy(place).contains("mode tcp"));
         let php = Conf { apache: "DocumentRoot /srv\n".to_owned(), ..Conf::default() }.apache(place);
         assert!(php.contains("Listen 127.0.0.1:81\n") && php.contains("DocumentRoot /srv\n"));
         assert_eq!(regex_locations(200).matches("location").count(), 200);

@@ -52,6 +52,8 @@ pub struct Case<'a> {
 pub enum Tls {
     /// Plain connections.
     Off,
+    /// Plain connections, another one for each request.
+    OffEach,
     /// One handshake per connection, which is then kept.
     KeepAlive,
     /// A full handshake for each request.
@@ -67,7 +69,7 @@ pub enum Tls {
 impl Tls {
     /// Changes a plan accordingly.
     pub fn apply(self, plan: Plan) -> io::Result<Plan> {
-        if self == Self::Off {
+        if matches!(self, Self::Off | Self::OffEach) {
             return Ok(plan);
         }
         let mut options =
@@ -96,7 +98,7 @@ impl Tls {
 
     /// Whether each request has a connection of its own.
     fn closes(self) -> bool {
-        matches!(self, Self::Full | Self::Resumed | Self::Quic)
+        matches!(self, Self::OffEach | Self::Full | Self::Resumed | Self::Quic)
     }
 }
 

@@ -20,6 +20,7 @@ mod routing;
 mod slow;
 mod spread;
 mod start;
+mod stream;
 mod tls;
 
 use std::io;
@@ -98,6 +99,12 @@ pub const ALL: &[Definition] = &[
         about: "100 bytes from a back end that costs next to nothing, over connections that are kept on both sides. \
                 *floor* passes bytes on over epoll without a look at them: nobody can cost less.",
         run: proxied::run,
+    },
+    Definition {
+        name: "stream",
+        about: "Connections passed on as they are (`stream`, HAProxy in TCP mode) to a server of files: 100 bytes over connections that \
+                are kept, 100 bytes over a connection each, and 10 MiB.",
+        run: stream::run,
     },
     Definition {
         name: "http2",
