@@ -90,3 +90,5 @@ pub const LATE_VARIABLES_MAX: usize = 4096;
 pub const VERIFY_DEPTH_MAX: usize = 8;
 /// Kinds of TLS connections that one server may have: HTTP over TCP without and with HTTP/2, and over QUIC.
 pub const TLS_KINDS_MAX: usize = 3;
+/// The longest OCSP response that is read.
+pub const OCSP_RESPONSE_BYTES_MAX: usize = 64 * 1024;

@@ -109,8 +109,6 @@ pub const LOG_WAIT_MS_MAX: u64 = 100;
 pub const INLINE_BODY_BYTES_MAX: u64 = 64 * 1024;
 /// Bodies up to this size are copied behind their head.
 pub const SMALL_BODY_BYTES_MAX: usize = 4096;
-/// The longest OCSP response that is read.
-pub const OCSP_RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// Locations that one file of directives may make after the start: its own, and those of `if` and `limit_except`.
 pub const LATE_LOCATIONS_MAX: u32 = 64;
 /// Names under which directives that were compiled after the start are kept, for one configuration.

@@ -9,8 +9,9 @@ use crate::proxy::{INTERNAL, Status};
 use crate::secure::Secure;
 use crate::session::Session;
 use brisk_conf::os_text;
+use brisk_host::live::log_error;
 use brisk_host::log::LogLevel;
-use brisk_host::tls::{Certs, Context, Refusal, Rules, Verify, Wanted};
+use brisk_host::tls::{Certs, Context, Refusal, Rules, Verdict, Verify, Wanted, ocsp};
 use brisk_host::vars::Context as _;
 use brisk_net::{Io, Stream, timeout};
 use brisk_tls::{Certified, HELLO_BYTES_MAX, Hello, Parsed, RECORD_BYTES_MAX};
@@ -64,7 +65,33 @@ async fn shake_hands(session: &Session, io: Io) -> Result<Rc<Stream>, Status> {
         return Err(INTERNAL);
     }
     let_in(session)?;
+    ask_about_client(session, &stream).await?;
     Ok(stream)
+}
+
+/// `ssl_ocsp`: a client of which its authority says that it is revoked, or says nothing, goes no further either.
+async fn ask_about_client(session: &Session, stream: &Stream) -> Result<(), Status> {
+    let Some((secure, tls)) = session.secure.get().zip(stream.tls()) else { return Ok(()) };
+    if *secure.verdict() != Verdict::Good {
+        return Ok(());
+    }
+    let log = |text: fmt::Arguments<'_>| session.log(LogLevel::Error, text);
+    let Some(why) = ocsp::revocation(&secure.rules, tls, &names(session), log).await else { return Ok(()) };
+    let _ = secure.revocation.set(why);
+    session.log(LogLevel::Info, format_args!("client SSL certificate verify error: {why}"));
+    Err(INTERNAL)
+}
+
+/// Errors that belong to no session.
+fn log_of(session: &Session) -> brisk_resolver::Log {
+    let live = session.live.clone();
+    Rc::new(move |text| log_error(&live, LogLevel::Error, text))
+}
+
+/// By whom responders are found.
+fn names(session: &Session) -> ocsp::Names {
+    let server = session.server();
+    ocsp::Names { resolver: server.resolver.clone(), timeout: server.resolver_timeout }
 }
 
 /// A client whose certificate is missing or bad goes no further.
@@ -143,7 +170,12 @@ fn choose(session: &Session, mut hello: Hello) -> Result<Answer, Refusal> {
     hello.check(context.options.versions, &alpn)?;
     // Last, since paths with variables may lead to a disk: what is refused must not cost a read.
     let wanted = match &context.certs {
-        Certs::Fixed(_) => Wanted::Own,
+        Certs::Fixed(sources) => {
+            if sources.is_stapled {
+                ocsp::refresh(&sources.list, &names(session), || log_of(session));
+            }
+            Wanted::Own
+        }
         Certs::Named(named) => named.wanted(session, &session.origin.conf.allowed).map_err(Refusal::ours)?,
     };
     let keeps = session.origin.conf.vars.shows_hello();

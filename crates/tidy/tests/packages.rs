@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-net", &["brisk-tls"]),
     ("brisk-cachepolicy", &["brisk-http"]),
     ("brisk-cache", &["brisk-cachepolicy", "brisk-http", "brisk-net"]),
-    ("brisk-host", &["brisk-conf", "brisk-net", "brisk-tls"]),
+    ("brisk-host", &["brisk-conf", "brisk-net", "brisk-resolver", "brisk-tls"]),
     (
         "brisk-server",
         &[

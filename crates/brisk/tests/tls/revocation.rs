@@ -39,6 +39,14 @@ impl Authority<'_> {
         authority
     }
 
+    /// Has an answer about a certificate, in the file that the responders here send.
+    fn answer_by(&self, signer: &str, name: &str) -> String {
+        self.run(&format!("ocsp -issuer @root.crt -cert @{name}.crt -reqout @request.der"));
+        self.run(&format!(
+            "ocsp -index @index -CA @root.crt -rsigner @{signer}.crt -rkey @{signer}.key -reqin @request.der -respout @answer.der -ndays 1"
+        ))
+    }
+
     fn revoke(&self, name: &str) {
         self.run(&format!("ca -config @ca.conf -keyfile @root.key -cert @root.crt -revoke @{name}.crt"));
     }
@@ -82,15 +90,9 @@ fn revoked_certificates_are_refused() {
     // Nobody answers, then somebody does; the answer is kept.
     let unanswered = ("400".to_string(), "FAILED:certificate status request failed".to_string());
     assert_eq!(verify(2, "leaf"), unanswered);
-    let answer_by = |signer: &str, name: &str| {
-        authority.run(&format!("ocsp -issuer @root.crt -cert @{name}.crt -reqout @request.der"));
-        authority.run(&format!(
-            "ocsp -index @index -CA @root.crt -rsigner @{signer}.crt -rkey @{signer}.key -reqin @request.der -respout @answer.der -ndays 1"
-        ))
-    };
-    let answer = |name: &str| answer_by("root", name);
+    let answer = |name: &str| authority.answer_by("root", name);
     // RFC 6960 §4.2.2.2: a certificate of the authority that is not for answers does not answer.
-    let made = answer_by("good", "good");
+    let made = authority.answer_by("good", "good");
     assert_eq!(verify(2, "good"), unanswered, "{made}");
     let made = answer("leaf");
     assert_eq!(verify(2, "leaf"), ("400".into(), "FAILED:certificate revoked".into()), "{made}");
@@ -102,19 +104,46 @@ fn revoked_certificates_are_refused() {
     assert_eq!(verify(2, "leaf").0, "400");
 }
 
+/// In `stream` a client that its authority does not vouch for is not served at all.
+#[test]
+fn sessions_of_revoked_clients_end() {
+    let http = "server { listen 127.0.0.1:{{PORT3}}; location / { default_type application/ocsp-response; root {{DIR}}; try_files /answer.der =404; } }";
+    let stream = "user root; stream { log_format s '$status $ssl_client_verify'; access_log {{DIR}}/s.log s;
+        server { listen 127.0.0.1:{{PORT}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key; ssl_verify_client on;
+                 ssl_client_certificate root.crt; ssl_ocsp leaf; ssl_ocsp_responder http://127.0.0.1:{{PORT3}}/; return $ssl_client_verify; } }";
+    let builder = Builder::new(BIN).main(stream).http(http);
+    let dir = builder.dir().to_owned();
+    let authority = Authority::new(&dir);
+    authority.revoke("leaf");
+    let server = with(builder, "a", &issue("a.test", false, None)).start();
+    let told = |name: &str| {
+        let client = TlsClient::connect(server.port(), &authority.client(name), "a.test");
+        client.and_then(|mut client| client.rest()).unwrap_or_default()
+    };
+    let is_logged = |line: &str| wait::holds("a session is logged", || server.read("s.log").contains(line));
+    assert_eq!(told("good"), "");
+    is_logged("500 FAILED:certificate status request failed\n");
+    authority.answer_by("root", "good");
+    assert_eq!(told("good"), "SUCCESS");
+    authority.answer_by("root", "leaf");
+    assert_eq!(told("leaf"), "");
+    is_logged("500 FAILED:certificate revoked\n");
+}
+
 #[test]
 fn ocsp_responses_are_stapled() {
+    let stream = "user root; stream { server { listen 127.0.0.1:{{PORT4}} ssl; ssl_stapling on; ssl_certificate good.crt;
+        ssl_certificate_key good.key; ssl_trusted_certificate root.crt; ssl_stapling_responder http://127.0.0.1:{{PORT3}}; return x; } }";
     let conf = "ssl_stapling on; ssl_certificate good.crt; ssl_certificate_key good.key; ssl_trusted_certificate root.crt;
         server { listen 127.0.0.1:{{PORT}} ssl; ssl_stapling_responder http://127.0.0.1:{{PORT3}}; ssl_stapling_verify on; }
         server { listen 127.0.0.1:{{PORT2}} ssl; ssl_stapling_file answer.der; }
         server { listen 127.0.0.1:{{PORT3}}; location / { default_type application/ocsp-response; root {{DIR}}; try_files /answer.der =404; } }";
-    let builder = Builder::new(BIN).main("user root;").http(conf);
+    let builder = Builder::new(BIN).main(stream).http(conf);
     let dir = builder.dir().to_owned();
     let authority = Authority::new(&dir);
-    authority.run("ocsp -issuer @root.crt -cert @good.crt -reqout @request.der");
-    authority.run("ocsp -index @index -CA @root.crt -rsigner @root.crt -rkey @root.key -reqin @request.der -respout @answer.der -ndays 1");
+    authority.answer_by("root", "good");
     let server = builder.start();
-    for place in [1, 2] {
+    for place in [1, 2, 4] {
         let connect = format!("127.0.0.1:{}", server.port_of(place));
         wait::holds("a stapled response", || {
             tool("openssl", &["s_client", "-connect", &connect, "-status"], "Q\n")
@@ -133,8 +162,7 @@ fn each_server_finds_the_issuer_by_its_own_files() {
     let builder = Builder::new(BIN).main("user root;").http(conf);
     let dir = builder.dir().to_owned();
     let authority = Authority::new(&dir);
-    authority.run("ocsp -issuer @root.crt -cert @good.crt -reqout @request.der");
-    authority.run("ocsp -index @index -CA @root.crt -rsigner @root.crt -rkey @root.key -reqin @request.der -respout @answer.der -ndays 1");
+    authority.answer_by("root", "good");
     let server = with(builder, "a", &issue("a.test", false, None)).start();
     let connect = format!("127.0.0.1:{}", server.port());
     wait::holds("a stapled response", || {

@@ -5,6 +5,7 @@ pub(crate) mod allowed;
 mod answers;
 mod context;
 mod named;
+pub mod ocsp;
 mod refusal;
 mod rules;
 mod source;

@@ -344,7 +344,7 @@ pub static ROWS: &[Row] = &[
         }),
     directive("ssl_ech_file")
         .doc("A key for Encrypted ClientHello: not supported.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .many()
         .risk(Risk::Security)
@@ -357,7 +357,7 @@ pub static ROWS: &[Row] = &[
     // Off: it needs a way out of the machine, and an authority that still answers.
     directive("ssl_stapling")
         .doc("OCSP responses are fetched from the certificate's authority and sent with the certificate.")
-        .in_(HS)
+        .in_(TLS)
         .takes_flag()
         .default("off")
         .risk(Risk::Security)
@@ -366,7 +366,7 @@ pub static ROWS: &[Row] = &[
     // For machines without a way out. A reload reads it again; its validity is the administrator's care.
     directive("ssl_stapling_file")
         .doc("A file with an OCSP response (DER) to send, in place of asking the authority.")
-        .in_(HS)
+        .in_(TLS)
         .takes("FILE")
         .risk(Risk::Security)
         .example("ssl_stapling_file /etc/brisk/ocsp.der;")
@@ -376,7 +376,7 @@ pub static ROWS: &[Row] = &[
         }),
     directive("ssl_stapling_responder")
         .doc("Whom to ask in place of the responder that the certificate names: http://host[:port][/path].")
-        .in_(HS)
+        .in_(TLS)
         .takes("URL")
         .risk(Risk::Security)
         .example("ssl_stapling_responder http://ocsp.example.com/;")
@@ -387,7 +387,7 @@ pub static ROWS: &[Row] = &[
     // Off: clients verify the response by themselves.
     directive("ssl_stapling_verify")
         .doc("OCSP responses are sent only if ssl_trusted_certificate verifies them.")
-        .in_(HS)
+        .in_(TLS)
         .takes_flag()
         .default("off")
         .risk(Risk::Security)
@@ -395,7 +395,7 @@ pub static ROWS: &[Row] = &[
         .sets(|cx, on| cx.conf::<Conf>().stapling_verify = on),
     directive("ssl_ocsp")
         .doc("Whether the authorities are asked about clients' certificates: off, on for the whole chain, leaf for the client's own.")
-        .in_(HS)
+        .in_(TLS)
         .takes_one_of(&OCSP)
         .default("off")
         .risk(Risk::Security)
@@ -406,7 +406,7 @@ pub static ROWS: &[Row] = &[
         }),
     directive("ssl_ocsp_responder")
         .doc("Whom to ask about clients' certificates in place of the responder that they name.")
-        .in_(HS)
+        .in_(TLS)
         .takes("URL")
         .risk(Risk::Security)
         .example("ssl_ocsp_responder http://ocsp.example.com/;")
@@ -416,7 +416,7 @@ pub static ROWS: &[Row] = &[
         }),
     directive("ssl_ocsp_cache")
         .doc("Where answers about clients' certificates are kept: off, or shared:name:size.")
-        .in_(HS)
+        .in_(TLS)
         .takes("off | shared:NAME:SIZE")
         .default("off")
         .risk(Risk::Resource)

@@ -80,7 +80,7 @@ impl Handshake for Request {
 
 impl Handshake for StreamSession {
     fn session<T>(&self, look: impl FnOnce(&Session) -> T) -> Option<T> {
-        Some(self.secure.get()?.tls()?.session(look))
+        self.secure.get()?.session(look)
     }
 
     fn name(&self) -> Option<&str> {
@@ -102,7 +102,11 @@ impl Handshake for StreamSession {
 
     fn verified(&self) -> String {
         let asked = self.secure.get().filter(|_| self.may_show_certificate());
-        text_of(asked.map_or(&Verdict::None, |secure| secure.verdict()))
+        let Some(secure) = asked else { return text_of(&Verdict::None) };
+        match (secure.verdict(), secure.revocation.get()) {
+            (Verdict::Good, Some(why)) => format!("FAILED:{why}"),
+            (verdict, _) => text_of(verdict),
+        }
     }
 
     fn now_secs(&self) -> i64 {

@@ -64,6 +64,11 @@ pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
         crate::rlog!(r, Info, "{why}");
         return Err(if why == Rejected::Missing { 496 } else { 495 });
     }
+    // Over QUIC authorities are not asked: a certificate about which nothing is known opens nothing.
+    if super::must_ask(&conn) {
+        crate::rlog!(r, Info, "client SSL certificate verify error: {}", brisk_host::tls::ocsp::UNANSWERED);
+        return Err(495);
+    }
     // After the verdict: a certificate that is not trusted is not asked about.
     if let Some(why) = &*facts.revocation.borrow() {
         crate::rlog!(r, Info, "client SSL certificate verify error: {why}");

@@ -266,12 +266,18 @@ fn certify(live: &Rc<Live>, context: &Context, r: &mut Request) -> Result<Wanted
             if sources.is_stapled {
                 let core = &live.snap.location(live.snap.server(server).root).core;
                 // Started by handshakes and not by a timer: certificates that are not asked for need no fresh answers.
-                super::ocsp::refresh(&sources.list, core, live);
+                brisk_host::tls::ocsp::refresh(&sources.list, &super::ocsp::names(core), || log_of(live));
             }
             Ok(Wanted::Own)
         }
         Certs::Named(named) => named.wanted(&*r, &live.snap.allowed).map_err(Refusal::ours),
     }
+}
+
+/// Errors that belong to no connection.
+fn log_of(live: &Rc<Live>) -> brisk_resolver::Log {
+    let live = live.clone();
+    Rc::new(move |text| brisk_host::live::log_error(&live, LogLevel::Error, text))
 }
 
 /// The rules and the context of a server; of the default one if it has no certificates, as in nginx.
