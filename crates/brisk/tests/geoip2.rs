@@ -214,6 +214,18 @@ fn the_clients_address_is_what_trusted_proxies_say() {
     assert_eq!(ask(&recursive, "/", &from("203.0.113.9, 192.0.2.1")), "FR");
 }
 
+/// In `stream`: by the session's client, and by what a PROXY header has told.
+#[test]
+fn sessions_are_looked_up_too() {
+    let networks = [("192.0.2.0/24", country("DE")), ("127.0.0.0/8", country("XX"))];
+    let stream = "stream { geoip2 {{DIR}}/geo.mmdb { $code country iso_code; $told source=$proxy_protocol_addr country iso_code; }
+        server { listen 127.0.0.1:{{PORT}} proxy_protocol; return '$code $told.'; } }";
+    let server = Builder::new(BIN).main(stream).http("").file("geo.mmdb", database(1, &networks)).start();
+    let mut client = server.client();
+    client.send("PROXY TCP4 192.0.2.9 192.0.2.1 1 2\r\n");
+    assert_eq!(client.wait_for("."), "XX DE.");
+}
+
 #[test]
 fn a_changed_file_is_read_again() {
     let networks = |code| [("127.0.0.0/8", country(code))];

@@ -3,7 +3,7 @@
 
 mod database;
 
-use crate::computed::{define_of_request, lines};
+use crate::computed::{define, lines};
 use crate::forwarded::forwarded;
 use brisk_conf::cidr::{Cidr, parse_address};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token, value};
@@ -13,6 +13,7 @@ use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::request::Request;
 use brisk_server::vars::{Eval, Template};
+use brisk_stream::Session;
 use database::{Database, Element};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +29,7 @@ pub static MODULE: Module = Module {
 static ROWS: &[Row] = &[
     directive("geoip2")
         .doc("Reads a database of MaxMind's format (.mmdb), and defines variables by it: a line is a variable, default= and source= (an address; otherwise the client's), and the path of a value. auto_reload says how often the file is looked at for changes; metadata gives build_epoch, last_check or last_change.")
-        .in_(Context::HTTP)
+        .in_(Context::HTTP.or(Context::STREAM))
         .arity(Arity::ONE.block())
         .takes("FILE")
         .many()
@@ -146,7 +147,7 @@ fn variable(cx: &mut Cx<'_, '_>, line: &Directive, database: &Arc<Database>) -> 
         ];
         let field = value::choice(field, &fields)?;
         let eval = Metadata { database: database.clone(), field };
-        return define_of_request(cx, &line.name, Arc::new(eval), false).map(drop);
+        return define(cx, &line.name, Arc::new(eval), false).map(drop);
     }
     let (mut default, mut source, mut path) = (None, None, Vec::new());
     for token in &line.args {
@@ -172,7 +173,7 @@ fn variable(cx: &mut Cx<'_, '_>, line: &Directive, database: &Arc<Database>) -> 
     // The cell and not its content, which is not known yet.
     let trust = cx.conf::<Conf>().complete.clone();
     let eval = Looked { database: database.clone(), default, source, path, trust };
-    define_of_request(cx, &line.name, Arc::new(eval), false).map(drop)
+    define(cx, &line.name, Arc::new(eval), false).map(drop)
 }
 
 /// A variable with a value of the database.
@@ -207,8 +208,24 @@ impl Looked {
 
 impl Eval<Request> for Looked {
     fn eval(&self, r: &Request, out: &mut Vec<u8>) -> bool {
+        self.look_up(self.address(r), out)
+    }
+}
+
+impl Eval<Session> for Looked {
+    fn eval(&self, session: &Session, out: &mut Vec<u8>) -> bool {
+        let address = match &self.source {
+            Some(source) => parse_address(&source.eval(session)),
+            None => session.client.get().ip(),
+        };
+        self.look_up(address, out)
+    }
+}
+
+impl Looked {
+    fn look_up(&self, address: Option<IpAddr>, out: &mut Vec<u8>) -> bool {
         // IPv4-mapped addresses are looked up as IPv4: databases have them so.
-        let address = self.address(r).map(|address| address.to_canonical());
+        let address = address.map(|address| address.to_canonical());
         if address.is_some_and(|address| self.database.find(address, &self.path, out)) {
             return true;
         }
@@ -233,8 +250,8 @@ struct Metadata {
     field: Field,
 }
 
-impl Eval<Request> for Metadata {
-    fn eval(&self, _: &Request, out: &mut Vec<u8>) -> bool {
+impl<C> Eval<C> for Metadata {
+    fn eval(&self, _: &C, out: &mut Vec<u8>) -> bool {
         let known = self.database.known();
         let seconds = match self.field {
             Field::BuildEpoch => known.reader.metadata().build_epoch,
