@@ -197,7 +197,7 @@ impl Case<'_> {
         }
         let server = self.server.start()?;
         let headers = if self.tls.closes() { vec!["Connection: close".to_owned()] } else { Vec::new() };
-        let secure = self.tls != Tls::Off;
+        let secure = !matches!(self.tls, Tls::Off | Tls::OffEach);
         let options = RequestOptions { headers, secure, ..RequestOptions::default() };
         let base = plan_with(&options, &server, &self.requests, self.connections, Stop::Told);
         let base = self.tls.apply(base)?;

@@ -55,7 +55,7 @@ pub enum Until {
 
 impl Method {
     /// The times that this method goes by.
-    pub(crate) fn times(self) -> Option<LeastTime> {
+    pub fn times(self) -> Option<LeastTime> {
         match self {
             Method::LeastTime(times) | Method::Random { two: Some(Measure::Time(times)) } => Some(times),
             _ => None,

@@ -108,7 +108,16 @@ impl ServerSpec {
 impl ServerSpec {
     /// The port that addresses of its name get.
     pub fn port(&self) -> u16 {
-        self.server.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(80)
+        self.written_port().unwrap_or(80)
+    }
+
+    /// Whether a port is written.
+    pub fn has_port(&self) -> bool {
+        self.written_port().is_some()
+    }
+
+    fn written_port(&self) -> Option<u16> {
+        self.server.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
     }
 }
 

@@ -20,7 +20,7 @@ pub const UPSTREAM: Entry =
     arg_required_else_help = true,
     after_help = "ADDRESS is unix:/path/of/socket[:/location] or http://host:port/location; without it, a location with \
         \"api write=on\" is looked for in the configuration, one on a Unix socket first.\n\n\
-        SERVER is an address as listed, or an id."
+        SERVER is an address as listed, or an id. Where http and stream have an UPSTREAM of the same name, http/NAME or stream/NAME says which is meant."
 )]
 struct Args {
     #[command(flatten)]
@@ -113,11 +113,8 @@ fn run(args: &Args) -> Result<(), String> {
         Order::Add { server: Server { upstream, server }, parameters } => {
             let mut body = parameters_of(parameters)?;
             body.insert("server".into(), server.as_str().into());
-            show(&api.call(
-                "POST",
-                &format!("{VERSION}/http/upstreams/{upstream}/servers"),
-                &Value::Object(body),
-            )?);
+            let path = format!("{}/servers", group_of(&api, upstream)?);
+            show(&api.call("POST", &path, &Value::Object(body))?);
             Ok(())
         }
         Order::Set { server, parameters } => {
@@ -159,7 +156,7 @@ fn parameters_of(words: &[String]) -> Result<Map<String, Value>, String> {
 
 /// The API's path of a server that is named by its address or number.
 fn path_of(api: &Address, Server { upstream, server }: &Server) -> Result<String, String> {
-    let list = format!("{VERSION}/http/upstreams/{upstream}/servers");
+    let list = format!("{}/servers", group_of(api, upstream)?);
     let servers = api.call("GET", &list, &Value::Null)?;
     let all = servers.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_it = |have: &&Value| {
@@ -170,16 +167,50 @@ fn path_of(api: &Address, Server { upstream, server }: &Server) -> Result<String
     Ok(format!("{list}/{}", found["id"]))
 }
 
+/// Whose upstreams there are, as the API and names on the command line have it.
+const KINDS: [&str; 2] = ["http", "stream"];
+
+/// The upstreams of a kind. One that the API does not have, since it is that of an older server, has none.
+fn groups(api: &Address, kind: &str) -> Result<Map<String, Value>, String> {
+    match api.call("GET", &format!("{VERSION}/{kind}/upstreams"), &Value::Null) {
+        Ok(Value::Object(all)) => Ok(all),
+        Ok(_) => Err("the API's answer is no list of upstreams".into()),
+        Err(_) if kind == "stream" => Ok(Map::new()),
+        Err(why) => Err(why),
+    }
+}
+
+/// The API's path of an upstream.
+fn group_of(api: &Address, name: &str) -> Result<String, String> {
+    let path = |kind: &str, name: &str| format!("{VERSION}/{kind}/upstreams/{name}");
+    let mut found = Vec::new();
+    for kind in KINDS {
+        if groups(api, kind)?.contains_key(name) {
+            found.push(path(kind, name));
+        }
+    }
+    let said = KINDS.iter().find_map(|kind| Some((kind, name.strip_prefix(kind)?.strip_prefix('/')?)));
+    match (found.as_slice(), said) {
+        ([one], _) => Ok(one.clone()),
+        ([], Some((kind, name))) => Ok(path(kind, name)),
+        // The API says that there is none.
+        ([], None) => Ok(path(KINDS[0], name)),
+        _ => Err(format!("there are two upstreams \"{name}\": write http/{name} or stream/{name}")),
+    }
+}
+
 fn list(api: &Address, upstream: Option<&str>, as_json: bool) -> Result<(), String> {
     let all = match upstream {
         Some(name) => {
-            let one = api.call("GET", &format!("{VERSION}/http/upstreams/{name}"), &Value::Null)?;
+            let one = api.call("GET", &group_of(api, name)?, &Value::Null)?;
             Map::from_iter([(name.to_string(), one)])
         }
-        None => match api.call("GET", &format!("{VERSION}/http/upstreams"), &Value::Null)? {
-            Value::Object(all) => all,
-            _ => return Err("the API's answer is no list of upstreams".into()),
-        },
+        None => {
+            let mut all = groups(api, "http")?;
+            let of_stream = groups(api, "stream")?;
+            all.extend(of_stream.into_iter().map(|(name, one)| (format!("stream/{name}"), one)));
+            all
+        }
     };
     if as_json {
         output::line(format_args!("{:#}", Value::Object(all)));
@@ -200,7 +231,8 @@ fn list(api: &Address, upstream: Option<&str>, as_json: bool) -> Result<(), Stri
                 text("state"),
                 peer["weight"],
                 peer["active"],
-                peer["requests"],
+                // Of stream: sessions.
+                peer.get("requests").unwrap_or(&peer["connections"]),
                 peer["fails"]
             );
             output::line(output::visible(&line));

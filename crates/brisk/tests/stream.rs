@@ -1,5 +1,7 @@
 //! `stream`: TCP and UDP over real sockets, reloads, and back ends that fail.
 
+#[path = "stream/groups.rs"]
+mod groups;
 #[path = "stream/opening.rs"]
 mod opening;
 #[path = "stream/tls.rs"]
@@ -83,6 +85,29 @@ fn lines(server: &Server, name: &str, count: usize) -> Vec<String> {
         let lines: Vec<String> = server.read(name).lines().map(str::to_string).collect();
         (lines.len() >= count).then_some(lines)
     })
+}
+
+/// Found by nginx's `stream_udp_proxy_requests.t`: the first datagram of a new session overtook those of the one before.
+#[test]
+fn datagrams_of_a_client_leave_in_order() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let server = start(&format!(
+        "server {{ listen 127.0.0.1:{{{{PORT}}}} udp; proxy_requests 2; proxy_responses 1; proxy_pass {}; }}",
+        socket.local_addr().unwrap()
+    ));
+    for _ in 0..5 {
+        let client = udp_client(server.port());
+        (0..9u8).for_each(|number| drop(client.send(&[number])));
+        let mut came = Vec::new();
+        for _ in 0..9 {
+            let mut byte = [0];
+            let (_, from) = socket.recv_from(&mut byte).expect("a datagram");
+            came.push(byte[0]);
+            socket.send_to(&byte, from).unwrap();
+        }
+        assert_eq!(came, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    }
 }
 
 #[test]

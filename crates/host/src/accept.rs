@@ -5,7 +5,7 @@ use crate::live::{Live, log_error};
 use crate::log::LogLevel;
 use crate::memory::ACCEPT_PAUSES;
 use crate::peer::Peer;
-use crate::protocol::Listener;
+use crate::protocol::{Listener, Passed};
 use crate::thread::Thread;
 use brisk_net::listen::Address;
 use brisk_net::{Io, sleep};
@@ -145,14 +145,19 @@ impl Thread {
         (0..count).for_each(|index| self.accept(index));
     }
 
-    /// What this thread listens on at an address.
+    /// What this thread listens on at an address, be it by the wildcard of its port.
     pub fn listener_of(&self, address: &Address) -> Option<Rc<Listener>> {
-        self.listeners.borrow().iter().find(|listener| listener.address == *address).cloned()
+        let listeners = self.listeners.borrow();
+        let exact = listeners.iter().find(|listener| listener.address == *address);
+        let wide = || listeners.iter().find(|listener| listener.address.covers(address));
+        exact.or_else(wide).cloned()
     }
 
-    /// Gives a connection to what serves a listener, as if it had come there.
-    pub fn hand_over(self: &Rc<Self>, fd: OwnedFd, peer: Peer, listener: &Rc<Listener>) {
-        self.place(fd, peer, listener, &self.live());
+    /// Gives a connection to what serves a listener, as if it had come there. It stays with this thread.
+    pub fn hand_over(&self, passed: Passed, listener: &Rc<Listener>) {
+        let Some(protocol) = listener.protocol() else { return };
+        self.count();
+        protocol.take_over(passed, listener.clone());
     }
 
     /// Gives a new connection to a thread. Most connections of some clients bring one request and end; handing those over costs

@@ -2,11 +2,15 @@
 
 use crate::peer::Peer;
 use crate::snapshot::ListenId;
-use brisk_net::Io;
+use crate::tls::Rules;
 use brisk_net::listen::{self, Address};
+use brisk_net::{Io, Stream};
+use brisk_tls::Hello;
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Keys of hot sources: listeners have this bit.
 pub const LISTENER_KEY: u64 = 1 << 63;
@@ -65,6 +69,38 @@ impl Listener {
     }
 }
 
+/// A connection that one server of the process passes to another.
+pub struct Passed {
+    /// What has it been until now.
+    pub begun: Begun,
+    /// Who the client is.
+    pub peer: Peer,
+    /// The address that it is passed to, if that is one: it takes the place of our side's.
+    pub local: Option<SocketAddr>,
+    /// How often it was passed, this time included.
+    pub times: u32,
+}
+
+/// How far a connection is that is passed on.
+pub enum Begun {
+    /// Nothing of what is to be read was taken.
+    Socket(OwnedFd),
+    /// TLS was ended; what is inside of it is to be read.
+    Secure(Box<Secure>),
+}
+
+/// A session of TLS that is complete, and whose client is let in.
+pub struct Secure {
+    /// The connection.
+    pub stream: Stream,
+    /// The name that the client has asked for, as it wrote it.
+    pub name: Option<Box<str>>,
+    /// The rules that the handshake has followed.
+    pub rules: Arc<Rules>,
+    /// What the client has offered, if a variable shows it.
+    pub hello: Option<Box<Hello>>,
+}
+
 /// A protocol's part of a thread.
 pub trait Protocol {
     /// Where the protocol's present configuration has this socket.
@@ -75,6 +111,9 @@ pub trait Protocol {
 
     /// Takes a connection, which is counted already: [`Thread::uncount`](crate::thread::Thread::uncount) when it has ended.
     fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>);
+
+    /// Takes a connection that another server of this thread has begun. It is counted already, as for [`Protocol::adopt`].
+    fn take_over(&self, passed: Passed, listener: Rc<Listener>);
 
     /// Takes the datagrams that wait on a socket; true if it stopped before it had them all.
     fn datagrams(&self, listener: &Rc<Listener>) -> bool;

@@ -33,6 +33,8 @@ pub struct Finished {
     pub sockets: Vec<Socket>,
     /// For [`Snapshot::data`].
     pub data: Arc<dyn Any + Send + Sync>,
+    /// Some error log of it wants messages of level debug.
+    pub debugs: bool,
 }
 
 /// A protocol's part of a configuration while that is built.

@@ -5,7 +5,7 @@ pub use crate::live::Live;
 use crate::log::{LogBuffers, present};
 use crate::memory::Budget;
 use crate::news::News;
-pub use crate::protocol::{LISTENER_KEY, Listener, Protocol};
+pub use crate::protocol::{Begun, LISTENER_KEY, Listener, Passed, Protocol, Secure};
 use crate::service::Work;
 use brisk_net::listen::Address;
 use brisk_net::watch::Watcher;

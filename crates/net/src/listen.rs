@@ -31,6 +31,21 @@ impl Address {
             other => other.clone(),
         }
     }
+
+    /// Whether it is the wildcard of another address's port, family and protocol.
+    pub fn covers(&self, narrow: &Address) -> bool {
+        match (self, narrow) {
+            (Address::Ip(wide), Address::Ip(narrow))
+            | (Address::Udp(wide), Address::Udp(narrow))
+            | (Address::Quic(wide, _), Address::Quic(narrow, _)) => {
+                // A wildcard of IPv6 does not cover IPv4: it is IPV6_V6ONLY unless told otherwise.
+                wide.ip().is_unspecified()
+                    && wide.port() == narrow.port()
+                    && wide.is_ipv4() == narrow.is_ipv4()
+            }
+            _ => false,
+        }
+    }
 }
 
 impl std::fmt::Display for Address {

@@ -3,8 +3,10 @@
 use crate::conf::ids::ListenId;
 use crate::connection::Connection;
 use crate::table::{Slot, State, Thread};
+use crate::tls::Facts;
+use brisk_host::log::LogLevel;
 use brisk_host::peer::Peer;
-use brisk_host::thread::Listener;
+use brisk_host::thread::{Begun, Listener, Passed, Secure};
 use brisk_net::{Io, Loop, Stream, clock};
 use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
@@ -17,18 +19,60 @@ impl Thread {
         // The kernel refuses only when memory for the registration is short. The connection is closed then,
         // as it is not served by anybody.
         let Some(io) = self.register(fd, peer) else { return };
+        self.welcome(Connection::new(io, self.new_id(), peer, listener, clock::now()));
+    }
+
+    /// Makes a connection of this thread of one that `stream` passes on; it is already counted.
+    pub(crate) fn take_over(self: &Rc<Self>, passed: Passed, listener: Rc<Listener>) {
+        let (io, secure) = match passed.begun {
+            Begun::Socket(fd) => match self.register(fd, passed.peer) {
+                Some(io) => (io, None),
+                None => return,
+            },
+            Begun::Secure(secure) => {
+                let Secure { stream, name, rules, hello } = *secure;
+                (stream, Some((name, rules, hello)))
+            }
+        };
+        let conn = Connection::new(io, self.new_id(), passed.peer, listener, clock::now());
+        passed.local.into_iter().for_each(|local| conn.stand_for(local));
+        if let Some((name, rules, hello)) = secure {
+            let live = self.live();
+            let Some(id) = conn.listener.id.get() else { return self.uncount() };
+            let listen = live.snap.listen(id);
+            let (prefix, server) = match listen.local(|| conn.local()) {
+                Some(local) => (local.prefix, local.default_server),
+                None => (listen.prefix, listen.default_server),
+            };
+            if prefix.tls || prefix.proxy_protocol {
+                let text = format_args!(
+                    "a connection whose TLS was ended was passed to where TLS or a PROXY header is to come"
+                );
+                crate::log::connection(&live, &conn, LogLevel::Error, text);
+                return self.uncount();
+            }
+            conn.is_passed.set(true);
+            let _ = conn.secure.set(Box::new(Facts::passed(name, rules, hello, server, live.generation)));
+        }
+        self.welcome(conn);
+    }
+
+    fn new_id(&self) -> u64 {
         // One sequence for all threads: `$connection` is unique in the process, and a connection keeps it when it moves.
-        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        self.shared.connection_ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A connection has come: what its first bytes are is known now.
+    fn welcome(&self, conn: Connection) {
         self.arrivals().handled.up();
-        let now = clock::now();
         let live = self.live();
-        let timeout = live.header_timeout(&listener);
-        let conn = Connection::new(io, id, peer, listener, now);
+        let timeout = live.header_timeout(&conn.listener);
         // By it a reload knows which connections it must end when `worker_shutdown_timeout` is over.
         conn.generation.set(live.generation);
         crate::log::accepted(&live, &conn);
         let timeout = crate::tls::opening::adopted(&live, &conn).unwrap_or(timeout);
-        self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
+        let deadline_ms = conn.started.mono_ms + timeout.as_millis() as u64;
+        self.enter(conn, deadline_ms);
     }
 
     /// Makes one end of a pair of sockets a connection, as if `client` had connected to `local` on this listening socket. Everything
@@ -48,7 +92,7 @@ impl Thread {
         // `listen` it stands for.
         let address = live.snap.listen(listen).address.clone();
         let listener = Rc::new(Listener::without_socket(address, Some(listen)));
-        let id = self.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
+        let id = self.new_id();
         let now = clock::now();
         let timeout = live.header_timeout(&listener);
         let conn = Connection::new(io, id, peer, listener, now);

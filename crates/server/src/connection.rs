@@ -107,6 +107,8 @@ pub struct Connection {
     pub(crate) stage: RefCell<Stage>,
     /// Plain HTTP came where TLS was expected.
     pub plain_on_tls: Cell<bool>,
+    /// Another server of the process has answered its handshake: requests of the same socket may come without TLS, too.
+    pub is_passed: Cell<bool>,
     /// What the TLS handshake has told.
     pub secure: OnceCell<Box<Facts>>,
     /// Work that no client waits for holds the connection beyond its end: closing it takes more than dropping it.
@@ -148,6 +150,7 @@ impl Connection {
             proxy: OnceCell::new(),
             stage: RefCell::new(Stage::Request),
             plain_on_tls: Cell::new(false),
+            is_passed: Cell::new(false),
             secure: OnceCell::new(),
             outlived: Cell::new(false),
             sends: Cell::new(false),

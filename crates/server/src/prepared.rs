@@ -48,6 +48,8 @@ pub fn is_usual(r: &Request) -> bool {
         && r.head.parsed.headers.len() as u64 <= unusual.fields_max
         // Fields that were dropped from the head cannot be looked at any more.
         && r.head.parsed.ignored.is_empty()
+        // Answers are kept for each socket apart, and name the scheme that its connections have: this one's is another.
+        && !r.conn().is_passed.get()
         // The debug log is to show the whole way of a request.
         && !(brisk_host::log::may_debug() && r.logs(brisk_host::log::LogLevel::Debug))
         && unusual.names.iter().all(|name| r.head.parsed.named(&r.head.buf, name.as_bytes()).next().is_none())

@@ -30,7 +30,7 @@ use brisk_host::log::{LogFile, LogTarget};
 use brisk_host::peer::{Cut, Peer};
 pub(crate) use brisk_host::thread::LISTENER_KEY;
 pub use brisk_host::thread::Listener;
-use brisk_host::thread::Protocol;
+use brisk_host::thread::{Passed, Protocol};
 use brisk_net::listen::Address;
 use brisk_net::{Driver, Loop, clock};
 use rustix::fd::OwnedFd;
@@ -452,6 +452,10 @@ impl Protocol for Serves {
 
     fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
         self.0.adopt(fd, peer, listener);
+    }
+
+    fn take_over(&self, passed: Passed, listener: Rc<Listener>) {
+        self.0.take_over(passed, listener);
     }
 
     fn datagrams(&self, listener: &Rc<Listener>) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::proxy::Status;
 use crate::session::Session;
+use crate::stats::Stats;
 use brisk_balance::Group;
 use brisk_conf::cidr::Cidr;
 use brisk_host::log::LogTo;
@@ -22,6 +23,8 @@ use std::time::Duration;
 
 /// The part of `stream` in a configuration, which is in the snapshot's data.
 pub struct Stream {
+    /// All servers, in their order.
+    pub servers: Vec<Arc<Server>>,
     /// The variables of sessions.
     pub vars: Arc<Table<Session>>,
     /// By [`ListenId`].
@@ -105,6 +108,8 @@ pub struct Server {
     pub tcp_nodelay: bool,
     /// Directives of the proxy.
     pub proxy: Proxy,
+    /// What it has done.
+    pub stats: Arc<Stats>,
 }
 
 /// Whose word about a client's address is believed, when it stands in a PROXY header.

@@ -14,6 +14,7 @@ mod relay;
 pub mod secure;
 mod serve;
 mod session;
+pub mod stats;
 mod tcp;
 mod udp;
 mod vars;

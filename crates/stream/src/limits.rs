@@ -8,7 +8,11 @@ pub const DATAGRAMS_PER_TURN_MAX: usize = 64;
 pub const HELLO_PEEK_BYTES_MIN: usize = 64;
 /// Datagrams of one session that wait for its back end; more are dropped, as a network drops them.
 pub const DATAGRAMS_WAITING_MAX: usize = 64;
+/// Buffers of datagrams that a session keeps for the next ones.
+pub const DATAGRAMS_SPARE_MAX: usize = 2;
 /// Room for the first look at a ClientHello that is answered here; it grows to what the message needs.
 pub const HELLO_FIRST_BYTES: usize = 4096;
+/// How often a connection may be passed from one server to another (`pass`): more is a circle.
+pub const PASSES_MAX: u32 = 10;
 /// Reads of one direction of a session before others have their turn.
 pub const READS_PER_TURN_MAX: usize = 16;

@@ -14,7 +14,7 @@ use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_host::peer::Peer;
 use brisk_host::vars::Context as _;
-use brisk_net::{Io, timeout};
+use brisk_net::{Io, Stream, timeout};
 use brisk_proxy_protocol::limits::PROXY_V2_BYTES_MAX;
 use brisk_proxy_protocol::{Progress, ProxyError, parse};
 use brisk_tls::{Hello, Parsed};
@@ -107,7 +107,7 @@ pub async fn take_header(session: &Session, io: &Io) -> Result<(), Status> {
         Ok((_, taken)) if taken == len => {}
         _ => return Err(INTERNAL),
     }
-    session.received_bytes.set(session.received_bytes.get() + len as u64);
+    session.moved(len as u64, 0);
     if let Some(header) = header {
         let _ = session.header.set(header);
     }
@@ -134,32 +134,78 @@ pub fn begin(session: &Session) -> Result<(), Status> {
 /// `ssl_preread`: looks at the client's ClientHello, and goes over to the server that its name leads to.
 pub async fn preread(session: &Session, io: &Io, wanted: Preread) -> Result<(), Status> {
     let mut buffer = vec![0; wanted.buffer_bytes.max(HELLO_PEEK_BYTES_MIN)];
-    let judge = |bytes: &[u8]| match (ssl2(bytes), Hello::parse(bytes)) {
-        (Some(hello), _) => Some(Some(hello)),
-        (None, Ok(Parsed::Partial)) => None,
-        (None, Ok(Parsed::Complete(hello))) => Some(Some(hello)),
-        // Another protocol, which is passed on as it is.
-        (None, Err(_)) => Some(None),
+    let looked = timeout(wanted.timeout, peek(io, &mut buffer, judge)).await;
+    looked.map_or_else(|_| Err(preread_late(session)), |looked| preread_done(session, looked))
+}
+
+/// The same inside of TLS that is ended here. There is no look without taking: the session keeps what was taken.
+pub async fn preread_within(session: &Session, stream: &Stream, wanted: Preread) -> Result<(), Status> {
+    let bytes_max = wanted.buffer_bytes.max(HELLO_PEEK_BYTES_MIN);
+    let look = async {
+        let mut buffer = vec![0; bytes_max];
+        loop {
+            let seen = session.looked_at.borrow().len();
+            match stream.read(&mut buffer[seen..]).await? {
+                0 => return Ok(Looked::Closed),
+                count => {
+                    session.moved(count as u64, 0);
+                    session.looked_at.borrow_mut().extend_from_slice(&buffer[seen..seen + count]);
+                }
+            }
+            let looked_at = session.looked_at.borrow();
+            if let Some(known) = judge(&looked_at) {
+                return Ok(Looked::Known(known));
+            }
+            if looked_at.len() == bytes_max {
+                return Ok(Looked::Full);
+            }
+        }
     };
-    match timeout(wanted.timeout, peek(io, &mut buffer, judge)).await {
-        Ok(Ok(Looked::Known(None))) => Ok(()),
-        Ok(Ok(Looked::Known(Some(hello)))) => {
+    let looked = timeout(wanted.timeout, look).await;
+    looked.map_or_else(|_| Err(preread_late(session)), |looked| preread_done(session, looked))
+}
+
+/// What a client begins with.
+enum Beginning {
+    Hello(Box<Hello>),
+    /// Another protocol, which is passed on as it is.
+    Other,
+}
+
+/// What the bytes are the beginning of; `None`: more must come to tell.
+fn judge(bytes: &[u8]) -> Option<Beginning> {
+    match (ssl2(bytes), Hello::glance(bytes)) {
+        (Some(hello), _) | (None, Ok(Parsed::Complete(hello))) => Some(Beginning::Hello(hello)),
+        (None, Ok(Parsed::Partial)) => None,
+        (None, Err(_)) => Some(Beginning::Other),
+    }
+}
+
+fn preread_late(session: &Session) -> Status {
+    session.info(format_args!("client timed out (110: Connection timed out) while prereading"));
+    OK
+}
+
+fn preread_done(session: &Session, looked: io::Result<Looked<Beginning>>) -> Result<(), Status> {
+    match looked {
+        Ok(Looked::Known(Beginning::Other)) => Ok(()),
+        Ok(Looked::Known(Beginning::Hello(hello))) => {
             let name = hello.server_name.as_deref().map(str::to_ascii_lowercase);
+            session.step(format_args!(
+                "ssl preread: a ClientHello for \"{}\"",
+                name.as_deref().unwrap_or_default()
+            ));
             let _ = session.hello.set(hello);
             name.map_or(Ok(()), |name| go_over(session, name.trim_end_matches('.')))
         }
-        Ok(Ok(Looked::Closed)) => Err(OK),
-        Ok(Ok(Looked::Full)) => {
+        Ok(Looked::Closed) => Err(OK),
+        Ok(Looked::Full) => {
             session.log(LogLevel::Error, format_args!("preread buffer full"));
             Err(BAD_REQUEST)
         }
-        Ok(Err(error)) => {
+        Err(error) => {
             session.info(format_args!("recv() failed ({}) while prereading", os_text(&error)));
             Err(BAD_REQUEST)
-        }
-        Err(_) => {
-            session.info(format_args!("client timed out (110: Connection timed out) while prereading"));
-            Err(OK)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::conf::{Balanced, Pass, Proxy};
 use crate::session::{Attempt, Session};
-use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Times, Until};
+use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Stats, Times, Until};
 use brisk_host::log::{self, Entry, LogLevel};
 use brisk_host::peer::Peer;
 use brisk_host::vars::{Context, Template};
@@ -43,6 +43,17 @@ impl Connected {
     pub fn first_byte(&self, took_ms: u64) {
         if let Some(lease) = &mut *self.lease.borrow_mut() {
             lease.reached(Until::FirstByte, took_ms, clock::mono_ms());
+        }
+    }
+
+    /// Bytes have gone to the peer, and have come from it.
+    pub fn moved(&self, sent: u64, received: u64) {
+        let Some(lease) = &*self.lease.borrow() else { return };
+        let stats = &lease.peer.stats;
+        for (counter, bytes) in [(&stats.sent_bytes, sent), (&stats.received_bytes, received)] {
+            if bytes > 0 {
+                Stats::add(counter, bytes);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::conf::Stream;
 use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX};
 use crate::proxy::INTERNAL;
+use crate::secure::Secure;
 use crate::session::{Origin, Session};
 use crate::udp::Inbox;
 use crate::{tcp, udp};
@@ -10,7 +11,7 @@ use brisk_host::live::log_error;
 use brisk_host::log::LogLevel;
 use brisk_host::peer::{Cut, Peer};
 use brisk_host::snapshot::ListenId;
-use brisk_host::thread::{Listener, Protocol, Thread};
+use brisk_host::thread::{Begun, Listener, Passed, Protocol, Thread};
 use brisk_host::vars::Context as _;
 use brisk_net::Io;
 use brisk_net::listen::{self, Address};
@@ -33,6 +34,7 @@ pub fn install(thread: &Rc<Thread>) {
         live: RefCell::default(),
         inboxes: RefCell::default(),
         buffer: RefCell::default(),
+        answers: RefCell::default(),
     }))));
 }
 
@@ -54,8 +56,10 @@ pub(crate) struct Sessions {
     live: RefCell<HashMap<u64, Running>>,
     /// Where datagrams go, by their senders.
     inboxes: RefCell<HashMap<Client, Rc<Inbox>>>,
-    /// Room for one datagram.
+    /// Room for one datagram of a client.
     buffer: RefCell<Vec<u8>>,
+    /// Room for one datagram of a peer.
+    pub answers: RefCell<Vec<u8>>,
 }
 
 impl Sessions {
@@ -147,6 +151,7 @@ impl Sessions {
             peer: Peer::Ip(from),
             is_udp: true,
             local,
+            passes: 0,
         });
         let inbox = Rc::new(Inbox::new(session.server().proxy.requests));
         inbox.put(datagram);
@@ -156,6 +161,8 @@ impl Sessions {
         let sessions = self.clone();
         self.run(session, move |session| async move {
             let takes = udp::Takes { sessions, client, inbox };
+            // Behind the sessions that were told of a datagram before: those of one client leave in the order in which they came.
+            brisk_net::one_turn().await;
             udp::serve(&session, &takes).await
         });
     }
@@ -192,21 +199,29 @@ impl Protocol for Serves {
     }
 
     fn adopt(&self, fd: OwnedFd, peer: Peer, listener: Rc<Listener>) {
+        self.take_over(Passed { begun: Begun::Socket(fd), peer, local: None, times: 0 }, listener);
+    }
+
+    fn take_over(&self, passed: Passed, listener: Rc<Listener>) {
         let sessions = &self.0;
         let thread = &sessions.thread;
         let (Some(conf), Some(id)) = (sessions.conf(), listener.id.get()) else { return thread.uncount() };
-        let io = match peer {
-            Peer::Unix => Io::local(fd),
-            Peer::Ip(_) => match Io::new(fd) {
-                Ok(io) => io,
+        let Passed { begun, peer, local, times } = passed;
+        let (begun, secure) = match begun {
+            Begun::Socket(fd) => match if peer == Peer::Unix { Ok(Io::local(fd)) } else { Io::new(fd) } {
+                Ok(io) => (tcp::Begun::Plain(io), None),
                 Err(_) => return thread.uncount(),
             },
+            Begun::Secure(secure) => {
+                let stream = Rc::new(secure.stream);
+                let known = Secure::new(stream.clone(), secure.rules, secure.hello);
+                (tcp::Begun::Secure(stream), Some((secure.name, known)))
+            }
         };
-        let local = listen::local_ip(io.fd());
+        let local = local.or_else(|| begun.local());
         let place = conf.listens[id.0 as usize].place(|| local).clone();
         if !place.server.tcp_nodelay && matches!(peer, Peer::Ip(_)) {
-            // Listening sockets have it on, and connections inherit it.
-            let _ = rustix::net::sockopt::set_tcp_nodelay(io.fd(), false);
+            begun.delay_small_packets();
         }
         let session = Session::new(Origin {
             thread: thread.clone(),
@@ -217,8 +232,13 @@ impl Protocol for Serves {
             peer,
             is_udp: false,
             local,
+            passes: times,
         });
-        sessions.run(session, move |session| async move { tcp::serve(&session, io).await });
+        if let Some((name, known)) = secure {
+            name.into_iter().for_each(|name| drop(session.asked_name.set(name)));
+            let _ = session.secure.set(Box::new(known));
+        }
+        sessions.run(session, move |session| async move { tcp::serve(&session, begun).await });
     }
 
     fn datagrams(&self, listener: &Rc<Listener>) -> bool {

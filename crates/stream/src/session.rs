@@ -52,6 +52,8 @@ pub struct Origin {
     pub is_udp: bool,
     /// Our side's address; `None` for a unix socket.
     pub local: Option<SocketAddr>,
+    /// How often its connection was passed from one server of the process to another (`pass`).
+    pub passes: u32,
 }
 
 /// See the module's head.
@@ -74,6 +76,10 @@ pub struct Session {
     pub hello: OnceCell<Box<Hello>>,
     server: RefCell<Arc<Server>>,
     kept: RefCell<Vec<Box<dyn Any>>>,
+    /// What was taken from a TLS session to be looked at: whoever has the session next sends it first.
+    pub(crate) looked_at: RefCell<Vec<u8>>,
+    /// Another server of the process has the connection, and tells of it.
+    pub(crate) is_passed: Cell<bool>,
     /// Bytes from the client.
     pub received_bytes: Cell<u64>,
     /// Bytes to the client.
@@ -88,6 +94,7 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(origin: Origin) -> Session {
+        origin.place.server.stats.begin();
         Session {
             live: origin.thread.live(),
             client: Cell::new(origin.peer),
@@ -99,6 +106,8 @@ impl Session {
             kept: RefCell::default(),
             origin,
             started: clock::now(),
+            looked_at: RefCell::default(),
+            is_passed: Cell::new(false),
             received_bytes: Cell::new(0),
             sent_bytes: Cell::new(0),
             status: Cell::new(0),
@@ -114,7 +123,8 @@ impl Session {
     }
 
     pub(crate) fn move_to(&self, server: &Arc<Server>) {
-        *self.server.borrow_mut() = server.clone();
+        let before = self.server.replace(server.clone());
+        server.stats.take_over(&before.stats);
     }
 
     /// Keeps a value until the end of the session.
@@ -144,14 +154,32 @@ impl Session {
         }
     }
 
-    /// Writes the lines of the access logs.
+    /// Bytes have come from the client, and have gone to it.
+    pub(crate) fn moved(&self, received: u64, sent: u64) {
+        self.received_bytes.set(self.received_bytes.get() + received);
+        self.sent_bytes.set(self.sent_bytes.get() + sent);
+        self.server.borrow().stats.moved(received, sent);
+    }
+
+    /// Counts the session, and writes the lines of the access logs.
     pub(crate) fn finish(&self) {
-        self.server().logs.iter().for_each(|log| log.log(self));
+        let status = (!self.is_passed.get()).then(|| self.status.get());
+        self.server.borrow().stats.end(status);
+        if !self.is_passed.get() {
+            self.server().logs.iter().for_each(|log| log.log(self));
+        }
     }
 
     /// Whether a message of this level is wanted.
     pub(crate) fn logs(&self, level: LogLevel) -> bool {
         self.server.borrow().error_log.iter().any(|to| to.level >= level)
+    }
+
+    /// Tells of a step, for `error_log … debug`.
+    pub(crate) fn step(&self, what: fmt::Arguments<'_>) {
+        if log::may_debug() {
+            self.log(LogLevel::Debug, what);
+        }
     }
 
     /// Writes a message with nothing about a back end behind it.

@@ -1,6 +1,7 @@
 //! A client's connection, from its beginning to its end.
 
 use crate::conf::{Action, Proxy};
+use crate::limits::PASSES_MAX;
 use crate::proxy::{self, Connected, INTERNAL, OK, Status, header};
 use crate::relay::{Direction, Failure, Moved, Side};
 use crate::session::{Session, shown};
@@ -8,6 +9,7 @@ use crate::{handshake, opening};
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_host::peer::Peer;
+use brisk_host::thread::{self, Passed};
 use brisk_host::vars::{Context as _, Template};
 use brisk_net::listen::Address;
 use brisk_net::{Deadline, Io, Stream, clock, sleep_until};
@@ -51,44 +53,88 @@ impl Side for Stream {
 }
 
 /// Serves a connection; gives the status that it ends with.
-pub async fn serve(session: &Session, io: Io) -> Status {
+pub async fn serve(session: &Session, begun: Begun) -> Status {
     session.info(format_args!(
         "client {} connected to {}",
         full(session),
         shown(&session.origin.listener.address)
     ));
-    let client = match open(session, io).await {
+    let client = match open(session, begun).await {
         Ok(client) => client,
         Err(status) => return status,
     };
-    let client = &*client;
     let server = session.server();
+    session.step(format_args!("its server is \"{}\"", String::from_utf8_lossy(&server.name)));
     match &*server.action {
-        Action::Return(text) => answer(session, client, text).await,
-        Action::HandOver(address) => hand_over(session, client, address),
+        Action::Return(text) => answer(session, &client, text).await,
+        Action::HandOver(address) => {
+            hand_over(session, client, address).map_or_else(|status| status, |()| OK)
+        }
         Action::Pass(pass) => {
             let proxy = &server.proxy;
             let connected = match proxy::connect(session, pass, proxy).await {
                 Ok(connected) => connected,
                 Err(status) => return status,
             };
-            let status = relay(session, client, &connected).await;
+            let status = relay(session, &client, &connected).await;
             connected.finish(session);
             status
         }
     }
 }
 
+/// A connection as a session begins with it.
+pub enum Begun {
+    /// Nothing was read from it.
+    Plain(Io),
+    /// TLS was ended by the server that has passed it on.
+    Secure(Rc<Stream>),
+}
+
+impl Begun {
+    /// Our side's address; `None` for a unix socket.
+    pub fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Begun::Plain(io) => brisk_net::listen::local_ip(io.fd()),
+            Begun::Secure(stream) => stream.local_ip(),
+        }
+    }
+
+    /// `tcp_nodelay off`. Listening sockets have it on, and connections inherit it.
+    pub fn delay_small_packets(&self) {
+        match self {
+            Begun::Plain(io) => drop(rustix::net::sockopt::set_tcp_nodelay(io.fd(), false)),
+            Begun::Secure(stream) => stream.delay_small_packets(),
+        }
+    }
+}
+
 /// Goes through the phases before the last one; the error is the status that the session ends with.
-async fn open(session: &Session, io: Io) -> Result<Rc<Stream>, Status> {
+async fn open(session: &Session, begun: Begun) -> Result<Rc<Stream>, Status> {
     let place = &session.origin.place;
+    let io = match begun {
+        Begun::Plain(io) => io,
+        Begun::Secure(_) if place.tls || place.proxy_protocol => {
+            let text = format_args!(
+                "a connection whose TLS was ended was passed to where TLS or a PROXY header is to come"
+            );
+            session.log(LogLevel::Error, text);
+            return Err(INTERNAL);
+        }
+        Begun::Secure(stream) => {
+            opening::begin(session)?;
+            preread_within(session, &stream).await?;
+            return Ok(stream);
+        }
+    };
     if place.proxy_protocol {
         opening::take_header(session, &io).await?;
     }
     opening::begin(session)?;
     if place.tls {
-        // What is inside of it is not looked at: `ssl_preread` is for connections that are passed on as they are.
-        return handshake::accept(session, io).await;
+        let stream = handshake::accept(session, io).await?;
+        preread_within(session, &stream).await?;
+        return Ok(stream);
     }
     let preread = session.server().preread;
     if let Some(preread) = preread {
@@ -97,30 +143,66 @@ async fn open(session: &Session, io: Io) -> Result<Rc<Stream>, Status> {
     Ok(Rc::new(Stream::from(io)))
 }
 
-/// `pass`: gives the connection to what listens at another address of this process.
-fn hand_over(session: &Session, client: &Stream, address: &Template) -> Status {
+/// As in nginx, `ssl_preread` looks at what is inside of TLS that was ended here: it may be TLS again.
+async fn preread_within(session: &Session, stream: &Stream) -> Result<(), Status> {
+    match session.server().preread {
+        Some(wanted) => opening::preread_within(session, stream, wanted).await,
+        None => Ok(()),
+    }
+}
+
+/// `pass`: gives the connection to what listens at another address of this process. The error is the status that the session ends with.
+fn hand_over(session: &Session, client: Rc<Stream>, address: &Template) -> Result<(), Status> {
     let text = address.eval(session);
     let text = String::from_utf8_lossy(&text);
-    let Some(address) = listening(&text) else {
-        session.log(LogLevel::Error, format_args!("invalid address \"{text}\" in pass"));
-        return INTERNAL;
+    let failed = |why: std::fmt::Arguments<'_>| {
+        session.log(LogLevel::Error, why);
+        Err(INTERNAL)
     };
+    let Some(address) = listening(&text) else {
+        return failed(format_args!("invalid address \"{text}\" in pass"));
+    };
+    if !session.looked_at.borrow().is_empty() {
+        return failed(format_args!("cannot pass connection with preread data"));
+    }
+    if session.origin.passes >= PASSES_MAX {
+        return failed(format_args!("stream pass cycle"));
+    }
     let thread = &session.origin.thread;
     let Some(listener) = thread.listener_of(&address) else {
-        session.log(LogLevel::Error, format_args!("nothing listens at \"{text}\" in this configuration"));
-        return INTERNAL;
+        return failed(format_args!("nothing listens at \"{text}\" in this configuration"));
     };
-    match client.hand_over() {
-        Ok(fd) => {
-            thread.hand_over(fd, session.client.get(), &listener);
-            OK
-        }
+    let begun = match begun_of(session, client) {
+        Ok(begun) => begun,
         Err(error) => {
-            let why = os_text(&error);
-            session.log(LogLevel::Error, format_args!("the connection cannot be handed over ({why})"));
-            INTERNAL
+            return failed(format_args!("the connection cannot be handed over ({})", os_text(&error)));
         }
-    }
+    };
+    let local = match address {
+        Address::Ip(ip) if !ip.ip().is_unspecified() => Some(ip),
+        _ => None,
+    };
+    session.step(format_args!("passed to {text}"));
+    session.is_passed.set(true);
+    let passed = Passed { begun, peer: session.client.get(), local, times: session.origin.passes + 1 };
+    thread.hand_over(passed, &listener);
+    Ok(())
+}
+
+/// The connection for another server.
+fn begun_of(session: &Session, client: Rc<Stream>) -> io::Result<thread::Begun> {
+    let Some(secure) = session.secure.get() else {
+        return client.hand_over().map(thread::Begun::Socket);
+    };
+    secure.give_up();
+    // Nobody else holds it: the session gave up its share just now.
+    let stream = Rc::try_unwrap(client).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
+    Ok(thread::Begun::Secure(Box::new(thread::Secure {
+        stream,
+        name: session.asked_name.get().cloned(),
+        rules: secure.rules.clone(),
+        hello: secure.hello.clone(),
+    })))
 }
 
 /// An address as `listen` has it: with a port, a port of all IPv4 addresses, or a unix socket.
@@ -155,7 +237,7 @@ async fn answer(session: &Session, client: &Stream, text: &Template) -> Status {
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Ready(Ok(count)) => {
                     at += count;
-                    session.sent_bytes.set(session.sent_bytes.get() + count as u64);
+                    session.moved(0, count as u64);
                 }
             }
         }
@@ -183,7 +265,7 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
     let proxy = &server.proxy;
     let rate = |template: &Template| rate_of(session, template);
     let mut up = Direction::new(proxy.buffer_bytes, rate(&proxy.upload_rate), proxy.half_close)
-        .preceded_by(header_within(session, proxy).as_bytes());
+        .preceded_by(&[header_within(session, proxy).as_bytes(), &session.looked_at.take()].concat());
     let mut down = Direction::new(proxy.buffer_bytes, rate(&proxy.download_rate), proxy.half_close);
     let began_ms = clock::mono_ms();
     let mut idle = Deadline::default();
@@ -196,6 +278,7 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
         if let Some(took_ms) = count(session, &sent, &got, began_ms) {
             connected.first_byte(took_ms);
         }
+        connected.moved(sent.written_bytes, got.read_bytes);
         if let Poll::Ready(Err(failure)) = upward {
             return Poll::Ready(match failure {
                 Failure::Read(_) => End::ClientFailed(failure),
@@ -271,9 +354,7 @@ pub fn rate_of(session: &Session, template: &Template) -> u64 {
 
 /// Counts what has moved; gives the time of the peer's first byte if it was among that.
 fn count(session: &Session, sent: &Moved, got: &Moved, began_ms: u64) -> Option<u64> {
-    let add = |cell: &Cell<u64>, bytes: u64| cell.set(cell.get() + bytes);
-    add(&session.received_bytes, sent.read_bytes);
-    add(&session.sent_bytes, got.written_bytes);
+    session.moved(sent.read_bytes, got.written_bytes);
     if sent.written_bytes == 0 && got.read_bytes == 0 {
         return None;
     }

@@ -1,9 +1,9 @@
 //! A client's datagrams that belong together.
 
 use crate::conf::{Action, Proxy};
-use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX, DATAGRAMS_WAITING_MAX};
+use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX, DATAGRAMS_SPARE_MAX, DATAGRAMS_WAITING_MAX};
 use crate::opening;
-use crate::proxy::{self, BAD_GATEWAY, INTERNAL, OK, Status, header};
+use crate::proxy::{self, BAD_GATEWAY, Connected, INTERNAL, OK, Status, header};
 use crate::relay::Rate;
 use crate::serve::Sessions;
 use crate::session::{Session, shown};
@@ -23,7 +23,9 @@ use std::task::{Context, Poll, Waker};
 
 /// Datagrams of a client that the session has not looked at yet.
 pub struct Inbox {
-    waiting: RefCell<VecDeque<Box<[u8]>>>,
+    waiting: RefCell<VecDeque<Vec<u8>>>,
+    /// Memory of datagrams that have left, for the next ones.
+    spare: RefCell<Vec<Vec<u8>>>,
     waker: RefCell<Option<Waker>>,
     /// Datagrams so far, those that wait included.
     count: Cell<u64>,
@@ -34,7 +36,13 @@ pub struct Inbox {
 impl Inbox {
     /// For so many datagrams; 0: any number.
     pub fn new(most: u64) -> Inbox {
-        Inbox { waiting: RefCell::default(), waker: RefCell::default(), count: Cell::new(0), most }
+        Inbox {
+            waiting: RefCell::default(),
+            spare: RefCell::default(),
+            waker: RefCell::default(),
+            count: Cell::new(0),
+            most,
+        }
     }
 
     /// Whether the next datagram begins another session.
@@ -46,7 +54,9 @@ impl Inbox {
     pub fn put(&self, datagram: &[u8]) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.len() < DATAGRAMS_WAITING_MAX {
-            waiting.push_back(datagram.into());
+            let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
+            bytes.extend_from_slice(datagram);
+            waiting.push_back(bytes);
             self.count.set(self.count.get() + 1);
         }
         if let Some(waker) = self.waker.take() {
@@ -54,7 +64,16 @@ impl Inbox {
         }
     }
 
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Box<[u8]>> {
+    /// A datagram that was taken has left.
+    fn give_back(&self, mut datagram: Vec<u8>) {
+        datagram.clear();
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < DATAGRAMS_SPARE_MAX {
+            spare.push(datagram);
+        }
+    }
+
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
         match self.waiting.borrow_mut().pop_front() {
             Some(datagram) => Poll::Ready(datagram),
             None => {
@@ -107,7 +126,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
             let text = text.eval(session);
             takes.leave();
             let received = takes.inbox.waiting.borrow().front().map_or(0, |first| first.len() as u64);
-            session.received_bytes.set(received);
+            session.moved(received, 0);
             reply(session, takes.client.1, &text);
             OK
         }
@@ -117,7 +136,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
                 Ok(connected) => connected,
                 Err(status) => return status,
             };
-            match relay(session, takes, connected.stream.io()).await {
+            match relay(session, takes, &connected).await {
                 Ok(()) => {
                     connected.finish(session);
                     OK
@@ -137,7 +156,7 @@ fn reply(session: &Session, to: SocketAddr, datagram: &[u8]) -> bool {
     let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
     let sent = session.origin.listener.with_io(|io| rustix::net::sendto(io.fd(), datagram, flags, &to));
     match sent {
-        Some(Ok(count)) => session.sent_bytes.set(session.sent_bytes.get() + count as u64),
+        Some(Ok(count)) => session.moved(0, count as u64),
         Some(Err(error)) => {
             let why = os_text(&error.into());
             session.log(LogLevel::Info, format_args!("sendto() failed ({why}) while writing to client"));
@@ -174,33 +193,27 @@ impl Tally {
 }
 
 /// Passes datagrams on until all answers have come or nothing has for `proxy_timeout`. The error is a message for the log.
-async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String> {
+async fn relay(session: &Session, takes: &Takes, connected: &Connected) -> Result<(), String> {
+    let peer = connected.stream.io();
     let server = session.server();
     let proxy = &server.proxy;
     let began_ms = clock::mono_ms();
-    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     let mut tally = Tally::default();
     let mut upload = Rate::new(rate_of(session, &proxy.upload_rate));
     let mut download = Rate::new(rate_of(session, &proxy.download_rate));
     let wait = Cell::new(None);
     let mut idle = Deadline::default();
     idle.set(proxy.timeout);
-    introduce(session, peer)?;
+    introduce(session, connected)?;
     poll_fn(|cx| {
         let before = tally;
-        let mut turns = 0;
-        // A datagram is not cut: what is over the rate is made up for by those after it.
-        let resumes = |rate: &Option<Rate>| rate.as_ref().and_then(|rate| rate.room(clock::mono_ms()).err());
-        while turns < DATAGRAMS_PER_TURN_MAX && !tally.is_full(proxy) && resumes(&upload).is_none() {
-            let Poll::Ready(datagram) = takes.inbox.poll_next(cx) else { break };
-            tally.requests += 1;
-            turns += 1;
-            upload.iter_mut().for_each(|rate| rate.note(datagram.len()));
-            if let Err(error) = upward(session, peer, &datagram) {
-                return Poll::Ready(Err(error));
-            }
-        }
-        while resumes(&download).is_none() {
+        let mut turns = match poll_upward(cx, session, takes, connected, &mut tally, &mut upload) {
+            Ok(turns) => turns,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        let mut buffer = takes.sessions.answers.borrow_mut();
+        buffer.resize(DATAGRAM_BYTES_MAX, 0);
+        while resumes(download.as_ref()).is_none() {
             match poll_datagram(peer, cx, &mut buffer) {
                 Poll::Pending => break,
                 Poll::Ready(Err(error)) => {
@@ -212,6 +225,7 @@ async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String
                     tally.responses += 1;
                     turns += 1;
                     download.iter_mut().for_each(|rate| rate.note(count));
+                    connected.moved(0, count as u64);
                     note(session, count, began_ms);
                     if !reply(session, takes.client.1, &buffer[..count]) {
                         return Poll::Ready(Ok(()));
@@ -239,27 +253,60 @@ async fn relay(session: &Session, takes: &Takes, peer: &Io) -> Result<(), String
         if turns >= DATAGRAMS_PER_TURN_MAX {
             cx.waker().wake_by_ref();
         }
-        poll_rates(cx, &wait, [resumes(&upload), resumes(&download)]);
+        poll_rates(cx, &wait, [resumes(upload.as_ref()), resumes(download.as_ref())]);
         Poll::Pending
     })
     .await
 }
 
+/// When a rate lets the next datagram pass, if not now. None is cut: what is over the rate is made up for by those after it.
+fn resumes(rate: Option<&Rate>) -> Option<u64> {
+    rate.and_then(|rate| rate.room(clock::mono_ms()).err())
+}
+
+/// Sends on what waits of the client's datagrams; gives how many they were.
+fn poll_upward(
+    cx: &mut Context<'_>,
+    session: &Session,
+    takes: &Takes,
+    connected: &Connected,
+    tally: &mut Tally,
+    upload: &mut Option<Rate>,
+) -> Result<usize, String> {
+    let server = session.server();
+    let mut turns = 0;
+    while turns < DATAGRAMS_PER_TURN_MAX
+        && !tally.is_full(&server.proxy)
+        && resumes(upload.as_ref()).is_none()
+    {
+        let Poll::Ready(datagram) = takes.inbox.poll_next(cx) else { break };
+        tally.requests += 1;
+        turns += 1;
+        upload.iter_mut().for_each(|rate| rate.note(datagram.len()));
+        upward(session, connected, &datagram)?;
+        takes.inbox.give_back(datagram);
+    }
+    Ok(turns)
+}
+
 /// `proxy_protocol`: a datagram of its own tells the peer who the client is.
-fn introduce(session: &Session, peer: &Io) -> Result<(), String> {
+fn introduce(session: &Session, connected: &Connected) -> Result<(), String> {
     let header = header(session, &session.server().proxy);
-    if header.is_empty() { Ok(()) } else { send(session, peer, header.as_bytes()) }
+    if header.is_empty() { Ok(()) } else { send(session, connected, header.as_bytes()) }
 }
 
 /// Sends a client's datagram to the peer. What its socket has no room for is lost, as on any way.
-fn upward(session: &Session, peer: &Io, datagram: &[u8]) -> Result<(), String> {
-    session.received_bytes.set(session.received_bytes.get() + datagram.len() as u64);
-    send(session, peer, datagram)
+fn upward(session: &Session, connected: &Connected, datagram: &[u8]) -> Result<(), String> {
+    session.moved(datagram.len() as u64, 0);
+    send(session, connected, datagram)
 }
 
-fn send(session: &Session, peer: &Io, datagram: &[u8]) -> Result<(), String> {
-    match peer.try_write(datagram) {
-        Ok(count) => session.attempt(|attempt| attempt.sent_bytes += count as u64),
+fn send(session: &Session, connected: &Connected, datagram: &[u8]) -> Result<(), String> {
+    match connected.stream.io().try_write(datagram) {
+        Ok(count) => {
+            connected.moved(count as u64, 0);
+            session.attempt(|attempt| attempt.sent_bytes += count as u64);
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Err(error) => {
             let why = os_text(&error);

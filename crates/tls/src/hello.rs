@@ -102,15 +102,25 @@ impl NoHello {
 impl Hello {
     /// Reads the records at the start of a connection.
     pub fn parse(bytes: &[u8]) -> Result<Parsed, NoHello> {
-        // A ClientHello that comes byte by byte must not be looked through each time.
-        if let Some(&[HANDSHAKE, 3, _, _, _, CLIENT_HELLO, a, b, c]) = bytes.first_chunk::<9>() {
-            let need = u32::from_be_bytes([0, a, b, c]) as usize;
-            if need <= HELLO_BYTES_MAX && bytes.len() < 9 + need {
-                return records_are_sound(bytes).map(|()| Parsed::Partial);
-            }
+        if Hello::is_incomplete(bytes)? {
+            return Ok(Parsed::Partial);
         }
         let Some(message) = message(bytes)? else { return Ok(Parsed::Partial) };
         let hello = Hello::read(&mut Reader(&message)).ok_or(UNREADABLE)?;
+        Ok(Parsed::Complete(Box::new(hello)))
+    }
+
+    /// Reads the records at the start of a connection that is only looked at: extensions with wrong lengths, and what is behind them, tell
+    /// nothing, which is for whoever answers the message to refuse.
+    pub fn glance(bytes: &[u8]) -> Result<Parsed, NoHello> {
+        if Hello::is_incomplete(bytes)? {
+            return Ok(Parsed::Partial);
+        }
+        let Some(message) = message(bytes)? else { return Ok(Parsed::Partial) };
+        let reader = &mut Reader(&message);
+        let mut hello = Hello::fixed(reader).ok_or(UNREADABLE)?;
+        let rest = reader.vector16_or_rest().unwrap_or(Reader(&[]));
+        hello.extensions(rest, Reader::vector16_or_rest);
         Ok(Parsed::Complete(Box::new(hello)))
     }
 
@@ -131,7 +141,20 @@ impl Hello {
         }
     }
 
-    fn read(r: &mut Reader<'_>) -> Option<Hello> {
+    /// Whether more must come, as far as that is known at once: a ClientHello that comes byte by byte must not be looked through each
+    /// time.
+    fn is_incomplete(bytes: &[u8]) -> Result<bool, NoHello> {
+        if let Some(&[HANDSHAKE, 3, _, _, _, CLIENT_HELLO, a, b, c]) = bytes.first_chunk::<9>() {
+            let need = u32::from_be_bytes([0, a, b, c]) as usize;
+            if need <= HELLO_BYTES_MAX && bytes.len() < 9 + need {
+                return records_are_sound(bytes).map(|()| true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What stands before the extensions.
+    fn fixed(r: &mut Reader<'_>) -> Option<Hello> {
         let mut hello = Hello { version: r.u16()?, ..Hello::default() };
         // random, legacy_session_id
         r.take(32)?;
@@ -139,32 +162,51 @@ impl Hello {
         // None is for `check` to refuse: who only looks at a ClientHello needs none.
         hello.ciphers = r.vector16()?.pairs()?;
         r.vector8()?;
+        Some(hello)
+    }
+
+    fn read(r: &mut Reader<'_>) -> Option<Hello> {
+        let mut hello = Hello::fixed(r)?;
         if r.0.is_empty() {
             return Some(hello);
         }
-        let mut extensions = r.vector16()?;
+        let extensions = r.vector16()?;
+        hello.extensions(extensions, Reader::vector16)?;
+        r.0.is_empty().then_some(hello)
+    }
+
+    /// Reads extensions, with bodies as `body_of` takes them, up to one that is not understood.
+    fn extensions<'a>(
+        &mut self,
+        mut extensions: Reader<'a>,
+        body_of: fn(&mut Reader<'a>) -> Option<Reader<'a>>,
+    ) -> Option<()> {
         while !extensions.0.is_empty() {
             let kind = extensions.u16()?;
-            let mut body = extensions.vector16()?;
-            match kind {
-                SERVER_NAME => hello.server_name = server_name(&mut body.vector16()?)?,
-                GROUPS => hello.groups = body.vector16()?.numbers()?,
-                SCHEMES => hello.schemes = body.vector16()?.numbers()?,
-                VERSIONS => hello.versions = body.vector8()?.numbers()?,
-                KEY_SHARE => hello.shares = Some(shares(&mut body.vector16()?)?),
-                SESSIONS => hello.offered.session = true,
-                EARLY_DATA => hello.offered.early_data = true,
-                ALPN => {
-                    let mut list = body.vector16()?;
-                    while !list.0.is_empty() || hello.alpn.is_empty() {
-                        let name = list.vector8().filter(|name| !name.0.is_empty())?;
-                        hello.alpn.push(name.0.into());
-                    }
-                }
-                _ => {}
-            }
+            self.extension(kind, body_of(&mut extensions)?)?;
         }
-        r.0.is_empty().then_some(hello)
+        Some(())
+    }
+
+    fn extension(&mut self, kind: u16, mut body: Reader<'_>) -> Option<()> {
+        match kind {
+            SERVER_NAME => self.server_name = server_name(&mut body.vector16()?)?,
+            GROUPS => self.groups = body.vector16()?.numbers()?,
+            SCHEMES => self.schemes = body.vector16()?.numbers()?,
+            VERSIONS => self.versions = body.vector8()?.numbers()?,
+            KEY_SHARE => self.shares = Some(shares(&mut body.vector16()?)?),
+            SESSIONS => self.offered.session = true,
+            EARLY_DATA => self.offered.early_data = true,
+            ALPN => {
+                let mut list = body.vector16()?;
+                while !list.0.is_empty() || self.alpn.is_empty() {
+                    let name = list.vector8().filter(|name| !name.0.is_empty())?;
+                    self.alpn.push(name.0.into());
+                }
+            }
+            _ => {}
+        }
+        Some(())
     }
 }
 
@@ -327,6 +369,12 @@ impl<'a> Reader<'a> {
         self.take(len).map(Reader)
     }
 
+    /// As much as there is of what a length of two bytes says.
+    fn vector16_or_rest(&mut self) -> Option<Reader<'a>> {
+        let len = usize::from(self.u16()?).min(self.0.len());
+        self.take(len).map(Reader)
+    }
+
     fn pairs(self) -> Option<Box<[u16]>> {
         let (pairs, rest) = self.0.as_chunks::<2>();
         rest.is_empty().then(|| pairs.iter().map(|pair| u16::from_be_bytes(*pair)).collect())
@@ -383,6 +431,31 @@ mod tests {
             assert_eq!(&*hello.versions, &[0x0304, 0x0303]);
             assert_eq!(hello.alpn.iter().map(|p| &**p).collect::<Vec<_>>(), [&b"h2"[..], b"http/1.1"]);
         }
+    }
+
+    /// As nginx's `stream_ssl_preread_protocol.t` sends it: the length of the extension is more than there is.
+    #[test]
+    fn a_hello_with_wrong_lengths_tells_what_can_be_read() {
+        let with = |extensions: &[u8]| {
+            let body = [&[3, 3][..], &[7; 32], &[0], &vector16(&[]), &[0], &vector16(extensions)].concat();
+            let message = [&[CLIENT_HELLO][..], &(body.len() as u32).to_be_bytes()[1..], &body].concat();
+            records(&message, 4096)
+        };
+        let glance = |extensions: &[u8]| {
+            let bytes = with(extensions);
+            (0..bytes.len()).for_each(|end| assert_eq!(Hello::glance(&bytes[..end]), Ok(Parsed::Partial)));
+            assert!(extensions.len() < 7 || Hello::parse(&bytes).is_err());
+            let Ok(Parsed::Complete(hello)) = Hello::glance(&bytes) else { panic!("{extensions:?}") };
+            hello
+        };
+        assert_eq!(&*glance(&[0, 0x2b, 0, 7, 2, 3, 4]).versions, &[TLS13]);
+        let name = [&[0][..], &vector16(b"a.test")].concat();
+        let named = [extension(SERVER_NAME, &vector16(&name)), vec![0, 10, 0, 9, 0, 9, 1]].concat();
+        let hello = glance(&named);
+        assert_eq!((hello.server_name.as_deref(), hello.groups.len()), (Some("a.test"), 0));
+        assert_eq!(glance(&[]).server_name, None);
+        // A name that is cut off is none.
+        assert_eq!(glance(&[0, 0, 0, 9, 0, 7, 0, 0, 4, b'a']).server_name, None);
     }
 
     #[test]

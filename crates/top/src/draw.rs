@@ -155,7 +155,7 @@ fn footer(screen: &Screen, note: &str, width: usize) -> Line<'static> {
     }
     let filter =
         if screen.filter.is_empty() { "/ filter".into() } else { format!("/ filter: {}", screen.filter) };
-    let keys = ["q quit", "1-8 table", "f in flight", "s sort", "r reverse", &filter, "p pause", "↑↓ scroll"]
+    let keys = ["q quit", "1-9 table", "f in flight", "s sort", "r reverse", &filter, "p pause", "↑↓ scroll"]
         .map(str::to_string);
     Line::raw(joined(&keys, "  ", width))
 }

@@ -79,7 +79,7 @@ impl Screen {
             Key::Char('r') => self.is_reversed = !self.is_reversed,
             Key::Char('s') => self.sort_by(1),
             Key::Char('S') => self.sort_by(self.view.columns().len() - 1),
-            Key::Char(digit @ '1'..='8') => self.show(View::ALL[digit as usize - '1' as usize]),
+            Key::Char(digit @ '1'..='9') => self.show(View::ALL[digit as usize - '1' as usize]),
             Key::Char('f') => self.show(View::Flights),
             Key::Char('\t') | Key::Right => self.turn(1),
             Key::Left => self.turn(View::ALL.len() - 1),

@@ -17,6 +17,8 @@ pub enum View {
     Locations,
     /// Servers of upstreams.
     BackEnds,
+    /// Servers of `stream`.
+    Streams,
     /// PHP pools.
     Php,
     /// Caches.
@@ -29,11 +31,12 @@ pub enum View {
 
 impl View {
     /// In the order of their keys, from 1.
-    pub const ALL: [View; 8] = [
+    pub const ALL: [View; 9] = [
         View::Urls,
         View::Clients,
         View::Locations,
         View::BackEnds,
+        View::Streams,
         View::Php,
         View::Caches,
         View::Certificates,
@@ -47,6 +50,7 @@ impl View {
             View::Clients => "Clients",
             View::Locations => "Locations",
             View::BackEnds => "Back ends",
+            View::Streams => "Streams",
             View::Php => "PHP",
             View::Caches => "Caches",
             View::Certificates => "Certificates",
@@ -61,6 +65,7 @@ impl View {
             View::Clients => "clients",
             View::Locations => "locations",
             View::BackEnds => "backends",
+            View::Streams => "streams",
             View::Php => "php",
             View::Caches => "caches",
             View::Certificates => "certificates",
@@ -74,6 +79,7 @@ impl View {
             View::Urls | View::Clients => "no request has ended in the last minute, or since this began",
             View::Locations => "no request has ended yet",
             View::BackEnds => "no upstream with a name is configured",
+            View::Streams => "no server of stream is configured",
             View::Php => "no PHP pool is configured",
             View::Caches => "no cache is configured",
             View::Certificates => "no certificate is read with the configuration",
@@ -88,6 +94,7 @@ impl View {
             View::Clients => &COST_OF_CLIENT[..],
             View::Locations => &LOCATIONS[..],
             View::BackEnds => &BACK_ENDS[..],
+            View::Streams => &STREAMS[..],
             View::Php => &PHP[..],
             View::Caches => &CACHES[..],
             View::Certificates => &CERTIFICATES[..],
@@ -101,6 +108,7 @@ impl View {
             View::Urls | View::Clients => 4,
             View::Locations => 2,
             View::BackEnds => 4,
+            View::Streams => 2,
             View::Php => 3,
             View::Caches => 2,
             View::Certificates | View::Flights => 2,
@@ -149,6 +157,15 @@ const BACK_ENDS: [Column; 8] = [
     column("Failed"),
     column("Each"),
     column("Received"),
+];
+const STREAMS: [Column; 7] = [
+    Column { title: "Server of stream", ..NAME },
+    column("Active"),
+    column("Per second"),
+    column("4xx"),
+    column("5xx"),
+    column("Received/s"),
+    column("Sent/s"),
 ];
 const PHP: [Column; 9] = [
     Column { title: "Pool", ..NAME },
@@ -256,6 +273,7 @@ impl Model {
             View::Clients => costs(&self.now().own()["tops"]["clients"]),
             View::Locations => locations(self),
             View::BackEnds => back_ends(self),
+            View::Streams => streams(self),
             View::Php => php(self),
             View::Caches => caches(self),
             View::Certificates => certificates(self),
@@ -314,32 +332,58 @@ fn locations(model: &Model) -> Vec<Row> {
 }
 
 fn back_ends(model: &Model) -> Vec<Row> {
-    let upstreams = model.now().own()["balance"]["upstreams"].as_object();
-    let peers = upstreams.into_iter().flatten().flat_map(|(name, upstream)| {
-        upstream["peers"].as_array().into_iter().flatten().map(move |peer| (name, peer))
-    });
-    let row = |(name, peer): (&String, &Value)| {
-        let state = word(&peer["state"]);
-        let mood = match state {
-            "up" => Mood::Good,
-            "draining" => Mood::Warn,
-            _ => Mood::Bad,
+    let balance = &model.now().own()["balance"];
+    let of = |groups: &'_ Value, before: &'static str, counter: &'static str| -> Vec<Row> {
+        let groups = groups["upstreams"].as_object().into_iter().flatten();
+        let peers = groups.flat_map(|(name, upstream)| {
+            upstream["peers"].as_array().into_iter().flatten().map(move |peer| (name, peer))
+        });
+        peers.map(|(name, peer)| back_end(model, before, counter, name, peer)).collect()
+    };
+    let of_stream = of(&balance["stream"], "stream: ", "brisk_stream_upstream_sessions_total");
+    of(balance, "", "brisk_upstream_requests_total").into_iter().chain(of_stream).collect()
+}
+
+fn back_end(model: &Model, before: &str, counter: &str, name: &str, peer: &Value) -> Row {
+    let state = word(&peer["state"]);
+    let mood = match state {
+        "up" => Mood::Good,
+        "draining" => Mood::Warn,
+        _ => Mood::Bad,
+    };
+    let server = word(&peer["server"]);
+    let labels = [("upstream", name), ("server", server)];
+    let backup = if peer["backup"] == true { " (backup)" } else { "" };
+    Row(vec![
+        Cell::name(format!("{before}{name} {server}{backup}")),
+        Cell { mood, ..Cell::name(state) },
+        Cell::of(number(&peer["weight"]), count),
+        Cell::of(number(&peer["active"]), count),
+        Cell::of(model.rate_of(counter, &labels), count),
+        Cell::failures(number(&peer["responses"]["5xx"]) + number(&peer["fails"])),
+        peer["response_time"].as_f64().map_or_else(Cell::none, |ms| Cell::of(ms * 1000.0, time)),
+        Cell::of(number(&peer["received"]), bytes),
+    ])
+}
+
+fn streams(model: &Model) -> Vec<Row> {
+    let row = |labels: &Value| {
+        let (listen, server) = (word(&labels["listen"]), word(&labels["server"]));
+        let labels = [("listen", listen), ("server", server)];
+        let ended = |class: &'static str| {
+            model.sum("brisk_stream_sessions_total", &[labels[0], labels[1], ("status", class)])
         };
-        let server = word(&peer["server"]);
-        let labels = [("upstream", name.as_str()), ("server", server)];
-        let backup = if peer["backup"] == true { " (backup)" } else { "" };
         Row(vec![
-            Cell::name(format!("{name} {server}{backup}")),
-            Cell { mood, ..Cell::name(state) },
-            Cell::of(number(&peer["weight"]), count),
-            Cell::of(number(&peer["active"]), count),
-            Cell::of(model.rate_of("brisk_upstream_requests_total", &labels), count),
-            Cell::failures(number(&peer["responses"]["5xx"]) + number(&peer["fails"])),
-            peer["response_time"].as_f64().map_or_else(Cell::none, |ms| Cell::of(ms * 1000.0, time)),
-            Cell::of(number(&peer["received"]), bytes),
+            Cell::name(format!("{listen} {server}").trim_end()),
+            Cell::of(model.sum("brisk_stream_active", &labels), count),
+            Cell::of(model.rate_of("brisk_stream_connections_total", &labels), count),
+            Cell::of(ended("4xx"), count),
+            Cell::failures(ended("5xx")),
+            Cell::of(model.rate_of("brisk_stream_received_bytes_total", &labels), bytes),
+            Cell::of(model.rate_of("brisk_stream_sent_bytes_total", &labels), bytes),
         ])
     };
-    peers.map(row).collect()
+    model.now().family("brisk_stream_active").map(|(labels, _)| row(labels)).collect()
 }
 
 fn php(model: &Model) -> Vec<Row> {

@@ -172,21 +172,33 @@ fn names_in_hellos_choose_servers() {
     }
 }
 
-/// A connection that is passed on keeps what was looked at.
+/// A connection that is passed on keeps what was looked at, and is logged where it goes.
 #[test]
 fn connections_are_handed_to_other_servers() {
     let text = conf(
-        "server { listen 127.0.0.1:{{PORT}} proxy_protocol; set_real_ip_from 127.0.0.1; pass 127.0.0.1:{{PORT2}}; }
+        "log_format s '$server_port $status'; access_log {{DIR}}/s.log s;
+         server { listen 127.0.0.1:{{PORT}} proxy_protocol; set_real_ip_from 127.0.0.1; pass 127.0.0.1:{{PORT2}}; }
          server { listen 127.0.0.1:{{PORT3}}; pass 127.0.0.1:1; }
          server { listen 127.0.0.1:{{PORT4}}; ssl_preread on; pass unix:{{DIR}}/s; }
-         server { listen unix:{{DIR}}/s; proxy_pass 127.0.0.1:{{PORT2}}; }",
+         server { listen unix:{{DIR}}/s; proxy_pass 127.0.0.1:{{PORT2}}; }
+         server { listen 127.0.0.1:{{PORT5}}; access_log off; pass 127.0.0.1:{{PORT6}}; }
+         server { listen 127.0.0.1:{{PORT6}}; access_log off; pass 127.0.0.1:{{PORT5}}; }",
     ) + "http { access_log off; server { listen 127.0.0.1:{{PORT2}}; return 200 '$remote_addr $server_port'; } }";
     let server = Builder::new(BIN).conf(&text).start();
     let request = "GET / HTTP/1.0\r\n\r\n";
     let answer = said(server.port(), &format!("PROXY TCP4 192.0.2.1 192.0.2.2 123 456\r\n{request}"));
-    assert!(answer.ends_with(&format!("192.0.2.1 {}", server.port())), "{answer}");
+    assert!(answer.ends_with(&format!("192.0.2.1 {}", server.port_of(2))), "{answer}");
     let answer = said(server.port_of(4), request);
     assert!(answer.ends_with(&format!("127.0.0.1 {}", server.port_of(2))), "{answer}");
     assert_eq!(said(server.port_of(3), request), "");
+    // In a circle.
+    assert_eq!(said(server.port_of(5), request), "");
+    server.wait_for_log("stream pass cycle");
     server.wait_for_log("nothing listens at \"127.0.0.1:1\" in this configuration");
+    // Of what came to the fourth there is one line: that of the server which it was passed to.
+    let mut all = lines(&server, "s.log", 2);
+    all.sort();
+    let mut want = [format!("{} 500", server.port_of(3)), format!("{} 200", server.port_of(4))];
+    want.sort();
+    assert_eq!(all, want);
 }

@@ -254,3 +254,74 @@ fn an_end_that_is_none_is_not_told_as_one() {
         assert!(ending(place).is_err(), "{place}");
     }
 }
+
+/// `pass` of a connection whose TLS was ended: to HTTP, to `stream`, and what cannot be passed.
+#[test]
+fn sessions_of_tls_are_handed_to_other_servers() {
+    let a = issue("a.test", false, None);
+    let text = conf(
+        "log_format s '$server_port $status $ssl_server_name'; access_log {{DIR}}/s.log s;
+         ssl_certificate a.crt; ssl_certificate_key a.key;
+         server { listen 127.0.0.1:{{PORT}} ssl; server_name a.test; pass 127.0.0.1:{{PORT4}}; }
+         server { listen 127.0.0.1:{{PORT}} ssl; server_name stream.test; pass 127.0.0.1:{{PORT2}}; }
+         server { listen 127.0.0.1:{{PORT}} ssl; server_name looked.test; ssl_preread on; pass 127.0.0.1:{{PORT4}}; }
+         server { listen 127.0.0.1:{{PORT}} ssl; server_name wrong.test; pass 127.0.0.1:{{PORT3}}; }
+         server { listen 127.0.0.1:{{PORT}} ssl; server_name worse.test; pass 127.0.0.1:{{PORT5}}; }
+         server { listen 127.0.0.1:{{PORT2}}; return '$ssl_server_name $server_port $ssl_protocol'; }
+         server { listen 127.0.0.1:{{PORT3}} ssl; return x; }",
+    ) + "http { access_log off; ssl_certificate a.crt; ssl_certificate_key a.key;
+         server { listen 127.0.0.1:{{PORT4}}; location / { return 200 '$scheme $https $ssl_server_name $server_port'; }
+                  location = /to { return 302 /there; } }
+         server { listen 127.0.0.1:{{PORT5}} ssl; return 200 x; } }";
+    let server =
+        Builder::new(BIN).conf(&text).file("a.crt", a.certificate_pem()).file("a.key", a.key_pem()).start();
+    let port = server.port();
+    let get = |name: &str, target: &str| TlsClient::get(port, &stranger(), name, target);
+    let answer = get("a.test", "/").unwrap();
+    assert!(answer.ends_with(&format!("https on a.test {}", server.port_of(4))), "{answer}");
+    // What is kept for connections without TLS is not for those with it, and the other way round.
+    for _ in 0..3 {
+        let mut plain = Client::connect(server.port_of(4));
+        plain.send("GET /to HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        let plain = String::from_utf8(plain.rest().unwrap()).unwrap();
+        assert!(plain.contains("Location: http://a.test"), "{plain}");
+        let secure = get("a.test", "/to").unwrap();
+        assert!(secure.contains("Location: https://a.test"), "{secure}");
+    }
+    let of_stream = told(port, &stranger(), "stream.test").unwrap();
+    assert_eq!(of_stream, format!("stream.test {} TLSv1.3", server.port_of(2)));
+    for name in ["looked.test", "wrong.test", "worse.test"] {
+        assert!(!get(name, "/").unwrap_or_default().contains("200"), "{name}");
+    }
+    server.wait_for_log("cannot pass connection with preread data");
+    server.wait_for_log("was passed to where TLS or a PROXY header is to come");
+    // Those that were passed are logged by those who got them, as far as those are of stream.
+    let mut all = lines(&server, "s.log", 3);
+    let line = |place: usize, rest: &str| format!("{} {rest}", server.port_of(place));
+    let mut want = vec![line(2, "200 stream.test"), line(1, "500 looked.test"), line(3, "500 wrong.test")];
+    want.sort();
+    all.sort();
+    assert_eq!(all, want);
+}
+
+/// `ssl_preread` looks at what is inside of TLS that was ended, and what it has looked at is passed on.
+#[test]
+fn what_is_inside_of_tls_is_looked_at() {
+    let a = issue("a.test", false, None);
+    let backend = echo("e:");
+    let server = start(
+        &format!(
+            "ssl_certificate a.crt; ssl_certificate_key a.key; log_format s '$bytes_received $upstream_bytes_sent'; access_log {{{{DIR}}}}/s.log s;
+             server {{ listen 127.0.0.1:{{{{PORT}}}} ssl; ssl_preread on; proxy_pass 127.0.0.1:{}; }}",
+            backend.port()
+        ),
+        &[("a", &a)],
+    );
+    let mut client = TlsClient::connect(server.port(), &stranger(), "a.test").unwrap();
+    client.send("hello").unwrap();
+    assert_eq!(client.wait_for("e:hello").unwrap(), "e:hello");
+    client.send("more").unwrap();
+    assert_eq!(client.wait_for("e:more").unwrap(), "e:more");
+    drop(client);
+    assert_eq!(lines(&server, "s.log", 1), ["9 9"]);
+}

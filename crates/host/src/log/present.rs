@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use super::file::LogFile;
-use super::target::LogTo;
+use super::target::{LogTarget, LogTo};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -16,6 +16,11 @@ thread_local! {
 /// From now on these are this thread's.
 pub fn set(list: Arc<[LogTo]>, logs: Arc<Vec<Arc<LogFile>>>) {
     PRESENT.set(Some((list, logs)));
+}
+
+/// The log of a target, as this thread has it open now.
+pub fn open(target: &LogTarget) -> Option<Arc<LogFile>> {
+    PRESENT.with_borrow(|present| present.as_ref()?.1.iter().find(|log| log.target == *target).cloned())
 }
 
 /// Writes a message to all of them that want its level and that `takes` it, whatever their filters and rates say. Nothing is

@@ -3,8 +3,7 @@
 use super::named::Named;
 use super::source::{Source, Sources};
 use crate::limits::TLS_KINDS_MAX;
-use crate::log::LogTarget;
-use crate::thread::Thread;
+use crate::log::{LogTarget, present};
 use crate::zone::Zone;
 use brisk_tls::{Certificates, Certified, KeyLogger, ServerContext, ServerOptions, SessionCache, TicketKeys};
 use std::collections::HashMap;
@@ -114,8 +113,7 @@ impl Context {
 /// Writes to the log as the thread has it open at that time.
 fn key_logger(target: LogTarget) -> KeyLogger {
     Arc::new(move |line| {
-        let live = Thread::current().map(|thread| thread.live());
-        if let Some(log) = live.as_ref().and_then(|live| live.logs.iter().find(|log| log.target == target)) {
+        if let Some(log) = present::open(&target) {
             log.write(line.as_bytes());
         }
     })

@@ -4,6 +4,7 @@
 //! question, whichever connection it comes on.
 
 mod servers;
+mod stream;
 mod upstreams;
 
 use crate::changing::{self, Changing};
@@ -19,6 +20,7 @@ use brisk_server::request::Request;
 use brisk_server::text::Text;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use upstreams::Of;
 
 /// `api`.
 pub static MODULE: Module = Module {
@@ -36,7 +38,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "api",
-    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients do not say who they are, changes are made under an address, localhost or a name that is in server_name.",
+    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams, stream/server_zones, stream/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients do not say who they are, changes are made under an address, localhost or a name that is in server_name.",
     "api write=on;",
     changing::set::<Api>,
 )];
@@ -168,7 +170,7 @@ fn look(r: &Request, prefix: &[u8]) -> Answer {
             // shape.
             Answer::Failed(404, "UnknownVersion", "unknown version".into())
         }
-        (_, []) => list(&["nginx", "processes", "connections", "slabs", "http"]),
+        (_, []) => list(&["nginx", "processes", "connections", "slabs", "http", "stream"]),
         (_, ["nginx"]) => Answer::Found(program(r)),
         // One worker is replaced by another one, and each counts from the beginning.
         (_, ["processes"]) => Answer::Found(json!({ "respawned": 0 })),
@@ -181,7 +183,10 @@ fn look(r: &Request, prefix: &[u8]) -> Answer {
         (_, ["http"]) => list(&["requests", "upstreams", "php"]),
         (_, ["http", "php"]) => Answer::Found(crate::php::watch::status(&r.thread.live().snap)),
         (_, ["http", "requests"]) => Answer::Found(requests(r)),
-        (_, ["http", "upstreams", rest @ ..]) => upstreams::look(r, rest),
+        (_, ["http", "upstreams", rest @ ..]) => upstreams::look(r, Of::Http, rest),
+        (_, ["stream"]) => list(&["server_zones", "upstreams"]),
+        (_, ["stream", "server_zones", rest @ ..]) => stream::look(r, rest),
+        (_, ["stream", "upstreams", rest @ ..]) => upstreams::look(r, Of::Stream, rest),
         _ => Answer::not_found(),
     }
 }
@@ -205,9 +210,12 @@ fn change(r: &Request, prefix: &[u8], body: &[u8]) -> Result<(Answer, Arc<Upstre
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match (version, parts.as_slice()) {
         (Some(version), ["http", "upstreams", rest @ ..]) if VERSIONS.contains(&version) => {
-            servers::change(r, rest, body)
+            servers::change(r, Of::Http, rest, body)
         }
-        (Some(_), ["http" | "nginx" | "processes" | "connections" | "slabs", ..]) => {
+        (Some(version), ["stream", "upstreams", rest @ ..]) if VERSIONS.contains(&version) => {
+            servers::change(r, Of::Stream, rest, body)
+        }
+        (Some(_), ["http" | "stream" | "nginx" | "processes" | "connections" | "slabs", ..]) => {
             Err(Answer::wrong_method())
         }
         _ => Err(Answer::not_found()),
@@ -216,22 +224,41 @@ fn change(r: &Request, prefix: &[u8], body: &[u8]) -> Result<(Answer, Arc<Upstre
 
 /// Upstreams and PHP pools as the API shows them.
 pub(crate) fn everything(r: &Request) -> Value {
-    let upstreams = match upstreams::look(r, &[]) {
+    let (upstreams, servers) = groups(r, Of::Http);
+    let (of_stream, servers_of_stream) = groups(r, Of::Stream);
+    json!({
+        "upstreams": upstreams,
+        "servers": servers,
+        "stream": { "upstreams": of_stream, "servers": servers_of_stream },
+        "php": crate::php::watch::status(&r.thread.live().snap),
+    })
+}
+
+/// All groups, and their servers by the groups' names.
+fn groups(r: &Request, of: Of) -> (Value, Value) {
+    let upstreams = match upstreams::look(r, of, &[]) {
         Answer::Found(json) => json,
         _ => Value::Null,
     };
     let mut servers = serde_json::Map::new();
     for name in upstreams.as_object().into_iter().flat_map(|all| all.keys()) {
-        if let Answer::Found(json) = upstreams::look(r, &[name, "servers"]) {
+        if let Answer::Found(json) = upstreams::look(r, of, &[name, "servers"]) {
             servers.insert(name.clone(), json);
         }
     }
-    json!({ "upstreams": upstreams, "servers": servers, "php": crate::php::watch::status(&r.thread.live().snap) })
+    (upstreams, Value::Object(servers))
 }
 
-/// Changes a server of an upstream and answers as the API does.
-pub(crate) async fn patch_server(r: &mut Request, upstream: &str, server: &str, body: &[u8]) -> Flow {
-    let done = servers::change(r, &[upstream, "servers", server], body);
+/// Changes a server of an upstream, of `stream` or else of HTTP, and answers as the API does.
+pub(crate) async fn patch_server(
+    r: &mut Request,
+    is_of_stream: bool,
+    upstream: &str,
+    server: &str,
+    body: &[u8],
+) -> Flow {
+    let of = if is_of_stream { Of::Stream } else { Of::Http };
+    let done = servers::change(r, of, &[upstream, "servers", server], body);
     conclude(r, done).await
 }
 

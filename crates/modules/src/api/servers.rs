@@ -3,7 +3,7 @@
 //! A document is read as a whole before anything is changed: an error in its last member leaves the server as
 //! it was.
 
-use super::upstreams::{find, server, servers, unknown, unknown_server};
+use super::upstreams::{Of, find, server, servers, unknown, unknown_server};
 use super::{Answer, upstreams};
 use crate::limits::{SERVERS_MAX, SERVERS_ROUTE_BYTES_MAX};
 use crate::upstream::{Upstream, place};
@@ -18,10 +18,10 @@ use std::sync::Arc;
 /// What was changed, or why nothing was.
 pub(super) type Done = Result<(Answer, Arc<Upstream>), Answer>;
 
-pub(super) fn change(r: &Request, parts: &[&str], body: &[u8]) -> Done {
-    let Some(upstream) = parts.first().and_then(|name| find(r, name)) else { return Err(unknown()) };
+pub(super) fn change(r: &Request, of: Of, parts: &[&str], body: &[u8]) -> Done {
+    let Some(upstream) = parts.first().and_then(|name| find(r, of, name)) else { return Err(unknown()) };
     match (&r.route.method, parts) {
-        (Method::Post, [_, "servers"]) => add(upstream, body),
+        (Method::Post, [_, "servers"]) => add(upstream, of, body),
         (Method::Patch, [_, "servers", id]) => patch(upstream, id, body),
         (Method::Delete, [_, "servers", id]) => remove(upstream, id),
         (Method::Delete, [_]) => Ok((Answer::Found(json!({})), reset(upstream))),
@@ -101,7 +101,7 @@ fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), An
     Ok(())
 }
 
-fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
+fn add(upstream: Arc<Upstream>, of: Of, body: &[u8]) -> Done {
     let parameters = parameters(body)?;
     let Some(address) = parameters.server else { return Err(bad("missing \"server\" argument")) };
     // The address is written into the state file as a word of a configuration: nothing in it may end the word.
@@ -116,6 +116,11 @@ fn add(upstream: Arc<Upstream>, body: &[u8]) -> Done {
     // A method that looks at all servers alike cannot keep some for later.
     if spec.backup && !upstream.method().knows_backup() {
         return Err(bad("balancing method does not support parameter \"backup\""));
+    }
+    // There is no port that would be usual.
+    let has_port = address.starts_with("unix:") || spec.service.is_some() || spec.has_port();
+    if of == Of::Stream && !has_port {
+        return Err(Answer::Failed(400, "UpstreamBadAddress", format!("no port in server \"{address}\"")));
     }
     if !place(&mut spec, true) {
         return Err(Answer::Failed(

@@ -1,8 +1,8 @@
 //! Upstreams, their peers and servers, as JSON.
 
 use super::{Answer, iso};
-use crate::upstream::{Registry, Upstream};
-use brisk_balance::{Admin, PeerStatus, ServerStatus, Stats};
+use crate::upstream::{OfStream, Registry, Upstream};
+use brisk_balance::{Admin, Method, PeerStatus, ServerStatus, Stats, Until};
 use brisk_net::clock;
 use brisk_server::request::Request;
 use brisk_upstream::backend::Backend as _;
@@ -10,14 +10,26 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The upstream of a name, in the configuration that is live now: a request may still have an older one.
-/// The API changes what is live. A connection that has outlived a reload must not change what nobody uses.
-pub(super) fn find(r: &Request, name: &str) -> Option<Arc<Upstream>> {
-    all(r).into_iter().find(|upstream| upstream.name() == name)
+/// Whose groups are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Http,
+    Stream,
 }
 
-fn all(r: &Request) -> Vec<Arc<Upstream>> {
-    r.thread.live().snap.data::<Registry>().map(Registry::blocks).unwrap_or_default()
+/// The upstream of a name, in the configuration that is live now: a request may still have an older one.
+/// The API changes what is live. A connection that has outlived a reload must not change what nobody uses.
+pub(super) fn find(r: &Request, of: Of, name: &str) -> Option<Arc<Upstream>> {
+    all(r, of).into_iter().find(|upstream| upstream.name() == name)
+}
+
+fn all(r: &Request, of: Of) -> Vec<Arc<Upstream>> {
+    let live = r.thread.live();
+    let blocks = match of {
+        Of::Http => live.snap.data::<Registry>().map(Registry::blocks),
+        Of::Stream => live.snap.data::<OfStream>().map(|all| all.0.blocks()),
+    };
+    blocks.unwrap_or_default()
 }
 
 pub(super) fn unknown() -> Answer {
@@ -33,16 +45,18 @@ pub(super) fn unknown_server(id: &str) -> Answer {
     }
 }
 
-pub(super) fn look(r: &Request, parts: &[&str]) -> Answer {
+pub(super) fn look(r: &Request, of: Of, parts: &[&str]) -> Answer {
     match parts {
         [] => {
-            let each = |upstream: &Arc<Upstream>| (upstream.name().to_string(), one(upstream));
-            Answer::Found(all(r).iter().map(each).collect())
+            let each = |upstream: &Arc<Upstream>| (upstream.name().to_string(), one(upstream, of));
+            Answer::Found(all(r, of).iter().map(each).collect())
         }
-        [name] => find(r, name).map_or_else(unknown, |upstream| Answer::Found(one(&upstream))),
-        [name, "servers"] => find(r, name).map_or_else(unknown, |upstream| Answer::Found(servers(&upstream))),
+        [name] => find(r, of, name).map_or_else(unknown, |upstream| Answer::Found(one(&upstream, of))),
+        [name, "servers"] => {
+            find(r, of, name).map_or_else(unknown, |upstream| Answer::Found(servers(&upstream)))
+        }
         [name, "servers", id] => {
-            let Some(upstream) = find(r, name) else { return unknown() };
+            let Some(upstream) = find(r, of, name) else { return unknown() };
             let found = upstream.group().servers().into_iter().find(|server| Ok(server.id) == id.parse());
             found.map_or_else(|| unknown_server(id), |found| Answer::Found(server(&found)))
         }
@@ -50,16 +64,16 @@ pub(super) fn look(r: &Request, parts: &[&str]) -> Answer {
     }
 }
 
-fn one(upstream: &Upstream) -> Value {
+fn one(upstream: &Upstream, of: Of) -> Value {
     let group = upstream.group();
     // Read under the group's lock, once: states and numbers of one answer belong together.
-    let peers: Vec<Value> = group.peers(clock::mono_ms()).iter().map(peer).collect();
-    let mut json = json!({
-        "peers": peers,
-        "keepalive": upstream.idle().load(Ordering::Relaxed),
-        // Servers that were taken away while requests use them are freed with the last: nothing is counted.
-        "zombies": 0,
-    });
+    let peers = group.peers(clock::mono_ms());
+    let peers: Vec<Value> = peers.iter().map(|one| peer(one, of, upstream.method())).collect();
+    // Servers that were taken away while requests use them are freed with the last: nothing is counted.
+    let mut json = json!({ "peers": peers, "zombies": 0 });
+    if of == Of::Http {
+        json["keepalive"] = upstream.idle().load(Ordering::Relaxed).into();
+    }
     if let Some(zone) = upstream.zone_name() {
         json["zone"] = zone.into();
     }
@@ -70,7 +84,7 @@ fn one(upstream: &Upstream) -> Value {
 }
 
 /// The names are nginx Plus's, so its tools and boards can read them.
-fn peer(peer: &PeerStatus) -> Value {
+fn peer(peer: &PeerStatus, of: Of, method: Method) -> Value {
     let (info, stats) = (&peer.info, &peer.info.stats);
     // Each for itself: the numbers of one answer may be some requests apart.
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -82,8 +96,6 @@ fn peer(peer: &PeerStatus) -> Value {
         "weight": peer.weight,
         "state": peer.state.as_str(),
         "active": peer.active,
-        "requests": count(&stats.requests),
-        "responses": responses(stats),
         "sent": count(&stats.sent_bytes),
         "received": count(&stats.received_bytes),
         "fails": count(&stats.fails),
@@ -95,10 +107,20 @@ fn peer(peer: &PeerStatus) -> Value {
         },
         "downtime": peer.downtime_ms,
     });
+    let first = match (of, method.times().map(|times| times.until)) {
+        (Of::Http, _) => {
+            json["requests"] = count(&stats.requests).into();
+            json["responses"] = responses(stats);
+            "header_time"
+        }
+        (Of::Stream, until) => {
+            json["connections"] = count(&stats.requests).into();
+            if until == Some(Until::Connected) { "connect_time" } else { "first_byte_time" }
+        }
+    };
     let max_conns = (peer.max_conns > 0).then_some(u64::from(peer.max_conns));
     // Left out where there is nothing: 0 would be a limit, or a time that was measured.
-    let numbers =
-        [("max_conns", max_conns), ("header_time", peer.header_ms), ("response_time", peer.response_ms)];
+    let numbers = [("max_conns", max_conns), (first, peer.header_ms), ("response_time", peer.response_ms)];
     for (name, number) in numbers {
         if let Some(number) = number {
             json[name] = number.into();

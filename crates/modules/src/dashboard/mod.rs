@@ -145,7 +145,7 @@ fn look(r: &mut Request, write: bool) -> Flow {
     }))
 }
 
-/// `PATCH ?upstream=NAME&server=ID` with what is to change, as the API takes it.
+/// `PATCH ?upstream=NAME&server=ID` with what is to change, as the API takes it; for groups of `stream` `?stream=NAME&server=ID`.
 fn change(r: &mut Request, write: bool, guard: Guard) -> Flow {
     if !write || guard != Guard::Identity {
         return Flow::Status(405);
@@ -158,25 +158,31 @@ fn change(r: &mut Request, write: bool, guard: Guard) -> Flow {
         );
         return Flow::Status(403);
     }
-    let Some((upstream, server)) = target(&r.route.args) else { return Flow::Status(404) };
+    let Some((is_of_stream, upstream, server)) = target(&r.route.args) else { return Flow::Status(404) };
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             let body = match api::whole_body(r).await {
                 Ok(body) => body,
                 Err(flow) => return flow,
             };
-            api::patch_server(r, &upstream, &server, &body).await
+            api::patch_server(r, is_of_stream, &upstream, &server, &body).await
         })
     }))
 }
 
-/// The upstream and the server that a query names. Names of upstreams have no bytes that browsers escape but a few.
-fn target(args: &[u8]) -> Option<(String, String)> {
+/// Whether a group of `stream` is meant, the upstream and the server that a query names. Names of upstreams have no bytes that browsers escape but a few.
+fn target(args: &[u8]) -> Option<(bool, String, String)> {
     let text = std::str::from_utf8(args).ok()?;
-    let (upstream, server) = text.strip_prefix("upstream=")?.split_once("&server=")?;
+    let (kind, rest) = text.split_once('=')?;
+    let is_of_stream = match kind {
+        "upstream" => false,
+        "stream" => true,
+        _ => return None,
+    };
+    let (upstream, server) = rest.split_once("&server=")?;
     let mut name = Vec::new();
     unescape(Unescape::All, upstream.as_bytes(), &mut name);
-    Some((String::from_utf8(name).ok()?, server.to_string()))
+    Some((is_of_stream, String::from_utf8(name).ok()?, server.to_string()))
 }
 
 #[cfg(test)]
@@ -213,12 +219,13 @@ mod tests {
 
     #[test]
     fn queries_name_a_server() {
-        let check = |args: &str, want: Option<(&str, &str)>| {
+        let check = |args: &str, want: Option<(bool, &str, &str)>| {
             let got = target(args.as_bytes());
-            assert_eq!(got.as_ref().map(|(a, b)| (&**a, &**b)), want, "{args}");
+            assert_eq!(got.as_ref().map(|(kind, a, b)| (*kind, &**a, &**b)), want, "{args}");
         };
-        check("upstream=u&server=3", Some(("u", "3")));
-        check("upstream=a%2fb&server=3", Some(("a/b", "3")));
+        check("upstream=u&server=3", Some((false, "u", "3")));
+        check("upstream=a%2fb&server=3", Some((false, "a/b", "3")));
+        check("stream=u&server=3", Some((true, "u", "3")));
         check("upstream=u", None);
         check("server=3", None);
         check("upstream=%ff&server=3", None);

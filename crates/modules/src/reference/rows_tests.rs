@@ -44,7 +44,14 @@ fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
             let listen = if statement.starts_with("listen ") { "" } else { "listen 127.0.0.1:9; " };
             let is_handler =
                 ["proxy_pass ", "return ", "pass "].iter().any(|name| statement.starts_with(name));
-            let handler = if is_handler { "" } else { "return x; " };
+            let handler = if is_handler {
+                ""
+            } else if statement.starts_with("health_check ") {
+                // Of the servers of a group.
+                "proxy_pass 127.0.0.1:8; "
+            } else {
+                "return x; "
+            };
             format!("events {{}} stream {{ server {{ {listen}{handler}{statement} }} }}")
         }
         _ => return None,

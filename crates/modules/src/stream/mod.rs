@@ -2,6 +2,7 @@
 //! `brisk_stream`, which knows no HTTP.
 
 mod listen;
+mod metrics;
 pub mod part;
 mod peer_tls;
 mod rows;
@@ -11,6 +12,7 @@ mod tests;
 
 use crate::computed::{taken, variable_name};
 use crate::ssl::peer;
+use crate::upstream::Upstream;
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::CoreConf;
@@ -18,7 +20,8 @@ use brisk_server::core::server_names;
 use brisk_server::module::{Beside, Module, ModuleConf};
 use brisk_server::server_name::Name;
 use brisk_server::vars::{Template, VarId};
-use brisk_stream::conf::{Action, Bind, Pass, Preread, Proxy, Server};
+use brisk_stream::conf::{Action, Bind, Pass, PeerTls, Preread, Proxy, Server};
+use brisk_stream::stats::Stats;
 use brisk_upstream::connect::local_address;
 use part::part;
 use peer_tls::OfSessions;
@@ -31,6 +34,7 @@ pub static MODULE: Module = Module {
     name: "stream",
     rows: rows::ROWS,
     conf: || Arc::new(Conf::default()),
+    metrics: Some(metrics::metrics),
     beside: Some(&Beside { part: part::begin, install: brisk_stream::install }),
     ..Module::EMPTY
 };
@@ -44,6 +48,8 @@ struct Conf {
     proxy_ssl: bool,
     /// Of this server alone.
     action: Option<Arc<Action>>,
+    /// What it passes to, if that is known now.
+    group: Option<Arc<Upstream>>,
     /// The same: its names, and the first one as `$server_name` shows it.
     names: Vec<Name>,
     name: Box<[u8]>,
@@ -60,6 +66,7 @@ impl Default for Conf {
             ssl_preread: false,
             proxy_ssl: false,
             action: None,
+            group: None,
             names: Vec::new(),
             name: Box::default(),
             sets: Vec::new(),
@@ -99,12 +106,15 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         let error_log = core.error_log.clone();
         let tls = crate::ssl::build::rules(cx)?.map(Arc::new);
         let mut proxy = conf.proxy;
-        if conf.proxy_ssl {
-            proxy.tls = Some(Arc::new(OfSessions(peer::build::<{ peer::PROXY }>(cx, false)?)));
-        }
+        let peer_tls = conf.proxy_ssl.then(|| peer::build::<{ peer::PROXY }>(cx, false)).transpose()?;
+        crate::upstream::complete_check(cx, conf.group.as_ref(), proxy.connect_timeout, peer_tls.as_ref())?;
+        proxy.tls = peer_tls.map(|tls| -> Arc<dyn PeerTls> { Arc::new(OfSessions(tls)) });
         // Before access, as in nginx: a client that is refused has been counted.
         let checks = [crate::limit_conn::of_sessions(cx), crate::access::of_sessions(cx)];
+        let listen = part(cx).first_listen();
+        let stats = Stats::of(&listen, &String::from_utf8_lossy(&conf.name));
         let server = Server {
+            stats,
             name: conf.name,
             real_ip: crate::realip::of_sessions(cx),
             sets: conf.sets,
@@ -129,12 +139,14 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     // A text with variables comes to a group or an address at run time; a fixed one is looked up now, and a mistake told now.
-    let pass = if token.bytes().contains(&b'$') {
-        Pass::Text(cx.template(token)?)
-    } else {
-        Pass::Group(crate::upstream::for_stream(cx, token)?)
-    };
-    handler(cx, d, Action::Pass(pass))
+    if token.bytes().contains(&b'$') {
+        let text = cx.template(token)?;
+        return handler(cx, d, Action::Pass(Pass::Text(text)));
+    }
+    let group = crate::upstream::for_stream(cx, token)?;
+    handler(cx, d, Action::Pass(Pass::Group(group.clone())))?;
+    cx.conf::<Conf>().group = Some(group);
+    Ok(())
 }
 
 /// `return`.

@@ -2,6 +2,7 @@
 
 use super::sockets::{Named, Spec, resolve};
 use brisk_conf::{Context, Diag, Span};
+use brisk_host::log::LogLevel;
 use brisk_host::snapshot::{Finished, Part as HostPart};
 use brisk_host::tls::Allowed;
 use brisk_host::vars::{Eval, Names, Table, Template, VarId};
@@ -57,11 +58,6 @@ pub fn add_upstream(cx: &mut Cx<'_, '_>, name: &str, upstream: Arc<dyn Balanced>
     part(cx).upstreams.insert(name.to_ascii_lowercase(), upstream);
 }
 
-/// The `upstream` block of this name.
-pub fn find_upstream(cx: &mut Cx<'_, '_>, name: &str) -> Option<Arc<dyn Balanced>> {
-    part(cx).upstreams.get(&name.to_ascii_lowercase()).cloned()
-}
-
 /// Defines a computed variable of sessions; `None` if there is a built-in one of this name.
 pub fn define(
     cx: &mut Cx<'_, '_>,
@@ -76,6 +72,12 @@ impl Part {
     /// Whether the server that is being read listens somewhere.
     pub fn has_listen(&self) -> bool {
         self.listens.last().is_some_and(|spec| spec.server == self.servers.len())
+    }
+
+    /// The first address of the server that is being read.
+    pub fn first_listen(&self) -> String {
+        let own = self.listens.iter().find(|spec| spec.server == self.servers.len());
+        own.map(|spec| spec.address.to_string()).unwrap_or_default()
     }
 }
 
@@ -106,8 +108,15 @@ impl HostPart for Part {
         let is_refused = diags.iter().any(Diag::is_error);
         let (sockets, listens) =
             if is_refused { (Vec::new(), Vec::new()) } else { resolve(&self.listens, &self.servers, diags) };
-        let stream =
-            Stream { vars: Arc::new(self.vars), listens, upstreams: self.upstreams, allowed: self.allowed };
-        Finished { sockets, data: Arc::new(stream) }
+        let wants_debug = |named: &Named| named.server.error_log.iter().any(|to| to.level >= LogLevel::Debug);
+        let debugs = self.servers.iter().any(wants_debug);
+        let stream = Stream {
+            servers: self.servers.iter().map(|named| named.server.clone()).collect(),
+            vars: Arc::new(self.vars),
+            listens,
+            upstreams: self.upstreams,
+            allowed: self.allowed,
+        };
+        Finished { sockets, data: Arc::new(stream), debugs }
     }
 }

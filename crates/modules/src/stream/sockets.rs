@@ -41,7 +41,7 @@ pub fn resolve(specs: &[Spec], servers: &[Named], diags: &mut Vec<Diag>) -> (Vec
     let bind = |specs: &[&Spec]| specs.iter().any(|spec| spec.bind);
     let is_covered = |specs: &[&Spec]| {
         let address = &specs[0].address;
-        let is_wider = |wide: &Vec<&Spec>| wide[0].address != *address && covers(&wide[0].address, address);
+        let is_wider = |wide: &Vec<&Spec>| wide[0].address != *address && wide[0].address.covers(address);
         !bind(specs) && addresses.iter().any(is_wider)
     };
     for of_address in &addresses {
@@ -54,7 +54,7 @@ pub fn resolve(specs: &[Spec], servers: &[Named], diags: &mut Vec<Diag>) -> (Vec
             continue;
         }
         let covered =
-            addresses.iter().filter(|other| is_covered(other) && covers(&spec.address, &other[0].address));
+            addresses.iter().filter(|other| is_covered(other) && spec.address.covers(&other[0].address));
         let by_local: Vec<_> = covered
             .filter_map(|other| Some((ip(&other[0].address)?, Arc::new(place(other, servers, diags)))))
             .collect();
@@ -145,20 +145,5 @@ fn ip(address: &Address) -> Option<SocketAddr> {
     match address {
         Address::Ip(ip) | Address::Udp(ip) | Address::Quic(ip, _) => Some(*ip),
         Address::Unix(_) => None,
-    }
-}
-
-/// Whether `wide` is the wildcard of `narrow`'s port, family and protocol.
-fn covers(wide: &Address, narrow: &Address) -> bool {
-    let is_same_kind =
-        matches!((wide, narrow), (Address::Ip(_), Address::Ip(_)) | (Address::Udp(_), Address::Udp(_)));
-    match (ip(wide), ip(narrow)) {
-        (Some(wide), Some(narrow)) => {
-            is_same_kind
-                && wide.ip().is_unspecified()
-                && wide.port() == narrow.port()
-                && wide.is_ipv4() == narrow.is_ipv4()
-        }
-        _ => false,
     }
 }

@@ -2,18 +2,31 @@
 
 use super::draft::Draft;
 use super::health::check::Check;
+use super::health::session::SessionCheck;
 use brisk_conf::Context;
 use brisk_server::conf::Cx;
 use brisk_server::module::ModuleConf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// See the module's head.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Conf {
     /// The last one is the one that is being read.
     pub drafts: Vec<Draft>,
     /// Of this location alone.
     pub check: Option<Arc<Check>>,
+    /// Of this server of `stream` alone.
+    pub session_check: Option<Arc<SessionCheck>>,
+    /// `health_check_timeout`.
+    pub session_check_timeout: Duration,
+}
+
+impl Default for Conf {
+    fn default() -> Conf {
+        let session_check_timeout = Duration::from_secs(5);
+        Conf { drafts: Vec::new(), check: None, session_check: None, session_check_timeout }
+    }
 }
 
 impl ModuleConf for Conf {

@@ -30,7 +30,7 @@ impl Registry {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, name: &str, port: Option<u16>) -> Option<Arc<Upstream>> {
+    pub(super) fn find(&self, name: &str, port: Option<u16>) -> Option<Arc<Upstream>> {
         self.read().by_name.get(&(name.to_ascii_lowercase(), port)).cloned()
     }
 
@@ -54,11 +54,24 @@ impl Registry {
     }
 }
 
+/// The upstreams of `stream`: those that its `upstream` blocks make.
+#[derive(Default)]
+pub struct OfStream(pub Registry);
+
 /// The registry of the configuration that is being built.
 pub(super) fn registry(cx: &mut Cx<'_, '_>) -> Arc<Registry> {
-    let have = cx.global.data.iter().find_map(|data| data.clone().downcast::<Registry>().ok());
+    kept(cx)
+}
+
+/// The same for `stream`.
+pub(super) fn registry_of_stream(cx: &mut Cx<'_, '_>) -> Arc<OfStream> {
+    kept(cx)
+}
+
+fn kept<T: Default + Send + Sync + 'static>(cx: &mut Cx<'_, '_>) -> Arc<T> {
+    let have = cx.global.data.iter().find_map(|data| data.clone().downcast::<T>().ok());
     have.unwrap_or_else(|| {
-        let new = Arc::<Registry>::default();
+        let new = Arc::<T>::default();
         cx.global.data.push(new.clone());
         new
     })

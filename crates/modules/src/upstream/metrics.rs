@@ -1,35 +1,66 @@
 //! Numbers about back ends, for monitoring.
 
-use super::implicit::Registry;
+use super::group::Upstream;
+use super::implicit::{OfStream, Registry};
 use brisk_balance::{PeerState, PeerStatus};
 use brisk_net::clock;
 use brisk_server::metrics::Scrape;
 use brisk_upstream::backend::Backend as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn metrics(to: &mut Scrape) {
     let blocks = to.snap().data::<Registry>().map(Registry::blocks).unwrap_or_default();
     for upstream in blocks {
         let name = upstream.name();
-        for peer in upstream.group().peers(clock::mono_ms()) {
-            let labels = [("upstream", name), ("server", &*peer.info.name)];
-            counters(to, &labels, &peer);
-            let up = f64::from(u8::from(peer.state == PeerState::Up));
-            to.gauge("brisk_upstream_up", "Whether a back end may be asked.", &labels, up);
+        each_peer(to, &upstream, |to, labels, peer| {
+            counters(to, labels, peer);
+            let up = is_up(peer);
+            to.gauge("brisk_upstream_up", "Whether a back end may be asked.", labels, up);
             let active = f64::from(peer.active);
-            to.gauge("brisk_upstream_active", "Requests that a back end is answering.", &labels, active);
-        }
+            to.gauge("brisk_upstream_active", "Requests that a back end is answering.", labels, active);
+        });
         let labels = [("upstream", name)];
         let waiting = upstream.group().waiting() as f64;
         to.gauge("brisk_upstream_queue", "Requests that wait for a back end.", &labels, waiting);
         let idle = upstream.idle().load(Ordering::Relaxed) as f64;
         to.gauge("brisk_upstream_idle_connections", "Connections kept for later requests.", &labels, idle);
     }
+    let blocks = to.snap().data::<OfStream>().map(|all| all.0.blocks()).unwrap_or_default();
+    for upstream in blocks {
+        each_peer(to, &upstream, |to, labels, peer| {
+            counters_of_sessions(to, labels, peer);
+            let up = is_up(peer);
+            to.gauge("brisk_stream_upstream_up", "Whether a back end of stream may be asked.", labels, up);
+            let active = f64::from(peer.active);
+            to.gauge("brisk_stream_upstream_active", "Sessions that a back end has.", labels, active);
+        });
+    }
 }
 
-fn counters(to: &mut Scrape, labels: &[(&'static str, &str)], peer: &PeerStatus) {
+type Labels<'a> = [(&'static str, &'a str)];
+
+fn each_peer(
+    to: &mut Scrape,
+    upstream: &Arc<Upstream>,
+    tell: impl Fn(&mut Scrape, &Labels<'_>, &PeerStatus),
+) {
+    let name = upstream.name();
+    for peer in upstream.group().peers(clock::mono_ms()) {
+        tell(to, &[("upstream", name), ("server", &*peer.info.name)], &peer);
+    }
+}
+
+fn is_up(peer: &PeerStatus) -> f64 {
+    f64::from(u8::from(peer.state == PeerState::Up))
+}
+
+fn count(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn counters(to: &mut Scrape, labels: &Labels<'_>, peer: &PeerStatus) {
     let stats = &peer.info.stats;
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     for (name, help, value) in [
         ("brisk_upstream_requests_total", "Requests passed to a back end.", &stats.requests),
         ("brisk_upstream_sent_bytes_total", "Bytes sent to a back end.", &stats.sent_bytes),
@@ -43,5 +74,31 @@ fn counters(to: &mut Scrape, labels: &[(&'static str, &str)], peer: &PeerStatus)
     for (class, value) in ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(&stats.responses) {
         let labels: Vec<_> = labels.iter().copied().chain([("class", *class)]).collect();
         to.counter("brisk_upstream_responses_total", "Answers of a back end.", &labels, count(value));
+    }
+}
+
+fn counters_of_sessions(to: &mut Scrape, labels: &Labels<'_>, peer: &PeerStatus) {
+    let stats = &peer.info.stats;
+    for (name, help, value) in [
+        ("brisk_stream_upstream_sessions_total", "Sessions passed to a back end.", &stats.requests),
+        (
+            "brisk_stream_upstream_sent_bytes_total",
+            "Bytes of sessions sent to a back end.",
+            &stats.sent_bytes,
+        ),
+        (
+            "brisk_stream_upstream_received_bytes_total",
+            "Bytes of sessions received from a back end.",
+            &stats.received_bytes,
+        ),
+        ("brisk_stream_upstream_fails_total", "Sessions that a back end has failed.", &stats.fails),
+        ("brisk_stream_upstream_checks_total", "Health checks of a back end of stream.", &stats.checks),
+        (
+            "brisk_stream_upstream_check_fails_total",
+            "Health checks of a back end of stream that failed.",
+            &stats.check_fails,
+        ),
+    ] {
+        to.counter(name, help, labels, count(value));
     }
 }

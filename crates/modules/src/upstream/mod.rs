@@ -22,7 +22,8 @@ mod tests;
 pub mod vars;
 
 pub use group::{Upstream, new_id};
-pub use implicit::{Registry, at_run_time, find, implicit, may_reach_socket};
+pub use health::session::complete as complete_check;
+pub use implicit::{OfStream, Registry, at_run_time, find, implicit, may_reach_socket};
 pub use state::place;
 pub use stream::for_stream;
 
@@ -55,6 +56,7 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
             Ok(upstream) => {
                 cx.global.services.push(upstream.clone());
                 if cx.block == Context::STREAM {
+                    implicit::registry_of_stream(cx).0.add(&name, None, upstream.clone());
                     crate::stream::part::add_upstream(cx, &name, upstream);
                 } else {
                     implicit::registry(cx).add(&name, None, upstream);

@@ -5,7 +5,7 @@ use super::draft::{Draft, parse_zone};
 use super::health;
 use super::server::{self, Server};
 use super::sticky::Sticky;
-use crate::stream::part::is_in_stream;
+use crate::stream::part::{BLOCKS, is_in_stream};
 use brisk_balance::{Endpoint, LeastTime, Measure, Method, ServerSpec, Until};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
 use brisk_server::conf::{Cx, invalid_parameter};
@@ -198,6 +198,31 @@ pub(super) static ROWS: &[Row] = &[
         .not_inherited()
         .example("health_check interval=10s fails=2 uri=/health;")
         .set(health::set),
+    directive("health_check")
+        .doc("Asks each server of the group that the server of stream passes to how it is: interval=5s, jitter=, fails=1, passes=1, match=NAME, port=, udp, mandatory [persistent]. Servers that fail get no sessions until they pass. Without match it is enough that a connection is made (with proxy_ssl: TLS, too); with udp, that a datagram is not refused.")
+        .in_(Context::STREAM_SERVER)
+        .arity(Arity::ANY)
+        .takes("[interval=TIME] [jitter=TIME] [fails=NUMBER] [passes=NUMBER] [match=NAME] [port=NUMBER] [udp] [mandatory [persistent]]")
+        .not_inherited()
+        .example("health_check interval=10s fails=2;")
+        .set(health::session::set),
+    // Shorter than `proxy_timeout`, since a check has nothing else to wait for.
+    directive("health_check_timeout")
+        .doc("How long a server may take to answer a health check of stream as its match wants.")
+        .in_(BLOCKS)
+        .takes_time()
+        .default("5s")
+        .example("health_check_timeout 2s;")
+        .sets(|cx, time| cx.conf::<Conf>().session_check_timeout = time),
+    directive("match")
+        .doc("What a health check of stream sends, and what the answer must be like: send TEXT; expect TEXT (its first bytes) or expect ~ REGEX (~*: whatever their case). \\xHH in a text is a byte.")
+        .in_(Context::STREAM)
+        .arity(Arity::ONE.block())
+        .takes("NAME")
+        .many()
+        .definition()
+        .example("match redis { send PING\\x0d\\x0a; expect +PONG; }")
+        .set(health::talk_block),
     directive("match")
         .doc("What the answer to a health check must be like: status [!] CODE …, header [!] NAME, header NAME =|!=|~|!~ VALUE, body ~|!~ REGEX, require $VARIABLE … (of the answer, as $upstream_http_NAME, or a map of such: neither empty nor 0). Without it 2xx and 3xx pass.")
         .in_(Context::HTTP)

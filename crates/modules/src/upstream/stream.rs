@@ -1,7 +1,7 @@
 //! Groups of servers for `stream`.
 
 use super::group::Upstream;
-use super::implicit::unnamed;
+use super::implicit::{registry_of_stream, unnamed};
 use super::server::{self, Place};
 use brisk_balance::{Group, ServerSpec};
 use brisk_conf::{Diag, Token};
@@ -29,9 +29,9 @@ impl Balanced for Upstream {
 }
 
 /// The group that `proxy_pass` of `stream` names: an `upstream` block, or an address with a port.
-pub fn for_stream(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<dyn Balanced>, Diag> {
+pub fn for_stream(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Arc<Upstream>, Diag> {
     if let Ok(Place::Name(host, None)) = server::place(token.str())
-        && let Some(upstream) = crate::stream::part::find_upstream(cx, &host)
+        && let Some(upstream) = registry_of_stream(cx).0.find(&host, None)
     {
         return Ok(upstream);
     }

@@ -445,8 +445,10 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     let threads = brisk_host::threads::count(&main);
     let (mut sockets, listens) = crate::core::listen::resolve(&mut global, threads);
     let allowed = allowed(&mut global);
+    let mut debugs = false;
     for part in std::mem::take(&mut global.parts) {
         let finished = part.finish(global.diags);
+        debugs |= finished.debugs;
         add_sockets(&mut sockets, finished.sockets, global.diags);
         global.data.push(finished.data);
     }
@@ -457,7 +459,7 @@ fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     }
     add_default_folder(&mut global);
     // Asked per message, this would be a look at every log's level. The sum is known here, once.
-    let debugs = debugs(&main, &global.locations);
+    let debugs = debugs || self::debugs(&main, &global.locations);
     let core: Arc<crate::core::http_conf::CoreConf> = confs.shared();
     let ground = late::Ground::of(&mut global);
     let base = brisk_host::snapshot::Snapshot {

@@ -322,7 +322,7 @@ pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Lis
         let (socket, mut listen) = listen_of(global, address, &group.specs);
         for other in &addresses {
             let inner = &groups[other];
-            if other != address && covers(address, other) && !inner.bind {
+            if other != address && address.covers(other) && !inner.bind {
                 let (_, made) = listen_of(global, other, &inner.specs);
                 let Listen { address, prefix, names, default_server, .. } = made;
                 // Chosen after accept by the connection's own address: the servers of the narrow address, as if it had a socket.
@@ -345,20 +345,9 @@ pub fn resolve(global: &mut Global<'_>, threads: usize) -> (Vec<Socket>, Vec<Lis
     (sockets, out)
 }
 
-/// True if `wide` is the wildcard of `narrow`'s port and family.
-fn covers(wide: &Address, narrow: &Address) -> bool {
-    match (wide, narrow) {
-        (Address::Ip(wide), Address::Ip(narrow)) | (Address::Quic(wide, _), Address::Quic(narrow, _)) => {
-            // A wildcard of IPv6 does not cover IPv4: it is IPV6_V6ONLY unless told otherwise.
-            wide.ip().is_unspecified() && wide.port() == narrow.port() && wide.is_ipv4() == narrow.is_ipv4()
-        }
-        _ => false,
-    }
-}
-
 /// Not where options were given: they would be those of the wildcard's socket.
 fn covered(address: &Address, group: &Group, groups: &BTreeMap<Address, Group>) -> bool {
-    !group.bind && groups.keys().any(|wide| wide != address && covers(wide, address))
+    !group.bind && groups.keys().any(|wide| wide != address && wide.covers(address))
 }
 
 /// Follows the protocols that the `listen`s of one address name, for nginx's warning about contradictions: they may

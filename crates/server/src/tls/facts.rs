@@ -29,6 +29,28 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Those of a handshake that another server of the process has answered. Its client was let in there.
+    pub(crate) fn passed(
+        name: Option<Box<str>>,
+        rules: Arc<Rules>,
+        hello: Option<Box<Hello>>,
+        server: ServerId,
+        generation: u64,
+    ) -> Facts {
+        Facts {
+            name,
+            // No server of HTTP has accepted it: whoever judges clients by other rules refuses this one.
+            accepted: None,
+            server,
+            generation,
+            rules,
+            hello,
+            revocation: RefCell::default(),
+            is_asked: Cell::new(true),
+            verdict: OnceCell::new(),
+        }
+    }
+
     /// Whether the client's certificate is trusted.
     pub fn verdict(&self, io: &Stream) -> &Verdict {
         self.verdict.get_or_init(|| io.tls().map_or(Verdict::None, |tls| self.rules.judge(tls)))

@@ -309,29 +309,36 @@ function shown(key, title, columns, rows) {
   hide(key, rows);
 }
 
-function showBackEnds() {
-  const { upstreams, servers } = state.data.own.balance;
+/* The groups of a kind: "upstream" for http, "stream". */
+function groups(kind) {
+  const { balance } = state.data.own;
+  return kind === "stream" ? balance.stream || {} : balance;
+}
+
+function showBackEnds(kind) {
+  const { upstreams, servers } = groups(kind);
   for (const [name, upstream] of Object.entries(upstreams || {})) {
     const list = servers[name] || [];
     const rows = upstream.peers.map((peer) => {
-      const key = name + "/" + peer.id;
+      const key = kind + " " + name + "/" + peer.id;
       const server = list.find((each) => each.id === peer.id);
-      const failed = peer.responses["5xx"] + peer.fails;
-      const kind = peer.state === "up" ? "good" : peer.state === "draining" ? "warn" : "bad";
+      const failed = (peer.responses ? peer.responses["5xx"] : 0) + peer.fails;
+      const mood = peer.state === "up" ? "good" : peer.state === "draining" ? "warn" : "bad";
       return {
         key,
         cells: [
-          peer.server + (peer.backup ? " (backup)" : ""), [peer.state, kind], number(peer.weight), number(peer.active),
-          number(rate(key + " requests", peer.requests)), [number(failed), failed ? "bad" : ""],
+          peer.server + (peer.backup ? " (backup)" : ""), [peer.state, mood], number(peer.weight), number(peer.active),
+          number(rate(key + " requests", kind === "stream" ? peer.connections : peer.requests)), [number(failed), failed ? "bad" : ""],
           peer.response_time === undefined ? "–" : peer.response_time + " ms", bytes(peer.received),
         ],
-        actions: state.data.own.write && server && !server.parent ? actions(name, server) : null,
+        actions: state.data.own.write && server && !server.parent ? actions(kind, name, server) : null,
         update: (row) => describe(row, server),
       };
     });
-    const columns = ["Server", "State", "Weight", "Active", "Requests/s", "Failed", "Time", "Received"];
+    const columns = ["Server", "State", "Weight", "Active", kind === "stream" ? "Sessions/s" : "Requests/s", "Failed", "Time", "Received"];
     const queue = upstream.queue ? `, ${upstream.queue.size} of ${upstream.queue.max_size} wait` : "";
-    table("upstream " + name, `Back ends: ${name}${queue}`, state.data.own.write ? [...columns, "Change"] : columns, rows);
+    const title = kind === "stream" ? `Back ends of stream: ${name}` : `Back ends: ${name}${queue}`;
+    table(`upstream ${kind} ${name}`, title, state.data.own.write ? [...columns, "Change"] : columns, rows);
   }
 }
 
@@ -343,24 +350,24 @@ function describe(row, server) {
   say(down, server.down ? "Enable" : "Disable");
 }
 
-function actions(upstream, server) {
-  const present = () => (state.data.own.balance.servers[upstream] || []).find((each) => each.id === server.id) || server;
+function actions(kind, upstream, server) {
+  const present = () => (groups(kind).servers[upstream] || []).find((each) => each.id === server.id) || server;
   const label = (what) => `${what} ${server.server} of ${upstream}`;
   const button = (what, run) => ({ button: make("button", { type: "button", title: label(what), onclick: run }, what) });
   return [
-    button("Drain", () => change(upstream, server, { drain: !present().drain })),
-    button("Disable", () => change(upstream, server, { down: !present().down })),
+    button("Drain", () => change(kind, upstream, server, { drain: !present().drain })),
+    button("Disable", () => change(kind, upstream, server, { down: !present().down })),
     button("Weight", () => {
       const answer = prompt(`Weight of ${server.server} in ${upstream} (1 to 65535)`, present().weight);
       const weight = Number(answer);
-      if (answer !== null && Number.isInteger(weight) && weight > 0 && weight < 65536) change(upstream, server, { weight });
+      if (answer !== null && Number.isInteger(weight) && weight > 0 && weight < 65536) change(kind, upstream, server, { weight });
       else if (answer !== null) problem("A weight is a whole number from 1 to 65535.");
     }),
   ];
 }
 
-async function change(upstream, server, what) {
-  const url = `${PAGE}?upstream=${encodeURIComponent(upstream)}&server=${server.id}`;
+async function change(kind, upstream, server, what) {
+  const url = `${PAGE}?${kind}=${encodeURIComponent(upstream)}&server=${server.id}`;
   try {
     const response = await fetch(url, { method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
     if (!response.ok) problem(`${server.server} was not changed: the server answered ${response.status}.`);
@@ -368,6 +375,20 @@ async function change(upstream, server, what) {
   } catch (error) {
     problem(`${server.server} was not changed: ${error.message}.`);
   }
+}
+
+function showStreams() {
+  const rows = family("brisk_stream_active").map(({ labels, value }) => {
+    const of = (what, more) => total("brisk_stream_" + what, { ...labels, ...more });
+    const name = [labels.listen, labels.server].filter(Boolean).join(" ");
+    const failed = of("sessions_total", { status: "5xx" });
+    return {
+      key: name,
+      cells: [name, number(value), number(rate("stream " + name, of("connections_total"))), number(of("sessions_total", { status: "4xx" })),
+        [number(failed), failed ? "bad" : ""], bytes(of("received_bytes_total")), bytes(of("sent_bytes_total"))],
+    };
+  });
+  shown("streams", "Servers of stream", ["Server", "Active", "Sessions/s", "4xx", "5xx", "Received", "Sent"], rows);
 }
 
 function showTops() {
@@ -529,7 +550,9 @@ function show() {
   showTiles();
   showCharts();
   showFlights();
-  showBackEnds();
+  showBackEnds("upstream");
+  showBackEnds("stream");
+  showStreams();
   showPools();
   showPrograms();
   showTops();

@@ -3,12 +3,17 @@
 
 mod ask;
 pub(super) mod check;
+mod dial;
 mod http2;
 mod matching;
+mod pace;
 mod probe;
 mod round;
+pub(super) mod session;
+mod talk;
 
 pub(super) use matching::block as match_block;
+pub(super) use talk::block as talk_block;
 
 use super::conf::Conf;
 use super::implicit::Registry;
@@ -21,20 +26,16 @@ use brisk_server::worker::log_error;
 use brisk_upstream::backend::Passes;
 use check::{Check, Grpc};
 use matching::Match;
+use pace::Pace;
+use probe::Probes;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// The setter.
 pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut check = Check {
-        interval: Duration::from_secs(5),
-        jitter: Duration::ZERO,
-        fails: 1,
-        passes: 1,
+        pace: Pace::default(),
         uri: "/".into(),
-        mandatory: false,
-        persistent: false,
-        port: None,
         wanted: Arc::default(),
         is_matched: false,
         grpc: None,
@@ -43,9 +44,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in &d.args {
         parameter(cx, &mut check, token)?;
     }
-    if check.persistent && !check.mandatory {
-        return Err(Diag::emerg(d.span, "\"persistent\" requires \"mandatory\""));
-    }
+    check.pace.check(d.span)?;
     let check = Arc::new(check);
     // Pushed before it knows whom to ask: services start when the configuration is in force, and by then
     // `install` has said it.
@@ -56,32 +55,24 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 
 fn parameter(cx: &Cx<'_, '_>, check: &mut Check, token: &Token) -> Result<(), Diag> {
     let invalid = || invalid_parameter(token);
-    let time = |text: &str| {
-        let ms = value::parse_time(text.as_bytes(), false).ok_or_else(invalid)?;
-        Ok::<_, Diag>(Duration::from_millis(ms))
-    };
-    let count = |text: &str| text.parse::<u32>().ok().filter(|&count| count > 0).ok_or_else(invalid);
+    if check.pace.parameter(token)? {
+        return Ok(());
+    }
     match token.str().split_once('=') {
-        // Never 0: rounds without a pause would be a flood.
-        Some(("interval", text)) => check.interval = time(text)?.max(Duration::from_millis(1)),
-        Some(("jitter", text)) => check.jitter = time(text)?,
-        Some(("fails", text)) => check.fails = count(text)?,
-        Some(("passes", text)) => check.passes = count(text)?,
         Some(("uri" | "match", _)) if check.grpc.is_some() => {
             return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\""));
         }
         Some(("uri", text)) if text.starts_with('/') && !text.contains([' ', '\r', '\n']) => {
             check.uri = text.to_string();
         }
-        Some(("port", text)) => {
-            check.port = Some(text.parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(invalid)?);
-        }
         Some(("match", name)) => {
             check.wanted = found(cx, name, token.span)?;
             check.is_matched = true;
         }
         // Each check has a connection of its own.
-        Some(("keepalive_time", text)) => drop(time(text)?),
+        Some(("keepalive_time", text)) => {
+            value::parse_time(text.as_bytes(), false).ok_or_else(invalid)?;
+        }
         Some(("type", "grpc")) if check.uri != "/" || check.is_matched => {
             return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\""));
         }
@@ -95,8 +86,6 @@ fn parameter(cx: &Cx<'_, '_>, check: &mut Check, token: &Token) -> Result<(), Di
                 _ => grpc.status = text.parse().map_err(|_| invalid())?,
             }
         }
-        None if token.str() == "mandatory" => check.mandatory = true,
-        None if token.str() == "persistent" => check.persistent = true,
         _ => return Err(invalid()),
     }
     Ok(())
@@ -126,7 +115,10 @@ pub(super) fn install(cx: &Cx<'_, '_>, plan: &Plan) {
 impl Service for Check {
     fn start(self: Arc<Self>, work: &Work) {
         match self.target.get() {
-            Some((upstream, passes)) => round::start(&self, upstream, passes, work),
+            Some((upstream, passes)) => {
+                let asks = Rc::new(Probes { check: self.clone(), passes: passes.clone() });
+                round::start(&self.pace, upstream, asks, work);
+            }
             None => log_error(
                 &work.live,
                 LogLevel::Error,

@@ -1,40 +1,44 @@
 //! One check: connect, ask, look at the answer. HTTP/1.0, so that servers close the connection, or HTTP/2 if that is spoken.
 
 use super::ask::{Answer, Ask, Until, exchange};
+use super::check::Check;
+use super::dial::dial;
 use super::http2;
-use brisk_balance::Endpoint;
+use super::pace::Asks;
+use brisk_balance::{Endpoint, PeerInfo};
 use brisk_http::response::RequestKind;
-use brisk_net::connect::{Destination, Options, finish, start};
-use brisk_net::{Stream, timeout};
+use brisk_net::timeout;
 use brisk_server::request::Request;
 use brisk_server::service;
+use brisk_upstream::backend::Passes;
 use brisk_upstream::http1::{Http1, Shape};
 use brisk_upstream::state::State;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
+/// A location's question, which is the same for all servers.
+pub(super) struct Probes {
+    pub check: Arc<Check>,
+    pub passes: Arc<Passes>,
+}
+
+impl Asks for Probes {
+    fn ask<'a>(
+        &'a self,
+        endpoint: Endpoint,
+        peer: &'a Arc<PeerInfo>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + 'a>> {
+        let Probes { check, passes } = self;
+        Box::pin(async move { probe(&Ask { endpoint, passes, check, peer }).await })
+    }
+}
+
 /// Asks; the error says why the server is not well.
-pub(super) async fn probe(ask: &Ask<'_>) -> Result<(), String> {
+async fn probe(ask: &Ask<'_>) -> Result<(), String> {
     let passes = ask.passes;
-    let to = match &ask.endpoint {
-        Endpoint::Ip(address) => Destination::Ip(*address),
-        Endpoint::Unix(path) => Destination::Unix(path),
-    };
-    let failed = |error: brisk_net::connect::ConnectError| {
-        format!("{}() failed ({})", error.call, brisk_conf::os_text(&error.error))
-    };
-    // Without `*_bind` and other options of requests: they may depend on variables, and here is no request.
-    let io = start(to, &Options::default()).map_err(failed)?;
-    timeout(passes.connect_timeout, io.writable()).await.map_err(|_| "connect timed out".to_string())?;
-    finish(&io).map_err(failed)?;
-    let io = match &passes.tls {
-        None => Stream::from(io),
-        Some(tls) => {
-            let session = Stream::connect_tls(io, &tls.context, &tls.identity.name, tls.identity.send_name);
-            let made = timeout(passes.connect_timeout, session).await;
-            made.map_err(|_| "the TLS handshake timed out".to_string())?.map_err(|error| error.to_string())?
-        }
-    };
+    let io = dial(&ask.endpoint, passes.tls.as_ref(), passes.connect_timeout).await?;
     // A body that is not looked at is not read: a check of a large page costs its head.
     let until = if ask.check.wanted.looks_at_body() { Until::End } else { Until::Head };
     let asked = async {

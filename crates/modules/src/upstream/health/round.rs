@@ -1,15 +1,12 @@
 //! When which server is asked, and what follows from its answers.
 
 use super::super::group::Upstream;
-use super::ask::Ask;
-use super::check::Check;
-use super::probe;
+use super::pace::{Asks, Pace};
 use brisk_balance::{Endpoint, Health, PeerId, PeerStatus};
 use brisk_net::{clock, sleep};
 use brisk_server::core::LogLevel;
 use brisk_server::service::Work;
 use brisk_server::worker::log_error;
-use brisk_upstream::backend::Passes;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -31,8 +28,8 @@ struct Record {
 type Records = Rc<RefCell<HashMap<PeerId, Record>>>;
 
 /// Begins the rounds of a check.
-pub(super) fn start(check: &Arc<Check>, upstream: &Arc<Upstream>, passes: &Arc<Passes>, work: &Work) {
-    let (check, upstream, passes) = (check.clone(), upstream.clone(), passes.clone());
+pub(super) fn start(pace: &Pace, upstream: &Arc<Upstream>, asks: Rc<dyn Asks>, work: &Work) {
+    let (pace, upstream) = (pace.clone(), upstream.clone());
     let (records, inner) = (Records::default(), work.clone());
     let is_first = std::cell::Cell::new(true);
     work.spawn(async move {
@@ -41,7 +38,7 @@ pub(super) fn start(check: &Arc<Check>, upstream: &Arc<Upstream>, passes: &Arc<P
             // Servers come and go at run time; numbers are never given again.
             records.borrow_mut().retain(|id, _| peers.iter().any(|peer| peer.info.id == *id));
             for peer in peers {
-                admit(&check, &upstream, &records, &peer, is_first.get());
+                admit(&pace, &upstream, &records, &peer, is_first.get());
                 let is_down = peer.state == brisk_balance::PeerState::Down;
                 let mut all = records.borrow_mut();
                 let record = all.entry(peer.info.id).or_default();
@@ -52,9 +49,9 @@ pub(super) fn start(check: &Arc<Check>, upstream: &Arc<Upstream>, passes: &Arc<P
                 drop(all);
                 // A task for each: one that does not answer holds up none of the others.
                 let one = One {
-                    check: check.clone(),
+                    pace: pace.clone(),
                     upstream: upstream.clone(),
-                    passes: passes.clone(),
+                    asks: asks.clone(),
                     records: records.clone(),
                     work: inner.clone(),
                 };
@@ -62,21 +59,21 @@ pub(super) fn start(check: &Arc<Check>, upstream: &Arc<Upstream>, passes: &Arc<P
             }
             is_first.set(false);
             // Drawn anew each round, so that many balancers do not ask in step.
-            sleep(check.interval + drawn(check.jitter)).await;
+            sleep(pace.interval + drawn(pace.jitter)).await;
         }
     });
 }
 
 /// A server that is seen for the first time: whether it may have requests before it was asked.
-fn admit(check: &Check, upstream: &Upstream, records: &Records, peer: &PeerStatus, is_start: bool) {
+fn admit(pace: &Pace, upstream: &Upstream, records: &Records, peer: &PeerStatus, is_start: bool) {
     if records.borrow().contains_key(&peer.info.id) {
         return;
     }
     let is_bad = peer.state == brisk_balance::PeerState::Unhealthy;
     records.borrow_mut().insert(peer.info.id, Record { is_bad, ..Record::default() });
-    if check.mandatory {
+    if pace.mandatory {
         // Servers that are new since the start have nothing to persist.
-        let keeps = check.persistent && is_start && peer.last_check_passed.is_some();
+        let keeps = pace.persistent && is_start && peer.last_check_passed.is_some();
         upstream.group().must_be_checked(peer.info.id, keeps);
     }
 }
@@ -90,21 +87,20 @@ fn drawn(most: Duration) -> Duration {
 
 /// One question to one server.
 struct One {
-    check: Arc<Check>,
+    pace: Pace,
     upstream: Arc<Upstream>,
-    passes: Arc<Passes>,
+    asks: Rc<dyn Asks>,
     records: Records,
     work: Work,
 }
 
 impl One {
     async fn ask(&self, peer: PeerStatus) {
-        let endpoint = match (&peer.info.endpoint, self.check.port) {
+        let endpoint = match (&peer.info.endpoint, self.pace.port) {
             (Endpoint::Ip(address), Some(port)) => Endpoint::Ip(SocketAddr::new(address.ip(), port)),
             (endpoint, _) => endpoint.clone(),
         };
-        let One { passes, check, .. } = self;
-        let result = probe::probe(&Ask { endpoint, passes, check, peer: &peer.info }).await;
+        let result = self.asks.ask(endpoint, &peer.info).await;
         self.note(&peer, result);
     }
 
@@ -118,10 +114,10 @@ impl One {
         // In a row: one good answer ends a row of bad ones.
         (record.passes, record.fails) = if passed { (record.passes + 1, 0) } else { (0, record.fails + 1) };
         let was_bad = record.is_bad;
-        if passed && record.passes >= self.check.passes {
+        if passed && record.passes >= self.pace.passes {
             record.is_bad = false;
         }
-        if !passed && record.fails >= self.check.fails {
+        if !passed && record.fails >= self.pace.fails {
             record.is_bad = true;
         }
         let is_waiting = peer.state == brisk_balance::PeerState::Checking;
@@ -129,7 +125,7 @@ impl One {
             (true, _) => Health::Bad,
             // Its first check has failed, though not often enough to be bad.
             (false, true) => Health::Checking,
-            (false, false) if is_waiting && record.passes < self.check.passes => Health::Checking,
+            (false, false) if is_waiting && record.passes < self.pace.passes => Health::Checking,
             (false, false) => Health::Good,
         };
         let is_bad = record.is_bad;
