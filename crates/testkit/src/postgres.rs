@@ -144,7 +144,6 @@ impl Node {
             format!("unix_socket_directories={socket}"),
             "fsync=off".into(),
             "shared_buffers=16MB".into(),
-            "max_connections=60".into(),
             "wal_level=replica".into(),
             "wal_keep_size=256MB".into(),
             "hot_standby=on".into(),
