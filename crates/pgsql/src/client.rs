@@ -143,7 +143,8 @@ impl Client {
             _ => {}
         }
         match std::mem::replace(&mut self.state, State::Over) {
-            State::LoggedIn => self.ready(letter),
+            // AuthenticationOk follows the end of SCRAM.
+            State::LoggedIn if letter != b'R' => self.ready(letter),
             State::Asked { rows, bytes, error } => self.answer(letter, body, rows, bytes, error),
             state if letter == b'R' => {
                 self.state = self.authenticate(state, body, out)?;
@@ -312,6 +313,32 @@ mod tests {
         // md5(md5("secretprobe") + "salt"), by md5sum.
         assert_eq!(out[..5], *b"p\0\0\0\x28");
         assert!(out[5..].starts_with(b"md5") && out.ends_with(b"\0") && out.len() == 41);
+    }
+
+    /// The server's part was computed apart from this crate (Python's hashlib).
+    #[test]
+    fn log_in_by_scram_to_its_end() {
+        const FIRST: &[u8] = b"r=BwcHBwcHBwcHBwcHBwcHBwcHserver,s=c2FsdCBvZiBhIHNlcnZlcg==,i=4096";
+        const END: &[u8] = b"v=tkMnCA3Huh/6xmOUWHVA8iGta5pwlb3/2G6C7/vvGaE=";
+        let sent = [
+            message(b'p', b"SCRAM-SHA-256\0\0\0\0\x20n,,n=,r=BwcHBwcHBwcHBwcHBwcHBwcH"),
+            message(
+                b'p',
+                b"c=biws,r=BwcHBwcHBwcHBwcHBwcHBwcHserver,p=hj73WdxCscHHTM1aVoDIqaiVRrHr0psY3U8vLrrdcRY=",
+            ),
+        ]
+        .concat();
+        let challenge = [auth(10, b"SCRAM-SHA-256\0\0"), auth(11, FIRST)].concat();
+        // AuthenticationOk follows the server's proof.
+        let proved = [challenge.clone(), auth(12, END), ready()].concat();
+        assert_eq!(course(false, &proved), (Ok(Some(Event::LoggedIn)), sent));
+        let impostor = [challenge.clone(), auth(12, b"v=AAAA"), ready()].concat();
+        assert_eq!(course(false, &impostor).0, Err(Error::Impostor));
+        let unproved = [challenge.clone(), ready()].concat();
+        assert_eq!(course(false, &unproved).0, Err(Error::Unexpected));
+        // Nothing is proved anew once it is.
+        let again = [challenge, auth(12, END), auth(5, b"salt")].concat();
+        assert_eq!(course(false, &again).0, Err(Error::Unexpected));
     }
 
     #[test]
