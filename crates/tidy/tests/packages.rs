@@ -11,6 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-top", &["brisk-http"]),
     ("brisk-tune", &["brisk-apache", "brisk-conf", "brisk-statistics"]),
     ("brisk-http", &[]),
+    ("brisk-mysql", &[]),
     ("brisk-proxy-protocol", &[]),
     ("brisk-mux", &[]),
     ("brisk-h2", &["brisk-mux"]),

@@ -1,0 +1,245 @@
+//! Statements and where they may go.
+
+use super::*;
+use proptest::prelude::*;
+
+fn check(class: Class, statements: &[&str]) {
+    for statement in statements {
+        assert_eq!(classify(statement.as_bytes()).class, class, "{statement}");
+    }
+}
+
+#[test]
+fn reads_of_tables_may_go_to_replicas() {
+    check(
+        Class::Read,
+        &[
+            "SELECT 1",
+            " select * from t where a = 'x''y' -- c",
+            "(SELECT a FROM t) UNION (SELECT b FROM u) ORDER BY 1 LIMIT 3",
+            "SELECT COUNT(*), MAX(id), IF(a, b, c) FROM `db`.`t` USE INDEX FOR ORDER BY (i) WHERE a IN (1, 2)",
+            "SELECT SQL_CALC_FOUND_ROWS wp_posts.ID FROM wp_posts WHERE 1=1 AND (post_type = 'post')",
+            "WITH c AS (SELECT 1) SELECT * FROM c",
+            "SELECT REPLACE(a, 'x', 'y'), INSERT(a, 1, 2, 'z'), SUBSTRING(a FROM 1 FOR 3) FROM t;",
+            "SELECT CAST(a AS DECIMAL(10, 2)), SLEEP (0) FROM t",
+            "SELECT 'Grüße 日本'",
+            "SELECT '/*! x */', '@a', 'FOR UPDATE'",
+            "SELECT ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) FROM t",
+            "SELECT 1; SELECT 2",
+            "SELECT name FROM mysql_users WHERE sys = 1",
+        ],
+    );
+}
+
+#[test]
+fn what_asks_about_the_statement_before_goes_where_that_went() {
+    check(
+        Class::AfterLast,
+        &[
+            "SHOW WARNINGS",
+            "show count(*) errors",
+            "SELECT FOUND_ROWS()",
+            "SELECT ROW_COUNT()",
+            "SELECT @@warning_count",
+        ],
+    );
+}
+
+#[test]
+fn what_the_primary_knows_is_read_there() {
+    check(
+        Class::PrimaryRead,
+        &[
+            "SELECT * FROM t WHERE id = 1 FOR UPDATE",
+            "SELECT * FROM t FOR SHARE SKIP LOCKED",
+            "SELECT * FROM t LOCK IN SHARE MODE",
+            "SELECT @@SESSION.sql_mode",
+            "SELECT LAST_INSERT_ID()",
+            "SELECT CONNECTION_ID(), 1",
+            "SHOW TABLES LIKE 'x'",
+            "SELECT * FROM information_schema.processlist",
+            "SELECT * FROM `mysql`.`user`",
+        ],
+    );
+}
+
+#[test]
+fn settings_are_told_to_replicas() {
+    check(
+        Class::Setting,
+        &[
+            "SET NAMES utf8mb4",
+            "SET NAMES 'utf8mb4' COLLATE 'utf8mb4_unicode_520_ci'",
+            "SET CHARACTER SET latin1",
+            "SET SESSION sql_mode='NO_ENGINE_SUBSTITUTION'",
+            "SET @@session.time_zone = '+00:00', sql_big_selects=1",
+            "SET time_zone = '+01:00';",
+            "USE shop",
+            "use `shop`",
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        ],
+    );
+    check(Class::Write, &["SET autocommit=0", "SET @@autocommit = ON", "SET SESSION autocommit=1"]);
+    check(
+        Class::Pin(Pin::Set),
+        &[
+            "SET NAMES gbk",
+            "SET NAMES DEFAULT",
+            "SET GLOBAL max_connections = 5",
+            "SET sql_mode='ORACLE'",
+            "SET sql_mode=ORACLE",
+            "SET sql_mode=CONCAT(@@sql_mode, ',x')",
+            "SET sql_mode=DEFAULT",
+            "SET x = 1",
+            "SET autocommit=0, sql_mode=''",
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET PASSWORD = 'x'",
+            "SET ROLE r",
+            "SET STATEMENT max_statement_time=1 FOR SELECT 1",
+            "SET sql_mode='', GLOBAL x=1",
+            "SET NAMES utf8; SET NAMES latin1",
+            "SET last_insert_id = 5",
+            "SET PERSIST sql_mode = ''",
+            "SET",
+        ],
+    );
+}
+
+#[test]
+fn writes_go_to_the_primary() {
+    check(
+        Class::Write,
+        &[
+            "INSERT INTO t (a, b) VALUES (1, NOW())",
+            "insert ignore into `db`.`t`(a) select b from u",
+            "REPLACE t(a) VALUES ('x')",
+            "UPDATE t SET a = a + 1",
+            "DELETE FROM t",
+            "WITH c AS (SELECT 1) DELETE FROM t",
+            "SELECT 1; DELETE FROM t",
+            "SELECT a INTO OUTFILE '/tmp/x' FROM t",
+            "SELECT NEXTVAL(s)",
+            "SELECT NEXT VALUE FOR s",
+            "SELECT s.nextval",
+            "SELECT PREVIOUS VALUE FOR s",
+            "CREATE TABLE t (a VARCHAR(10))",
+            "TRUNCATE t",
+            "DROP TABLE t",
+            "BEGIN",
+            "START TRANSACTION",
+            "COMMIT",
+            "EXPLAIN SELECT 1",
+            "LOAD DATA LOCAL INFILE 'x' INTO TABLE t (a, b)",
+            "",
+            ";",
+            "-- nothing",
+            "INSERT INTO t SET a = 'x@y'",
+        ],
+    );
+}
+
+#[test]
+fn what_leaves_something_in_the_connection_keeps_it() {
+    check(
+        Class::Pin(Pin::UserVariable),
+        &[
+            "SELECT @a",
+            "SET @a = 1",
+            "SELECT @a := 5",
+            "INSERT INTO t VALUES (@a)",
+            "UPDATE t SET a = (@x)",
+            "SELECT 1 INTO @a",
+            "LOAD DATA INFILE 'x' INTO TABLE t (@a)",
+        ],
+    );
+    check(
+        Class::Pin(Pin::TemporaryTable),
+        &["CREATE TEMPORARY TABLE t (a INT)", "create or replace temporary table t like u"],
+    );
+    check(
+        Class::Pin(Pin::Lock),
+        &[
+            "LOCK TABLES t WRITE",
+            "UNLOCK TABLES",
+            "SELECT GET_LOCK('a', 1)",
+            "select release_lock ('a')",
+            "DO GET_LOCK('a', 1)",
+            "FLUSH TABLES WITH READ LOCK",
+        ],
+    );
+    check(Class::Pin(Pin::Open), &["HANDLER t OPEN", "PREPARE s FROM 'SELECT 1'", "EXECUTE s"]);
+    check(
+        Class::Pin(Pin::Routine),
+        &[
+            "CALL p()",
+            "SELECT f(1)",
+            "SELECT db.now()",
+            "SELECT `now`()",
+            "SELECT \"f\" (1)",
+            "INSERT INTO t VALUES (f())",
+            "UPDATE t SET a = f()",
+            "SELECT 1 FROM t WHERE f/**/(a)",
+            "SELECT * FROM t PROCEDURE ANALYSE()",
+        ],
+    );
+    check(Class::Pin(Pin::Xa), &["XA START 'x'"]);
+    check(Class::Pin(Pin::OwnDatabase), &["USE information_schema", "USE `MySQL`"]);
+    check(
+        Class::Pin(Pin::ExecutableComment),
+        &["SELECT /*!40001 SQL_NO_CACHE */ 1", "/*M!100100 DELETE */ SELECT 1"],
+    );
+    check(
+        Class::Pin(Pin::Unclear),
+        &[
+            "SELECT 'a",
+            "SELECT 1 /* x",
+            "SELECT `a",
+            "FROBNICATE",
+            "VALUES (1)",
+            "(DELETE FROM t)",
+            "HELP 'x'",
+            "RESET MASTER",
+            "SELECT 1\0; DELETE FROM t",
+            "BINLOG 'x'",
+            "GET DIAGNOSTICS x",
+            "SHUTDOWN",
+            "CHANGE MASTER TO x = 1",
+        ],
+    );
+    assert_eq!(classify(b"SELECT '\xbf\x5c'").class, Class::Pin(Pin::Unclear));
+}
+
+#[test]
+fn a_statement_is_judged_by_each_way_to_read_its_quotes() {
+    // It does not end for a server without escapes.
+    assert_eq!(classify(br"SELECT 'it\'s' FROM t").class, Class::Pin(Pin::Unclear));
+    assert_eq!(classify(br"SELECT 'C:\x' FROM t").class, Class::Read);
+    // A text to a server with escapes, a second statement to one without.
+    assert_ne!(classify(br"SELECT '\'; DELETE FROM t; -- '").class, Class::Read);
+    assert_ne!(classify(br#"SELECT "\"; DELETE FROM t; -- ""#).class, Class::Read);
+    assert_ne!(classify(br"SELECT '\', f(), '").class, Class::Read);
+}
+
+#[test]
+fn hints_are_told() {
+    let hint = |text: &str| classify(text.as_bytes()).hint;
+    assert_eq!(hint("/* brisk:primary */ SELECT 1"), Some(Hint::Primary));
+    assert_eq!(hint("SELECT 1 /*brisk:replica*/"), Some(Hint::Replica));
+    assert_eq!(hint("/* brisk:replica */ SELECT 1 /* brisk:primary */"), Some(Hint::Primary));
+    assert_eq!(hint("SELECT '/* brisk:replica */'"), None);
+    assert_eq!(hint(r"SELECT '\'/* brisk:replica */'"), None);
+    assert_eq!(hint("/* brisk:elsewhere */ SELECT 1"), None);
+}
+
+proptest! {
+    #[test]
+    fn nothing_behind_a_second_statement_is_a_read(text in "[a-z '\"`\\\\/*#;()@-]{0,20}") {
+        // Whatever comes before: a read is a read only if all of it is.
+        let class = classify(format!("SELECT 1; DELETE FROM t; {text}").as_bytes()).class;
+        prop_assert!(class >= Class::Write);
+        let class = classify(format!("{text}\nDELETE FROM t").as_bytes()).class;
+        // A quote or a comment may hold it, and SHOW makes an error of it.
+        let is_cut_off = text.contains(['\'', '"', '`', '*']) || text.contains("show");
+        prop_assert!(class >= Class::Write || is_cut_off, "{}", text);
+    }
+}

@@ -1,0 +1,178 @@
+//! Scripted servers.
+
+use super::*;
+use crate::greeting::NONCE_BYTES;
+use crate::login::First;
+use crate::wire::{put_number, put_text};
+
+const NONCE: [u8; NONCE_BYTES] = *b"01234567890123456789";
+
+fn greeting(plugin: &[u8], more: Capabilities) -> Vec<u8> {
+    let capabilities = Capabilities::FOLLOWED | more;
+    let greeting = Greeting {
+        version: b"11.8.3-MariaDB".to_vec(),
+        thread: 1,
+        nonce: NONCE,
+        capabilities,
+        charset: 45,
+        status: 2,
+        plugin: plugin.to_vec(),
+    };
+    framed(0, &greeting.write())
+}
+
+fn framed(mut sequence: u8, message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_message(&mut out, &mut sequence, message);
+    out
+}
+
+fn sent(sequence: u8, out: &mut Vec<u8>) -> Vec<u8> {
+    let bytes = std::mem::take(out);
+    Messages::new(sequence, 10_000).next(&mut &bytes[..]).unwrap().unwrap()
+}
+
+fn login(message: &[u8]) -> Login {
+    match First::parse(message).unwrap() {
+        First::Login(login) => *login,
+        First::TlsRequest(_) => panic!("a request for TLS"),
+    }
+}
+
+#[test]
+fn a_login_by_the_native_plugin() {
+    let mut connecting = Connecting::new(Account::new(b"app", b"secret"));
+    let mut out = Vec::new();
+    assert_eq!(
+        connecting.next(&mut &greeting(NATIVE, Capabilities::default())[..], &mut out),
+        Ok(Step::More)
+    );
+    let login = login(&sent(1, &mut out));
+    assert_eq!((&login.user[..], &login.plugin[..]), (&b"app"[..], NATIVE));
+    assert!(Secret::Password(b"secret"[..].into()).is_answered_by(&login.answer, &NONCE));
+    assert!(!login.fixed.capabilities.has(Capabilities::CONNECT_WITH_DB));
+    let ok = OkPacket { status: 2, ..OkPacket::default() };
+    match connecting.next(&mut &framed(2, &ok.write())[..], &mut out) {
+        Ok(Step::Open(opened)) => assert_eq!(opened.ok, ok),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn another_plugin_is_answered_if_it_is_known() {
+    let mut connecting = Connecting::new(Account::new(b"app", b"secret"));
+    let mut out = Vec::new();
+    connecting.next(&mut &greeting(b"unix_socket", Capabilities::default())[..], &mut out).unwrap();
+    out.clear();
+    let switch = Switch { plugin: CACHING_SHA2.to_vec(), data: [&NONCE[..], b"\0"].concat() };
+    assert_eq!(connecting.next(&mut &framed(2, &switch.write())[..], &mut out), Ok(Step::More));
+    assert_eq!(sent(3, &mut out).len(), 32);
+    assert_eq!(connecting.next(&mut &framed(4, &[1, 3])[..], &mut out), Ok(Step::More));
+    let ok = OkPacket::default().write();
+    assert!(matches!(connecting.next(&mut &framed(5, &ok)[..], &mut out), Ok(Step::Open(_))));
+
+    let mut connecting = Connecting::new(Account::new(b"app", b"secret"));
+    connecting.next(&mut &greeting(NATIVE, Capabilities::default())[..], &mut out).unwrap();
+    let switch = Switch { plugin: b"mysql_clear_password".to_vec(), data: Vec::new() };
+    let refused = connecting.next(&mut &framed(2, &switch.write())[..], &mut out);
+    assert_eq!(refused, Err(LoginError::Plugin(b"mysql_clear_password".to_vec())));
+}
+
+#[test]
+fn a_password_is_told_over_tls_only() {
+    for is_secure in [false, true] {
+        let account = Account { wants_tls: is_secure, ..Account::new(b"app", b"secret") };
+        let mut connecting = Connecting::new(account);
+        let mut out = Vec::new();
+        let step = connecting.next(&mut &greeting(CACHING_SHA2, Capabilities::TLS)[..], &mut out);
+        let mut sequence = 2;
+        if is_secure {
+            assert_eq!(step, Ok(Step::BeginTls));
+            assert!(matches!(First::parse(&sent(1, &mut out)), Ok(First::TlsRequest(_))));
+            connecting.tls_begun(&mut out).unwrap();
+            sequence = 3;
+        }
+        out.clear();
+        let step = connecting.next(&mut &framed(sequence, &[1, 4])[..], &mut out);
+        if is_secure {
+            assert_eq!((step, &sent(4, &mut out)[..]), (Ok(Step::More), &b"secret\0"[..]));
+        } else {
+            assert_eq!((step, out.len()), (Err(LoginError::NeedsTls), 0));
+        }
+    }
+}
+
+#[test]
+fn tls_is_not_given_up() {
+    let account = || Account { wants_tls: true, ..Account::new(b"app", b"secret") };
+    let mut out = Vec::new();
+    let step = Connecting::new(account()).next(&mut &greeting(NATIVE, Capabilities::default())[..], &mut out);
+    assert_eq!((step, out.len()), (Err(LoginError::NoTls), 0));
+    // What was sent in clear behind the greeting would be taken for what came by TLS.
+    let more = [greeting(NATIVE, Capabilities::TLS), framed(1, &OkPacket::default().write())].concat();
+    let step = Connecting::new(account()).next(&mut &more[..], &mut out);
+    assert!(matches!(step, Err(LoginError::Protocol(_))), "{step:?}");
+}
+
+#[test]
+fn a_server_that_refuses_says_why() {
+    let mut connecting = Connecting::new(Account::new(b"app", b"secret"));
+    let refused = framed(0, b"\xff\x10\x04Too many connections");
+    match connecting.next(&mut &refused[..], &mut Vec::new()) {
+        Err(LoginError::Refused(error)) => assert_eq!(error.code, 1040),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn column(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for text in [&b"def"[..], b"", b"", b"", name, b""] {
+        put_text(&mut out, text);
+    }
+    put_number(&mut out, 12);
+    out.extend_from_slice(&[45, 0, 0, 1, 0, 0, 253, 0, 0, 0, 0, 0]);
+    out
+}
+
+fn answer(messages: &[&[u8]], capabilities: Capabilities) -> Result<Option<Answer>, ProtocolError> {
+    let mut query = Query::new(b"SELECT 1", capabilities, &mut Vec::new());
+    let (mut bytes, mut sequence) = (Vec::new(), 1);
+    messages.iter().for_each(|message| put_message(&mut bytes, &mut sequence, message));
+    // In pieces, however small.
+    for at in 0..bytes.len() - 1 {
+        assert_eq!(query.next(&mut &bytes[at..=at])?, None);
+    }
+    query.next(&mut &bytes[bytes.len() - 1..])
+}
+
+#[test]
+fn rows_are_collected() {
+    let want = Rows {
+        columns: vec![b"a".to_vec(), b"B".to_vec()],
+        rows: vec![vec![Some(b"1".to_vec()), None], vec![Some(b"".to_vec()), Some(b"xy".to_vec())]],
+    };
+    assert_eq!(want.get(1, "b"), Some(&b"xy"[..]));
+    assert_eq!((want.get(0, "b"), want.get(2, "a"), want.get(0, "c")), (None, None, None));
+    let (a, b) = (column(b"a"), column(b"B"));
+    let rows: [&[u8]; 2] = [b"\x011\xfb", b"\0\x02xy"];
+    let eof = b"\xfe\0\0\x02\0";
+    let old = answer(&[b"\x02", &a, &b, eof, rows[0], rows[1], eof], Capabilities::OWN);
+    assert_eq!(old, Ok(Some(Answer::Rows(want.clone()))));
+    let new = answer(&[b"\x02", &a, &b, rows[0], rows[1], b"\xfe\0\0\x02\0\0\0"], Capabilities::FOLLOWED);
+    assert_eq!(new, Ok(Some(Answer::Rows(want))));
+}
+
+#[test]
+fn lies_are_refused() {
+    let own = Capabilities::OWN;
+    assert!(answer(&[b"\xfb/etc/passwd"], own).is_err());
+    assert!(answer(&[b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff"], own).is_err());
+    let a = column(b"a");
+    for row in [&b"\x05abc"[..], b"\x01ab", b""] {
+        assert!(answer(&[b"\x01", &a, b"\xfe\0\0\x02\0", row], own).is_err(), "{row:?}");
+    }
+    match answer(&[b"\xff\x15\x04#28000no"], own) {
+        Ok(Some(Answer::Err(error))) => assert_eq!((error.code, &error.state), (1045, b"28000")),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,75 @@
+//! Invariants as plain functions over arbitrary bytes: they panic if one is broken.
+
+use crate::capability::Capabilities;
+use crate::classify::{Class, classify};
+use crate::client::{Account, Connecting, Query};
+use crate::command::{Execution, Kind, statement_id};
+use crate::follow::{Follower, Next};
+use crate::greeting::Greeting;
+use crate::login::{First, Switch};
+use crate::reply::{ErrPacket, OkPacket};
+use crate::session::{Role, Session};
+
+/// Messages of both sides: what is read is written as it was, and clients of our own come to an end whatever a server sends.
+pub fn fuzz_mysql_messages(data: &[u8]) {
+    if let Ok(greeting) = Greeting::parse(data) {
+        assert_eq!(Greeting::parse(&greeting.write()).as_ref(), Ok(&greeting));
+    }
+    if let Ok(First::Login(login)) = First::parse(data)
+        && let Some(bytes) = login.write()
+    {
+        assert_eq!(First::parse(&bytes), Ok(First::Login(login)));
+    }
+    if let Ok(switch) = Switch::parse(data) {
+        assert_eq!(Switch::parse(&switch.write()), Ok(switch));
+    }
+    if let Ok(error) = ErrPacket::parse(data) {
+        assert_eq!(ErrPacket::parse(&error.write()), Ok(error));
+    }
+    for capabilities in [Capabilities::OWN, Capabilities::FOLLOWED] {
+        let _ = OkPacket::parse(data, capabilities);
+        let _ = Query::new(b"SELECT 1", capabilities, &mut Vec::new()).next(&mut &data[..]);
+    }
+    let _ = (statement_id(data), Execution::parse(data, 9));
+    let (mut out, mut rest) = (Vec::new(), data);
+    let mut connecting = Connecting::new(Account::new(b"user", b"pa55word"));
+    while !rest.is_empty() && connecting.next(&mut rest, &mut out).is_ok() {}
+    assert!(!out.windows(8).any(|window| window == b"pa55word"), "told in clear");
+}
+
+/// An answer: pieces do not matter, and what follows it is left alone.
+pub fn fuzz_mysql_answer(data: &[u8]) {
+    let [kind, data @ ..] = data else { return };
+    for capabilities in [Capabilities::OWN, Capabilities::FOLLOWED] {
+        let kind = Kind::of(*kind);
+        let mut whole = Follower::new(kind, capabilities, 1);
+        let mut rest = data;
+        let at_once = whole.next(&mut rest);
+        let taken = data.len() - rest.len();
+        let mut pieces = Follower::new(kind, capabilities, 1);
+        let mut last = pieces.next(&mut &data[..0]);
+        for at in 0..taken {
+            if last != Ok(Next::More) {
+                break;
+            }
+            last = pieces.next(&mut &data[at..=at]);
+        }
+        assert_eq!(last, at_once);
+        if at_once == Ok(Next::Done) {
+            assert_eq!(whole.outcome(), pieces.outcome());
+        }
+    }
+}
+
+/// A statement: judged without a panic, and the more of them, the more careful.
+pub fn fuzz_mysql_statement(data: &[u8]) {
+    let verdict = classify(data);
+    let more = classify(&[b"DELETE FROM t; ", data].concat());
+    assert!(more.class >= Class::Write && more.class >= verdict.class.min(Class::Write));
+    let mut session = Session::new(2, true);
+    session.route(&[&[3], data].concat(), true);
+    session.answered(Role::Primary, &crate::follow::Outcome::default());
+    if verdict.class >= Class::Write {
+        assert!(session.pin().is_some() || *session.written() == crate::written::Written::Unknown);
+    }
+}

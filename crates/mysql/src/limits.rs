@@ -1,0 +1,26 @@
+//! Every limit of this crate, in one place. Units are in the names.
+
+/// The most that one frame carries; a message that has so much goes on in the next frame.
+pub const FRAME_BYTES_MAX: usize = 0xff_ffff;
+/// A message of a handshake: names, answers of plugins, attributes of the connection.
+pub const HANDSHAKE_BYTES_MAX: usize = 128 << 10;
+/// What is kept of a message of a server's answer. A longer OK packet tells nothing of what it tracks.
+pub const ANSWER_PREFIX_BYTES_MAX: usize = 8 << 10;
+/// A longer statement is not looked at, and goes to the primary.
+pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
+/// One message of an answer that [`Query`](crate::client::Query) collects.
+pub const COLLECTED_MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// All rows of it.
+pub const COLLECTED_BYTES_MAX: usize = 16 << 20;
+/// Its columns.
+pub const COLLECTED_COLUMNS_MAX: u64 = 4096;
+/// A name, a value or a GTID list that is believed when a server tells of it.
+pub const GTID_BYTES_MAX: usize = 1024;
+/// GTID domains that a session's own writes are followed in.
+pub const GTID_DOMAINS_MAX: usize = 8;
+/// Prepared statements that are known by what they do; those beyond go to the primary.
+pub const STATEMENTS_MAX: usize = 4096;
+/// Settings of a session that replicas are told of; with more it stays with the primary.
+pub const SETTINGS_MAX: usize = 64;
+/// Bytes of all of them.
+pub const SETTINGS_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,282 @@
+//! Where a session's next command goes. It is told of each command ([`Session::route`]) and of what the answer came to
+//! ([`Session::answered`]).
+
+use crate::classify::{Class, Hint, Pin, Verdict, classify, using};
+use crate::command::{self, Kind};
+use crate::follow::Outcome;
+use crate::limits::{SETTINGS_BYTES_MAX, SETTINGS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX};
+use crate::reply::{Tracked, status};
+use crate::written::Written;
+use std::collections::HashMap;
+
+/// One of a session's two connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// To the primary.
+    Primary,
+    /// To a replica.
+    Replica,
+}
+
+/// Why a command goes to the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// It writes, or may.
+    Writes,
+    /// It asks for what the primary knows.
+    Asks,
+    /// A transaction is open, or each statement is in one.
+    Transaction,
+    /// Something of the session is in the connection.
+    Pinned(Pin),
+    /// What the session has written may not be at a replica, and nobody can tell.
+    OwnWrites,
+    /// A hint says so.
+    Hinted,
+}
+
+/// Where a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To the primary.
+    Primary(Why),
+    /// To a replica that has [what the session has written](Session::written), if `after_own_writes`; to the primary where there is none.
+    Replica {
+        /// The session's writes must be there.
+        after_own_writes: bool,
+    },
+    /// To the server that has answered the last command.
+    Last,
+    /// It is answered with an error here.
+    Refused,
+}
+
+/// A command that is under way.
+#[derive(Clone, Debug)]
+struct Current {
+    kind: Kind,
+    class: Class,
+    /// What replicas are told of if the answer is no error.
+    setting: Option<Vec<u8>>,
+    statement: Option<u32>,
+}
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct Session {
+    pin: Option<Pin>,
+    status: u16,
+    written: Written,
+    /// Counts the changes of `written`.
+    writes: u64,
+    last: Role,
+    /// What prepared statements do.
+    statements: HashMap<u32, Class>,
+    /// Commands that replicas are told of.
+    settings: Vec<Vec<u8>>,
+    settings_bytes: usize,
+    current: Option<Current>,
+}
+
+impl Session {
+    /// A session whose login was answered with this status. A client whose character set is none of the plain ones stays with the
+    /// primary.
+    pub fn new(status: u16, is_plain_charset: bool) -> Session {
+        Session {
+            pin: (!is_plain_charset).then_some(Pin::Charset),
+            status,
+            written: Written::default(),
+            writes: 0,
+            last: Role::Primary,
+            statements: HashMap::new(),
+            settings: Vec::new(),
+            settings_bytes: 0,
+            current: None,
+        }
+    }
+
+    /// Why it stays with the primary, if it does.
+    pub fn pin(&self) -> Option<Pin> {
+        self.pin
+    }
+
+    /// What it has written.
+    pub fn written(&self) -> &Written {
+        &self.written
+    }
+
+    /// How often that has changed: what a replica has is asked once for each.
+    pub fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// What a replica's connection is told of before it answers, in order.
+    pub fn settings(&self) -> &[Vec<u8>] {
+        &self.settings
+    }
+
+    /// Whether a transaction is open or may be: a lost primary takes it along.
+    pub fn is_in_transaction(&self) -> bool {
+        self.status & status::IN_TRANSACTION != 0 || self.status & status::AUTOCOMMIT == 0
+    }
+
+    /// Whether nothing of it would be missed on another connection to another primary, except its settings.
+    pub fn may_move(&self) -> bool {
+        self.pin.is_none() && !self.is_in_transaction() && self.statements.is_empty()
+    }
+
+    /// Takes a command. `is_whole`: it is all there; otherwise it is too long to be looked at.
+    pub fn route(&mut self, message: &[u8], is_whole: bool) -> Route {
+        let kind = message.first().map_or(Kind::Refused, |byte| Kind::of(*byte));
+        let is_long = !is_whole || message.len() > STATEMENT_BYTES_MAX;
+        let judged = match message {
+            [_, text @ ..] if !is_long => classify(text),
+            _ => Verdict { class: Class::Pin(Pin::Unclear), hint: None },
+        };
+        let (class, hint) = match kind {
+            Kind::Query | Kind::Prepare => (judged.class, judged.hint),
+            Kind::InitDb if is_long => (Class::Pin(Pin::Unclear), None),
+            Kind::InitDb => (using(&message[1..]), None),
+            Kind::Execute => (self.executed(message), None),
+            // Rows and buffers of a statement that is at the primary.
+            Kind::Fetch
+            | Kind::ResetStatement
+            | Kind::SendLongData
+            | Kind::CloseStatement
+            | Kind::Ping
+            | Kind::Statistics
+            | Kind::FieldList
+            | Kind::Quit => (Class::PrimaryRead, None),
+            Kind::SetOption => (Class::Setting, None),
+            Kind::Short | Kind::ChangeUser | Kind::ResetConnection | Kind::Refused => (Class::Write, None),
+        };
+        let setting = (class == Class::Setting && kind != Kind::Prepare).then(|| message.to_vec());
+        let statement = match kind {
+            Kind::CloseStatement => command::statement_id(message),
+            _ => None,
+        };
+        if let Some(id) = statement {
+            self.statements.remove(&id);
+        }
+        self.current = Some(Current { kind, class, setting, statement });
+        if kind == Kind::Refused {
+            return Route::Refused;
+        }
+        if let Class::Pin(pin) = class {
+            self.pin.get_or_insert(pin);
+        }
+        let route = self.place(kind, class, hint);
+        self.last = match route {
+            Route::Replica { .. } => Role::Replica,
+            Route::Last => self.last,
+            _ => Role::Primary,
+        };
+        route
+    }
+
+    fn place(&self, kind: Kind, class: Class, hint: Option<Hint>) -> Route {
+        if let Some(pin) = self.pin {
+            return Route::Primary(Why::Pinned(pin));
+        }
+        if self.is_in_transaction() {
+            return Route::Primary(Why::Transaction);
+        }
+        // Statements are prepared at the primary, whatever they do.
+        match class {
+            _ if kind != Kind::Query && class >= Class::Setting => Route::Primary(Why::Writes),
+            _ if kind != Kind::Query => Route::Primary(Why::Asks),
+            _ if hint == Some(Hint::Primary) => Route::Primary(Why::Hinted),
+            Class::Read if hint == Some(Hint::Replica) => Route::Replica { after_own_writes: false },
+            Class::Read if self.written == Written::Unknown => Route::Primary(Why::OwnWrites),
+            Class::Read => Route::Replica { after_own_writes: true },
+            Class::AfterLast => Route::Last,
+            Class::PrimaryRead => Route::Primary(Why::Asks),
+            Class::Setting | Class::Write | Class::Pin(_) => Route::Primary(Why::Writes),
+        }
+    }
+
+    fn executed(&self, message: &[u8]) -> Class {
+        let class = command::statement_id(message).and_then(|id| self.statements.get(&id).copied());
+        match class.unwrap_or(Class::Pin(Pin::Unclear)) {
+            // What it sets is not in the command.
+            Class::Setting => Class::Pin(Pin::Set),
+            // What a replica is to be asked of is in the statement.
+            class => class,
+        }
+    }
+
+    /// The command went to the primary although a replica might have had it.
+    pub fn went_to_primary(&mut self) {
+        self.last = Role::Primary;
+    }
+
+    /// The server that has answered the last command.
+    pub fn last(&self) -> Role {
+        self.last
+    }
+
+    /// The connection to the replica is gone, and what it knew of its last statement.
+    pub fn replica_lost(&mut self) {
+        self.last = Role::Primary;
+    }
+
+    /// The answer to the command is complete.
+    pub fn answered(&mut self, by: Role, outcome: &Outcome) {
+        let Some(current) = self.current.take() else { return };
+        if by == Role::Replica {
+            return;
+        }
+        if let Some(status) = outcome.status {
+            self.status = status;
+        }
+        self.note_writes(&current, outcome);
+        if outcome.error.is_some() {
+            return;
+        }
+        match current.kind {
+            Kind::ResetConnection => self.reset(),
+            Kind::Prepare => {
+                if let Some(prepared) = outcome.prepared
+                    && self.statements.len() < STATEMENTS_MAX
+                {
+                    self.statements.insert(prepared.id, current.class);
+                }
+            }
+            _ => {}
+        }
+        debug_assert!(current.statement.is_none() || current.kind == Kind::CloseStatement);
+        if let Some(setting) = current.setting {
+            self.settings_bytes += setting.len();
+            if self.settings.len() == SETTINGS_MAX || self.settings_bytes > SETTINGS_BYTES_MAX {
+                self.pin.get_or_insert(Pin::ManySettings);
+            } else {
+                self.settings.push(setting);
+            }
+        }
+    }
+
+    fn note_writes(&mut self, current: &Current, outcome: &Outcome) {
+        let before = self.written.clone();
+        outcome.written.iter().for_each(|tracked| self.written.add(tracked));
+        // Preparing alone changes nothing, nor does a setting.
+        let may_write =
+            matches!(current.class, Class::Write | Class::Pin(_)) && current.kind != Kind::Prepare;
+        if may_write && !outcome.is_tracked {
+            self.written.add(&Tracked::Unknown);
+        }
+        if self.written != before {
+            self.writes += 1;
+        }
+    }
+
+    /// COM_RESET_CONNECTION: what was in the connection is gone; what was written stays.
+    fn reset(&mut self) {
+        self.pin = self.pin.filter(|pin| *pin == Pin::Charset);
+        self.statements.clear();
+        self.settings.clear();
+        self.settings_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

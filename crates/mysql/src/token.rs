@@ -1,0 +1,230 @@
+//! The words of a statement, as far as it takes to tell what the statement does.
+//!
+//! How quotes end depends on the session's `sql_mode`, which is not known: [`Escapes`] are what it may be, and a statement is judged by
+//! each of them.
+
+/// Where a backslash takes the next byte with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escapes {
+    /// In `'…'` and `"…"`: the default.
+    Both,
+    /// In `'…'` only: `ANSI_QUOTES` make `"…"` a name.
+    Single,
+    /// Nowhere: `NO_BACKSLASH_ESCAPES`.
+    None,
+}
+
+/// A piece of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// A word without quotes: of a keyword, a name or a number.
+    Word(&'a [u8]),
+    /// A name in backticks, or what stands between `"`: a name or a text.
+    Name(&'a [u8]),
+    /// What stands between `'`.
+    Text(&'a [u8]),
+    /// `@name`, and `:=`.
+    UserVariable,
+    /// `@@`; the name follows as words.
+    SystemVariable,
+    /// Any other byte.
+    Sign(u8),
+    /// The end of a statement within several.
+    End,
+    /// A comment that servers carry out, or may.
+    Executable,
+    /// A comment that is for us.
+    Hint(&'a [u8]),
+    /// A quote or a comment that does not end.
+    Unclear,
+}
+
+/// The tokens of a statement.
+#[derive(Clone, Debug)]
+pub struct Tokens<'a> {
+    text: &'a [u8],
+    escapes: Escapes,
+}
+
+impl<'a> Tokens<'a> {
+    /// As a server in this mode reads them.
+    pub fn new(text: &'a [u8], escapes: Escapes) -> Tokens<'a> {
+        Tokens { text, escapes }
+    }
+
+    fn skip(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.text.split_at(count.min(self.text.len()));
+        self.text = rest;
+        taken
+    }
+
+    fn line(&mut self) {
+        let end = self.text.iter().position(|&byte| byte == b'\n').unwrap_or(self.text.len());
+        self.skip(end);
+    }
+
+    /// A comment from `/*` on: `None`, if it is nothing to anybody.
+    fn comment(&mut self) -> Option<Token<'a>> {
+        let body = &self.text[2..];
+        let Some(end) = body.windows(2).position(|pair| pair == b"*/") else {
+            self.skip(self.text.len());
+            return Some(Token::Unclear);
+        };
+        let inner = &body[..end];
+        self.skip(end + 4);
+        if inner.starts_with(b"!") || inner.starts_with(b"M!") {
+            return Some(Token::Executable);
+        }
+        inner.trim_ascii().strip_prefix(b"brisk:").map(Token::Hint)
+    }
+
+    /// What stands between quotes, doubled ones included.
+    fn quoted(&mut self, quote: u8, has_escapes: bool) -> Option<&'a [u8]> {
+        let mut at = 1;
+        loop {
+            match *self.text.get(at)? {
+                b'\\' if has_escapes => at += 2,
+                byte if byte == quote && self.text.get(at + 1) == Some(&quote) => at += 2,
+                byte if byte == quote => {
+                    let whole = self.skip(at + 1);
+                    return Some(&whole[1..at]);
+                }
+                _ => at += 1,
+            }
+        }
+    }
+
+    fn unclear(&mut self) -> Token<'a> {
+        self.skip(self.text.len());
+        Token::Unclear
+    }
+
+    fn user_variable(&mut self) -> Token<'a> {
+        self.skip(1);
+        let quote = self.text.first().copied();
+        match quote {
+            Some(quote @ (b'\'' | b'"' | b'`')) => {
+                if self.quoted(quote, quote != b'`' && self.escapes == Escapes::Both).is_none() {
+                    return self.unclear();
+                }
+            }
+            _ => {
+                let end = self.text.iter().position(|byte| !is_word(*byte) && *byte != b'.');
+                self.skip(end.unwrap_or(self.text.len()));
+            }
+        }
+        Token::UserVariable
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        loop {
+            let token = match *self.text {
+                [] => return None,
+                [b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c, ..] => {
+                    self.skip(1);
+                    continue;
+                }
+                [b'#', ..] => {
+                    self.line();
+                    continue;
+                }
+                // Two dashes are a comment only before a blank, a control character or the end.
+                [b'-', b'-', ref rest @ ..] if rest.first().is_none_or(|&byte| byte <= b' ') => {
+                    self.line();
+                    continue;
+                }
+                [b'/', b'*', ..] => match self.comment() {
+                    Some(token) => token,
+                    None => continue,
+                },
+                [b'\'', ..] => match self.quoted(b'\'', self.escapes != Escapes::None) {
+                    Some(text) => Token::Text(text),
+                    None => self.unclear(),
+                },
+                [b'"', ..] => match self.quoted(b'"', self.escapes == Escapes::Both) {
+                    Some(text) => Token::Name(text),
+                    None => self.unclear(),
+                },
+                [b'`', ..] => match self.quoted(b'`', false) {
+                    Some(name) => Token::Name(name),
+                    None => self.unclear(),
+                },
+                [b'@', b'@', ..] => {
+                    self.skip(2);
+                    Token::SystemVariable
+                }
+                [b'@', ..] => self.user_variable(),
+                [b':', b'=', ..] => {
+                    self.skip(2);
+                    Token::UserVariable
+                }
+                [b';', ..] => {
+                    self.skip(1);
+                    Token::End
+                }
+                // A NUL ends what some servers read.
+                [0, ..] => self.unclear(),
+                [byte, ..] if is_word(byte) => {
+                    let end = self.text.iter().position(|&byte| !is_word(byte)).unwrap_or(self.text.len());
+                    Token::Word(self.skip(end))
+                }
+                [sign, ..] => {
+                    self.skip(1);
+                    Token::Sign(sign)
+                }
+            };
+            return Some(token);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Token::*;
+
+    fn check(text: &str, escapes: Escapes, want: &[Token<'_>]) {
+        let got: Vec<_> = Tokens::new(text.as_bytes(), escapes).collect();
+        assert_eq!(got, want, "{text} {escapes:?}");
+    }
+
+    #[test]
+    fn words_signs_and_comments() {
+        let select = Word(b"SELECT");
+        check(
+            "SELECT a.b,1 # c\n-- d\n--\n/* e */;",
+            Escapes::Both,
+            &[select, Word(b"a"), Sign(b'.'), Word(b"b"), Sign(b','), Word(b"1"), End],
+        );
+        check("SELECT 1--1", Escapes::Both, &[select, Word(b"1"), Sign(b'-'), Sign(b'-'), Word(b"1")]);
+        check("SELECT 1--", Escapes::Both, &[select, Word(b"1")]);
+        check("/* brisk:primary */SELECT/*+ X */", Escapes::Both, &[Hint(b"primary"), select]);
+        check("/*!40001 x */ /*M!1 y */ /* z", Escapes::Both, &[Executable, Executable, Unclear]);
+        check(
+            "@a @`b`:=@@x @'c'",
+            Escapes::Both,
+            &[UserVariable, UserVariable, UserVariable, SystemVariable, Word(b"x"), UserVariable],
+        );
+    }
+
+    #[test]
+    fn quotes_end_by_the_mode() {
+        check("'a''b' `c``d` \"e\"\"f\"", Escapes::Both, &[Text(b"a''b"), Name(b"c``d"), Name(b"e\"\"f")]);
+        check(r"'\' x '", Escapes::Both, &[Text(br"\' x ")]);
+        check(r"'\' x '", Escapes::None, &[Text(br"\"), Word(b"x"), Unclear]);
+        check(r#""\" x ""#, Escapes::Both, &[Name(br#"\" x "#)]);
+        check(r#""\" x ""#, Escapes::Single, &[Name(br"\"), Word(b"x"), Unclear]);
+        check(r"`\`", Escapes::Both, &[Name(br"\")]);
+        for open in ["'a", "\"a", "`a", "'a\\", "@'a", "/*", "a\0b"] {
+            assert_eq!(Tokens::new(open.as_bytes(), Escapes::Both).last(), Some(Unclear), "{open}");
+        }
+    }
+}
