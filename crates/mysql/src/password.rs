@@ -41,6 +41,13 @@ impl fmt::Debug for Stored {
     }
 }
 
+// As it is kept elsewhere.
+impl From<[u8; 20]> for Stored {
+    fn from(hash: [u8; 20]) -> Stored {
+        Stored(hash)
+    }
+}
+
 fn sha1(parts: &[&[u8]]) -> Hash {
     let mut hash = Sha1::new();
     parts.iter().for_each(|part| hash.update(part));
@@ -124,6 +131,12 @@ mod tests {
         // SELECT PASSWORD('secret') of MariaDB.
         let stored = Stored::parse(b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7").unwrap();
         assert!(stored == Stored::of(b"secret"));
+        assert!(
+            stored
+                == Stored::from(
+                    *b"\x14\xe6\x55\x67\xab\xdb\x51\x35\xd0\xcf\xd9\xa7\x0b\x30\x32\xc1\x79\xa4\x9e\xe7"
+                )
+        );
         for wrong in [
             &b""[..],
             b"*",
