@@ -377,7 +377,7 @@ impl Query {
             // COM_SET_OPTION is answered by EOF.
             Part::First if message.first() == Some(&reply::EOF) && message.len() == 5 => {
                 let (warnings, status) = parse_eof(message)?;
-                return Ok(Some(Answer::Ok(OkPacket { warnings, status, ..OkPacket::default() })));
+                return Ok(Some(Answer::Ok(OkPacket { status, warnings, ..OkPacket::default() })));
             }
             Part::First if message.first() == Some(&reply::OK) => {
                 return OkPacket::parse(message, self.capabilities).map(|ok| Some(Answer::Ok(ok)));
