@@ -6,6 +6,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use crate::reply::status;
 use crate::token::{Escapes, Token, Tokens};
 use functions::{Effect, effect};
 
@@ -109,16 +110,46 @@ pub struct Verdict {
     pub hint: Option<Hint>,
 }
 
+/// What a backslash is to the server that reads a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backslashes {
+    /// It takes the next byte of a text with it: the default.
+    Escape,
+    /// A character as others: `NO_BACKSLASH_ESCAPES`.
+    Plain,
+    /// Nobody has told: a statement must be the same both ways.
+    Unknown,
+}
+
+impl Backslashes {
+    /// As a server's status has them.
+    pub fn of(status: u16) -> Backslashes {
+        if status & status::NO_BACKSLASH_ESCAPES != 0 { Backslashes::Plain } else { Backslashes::Escape }
+    }
+
+    /// The ways to read a statement. No status tells of `ANSI_QUOTES`: they are tried both ways, where they change anything.
+    fn readings(self) -> &'static [Escapes] {
+        match self {
+            Backslashes::Escape => &[Escapes::Both, Escapes::Single],
+            Backslashes::Plain => &[Escapes::None],
+            Backslashes::Unknown => &[Escapes::Both, Escapes::Single, Escapes::None],
+        }
+    }
+}
+
 /// Judges the text of a command: one statement, or several.
-pub fn classify(text: &[u8]) -> Verdict {
+pub fn classify(text: &[u8], backslashes: Backslashes) -> Verdict {
     // In other character sets a byte of a character may look like a quote.
     if std::str::from_utf8(text).is_err() {
         return Verdict { class: Class::Pin(Pin::Unclear), hint: None };
     }
-    let mut verdict = judge(text, Escapes::Both);
+    let [first, others @ ..] = backslashes.readings() else {
+        return Verdict { class: Class::Pin(Pin::Unclear), hint: None };
+    };
+    let mut verdict = judge(text, *first);
     if text.contains(&b'\\') {
-        for escapes in [Escapes::Single, Escapes::None] {
-            let other = judge(text, escapes);
+        for escapes in others {
+            let other = judge(text, *escapes);
             verdict.class = verdict.class.max(other.class);
             // A comment in one reading may be a text in another.
             verdict.hint = verdict.hint.filter(|_| verdict.hint == other.hint);

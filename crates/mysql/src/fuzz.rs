@@ -1,7 +1,7 @@
 //! Invariants as plain functions over arbitrary bytes: they panic if one is broken.
 
 use crate::capability::Capabilities;
-use crate::classify::{Class, classify};
+use crate::classify::{Backslashes, Class, classify};
 use crate::client::{Account, Connecting, Query};
 use crate::command::{Execution, Kind, statement_id};
 use crate::follow::{Follower, Next};
@@ -63,9 +63,12 @@ pub fn fuzz_mysql_answer(data: &[u8]) {
 
 /// A statement: judged without a panic, and the more of them, the more careful.
 pub fn fuzz_mysql_statement(data: &[u8]) {
-    let verdict = classify(data);
-    let more = classify(&[b"DELETE FROM t; ", data].concat());
+    let verdict = classify(data, Backslashes::Unknown);
+    let more = classify(&[b"DELETE FROM t; ", data].concat(), Backslashes::Unknown);
     assert!(more.class >= Class::Write && more.class >= verdict.class.min(Class::Write));
+    for backslashes in [Backslashes::Escape, Backslashes::Plain] {
+        assert!(classify(data, backslashes).class <= verdict.class);
+    }
     let mut session = Session::new(2, true);
     session.route(&[&[3], data].concat(), true);
     session.answered(Role::Primary, &crate::follow::Outcome::default());

@@ -1,7 +1,7 @@
 //! Where a session's next command goes. It is told of each command ([`Session::route`]) and of what the answer came to
 //! ([`Session::answered`]).
 
-use crate::classify::{Class, Hint, Pin, Verdict, classify, using};
+use crate::classify::{Backslashes, Class, Hint, Pin, Verdict, classify, using};
 use crate::command::{self, Kind};
 use crate::follow::Outcome;
 use crate::limits::{SETTINGS_BYTES_MAX, SETTINGS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX};
@@ -66,6 +66,10 @@ struct Current {
 pub struct Session {
     pin: Option<Pin>,
     status: u16,
+    /// How the primary reads statements.
+    backslashes: Backslashes,
+    /// How the replica does.
+    replica: Backslashes,
     written: Written,
     /// Counts the changes of `written`.
     writes: u64,
@@ -85,6 +89,9 @@ impl Session {
         Session {
             pin: (!is_plain_charset).then_some(Pin::Charset),
             status,
+            // `init_connect` may change it after the login was answered.
+            backslashes: Backslashes::Unknown,
+            replica: Backslashes::Unknown,
             written: Written::default(),
             writes: 0,
             last: Role::Primary,
@@ -130,7 +137,7 @@ impl Session {
         let kind = message.first().map_or(Kind::Refused, |byte| Kind::of(*byte));
         let is_long = !is_whole || message.len() > STATEMENT_BYTES_MAX;
         let judged = match message {
-            [_, text @ ..] if !is_long => classify(text),
+            [_, text @ ..] if !is_long => self.judge(text),
             _ => Verdict { class: Class::Pin(Pin::Unclear), hint: None },
         };
         let (class, hint) = match kind {
@@ -174,6 +181,22 @@ impl Session {
         route
     }
 
+    /// What is the same for both servers, however they read it, may go to both.
+    fn judge(&self, text: &[u8]) -> Verdict {
+        let verdict = classify(text, self.backslashes);
+        if self.replica == self.backslashes {
+            return verdict;
+        }
+        let everywhere = classify(text, Backslashes::Unknown);
+        match verdict.class {
+            class if class == everywhere.class => verdict,
+            Class::Read | Class::AfterLast => Verdict { class: Class::PrimaryRead, ..verdict },
+            // Replicas would be told of it.
+            Class::Setting => everywhere,
+            _ => verdict,
+        }
+    }
+
     fn place(&self, kind: Kind, class: Class, hint: Option<Hint>) -> Route {
         if let Some(pin) = self.pin {
             return Route::Primary(Why::Pinned(pin));
@@ -215,8 +238,15 @@ impl Session {
         self.last
     }
 
-    /// The connection to the replica is gone, and what it knew of its last statement.
+    /// The connection to the replica was just asked something and has answered with this status. Until that is told, statements that
+    /// depend on the meaning of a backslash go to the primary.
+    pub fn replica_told(&mut self, status: u16) {
+        self.replica = Backslashes::of(status);
+    }
+
+    /// The connection to the replica is gone or given to others, and what it knew of its last statement.
     pub fn replica_lost(&mut self) {
+        self.replica = Backslashes::Unknown;
         self.last = Role::Primary;
     }
 
@@ -228,6 +258,11 @@ impl Session {
         }
         if let Some(status) = outcome.status {
             self.status = status;
+            self.backslashes = Backslashes::of(status);
+        }
+        // Some of its settings may hold.
+        if outcome.error.is_some() && current.kind == Kind::Query && current.class == Class::Setting {
+            self.backslashes = Backslashes::Unknown;
         }
         self.note_writes(&current, outcome);
         if outcome.error.is_some() {
@@ -251,6 +286,8 @@ impl Session {
                 self.pin.get_or_insert(Pin::ManySettings);
             } else {
                 self.settings.push(setting);
+                // It is told of it later.
+                self.replica = Backslashes::Unknown;
             }
         }
     }

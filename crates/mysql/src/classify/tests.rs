@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 fn check(class: Class, statements: &[&str]) {
     for statement in statements {
-        assert_eq!(classify(statement.as_bytes()).class, class, "{statement}");
+        assert_eq!(classify(statement.as_bytes(), Backslashes::Unknown).class, class, "{statement}");
     }
 }
 
@@ -206,23 +206,40 @@ fn what_leaves_something_in_the_connection_keeps_it() {
             "CHANGE MASTER TO x = 1",
         ],
     );
-    assert_eq!(classify(b"SELECT '\xbf\x5c'").class, Class::Pin(Pin::Unclear));
+    assert_eq!(classify(b"SELECT '\xbf\x5c'", Backslashes::Unknown).class, Class::Pin(Pin::Unclear));
 }
 
 #[test]
 fn a_statement_is_judged_by_each_way_to_read_its_quotes() {
     // It does not end for a server without escapes.
-    assert_eq!(classify(br"SELECT 'it\'s' FROM t").class, Class::Pin(Pin::Unclear));
-    assert_eq!(classify(br"SELECT 'C:\x' FROM t").class, Class::Read);
+    assert_eq!(classify(br"SELECT 'it\'s' FROM t", Backslashes::Unknown).class, Class::Pin(Pin::Unclear));
+    assert_eq!(classify(br"SELECT 'C:\x' FROM t", Backslashes::Unknown).class, Class::Read);
     // A text to a server with escapes, a second statement to one without.
-    assert_ne!(classify(br"SELECT '\'; DELETE FROM t; -- '").class, Class::Read);
-    assert_ne!(classify(br#"SELECT "\"; DELETE FROM t; -- ""#).class, Class::Read);
-    assert_ne!(classify(br"SELECT '\', f(), '").class, Class::Read);
+    assert_ne!(classify(br"SELECT '\'; DELETE FROM t; -- '", Backslashes::Unknown).class, Class::Read);
+    assert_ne!(classify(br#"SELECT "\"; DELETE FROM t; -- ""#, Backslashes::Unknown).class, Class::Read);
+    assert_ne!(classify(br"SELECT '\', f(), '", Backslashes::Unknown).class, Class::Read);
+}
+
+#[test]
+fn a_known_mode_leaves_fewer_ways_to_read() {
+    use Backslashes::{Escape, Plain};
+    let class = |text: &str, backslashes| classify(text.as_bytes(), backslashes).class;
+    assert_eq!(class(r"SELECT 'it\'s' FROM t", Escape), Class::Read);
+    assert_eq!(class(r"SELECT 'it\'s' FROM t", Plain), Class::Pin(Pin::Unclear));
+    assert_eq!(class(r"SELECT 'C:\' FROM t", Plain), Class::Read);
+    assert_eq!(class(r"SELECT 'C:\' FROM t", Escape), Class::Pin(Pin::Unclear));
+    assert_eq!(class(r"SELECT '\'; DELETE FROM t; -- '", Escape), Class::Read);
+    assert_eq!(class(r"SELECT '\'; DELETE FROM t; -- '", Plain), Class::Write);
+    assert_eq!(class(r"SELECT '\\'; DELETE FROM t; -- '", Escape), Class::Write);
+    // Nobody tells of ANSI_QUOTES.
+    assert_eq!(class(r#"SELECT "\"; DELETE FROM t; -- ""#, Escape), Class::Write);
+    assert_eq!(classify(br"SELECT '\'/* brisk:replica */'", Plain).hint, Some(Hint::Replica));
+    assert_eq!(classify(br"SELECT '\'/* brisk:replica */'", Escape).hint, None);
 }
 
 #[test]
 fn hints_are_told() {
-    let hint = |text: &str| classify(text.as_bytes()).hint;
+    let hint = |text: &str| classify(text.as_bytes(), Backslashes::Unknown).hint;
     assert_eq!(hint("/* brisk:primary */ SELECT 1"), Some(Hint::Primary));
     assert_eq!(hint("SELECT 1 /*brisk:replica*/"), Some(Hint::Replica));
     assert_eq!(hint("/* brisk:replica */ SELECT 1 /* brisk:primary */"), Some(Hint::Primary));
@@ -235,9 +252,9 @@ proptest! {
     #[test]
     fn nothing_behind_a_second_statement_is_a_read(text in "[a-z '\"`\\\\/*#;()@-]{0,20}") {
         // Whatever comes before: a read is a read only if all of it is.
-        let class = classify(format!("SELECT 1; DELETE FROM t; {text}").as_bytes()).class;
+        let class = classify(format!("SELECT 1; DELETE FROM t; {text}").as_bytes(), Backslashes::Unknown).class;
         prop_assert!(class >= Class::Write);
-        let class = classify(format!("{text}\nDELETE FROM t").as_bytes()).class;
+        let class = classify(format!("{text}\nDELETE FROM t").as_bytes(), Backslashes::Unknown).class;
         // A quote or a comment may hold it, and SHOW makes an error of it.
         let is_cut_off = text.contains(['\'', '"', '`', '*']) || text.contains("show");
         prop_assert!(class >= Class::Write || is_cut_off, "{}", text);

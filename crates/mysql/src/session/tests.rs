@@ -125,3 +125,56 @@ fn prepared_statements_are_known_by_what_they_do() {
     assert!(!session.may_move());
     assert_eq!(execute(&mut session, 9), Route::Primary(Why::Pinned(Pin::Unclear)));
 }
+
+#[test]
+fn backslashes_mean_what_the_servers_say() {
+    const PLAIN: u16 = AUTOCOMMIT | status::NO_BACKSLASH_ESCAPES;
+    const IT: &str = r"SELECT 'it\'s' FROM t";
+    const PATH: &str = r"SELECT 'C:\' FROM t";
+    let asks = Route::Primary(Why::Asks);
+    let unclear = Route::Primary(Why::Pinned(Pin::Unclear));
+    // Nothing is told before the first answer: what is unclear keeps the connection.
+    let mut session = Session::new(AUTOCOMMIT, true);
+    assert_eq!(step(&mut session, IT), unclear);
+    let mut session = Session::new(AUTOCOMMIT, true);
+    step(&mut session, "UPDATE t SET a = 1");
+    assert_eq!((step(&mut session, IT), session.pin()), (asks, None));
+    session.replica_told(AUTOCOMMIT);
+    assert_eq!(step(&mut session, IT), READ);
+    session.replica_told(PLAIN);
+    assert_eq!(step(&mut session, IT), asks);
+    session.replica_told(AUTOCOMMIT);
+    session.replica_lost();
+    assert_eq!(step(&mut session, IT), asks);
+    // The primary changes, and the replica has not said that it did.
+    session.replica_told(AUTOCOMMIT);
+    session.route(&query("SET sql_mode='NO_BACKSLASH_ESCAPES'"), true);
+    session.answered(Role::Primary, &ok(PLAIN));
+    assert_eq!((step(&mut session, PATH), session.pin()), (asks, None));
+    session.replica_told(PLAIN);
+    assert_eq!(step(&mut session, PATH), READ);
+    assert_eq!(step(&mut session, IT), unclear);
+}
+
+#[test]
+fn settings_that_failed_may_hold_in_part() {
+    let mut session = Session::new(AUTOCOMMIT, true);
+    step(&mut session, "UPDATE t SET a = 1");
+    session.route(&query("SET sql_mode='', time_zone='x'"), true);
+    session.answered(Role::Primary, &Outcome { error: Some(1298), ..Outcome::default() });
+    assert_eq!(step(&mut session, r"SELECT 'it\'s'"), Route::Primary(Why::Pinned(Pin::Unclear)));
+}
+
+#[test]
+fn replicas_are_told_only_of_what_they_read_alike() {
+    let mut session = Session::new(AUTOCOMMIT, true);
+    step(&mut session, "UPDATE t SET a = 1");
+    step(&mut session, r"SET time_zone = '+00:00' /* \ */");
+    assert_eq!((session.settings().len(), session.pin()), (1, None));
+    step(
+        &mut session,
+        r"SET NAMES utf8 -- '\'
+, GLOBAL x = 1",
+    );
+    assert!(session.pin().is_some());
+}
