@@ -112,6 +112,40 @@ fn a_server_without_http3_is_not_reached() {
     }
 }
 
+/// A client's certificate opens what it opens over TCP; where an authority must be asked about it, it opens nothing, since over QUIC nobody
+/// asks.
+#[test]
+fn clients_have_certificates() {
+    let authority = issue("authority", true, None);
+    let (own, server_own) = (issue("client", false, Some(&authority)), issue("a.test", false, None));
+    let ask = "listen 127.0.0.1:{{PORT}} quic; ssl_verify_client optional; ssl_client_certificate ca.crt;";
+    let ocsp = "ssl_ocsp leaf; ssl_ocsp_responder http://127.0.0.1:1/;";
+    let text = format!(
+        "{HEAD} server {{ {ask} server_name a.test; location / {{ return 200 $ssl_client_verify; }} }}
+         server {{ {} {ocsp} server_name b.test; location / {{ return 200 $ssl_client_verify; }} }}",
+        ask.replace("{{PORT}}", "{{PORT2}}")
+    );
+    let server = Server::new(BIN)
+        .http(&text)
+        .file("a.crt", server_own.certificate_pem())
+        .file("a.key", server_own.key_pem())
+        .file("ca.crt", authority.certificate_pem())
+        .start();
+    let (chain, key) = (own.certificate_pem(), own.key_pem());
+    let root = &server_own.certificate;
+    let with = Visitor::with_certificate(root, &["h3"], Some((&chain, &key)));
+    let without = Visitor::new(root, &["h3"]);
+    let ask = |visitor: &Visitor, place: usize| {
+        let address = SocketAddr::from(([127, 0, 0, 1], server.port_of(place)));
+        let answer = connect(visitor, address).get("/");
+        (answer.status, if answer.status == 200 { answer.text() } else { String::new() })
+    };
+    assert_eq!(ask(&with, 1), (200, "SUCCESS".into()));
+    assert_eq!(ask(&without, 1), (200, "NONE".into()));
+    assert_eq!(ask(&without, 2), (200, "NONE".into()));
+    assert_eq!(ask(&with, 2), (400, String::new()));
+}
+
 fn proxy(lines: &str, backend: &Backend) -> (Server, Visitor, SocketAddr) {
     site(&format!("location / {{ proxy_pass http://127.0.0.1:{}; {lines} }}", backend.port()))
 }

@@ -48,10 +48,10 @@ impl Stream {
         self.sent.set(sent);
     }
 
-    /// The handshake of a connection over datagrams is complete: what comes from now on is no replay.
-    pub fn complete_handshake(&self) {
+    /// The handshake of a connection over datagrams is complete: what comes from now on is no replay. `agreed`: what it has come to.
+    pub fn complete_handshake(&self, agreed: Option<brisk_tls::Agreed>) {
         if let Some(tls) = self.tls() {
-            tls.complete();
+            tls.complete(agreed);
         }
     }
 

@@ -9,7 +9,7 @@
 use crate::io::Io;
 use crate::limits::KERNEL_BYTES_MIN;
 use crate::sys;
-use brisk_tls::{RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
+use brisk_tls::{Agreed, RECORD_BYTES_MAX, RECORD_PLAIN_MAX, Session};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -224,8 +224,8 @@ impl Tls {
     }
 
     /// See [`Stream::complete_handshake`](crate::Stream::complete_handshake).
-    pub(crate) fn complete(&self) {
-        self.session.borrow_mut().complete_quic();
+    pub(crate) fn complete(&self, agreed: Option<Agreed>) {
+        self.session.borrow_mut().complete_quic(agreed);
     }
 
     /// Whether the handshake is complete.

@@ -7,6 +7,8 @@ use quinn_proto::{
     TokenMemoryCache, TransportConfig,
 };
 pub use quinn_proto::{Dir, ReadError, VarInt};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -26,14 +28,27 @@ pub struct Visitor {
 impl Visitor {
     /// Trusts this certificate (DER) and offers these protocols.
     pub fn new(root: &[u8], alpn: &[&str]) -> Visitor {
+        Visitor::with_certificate(root, alpn, None)
+    }
+
+    /// The same, with a certificate (PEM) of its own and its key, if the server asks for one.
+    pub fn with_certificate(root: &[u8], alpn: &[&str], own: Option<(&str, &str)>) -> Visitor {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(root.to_vec().into()).expect("the certificate is one");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        let config = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("the library has TLS 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let mut config = match own {
+            None => config.with_no_client_auth(),
+            Some((chain, key)) => {
+                let chain = CertificateDer::pem_slice_iter(chain.as_bytes());
+                let chain = chain.map(|one| one.expect("a certificate")).collect();
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
+                config.with_client_auth_cert(chain, key).expect("the key is the certificate's")
+            }
+        };
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         config.enable_early_data = true;
         Visitor {

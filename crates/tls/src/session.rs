@@ -119,10 +119,13 @@ impl Session {
         session
     }
 
-    /// The handshake over QUIC is complete.
-    pub fn complete_quic(&mut self) {
-        if let Side::Quic(_) = self.side {
+    /// The handshake over QUIC is complete, with what it has come to: a client's certificate is the last that comes of it.
+    pub fn complete_quic(&mut self, now: Option<Agreed>) {
+        if let Side::Quic(agreed) = &mut self.side {
             self.progress.established = true;
+            if let Some(now) = now {
+                **agreed = now;
+            }
         }
     }
 

@@ -401,7 +401,8 @@ fn moved(thread: &Rc<Thread>, key: Key) {
 fn complete(thread: &Thread, key: Key) {
     if let Some(app) = app(thread, key) {
         // Early data (RFC 9001 §9.2) ends here; `early_data` is asked by requests until now.
-        app.connection().io.complete_handshake();
+        let agreed = thread.quic.with(key, |quic| quic.agreed()).flatten();
+        app.connection().io.complete_handshake(agreed);
     }
 }
 
