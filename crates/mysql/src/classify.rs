@@ -228,11 +228,20 @@ impl<'a> Statement<'_, 'a> {
             b"BEGIN" | b"START" | b"COMMIT" | b"ROLLBACK" | b"SAVEPOINT" | b"RELEASE" => self.variables(),
             b"CREATE" | b"DROP" | b"ALTER" | b"TRUNCATE" | b"RENAME" => {
                 let is_temporary = self.has("TEMPORARY");
-                if is_temporary { Class::Pin(Pin::TemporaryTable) } else { self.variables() }
+                // A table made of a SELECT calls what that calls; columns look like calls otherwise.
+                let computes = ["SELECT", "VALUES", "EVENT"].iter().any(|word| self.has(word));
+                match () {
+                    () if is_temporary => Class::Pin(Pin::TemporaryTable),
+                    () if computes => self.writing(1),
+                    () => self.variables(),
+                }
             }
+            b"LOAD" if self.has("SET") => self.writing(1),
+            b"EXPLAIN" | b"DESCRIBE" | b"DESC" | b"KILL" => self.writing(1),
             b"FLUSH" if self.has("LOCK") || self.has("EXPORT") => Class::Pin(Pin::Lock),
-            b"FLUSH" | b"OPTIMIZE" | b"REPAIR" | b"CHECK" | b"CHECKSUM" | b"GRANT" | b"REVOKE" | b"KILL"
-            | b"EXPLAIN" | b"DESCRIBE" | b"DESC" | b"LOAD" => self.variables(),
+            b"FLUSH" | b"OPTIMIZE" | b"REPAIR" | b"CHECK" | b"CHECKSUM" | b"GRANT" | b"REVOKE" | b"LOAD" => {
+                self.variables()
+            }
             b"LOCK" | b"UNLOCK" | b"BACKUP" => Class::Pin(Pin::Lock),
             b"HANDLER" | b"PREPARE" | b"EXECUTE" | b"DEALLOCATE" => Class::Pin(Pin::Open),
             b"CALL" => Class::Pin(Pin::Routine),
@@ -322,7 +331,6 @@ impl<'a> Statement<'_, 'a> {
                 Effect::None => Class::Read,
                 Effect::AfterLast => Class::AfterLast,
                 Effect::PrimaryRead => Class::PrimaryRead,
-                Effect::Write => Class::Write,
                 Effect::Lock => Class::Pin(Pin::Lock),
                 Effect::Unknown => Class::Pin(Pin::Routine),
             },

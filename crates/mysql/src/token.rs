@@ -19,7 +19,7 @@ pub enum Escapes {
 pub enum Token<'a> {
     /// A word without quotes: of a keyword, a name or a number.
     Word(&'a [u8]),
-    /// A name in backticks, or what stands between `"`: a name or a text.
+    /// A name in backticks, what stands between `"` (a name or a text), or the name of a function that is none where it stands.
     Name(&'a [u8]),
     /// What stands between `'`.
     Text(&'a [u8]),
@@ -38,6 +38,55 @@ pub enum Token<'a> {
     /// A quote or a comment that does not end.
     Unclear,
 }
+
+/// Functions of which servers without `IGNORE_SPACE` know the name only right before a parenthesis: with a blank between them
+/// `now ()` calls what somebody has stored as `now`.
+const TOUCHING: &[&str] = &[
+    "adddate",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "cast",
+    "count",
+    "cume_dist",
+    "curdate",
+    "curtime",
+    "date_add",
+    "date_sub",
+    "dense_rank",
+    "extract",
+    "first_value",
+    "group_concat",
+    "json_arrayagg",
+    "json_objectagg",
+    "lag",
+    "lead",
+    "max",
+    "mid",
+    "min",
+    "now",
+    "nth_value",
+    "ntile",
+    "percent_rank",
+    "position",
+    "rank",
+    "row_number",
+    "session_user",
+    "std",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "subdate",
+    "substr",
+    "substring",
+    "sum",
+    "sysdate",
+    "system_user",
+    "trim",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
 
 /// The tokens of a statement.
 #[derive(Clone, Debug)]
@@ -75,6 +124,10 @@ impl<'a> Tokens<'a> {
         if inner.starts_with(b"!") || inner.starts_with(b"M!") {
             return Some(Token::Executable);
         }
+        // Names in quotes within a hint of MySQL's may contain the end of a comment.
+        if inner.starts_with(b"+") && inner.iter().any(|byte| matches!(byte, b'\'' | b'"' | b'`')) {
+            return Some(Token::Executable);
+        }
         inner.trim_ascii().strip_prefix(b"brisk:").map(Token::Hint)
     }
 
@@ -91,6 +144,15 @@ impl<'a> Tokens<'a> {
                 }
                 _ => at += 1,
             }
+        }
+    }
+
+    /// Whether a parenthesis may follow after blanks or a comment.
+    fn is_apart(&self) -> bool {
+        let next = self.text.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r'));
+        match (next, next.and_then(|at| self.text.get(at))) {
+            (Some(1..), Some(b'(')) => true,
+            (_, next) => matches!(next, Some(b'/' | b'#' | b'-')),
         }
     }
 
@@ -115,6 +177,10 @@ impl<'a> Tokens<'a> {
         }
         Token::UserVariable
     }
+}
+
+fn is_touching(word: &[u8]) -> bool {
+    TOUCHING.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 fn is_word(byte: u8) -> bool {
@@ -174,7 +240,8 @@ impl<'a> Iterator for Tokens<'a> {
                 [0, ..] => self.unclear(),
                 [byte, ..] if is_word(byte) => {
                     let end = self.text.iter().position(|&byte| !is_word(byte)).unwrap_or(self.text.len());
-                    Token::Word(self.skip(end))
+                    let word = self.skip(end);
+                    if self.is_apart() && is_touching(word) { Token::Name(word) } else { Token::Word(word) }
                 }
                 [sign, ..] => {
                     self.skip(1);
@@ -213,6 +280,21 @@ mod tests {
             Escapes::Both,
             &[UserVariable, UserVariable, UserVariable, SystemVariable, Word(b"x"), UserVariable],
         );
+    }
+
+    #[test]
+    fn some_functions_are_names_if_a_blank_follows() {
+        let (open, close) = (Sign(b'('), Sign(b')'));
+        check(
+            "now() NOW () lower ()",
+            Escapes::Both,
+            &[Word(b"now"), open, close, Name(b"NOW"), open, close, Word(b"lower"), open, close],
+        );
+        check("max/**/(", Escapes::Both, &[Name(b"max"), open]);
+        check("max -- a\n(", Escapes::Both, &[Name(b"max"), open]);
+        check("max#a\n(", Escapes::Both, &[Name(b"max"), open]);
+        check("max\n\t(", Escapes::Both, &[Name(b"max"), open]);
+        check("rank, max", Escapes::Both, &[Word(b"rank"), Sign(b','), Word(b"max")]);
     }
 
     #[test]

@@ -26,6 +26,7 @@ fn reads_of_tables_may_go_to_replicas() {
             "SELECT '/*! x */', '@a', 'FOR UPDATE'",
             "SELECT ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) FROM t",
             "SELECT 1; SELECT 2",
+            "SELECT /*+ MAX_EXECUTION_TIME(10) */ a FROM t WHERE b IN (1) AND (c) LIMIT 1",
             "SELECT name FROM mysql_users WHERE sys = 1",
         ],
     );
@@ -118,7 +119,6 @@ fn writes_go_to_the_primary() {
             "WITH c AS (SELECT 1) DELETE FROM t",
             "SELECT 1; DELETE FROM t",
             "SELECT a INTO OUTFILE '/tmp/x' FROM t",
-            "SELECT NEXTVAL(s)",
             "SELECT NEXT VALUE FOR s",
             "SELECT s.nextval",
             "SELECT PREVIOUS VALUE FOR s",
@@ -162,6 +162,10 @@ fn what_leaves_something_in_the_connection_keeps_it() {
             "LOCK TABLES t WRITE",
             "UNLOCK TABLES",
             "SELECT GET_LOCK('a', 1)",
+            "CREATE TABLE t SELECT GET_LOCK('a', 1)",
+            "CREATE TABLE t AS VALUES (GET_LOCK('a', 1))",
+            "EXPLAIN SELECT GET_LOCK('a', 1)",
+            "KILL GET_LOCK('a', 1)",
             "select release_lock ('a')",
             "DO GET_LOCK('a', 1)",
             "FLUSH TABLES WITH READ LOCK",
@@ -173,7 +177,14 @@ fn what_leaves_something_in_the_connection_keeps_it() {
         &[
             "CALL p()",
             "SELECT f(1)",
+            "LOAD DATA INFILE 'x' INTO TABLE t SET a = f()",
+            "CREATE TABLE t AS SELECT f() FROM u",
             "SELECT db.now()",
+            "SELECT now ()",
+            "SELECT COUNT /* all */ (*) FROM t",
+            "SELECT nextval('s')",
+            "SELECT 1 FROM t WHERE lateral(1)",
+            "SELECT any_value(a) FROM t",
             "SELECT `now`()",
             "SELECT \"f\" (1)",
             "INSERT INTO t VALUES (f())",
@@ -182,11 +193,19 @@ fn what_leaves_something_in_the_connection_keeps_it() {
             "SELECT * FROM t PROCEDURE ANALYSE()",
         ],
     );
+}
+
+#[test]
+fn what_is_not_known_keeps_the_connection() {
     check(Class::Pin(Pin::Xa), &["XA START 'x'"]);
     check(Class::Pin(Pin::OwnDatabase), &["USE information_schema", "USE `MySQL`"]);
     check(
         Class::Pin(Pin::ExecutableComment),
-        &["SELECT /*!40001 SQL_NO_CACHE */ 1", "/*M!100100 DELETE */ SELECT 1"],
+        &[
+            "SELECT /*!40001 SQL_NO_CACHE */ 1",
+            "/*M!100100 DELETE */ SELECT 1",
+            "SELECT /*+ QB_NAME(`*/ '`) */ f() /*'*/",
+        ],
     );
     check(
         Class::Pin(Pin::Unclear),
