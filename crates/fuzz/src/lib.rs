@@ -12,8 +12,8 @@ mod quic;
 
 use brisk_modules::reference::directives;
 use dictionary::{
-    APACHE, CACHE, CONF, CONFIGURATIONS, FRAMES, FRAMES3, GATEWAY, HTML, HTTP, JWT, LOCUST, MP4, PAGES, QUIC,
-    SCENARIO, URLS,
+    APACHE, CACHE, CONF, CONFIGURATIONS, FRAMES, FRAMES3, GATEWAY, HTML, HTTP, JWT, LOCUST, MP4, MYSQL,
+    PAGES, QUIC, SCENARIO, SQL, URLS,
 };
 use std::path::{Path, PathBuf};
 
@@ -101,6 +101,27 @@ pub static TARGETS: &[Target] = &[
         run: brisk_proxy_protocol::fuzz::fuzz_proxy_protocol,
         seeds: &["crates/proxy_protocol/corpus"],
         dictionary: HTTP,
+        bytes_max: 300,
+    },
+    Target {
+        name: "mysql_messages",
+        run: brisk_mysql::fuzz::fuzz_mysql_messages,
+        seeds: &["crates/mysql/corpus/messages"],
+        dictionary: MYSQL,
+        bytes_max: 300,
+    },
+    Target {
+        name: "mysql_answer",
+        run: brisk_mysql::fuzz::fuzz_mysql_answer,
+        seeds: &["crates/mysql/corpus/answer"],
+        dictionary: MYSQL,
+        bytes_max: 300,
+    },
+    Target {
+        name: "mysql_statement",
+        run: brisk_mysql::fuzz::fuzz_mysql_statement,
+        seeds: &["crates/mysql/corpus/statement"],
+        dictionary: SQL,
         bytes_max: 300,
     },
     Target {
