@@ -68,6 +68,8 @@ pub struct Session {
     status: u16,
     /// How the primary reads statements.
     backslashes: Backslashes,
+    /// What the primary tells of that is not believed.
+    is_mode_lost: bool,
     /// How the replica does.
     replica: Backslashes,
     written: Written,
@@ -91,6 +93,7 @@ impl Session {
             status,
             // `init_connect` may change it after the login was answered.
             backslashes: Backslashes::Unknown,
+            is_mode_lost: false,
             replica: Backslashes::Unknown,
             written: Written::default(),
             writes: 0,
@@ -257,8 +260,8 @@ impl Session {
             return;
         }
         if let Some(status) = outcome.status {
+            self.note_backslashes(&current, status);
             self.status = status;
-            self.backslashes = Backslashes::of(status);
         }
         // Some of its settings may hold.
         if outcome.error.is_some() && current.kind == Kind::Query && current.class == Class::Setting {
@@ -290,6 +293,17 @@ impl Session {
                 self.replica = Backslashes::Unknown;
             }
         }
+    }
+
+    /// A trigger that sets `sql_mode` changes what the server tells of it, but not how the server reads: what else than a setting
+    /// changed it is not believed until the connection is reset.
+    fn note_backslashes(&mut self, current: &Current, status: u16) {
+        let told = Backslashes::of(status);
+        let is_reset = matches!(current.kind, Kind::ResetConnection | Kind::ChangeUser);
+        let may_set = is_reset || current.kind == Kind::Query && current.class == Class::Setting;
+        self.is_mode_lost =
+            !is_reset && (self.is_mode_lost || told != Backslashes::of(self.status) && !may_set);
+        self.backslashes = if self.is_mode_lost { Backslashes::Unknown } else { told };
     }
 
     fn note_writes(&mut self, current: &Current, outcome: &Outcome) {

@@ -157,6 +157,23 @@ fn backslashes_mean_what_the_servers_say() {
 }
 
 #[test]
+fn a_mode_that_nobody_has_set_is_not_believed() {
+    const PLAIN: u16 = AUTOCOMMIT | status::NO_BACKSLASH_ESCAPES;
+    let text = r"SELECT 'a\', '; DELETE FROM t; -- '";
+    let mut session = Session::new(AUTOCOMMIT, true);
+    step(&mut session, "SELECT 1 FROM t FOR UPDATE");
+    // Its trigger has set it: the server tells so, and reads as before.
+    session.route(&query("INSERT INTO t VALUES (1)"), true);
+    session.answered(Role::Primary, &ok(PLAIN));
+    session.replica_told(PLAIN);
+    step(&mut session, "SET NAMES utf8mb4");
+    assert_eq!(step(&mut session, text), WRITE);
+    session.route(b"\x1f", true);
+    session.answered(Role::Primary, &ok(PLAIN));
+    assert_eq!((step(&mut session, text), session.pin()), (Route::Primary(Why::Asks), None));
+}
+
+#[test]
 fn settings_that_failed_may_hold_in_part() {
     let mut session = Session::new(AUTOCOMMIT, true);
     step(&mut session, "UPDATE t SET a = 1");
