@@ -153,6 +153,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-image",
             "brisk-load",
             "brisk-modules",
+            "brisk-mysql",
             "brisk-pgsql",
             "brisk-proxy-protocol",
             "brisk-quic",
