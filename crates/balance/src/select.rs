@@ -6,7 +6,7 @@ use crate::lease::{Lease, Outcome, Times};
 use crate::least;
 use crate::limits::ROUNDS_MAX;
 use crate::method::{Measure, Method};
-use crate::peer::{Clock, Stats};
+use crate::peer::{Clock, PeerId, Stats};
 use crate::random::Random;
 use crate::round_robin;
 use crate::set::Tried;
@@ -74,6 +74,11 @@ impl Selection {
         self.tries = self.tries.min(most);
     }
 
+    /// Only these peers may be asked: those that have the role that is wanted.
+    pub fn restrict(&mut self, only: &[PeerId]) {
+        self.tried.restrict(only);
+    }
+
     /// A kept connection was closed by its peer before it could answer: the attempt does not count.
     pub fn add_try(&mut self) {
         self.tries += 1;
@@ -121,7 +126,8 @@ impl Selection {
         let own = self.own(state, now);
         if state.is_single() {
             let peer = &state.sets[0].peers[0];
-            let is_free = self.set == 0 && peer.is_in_service() && !peer.is_full();
+            let may_be = self.tried.may_be(peer.info.id);
+            let is_free = may_be && self.set == 0 && peer.is_in_service() && !peer.is_full();
             return own.or(is_free.then_some(0));
         }
         if state.sets[set].peers.is_empty() {

@@ -16,12 +16,24 @@ pub(crate) struct Tried {
     /// Mostly there is no other.
     first: Option<PeerId>,
     more: Vec<PeerId>,
+    /// Nobody else may be asked.
+    only: Option<Box<[PeerId]>>,
 }
 
 impl Tried {
-    /// Whether it was tried.
+    /// Whether it was tried, or is not to be.
     pub fn has(&self, id: PeerId) -> bool {
-        self.first == Some(id) || self.more.contains(&id)
+        self.first == Some(id) || self.more.contains(&id) || !self.may_be(id)
+    }
+
+    /// Whether it is one of those that may be asked.
+    pub fn may_be(&self, id: PeerId) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&id))
+    }
+
+    /// From now on only these may be asked.
+    pub fn restrict(&mut self, only: &[PeerId]) {
+        self.only = Some(only.into());
     }
 
     /// It is being tried.
@@ -33,7 +45,7 @@ impl Tried {
         }
     }
 
-    /// None was tried.
+    /// None was tried. Who may be asked stays.
     pub fn clear(&mut self) {
         self.first = None;
         self.more.clear();

@@ -14,6 +14,7 @@ mod cli;
 mod config;
 mod control;
 mod convert;
+mod db;
 mod directives;
 mod doctor;
 mod endpoint;

@@ -16,6 +16,11 @@ pub trait Loader {
     /// The bytes of a file.
     fn read(&self, path: &str) -> io::Result<Arc<[u8]>>;
 
+    /// The bytes of a file with passwords, which nobody but its owner may read (mode 0600, or less). The error says so otherwise.
+    fn read_secret(&self, path: &str) -> io::Result<Arc<[u8]>> {
+        self.read(path)
+    }
+
     /// The files that match a pattern, sorted by name as glob(3) does; none is no error.
     fn glob(&self, pattern: &str) -> io::Result<Vec<String>>;
 

@@ -23,6 +23,7 @@ mod computed;
 mod core_tests;
 mod dashboard;
 mod dav;
+pub mod db;
 mod dictionary;
 mod directory;
 mod directory_overrides;

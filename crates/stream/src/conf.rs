@@ -5,6 +5,7 @@ use crate::session::Session;
 use crate::stats::Stats;
 use brisk_balance::Group;
 use brisk_conf::cidr::Cidr;
+use brisk_db::{Attrs, Cluster};
 use brisk_host::log::LogTo;
 use brisk_host::peer::Peer;
 use brisk_host::server_name::NameTable;
@@ -204,6 +205,8 @@ pub struct Proxy {
     pub bind: Option<Bind>,
     /// `proxy_protocol`: peers are told of the client first.
     pub proxy_protocol: bool,
+    /// `target_session_attrs`: which server of a group whose servers have roles.
+    pub attrs: Attrs,
     /// `proxy_ssl`.
     pub tls: Option<Arc<dyn PeerTls>>,
     /// Bytes per second; empty or 0: no limit.
@@ -229,6 +232,7 @@ impl Default for Proxy {
             socket_sndbuf: 0,
             bind: None,
             proxy_protocol: false,
+            attrs: Attrs::default(),
             tls: None,
             upload_rate: Template::default(),
             download_rate: Template::default(),
@@ -261,6 +265,11 @@ pub trait Balanced: Send + Sync {
 
     /// Another number for each session, for methods that draw.
     fn seed(&self) -> u64;
+
+    /// What is known of the roles of its servers, where they have roles.
+    fn cluster(&self) -> Option<&Arc<Cluster>> {
+        None
+    }
 }
 
 /// An `access_log`.

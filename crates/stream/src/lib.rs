@@ -11,6 +11,7 @@ pub mod limits;
 mod opening;
 mod proxy;
 mod relay;
+mod roles;
 pub mod secure;
 mod serve;
 mod session;

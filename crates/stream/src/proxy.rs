@@ -1,8 +1,10 @@
 //! From a session to a peer that has taken its connection.
 
 use crate::conf::{Balanced, Pass, Proxy};
+use crate::roles::Roles;
 use crate::session::{Attempt, Session};
 use brisk_balance::{Ask, Endpoint, Group, Lease, Outcome, Selection, Stats, Times, Until};
+use brisk_db::Cluster;
 use brisk_host::log::{self, Entry, LogLevel};
 use brisk_host::peer::Peer;
 use brisk_host::vars::{Context, Template};
@@ -12,6 +14,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// A status that a session ends with.
 pub type Status = u16;
@@ -36,6 +39,7 @@ pub struct Connected {
     selection: Selection,
     lease: RefCell<Option<Lease>>,
     began_ms: u64,
+    roles: RefCell<Option<Roles>>,
 }
 
 impl Connected {
@@ -54,6 +58,14 @@ impl Connected {
             if bytes > 0 {
                 Stats::add(counter, bytes);
             }
+        }
+    }
+
+    /// Ready when the peer has not the role any more for which it was chosen, or is lost.
+    pub fn poll_unfit(&self, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        match &mut *self.roles.borrow_mut() {
+            Some(roles) => roles.poll_unfit(cx),
+            None => Poll::Pending,
         }
     }
 
@@ -175,6 +187,10 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
     if proxy.next_upstream_tries > 0 {
         selection.limit_tries(proxy.next_upstream_tries);
     }
+    let mut roles = match backend.cluster() {
+        Some(cluster) => Some(fitting(session, cluster, &mut selection, &*backend, proxy).await?),
+        None => None,
+    };
     loop {
         let attempt_ms = clock::mono_ms();
         let Some(mut lease) = selection.next(attempt_ms) else {
@@ -197,6 +213,7 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
                 let times = Times { response_ms: took_ms, ..Times::default() };
                 let now_ms = clock::mono_ms();
                 selection.finish(lease, Outcome::Failed, times, now_ms);
+                roles.as_ref().inspect(|roles| roles.doubt());
                 let limit_ms = proxy.next_upstream_timeout.as_millis() as u64;
                 let is_late = limit_ms > 0 && now_ms.saturating_sub(began_ms) >= limit_ms;
                 if !proxy.next_upstream || selection.tries() == 0 || is_late {
@@ -214,7 +231,33 @@ pub async fn connect(session: &Session, pass: &Pass, proxy: &Proxy) -> Result<Co
         let own = own.map_or_else(|| "unix:".to_string(), |own| own.to_string());
         let udp = if session.origin.is_udp { "udp " } else { "" };
         session.info(format_args!("{udp}proxy {own} connected to {}", lease.peer.name));
-        return Ok(Connected { stream, selection, lease: RefCell::new(Some(lease)), began_ms: attempt_ms });
+        if let Some(roles) = &mut roles {
+            roles.is_given_to(lease.peer.id);
+        }
+        let (lease, roles) = (RefCell::new(Some(lease)), RefCell::new(roles));
+        return Ok(Connected { stream, selection, lease, began_ms: attempt_ms, roles });
+    }
+}
+
+/// Has a peer chosen among those that have the role that is wanted.
+async fn fitting(
+    session: &Session,
+    cluster: &Arc<Cluster>,
+    selection: &mut Selection,
+    backend: &dyn Balanced,
+    proxy: &Proxy,
+) -> Result<Roles, Status> {
+    let mut roles = Roles::new(cluster, proxy.attrs);
+    match roles.fitting(proxy.connect_timeout).await {
+        Ok(ids) => {
+            selection.restrict(&ids);
+            Ok(roles)
+        }
+        Err(why) => {
+            session.attempts.borrow_mut().push(Attempt { peer: backend.name().into(), ..Attempt::default() });
+            session.log(LogLevel::Error, format_args!("{why} while connecting to upstream"));
+            Err(BAD_GATEWAY)
+        }
     }
 }
 

@@ -256,6 +256,8 @@ enum End {
     ClientFailed(Failure),
     PeerFailed(Failure),
     TimedOut,
+    /// The peer is lost, or has another role than the one that it was chosen for.
+    Unfit,
 }
 
 /// Passes bytes on in both directions until one side has ended, with `proxy_half_close` both.
@@ -272,6 +274,9 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
     idle.set(proxy.timeout);
     let wait = Cell::new(None);
     let end = poll_fn(|cx| {
+        if connected.poll_unfit(cx).is_ready() {
+            return Poll::Ready(End::Unfit);
+        }
         let (mut sent, mut got) = (Moved::default(), Moved::default());
         let upward = up.poll(cx, client, peer, &mut sent);
         let downward = down.poll(cx, peer, client, &mut got);
@@ -310,11 +315,11 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
         Poll::Pending
     })
     .await;
-    if let End::PeerFailed(_) | End::TimedOut = end {
+    if let End::PeerFailed(_) | End::TimedOut | End::Unfit = end {
         // A client of TLS must not take what it has for all there was (RFC 8446 §6.1).
         client.abort();
     }
-    if let End::ClientFailed(_) | End::TimedOut = end {
+    if let End::ClientFailed(_) | End::TimedOut | End::Unfit = end {
         peer.abort();
     }
     conclude(session, &end)
@@ -388,6 +393,10 @@ fn conclude(session: &Session, end: &End) -> Status {
                     "connection timed out (110: Connection timed out) after {limit}ms without a byte"
                 ),
             );
+        }
+        End::Unfit => {
+            let text = "the server is lost, or has another role now: the session ends";
+            session.log(LogLevel::Warn, format_args!("{text}"));
         }
         End::ClientFailed(failure) => failed(session, LogLevel::Info, "client", failure),
         End::PeerFailed(failure) => failed(session, LogLevel::Error, "upstream", failure),

@@ -52,6 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "brisk-balance",
             "brisk-conf",
+            "brisk-db",
             "brisk-host",
             "brisk-net",
             "brisk-proxy-protocol",
@@ -67,6 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-cache",
             "brisk-cachepolicy",
             "brisk-conf",
+            "brisk-db",
             "brisk-gateway",
             "brisk-h2",
             "brisk-host",
@@ -74,6 +76,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-image",
             "brisk-net",
             "brisk-otlp",
+            "brisk-pgsql",
             "brisk-php",
             "brisk-resolver",
             "brisk-server",

@@ -6,7 +6,7 @@ mod help;
 mod man;
 mod nginx;
 
-use crate::{cache, convert, directives, doctor, httpd, log, php, serve, top, tune, upstream, why};
+use crate::{cache, convert, db, directives, doctor, httpd, log, php, serve, top, tune, upstream, why};
 use brisk_cli::Entry;
 use brisk_drive::{get, page, probe, scenario};
 use brisk_load::cli::{COMPARE, DIFF, bench};
@@ -31,6 +31,7 @@ const COMMANDS: &[Entry] = &[
     brisk_drive::old::ALL[3],
     cache::CACHE,
     upstream::UPSTREAM,
+    db::DB,
     top::TOP,
     php::PHP,
     log::LOG,

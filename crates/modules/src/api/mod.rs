@@ -38,7 +38,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "api",
-    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams, stream/server_zones, stream/upstreams; Brisk's own: http/php, its PHP pools). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients do not say who they are, changes are made under an address, localhost or a name that is in server_name.",
+    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams, stream/server_zones, stream/upstreams; Brisk's own: http/php, its PHP pools; databases, the roles of databases behind stream). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients do not say who they are, changes are made under an address, localhost or a name that is in server_name.",
     "api write=on;",
     changing::set::<Api>,
 )];
@@ -170,7 +170,7 @@ fn look(r: &Request, prefix: &[u8]) -> Answer {
             // shape.
             Answer::Failed(404, "UnknownVersion", "unknown version".into())
         }
-        (_, []) => list(&["nginx", "processes", "connections", "slabs", "http", "stream"]),
+        (_, []) => list(&["nginx", "processes", "connections", "slabs", "http", "stream", "databases"]),
         (_, ["nginx"]) => Answer::Found(program(r)),
         // One worker is replaced by another one, and each counts from the beginning.
         (_, ["processes"]) => Answer::Found(json!({ "respawned": 0 })),
@@ -181,6 +181,7 @@ fn look(r: &Request, prefix: &[u8]) -> Answer {
             .cloned()
             .map_or_else(|| Answer::Failed(404, "SlabNotFound", "slab not found".into()), Answer::Found),
         (_, ["http"]) => list(&["requests", "upstreams", "php"]),
+        (_, ["databases"]) => Answer::Found(crate::db::status::all(&r.thread.live().snap)),
         (_, ["http", "php"]) => Answer::Found(crate::php::watch::status(&r.thread.live().snap)),
         (_, ["http", "requests"]) => Answer::Found(requests(r)),
         (_, ["http", "upstreams", rest @ ..]) => upstreams::look(r, Of::Http, rest),

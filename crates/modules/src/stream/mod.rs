@@ -17,6 +17,7 @@ use brisk_conf::{Context, Diag, Directive};
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::core::CoreConf;
 use brisk_server::core::server_names;
+use brisk_server::metrics::Scrape;
 use brisk_server::module::{Beside, Module, ModuleConf};
 use brisk_server::server_name::Name;
 use brisk_server::vars::{Template, VarId};
@@ -34,10 +35,15 @@ pub static MODULE: Module = Module {
     name: "stream",
     rows: rows::ROWS,
     conf: || Arc::new(Conf::default()),
-    metrics: Some(metrics::metrics),
+    metrics: Some(numbers),
     beside: Some(&Beside { part: part::begin, install: brisk_stream::install }),
     ..Module::EMPTY
 };
+
+fn numbers(to: &mut Scrape) {
+    metrics::metrics(to);
+    crate::db::status::metrics(to);
+}
 
 #[derive(Clone)]
 struct Conf {

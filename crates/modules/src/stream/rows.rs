@@ -3,12 +3,14 @@
 use super::Conf;
 use super::part::BLOCKS;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
+use brisk_db::Attrs;
 use brisk_host::vars::Template;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::Row;
 
 const SERVER: Context = Context::STREAM_SERVER;
+const ATTRS: [(&str, Attrs); 6] = Attrs::ALL;
 
 pub(super) static ROWS: &[Row] = &[
     directive("stream")
@@ -264,6 +266,17 @@ pub(super) static ROWS: &[Row] = &[
         .default("off")
         .example("proxy_half_close on;")
         .sets(|cx, on| cx.conf::<Conf>().proxy.half_close = on),
+    // The server that may be written to, unless something else is said: what a client wants is not known here.
+    directive("target_session_attrs")
+        .doc("Which server of an upstream with pgsql_check a session is given to, as libpq means it: read-write and primary: the primary; read-only and standby: a replica within its lag; prefer-standby: a replica, and the primary if there is none; any: any of those. A session ends when its server is lost or has another role.")
+        .in_(BLOCKS)
+        .takes_one_of(&ATTRS)
+        .default("read-write")
+        .example("target_session_attrs prefer-standby;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().proxy.attrs = value::choice(d.arg(0), &ATTRS)?;
+            Ok(())
+        }),
     // A session may be silent for hours, and firewalls forget connections that are.
     directive("proxy_socket_keepalive")
         .doc("Whether TCP's keepalive is on for connections to servers.")

@@ -3,6 +3,7 @@
 use super::group::{Groups, Parts, Upstream};
 use super::server::Server;
 use super::sticky::Sticky;
+use crate::db;
 use crate::limits::DRAFT_ZONE_BYTES_MIN;
 use brisk_balance::Method;
 use brisk_conf::{Diag, Span, Token, value};
@@ -39,6 +40,8 @@ pub(super) struct Draft {
     pub resolver_timeout: Option<Duration>,
     /// The file that holds the servers.
     pub state: Option<Token>,
+    /// `pgsql_check`.
+    pub database: Option<Arc<db::Check>>,
 }
 
 impl Draft {
@@ -60,6 +63,7 @@ impl Draft {
             resolver: None,
             resolver_timeout: None,
             state: None,
+            database: None,
         }
     }
 
@@ -129,6 +133,7 @@ impl Draft {
             resolver,
             resolver_timeout: timeout,
             state,
+            database: self.database,
         })))
     }
 }

@@ -6,7 +6,9 @@
 use super::server::Server;
 use super::sticky::Sticky;
 use super::{queue, state};
+use crate::db;
 use brisk_balance::{Ask, Group, Lease, Method, PeerId, Selection, ServerSpec};
+use brisk_db::Cluster;
 use brisk_net::clock;
 use brisk_resolver::Resolver;
 use brisk_server::request::Request;
@@ -39,6 +41,8 @@ pub(super) struct Parts {
     pub resolver_timeout: Duration,
     /// The file that the servers are kept in.
     pub state: Option<String>,
+    /// The servers are databases, which are asked for their roles.
+    pub database: Option<Arc<db::Check>>,
 }
 
 /// An `upstream` block, or the group that a name in `proxy_pass` stands for.
@@ -56,11 +60,16 @@ pub struct Upstream {
     pub(super) names: Notice,
     /// Taken from the zone, or made, at its first use: by then the configuration is live.
     group: OnceLock<Arc<Group>>,
+    /// The same of what is known of databases' roles.
+    cluster: OnceLock<Arc<Cluster>>,
 }
 
 /// A zone's state: its groups by name. They outlive the configuration.
 #[derive(Default)]
-pub(super) struct Groups(Mutex<HashMap<String, Arc<Group>>>);
+pub(super) struct Groups(
+    Mutex<HashMap<String, Arc<Group>>>,
+    Mutex<HashMap<(String, db::Kind), Arc<Cluster>>>,
+);
 
 static IDS: AtomicU64 = AtomicU64::new(1);
 
@@ -80,6 +89,7 @@ impl Upstream {
             saving: Mutex::new(()),
             names: Notice::default(),
             group: OnceLock::new(),
+            cluster: OnceLock::new(),
         }
     }
 
@@ -99,6 +109,18 @@ impl Upstream {
                 Some(zone) => zone.state::<Groups>().get(&self.parts.name, self.parts.method, &specs),
             }
         })
+    }
+
+    /// What is known of the servers' roles, if they are databases that are asked.
+    pub(super) fn roles(&self) -> Option<&Arc<Cluster>> {
+        let check = self.parts.database.as_ref()?;
+        Some(self.cluster.get_or_init(|| {
+            let new = || Arc::new(Cluster::new(check.terms));
+            match &self.parts.zone {
+                None => new(),
+                Some(zone) => zone.state::<Groups>().cluster(&self.parts.name, check.kind, new),
+            }
+        }))
     }
 
     pub(super) fn will_be_checked(&self) {
@@ -202,6 +224,13 @@ impl Groups {
                 group
             }
         }
+    }
+}
+
+impl Groups {
+    fn cluster(&self, name: &str, kind: db::Kind, new: impl FnOnce() -> Arc<Cluster>) -> Arc<Cluster> {
+        let mut clusters = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        clusters.entry((name.to_string(), kind)).or_insert_with(new).clone()
     }
 }
 

@@ -176,5 +176,6 @@ pub(super) fn unnamed(address: &str, server: Server) -> Arc<Upstream> {
         resolver: None,
         resolver_timeout: Duration::ZERO,
         state: None,
+        database: None,
     }))
 }

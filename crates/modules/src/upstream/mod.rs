@@ -55,6 +55,10 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
         match draft.build(cx) {
             Ok(upstream) => {
                 cx.global.services.push(upstream.clone());
+                if let Some(check) = &upstream.parts.database {
+                    let group = upstream.clone();
+                    cx.global.services.push(Arc::new(crate::db::Rounds { check: check.clone(), group }));
+                }
                 if cx.block == Context::STREAM {
                     implicit::registry_of_stream(cx).0.add(&name, None, upstream.clone());
                     crate::stream::part::add_upstream(cx, &name, upstream);

@@ -5,6 +5,7 @@ use super::draft::{Draft, parse_zone};
 use super::health;
 use super::server::{self, Server};
 use super::sticky::Sticky;
+use crate::db::{self, Kind};
 use crate::stream::part::{BLOCKS, is_in_stream};
 use brisk_balance::{Endpoint, LeastTime, Measure, Method, ServerSpec, Until};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, value};
@@ -223,6 +224,15 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("match redis { send PING\\x0d\\x0a; expect +PONG; }")
         .set(health::talk_block),
+    directive("pgsql_check")
+        .doc("The servers are PostgreSQL: each is asked whether it is in recovery, and how far it has come. One that takes writes is the primary, whatever the configuration says; two of them, and nobody is written to. password_file: the password, mode 0600, which is proved by SCRAM-SHA-256 or MD5. database=postgres. lag=10s: a standby that is further behind gets no sessions. interval=1s, timeout=2s, fails=2, passes=1. ssl: only over TLS, whose certificate is not checked; ssl=FILE: and must be signed by one of these authorities. Sessions go to the server that target_session_attrs says.")
+        .in_(Context::STREAM_UPSTREAM)
+        .arity(Arity::at_least(2))
+        .takes("user=NAME password_file=FILE [database=NAME] [lag=TIME] [interval=TIME] [timeout=TIME] [fails=NUMBER] [passes=NUMBER] [ssl[=FILE]]")
+        .definition()
+        .risk(Risk::Security)
+        .example("pgsql_check user=probe password_file=/etc/brisk/probe.pw lag=2s;")
+        .set(|cx, d| database(cx, d, Kind::PgSql)),
     directive("match")
         .doc("What the answer to a health check must be like: status [!] CODE …, header [!] NAME, header NAME =|!=|~|!~ VALUE, body ~|!~ REGEX, require $VARIABLE … (of the answer, as $upstream_http_NAME, or a map of such: neither empty nor 0). Without it 2xx and 3xx pass.")
         .in_(Context::HTTP)
@@ -284,6 +294,18 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     };
     draft(cx).servers.push(server);
     result
+}
+
+/// `pgsql_check`.
+fn database(cx: &mut Cx<'_, '_>, d: &Directive, kind: Kind) -> Result<(), Diag> {
+    if draft(cx).database.is_some() {
+        return Err(
+            Diag::emerg(d.span, "the servers of an upstream are of one kind").help("keep one pgsql_check")
+        );
+    }
+    let check = db::Check::read(cx, d, kind)?;
+    draft(cx).database = Some(Arc::new(check));
+    Ok(())
 }
 
 fn sticky(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {

@@ -5,6 +5,7 @@ use super::implicit::{registry_of_stream, unnamed};
 use super::server::{self, Place};
 use brisk_balance::{Group, ServerSpec};
 use brisk_conf::{Diag, Token};
+use brisk_db::Cluster;
 use brisk_server::conf::Cx;
 use brisk_server::vars::Template;
 use brisk_stream::conf::Balanced;
@@ -25,6 +26,10 @@ impl Balanced for Upstream {
 
     fn seed(&self) -> u64 {
         self.draw()
+    }
+
+    fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.roles()
     }
 }
 

@@ -335,6 +335,17 @@ impl Cx<'_, '_> {
         self.try_file(token).map_err(|error| self.unreadable(token, &error))
     }
 
+    /// As [`Cx::read_file`], for a file with passwords: others than its owner must not be able to read it.
+    pub fn read_secret(&mut self, token: &Token) -> Result<std::sync::Arc<[u8]>, Diag> {
+        let path = self.global.loader.resolve(token.str());
+        self.global.loader.read_secret(&path).map_err(|error| {
+            let diag = self.unreadable(token, &error);
+            let is_mode =
+                error.kind() == std::io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
+            if is_mode { diag.help(format!("chmod 600 {path}")) } else { diag }
+        })
+    }
+
     /// As [`Cx::read_file`], for what need not be there.
     // Through the loader: a worker that builds the same configuration gets the bytes that the master has
     // read.
