@@ -76,8 +76,9 @@ fn who_fails_its_check_gets_no_sessions_until_it_passes() {
     );
     assert_eq!(answers(), ["two", "two"]);
     assert_eq!(peers(&server, "u")[0]["state"], "unhealthy");
-    // A reload does not make it well.
+    // A reload does not make it well. The other one is asked anew, too (`mandatory`).
     server.reload();
+    wait::holds("the other one is well", || who(server.port_of(2)) == "two");
     assert_eq!(answers(), ["two", "two"]);
     is_well.store(true, Ordering::Relaxed);
     server.wait_for_log("peer is healthy while health checking");
