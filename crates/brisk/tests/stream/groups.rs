@@ -194,6 +194,8 @@ fn sessions_are_counted() {
     let mut client = Client::connect(server.port_of(2));
     client.send("abc");
     assert_eq!(client.wait_for("1abc"), "1abc");
+    // Bytes are counted when they have been sent.
+    wait::holds("the answer is counted", || zone(2)["sent"] == 4);
     let running = zone(2);
     assert_eq!((&running["processing"], &running["connections"]), (&json!(1), &json!(1)), "{running}");
     assert_eq!((&running["received"], &running["sent"]), (&json!(3), &json!(4)), "{running}");
