@@ -293,7 +293,7 @@ def nginx_tests(results, logs, baseline):
     owed = sum(counts.values()) - counts["as mainline"] - counts["waits"]
     text = f"""## nginx's own tests
 
-github.com/nginx/nginx-tests against the release binary, beside nginx 1.31.5's own results. Of {sum(counts.values())} files
+github.com/nginx/nginx-tests against Brisk, beside nginx 1.31.5's own results. Of {sum(counts.values())} files
 {counts['ok']} pass; {counts['as mainline']} do not run with mainline either; {counts['waits']} need a module that is not there yet
 ([conformance-waiting.tsv](conformance-waiting.tsv)); {counts['exception']} are exceptions on purpose
 ([conformance-exceptions.tsv](conformance-exceptions.tsv)); {counts['FAILS']} fail. So {counts['ok']} of the {owed} files that can
