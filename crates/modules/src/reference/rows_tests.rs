@@ -40,6 +40,10 @@ fn placed(module: &str, statement: &str, context: Context) -> Option<String> {
         Context::LOCATION => server(&format!("location / {{ {statement} }}")),
         Context::UPSTREAM => http(&format!("upstream group {{ {zone} {statement} }}")),
         Context::STREAM => format!("events {{}} stream {{ {statement} }}"),
+        Context::STREAM_UPSTREAM => {
+            let group = format!("upstream group {{ zone group 64k; server 127.0.0.1:2; {statement} }}");
+            format!("events {{}} stream {{ {group} server {{ listen 127.0.0.1:9; proxy_pass group; }} }}")
+        }
         Context::STREAM_SERVER => {
             let listen = if statement.starts_with("listen ") { "" } else { "listen 127.0.0.1:9; " };
             let is_handler =
@@ -70,7 +74,7 @@ fn is_elsewhere(message: &str) -> bool {
     .any(|text| message.contains(text))
 }
 
-const CONTEXTS: [Context; 8] = [
+const CONTEXTS: [Context; 9] = [
     Context::MAIN,
     Context::EVENTS,
     Context::HTTP,
@@ -79,6 +83,7 @@ const CONTEXTS: [Context; 8] = [
     Context::UPSTREAM,
     Context::STREAM,
     Context::STREAM_SERVER,
+    Context::STREAM_UPSTREAM,
 ];
 
 /// Why a statement cannot be built in any of a directive's contexts; nothing if it can.
