@@ -14,7 +14,7 @@ const LEAST: &str = "floor";
 const OVER_LEAST_MAX: f64 = 1.3;
 const CONNECTIONS: [usize; 2] = [64, 128];
 
-/// 100 bytes. The back end is the floor's server: what it costs is nobody's here, and it has the generator's core.
+/// 100 bytes. The back end is the floor's server: what it costs is not counted, and it runs on the generator's core.
 pub fn run(lab: &Lab) -> io::Result<Findings> {
     let floor = Program::Floor { body_bytes: SMALL_BYTES };
     let back_end = Spec::new("back end", floor, Conf::default()).unpinned().prepare(lab)?.start()?;

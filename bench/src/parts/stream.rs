@@ -20,7 +20,7 @@ const CASES: [(&str, &str, usize, Tls, Option<usize>); 3] = [
     ("stream 10 MiB, 8 connections", "/large.bin", 8, Tls::Off, Some(LARGE_BYTES)),
 ];
 
-/// The back end is Brisk with a file: what it costs is nobody's here, and it has the generator's core.
+/// The back end is Brisk with a file: what it costs is not counted, and it runs on the generator's core.
 pub fn run(lab: &Lab) -> io::Result<Findings> {
     let back_end = Spec::new("back end", Program::Brisk, Conf::default()).unpinned().prepare(lab)?.start()?;
     let conf = Conf::default().streamed(back_end.address.port());

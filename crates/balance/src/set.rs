@@ -16,7 +16,7 @@ pub(crate) struct Tried {
     /// Mostly there is no other.
     first: Option<PeerId>,
     more: Vec<PeerId>,
-    /// Nobody else may be asked.
+    /// If there is one, only its peers may be asked.
     only: Option<Box<[PeerId]>>,
 }
 
@@ -45,7 +45,7 @@ impl Tried {
         }
     }
 
-    /// None was tried. Who may be asked stays.
+    /// From now on no peer counts as tried. Those that may be asked stay the same.
     pub fn clear(&mut self) {
         self.first = None;
         self.more.clear();

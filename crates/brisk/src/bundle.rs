@@ -56,7 +56,7 @@ impl Loader for DiskLoader {
     }
 
     fn read_secret(&self, path: &str) -> io::Result<Arc<[u8]>> {
-        // Looked at where the disk is read: a worker has the bytes from whoever did.
+        // Checked where the disk is read: a worker is given the bytes by the process that read them.
         let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
             let why = format!("its mode is {mode:04o}, others than its owner may read it");

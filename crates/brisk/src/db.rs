@@ -34,16 +34,12 @@ enum Order {
         #[arg(value_name = "UPSTREAM")]
         upstream: Option<String>,
         /// Where the API is [default: what the configuration has]
-        #[arg(long, value_name = "ADDRESS", value_parser = address_of)]
+        #[arg(long, value_name = "ADDRESS", value_parser = endpoint::api_address)]
         api: Option<Address>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-}
-
-fn address_of(text: &str) -> Result<Address, String> {
-    Address::parse(text, "/api").ok_or_else(|| format!("invalid address \"{text}\""))
 }
 
 fn main(call: &Call<'_>) -> i32 {

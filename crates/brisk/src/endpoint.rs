@@ -112,6 +112,11 @@ fn read_answer(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
+/// The value of `--api`: an address, whose location is `/api` if it names none.
+pub fn api_address(text: &str) -> Result<Address, String> {
+    Address::parse(text, "/api").ok_or_else(|| format!("invalid address \"{text}\""))
+}
+
 /// Where the configuration has locations with a directive; those on a Unix socket first, none that only TLS leads to.
 pub fn configured(paths: &Paths, is_wanted: &dyn Fn(&Directive) -> bool) -> Vec<Address> {
     let (tree, ..) = config::parse(paths, &DiskLoader::new(&paths.env.conf_prefix));

@@ -26,7 +26,7 @@ struct Args {
     #[command(flatten)]
     site: Site,
     /// Where the API is [default: what the configuration has]
-    #[arg(long, value_name = "ADDRESS", global = true, display_order = 901, value_parser = address_of)]
+    #[arg(long, value_name = "ADDRESS", global = true, display_order = 901, value_parser = endpoint::api_address)]
     api: Option<Address>,
     /// Print JSON
     #[arg(long, global = true, display_order = 901)]
@@ -78,10 +78,6 @@ struct Server {
     /// Its server
     #[arg(value_name = "SERVER")]
     server: String,
-}
-
-fn address_of(text: &str) -> Result<Address, String> {
-    Address::parse(text, "/api").ok_or_else(|| format!("invalid address \"{text}\""))
 }
 
 /// The version of the API that is spoken.

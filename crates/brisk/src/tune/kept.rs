@@ -1,4 +1,4 @@
-//! The tuner's last report, kept beside its journal for whoever looks at the site later.
+//! The tuner's last report, kept beside its journal: the dashboard shows it later.
 
 use super::outcome;
 use brisk_net::clock;

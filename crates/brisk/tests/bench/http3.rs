@@ -87,7 +87,7 @@ fn requests_go_with_the_first_packets() {
     assert_eq!(without["quic"]["early_accepted"], 0, "{without}");
 }
 
-/// RFC 9001 §4.6.2: what the server does not take is sent again, and nobody has to ask for it.
+/// RFC 9001 §4.6.2: what the server does not take is sent again by the client's library.
 #[test]
 fn what_was_not_taken_early_is_sent_again() {
     let mut server = server("ssl_early_data on;");
