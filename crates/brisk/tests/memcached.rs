@@ -184,7 +184,7 @@ fn another_server_is_asked_for_what_one_does_not_have() {
     let broken = answering("SERVER_ERROR out of memory\r\n");
     let group = |name: &str, first: u16, second: u16| {
         format!(
-            "upstream {name} {{ server 127.0.0.1:{first} max_fails=0; server 127.0.0.1:{second} backup; }}"
+            "upstream {name} {{ server 127.0.0.1:{first} max_fails=0; server 127.0.0.1:{second} backup max_fails=0; }}"
         )
     };
     let server = server(&format!(
@@ -199,7 +199,10 @@ fn another_server_is_asked_for_what_one_does_not_have() {
         group("missing", without.port(), with.port()),
         group("broken", broken.port(), with.port()),
     ));
-    let check = |target: &str, status: u16| assert_eq!(server.get(target).status, status, "{target}");
+    let check = |target: &str, status: u16| {
+        let got = server.get(target).status;
+        assert_eq!(got, status, "{target}: {}", server.error_log());
+    };
     check("/strict", 404);
     check("/next", 200);
     check("/once", 404);
