@@ -6,7 +6,7 @@ use crate::lease::{Lease, Outcome, Times};
 use crate::least;
 use crate::limits::ROUNDS_MAX;
 use crate::method::{Measure, Method};
-use crate::peer::{Clock, PeerId, Stats};
+use crate::peer::{Clock, Peer, PeerId, Stats};
 use crate::random::Random;
 use crate::round_robin;
 use crate::set::Tried;
@@ -130,6 +130,9 @@ impl Selection {
             let is_free = may_be && self.set == 0 && peer.is_in_service() && !peer.is_full();
             return own.or(is_free.then_some(0));
         }
+        if let Some(only) = self.tried.only_one() {
+            return self.only(&state.sets[set].peers, only);
+        }
         if state.sets[set].peers.is_empty() {
             return None;
         }
@@ -152,6 +155,14 @@ impl Selection {
             Method::Random { two: None } => self.draw_one(state, now),
             Method::Random { two: Some(measure) } => self.draw_two(state, measure, now),
         }
+    }
+
+    /// A peer beside which no other has the wanted role. A check watches it, so that single failures do not keep it out
+    /// (`max_fails`), as they do not where it is the group's only one.
+    fn only(&self, peers: &[Peer], only: PeerId) -> Option<usize> {
+        let at = peers.iter().position(|peer| peer.info.id == only)?;
+        let is_free = !self.tried.is_tried(only) && peers[at].is_in_service() && !peers[at].is_full();
+        is_free.then_some(at)
     }
 
     /// The peer that the request belongs to, if it can be asked.

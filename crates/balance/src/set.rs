@@ -23,12 +23,22 @@ pub(crate) struct Tried {
 impl Tried {
     /// Whether it was tried, or is not to be.
     pub fn has(&self, id: PeerId) -> bool {
-        self.first == Some(id) || self.more.contains(&id) || !self.may_be(id)
+        self.is_tried(id) || !self.may_be(id)
     }
 
     /// Whether it is one of those that may be asked.
     pub fn may_be(&self, id: PeerId) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&id))
+    }
+
+    /// The only one that may be asked, if there is no choice.
+    pub fn only_one(&self) -> Option<PeerId> {
+        self.only.as_deref().and_then(|only| if let [one] = only { Some(*one) } else { None })
+    }
+
+    /// Whether it was tried.
+    pub fn is_tried(&self, id: PeerId) -> bool {
+        self.first == Some(id) || self.more.contains(&id)
     }
 
     /// From now on only these may be asked.

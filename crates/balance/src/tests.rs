@@ -106,6 +106,24 @@ fn a_single_peer_is_never_given_up() {
     }
 }
 
+/// The primary among replicas: whoever needs it has no other.
+#[test]
+fn the_only_one_with_a_role_is_never_given_up() {
+    for method in [Method::RoundRobin, Method::LeastConn] {
+        let group = group(method, &[spec(1, 1), spec(2, 1)]);
+        let only = group.peers(NOW)[1].info.id;
+        for _ in 0..3 {
+            let mut selection = Selection::new(group.clone(), Ask::default(), NOW);
+            selection.restrict(&[only]);
+            let lease = selection.next(NOW).unwrap();
+            assert_eq!(port(&lease), 2);
+            selection.finish(lease, Outcome::Failed, Times::default(), NOW);
+            // Once in a request.
+            assert!(selection.next(NOW).is_none());
+        }
+    }
+}
+
 #[test]
 fn places_are_counted_exactly_over_threads() {
     let mut one = spec(1, 1);

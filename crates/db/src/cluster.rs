@@ -33,6 +33,8 @@ pub struct Cluster {
     /// Counts views in which roles, or who may be read from, are others than before.
     roles: AtomicU64,
     pub(crate) waiters: Waiters,
+    /// The number of the loop that asks its servers.
+    asker: AtomicU64,
     accounts: Mutex<Arc<Accounts>>,
     wants_accounts: AtomicBool,
     doubt: Mutex<Doubt>,
@@ -86,6 +88,7 @@ impl Cluster {
             version: AtomicU64::new(0),
             roles: AtomicU64::new(0),
             waiters: Waiters::default(),
+            asker: AtomicU64::new(0),
             accounts: Mutex::default(),
             wants_accounts: AtomicBool::new(false),
             doubt: Mutex::default(),
@@ -98,9 +101,23 @@ impl Cluster {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Somebody asks the servers from now on, and whoever did so before stops. Gives the number of the one that asks.
+    pub fn begin_asking(&self) -> u64 {
+        self.asker.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Whether the one with this number still asks.
+    pub fn is_asked_by(&self, number: u64) -> bool {
+        self.asker.load(Ordering::Acquire) == number
+    }
+
     /// The servers that there are now: number, address and whether it is written down as the primary. Those that stay keep what
     /// is known of them.
-    pub fn set_servers(&self, terms: Terms, servers: impl Iterator<Item = (ServerId, Arc<str>, bool)>) {
+    pub fn set_servers(
+        &self,
+        terms: Terms,
+        servers: impl Iterator<Item = (ServerId, Arc<str>, bool)>,
+    ) -> Option<Change> {
         let mut state = self.lock();
         state.terms = terms;
         let mut before = std::mem::take(&mut state.members);
@@ -121,7 +138,7 @@ impl Cluster {
             };
             state.members.push(counted);
         }
-        self.judge(state);
+        self.judge(state)
     }
 
     /// A server has answered at this time, in milliseconds.

@@ -1,7 +1,6 @@
 //! What follows from what all servers have said.
 
-use crate::history::History;
-use crate::position::Position;
+use crate::history::{Behind, History};
 use crate::report::{Galera, Replication, Report, Writes};
 use crate::view::{NoPrimary, Role, ServerId, ServerView, Unread, View};
 use std::sync::Arc;
@@ -50,10 +49,23 @@ impl Member {
 
 /// Which of the members is the primary, by place. `before`: who was it last, which counts among the nodes of a Galera cluster.
 pub fn primary(members: &[Member], before: Option<ServerId>) -> Result<usize, NoPrimary> {
-    // The one that was not asked might be another primary.
-    if members.is_empty() || members.iter().any(|member| matches!(member.heard, Heard::Nothing)) {
+    let is_asked = |member: &Member| !matches!(member.heard, Heard::Nothing);
+    if members.is_empty() {
         return Err(NoPrimary::NotAsked);
     }
+    let found = found(members, before);
+    match found {
+        _ if members.iter().all(is_asked) => found,
+        // A server that is new to the group takes nothing from the one that is the primary: it counts once it has answered.
+        Ok(at) if Some(members[at].id) == before => found,
+        Err(NoPrimary::Several) => found,
+        // The one that was not asked might be another primary.
+        _ => Err(NoPrimary::NotAsked),
+    }
+}
+
+/// The primary among those that have answered.
+fn found(members: &[Member], before: Option<ServerId>) -> Result<usize, NoPrimary> {
     let candidates: Vec<usize> = (0..members.len()).filter(|at| members[*at].is_candidate()).collect();
     match candidates.as_slice() {
         [] => Err(NoPrimary::None),
@@ -165,8 +177,14 @@ impl Judge<'_> {
         };
         server.role = Role::Replica;
         // What it says, or what it lacks, whichever is worse: a source that is silent and one that has nothing to say look alike to it.
-        let lacks_ms = report.position.as_ref().map_or(0, |position| self.lag_by(position, at_ms));
-        server.lag_ms = said_ms.map(|said_ms| said_ms.max(lacks_ms));
+        let lacks =
+            report.position.as_ref().map_or(Behind::By(0), |position| self.history.behind(at_ms, position));
+        server.lag_ms = match lacks {
+            Behind::By(lacks_ms) => said_ms.map(|said_ms| said_ms.max(lacks_ms)),
+            // It is too late in any case, and so that is what is told.
+            Behind::AtLeast(lacks_ms) if lacks_ms > self.lag_max_ms => Some(lacks_ms),
+            Behind::AtLeast(_) => None,
+        };
         server.reads = match (self.primary, server.lag_ms) {
             (Err(NoPrimary::Several), _) => Err(Unread::Split),
             (Err(NoPrimary::NotAsked), _) => Err(Unread::NotAsked),
@@ -174,9 +192,5 @@ impl Judge<'_> {
             (_, Some(lag_ms)) if lag_ms > self.lag_max_ms => Err(Unread::Lag),
             _ => Ok(()),
         };
-    }
-
-    fn lag_by(&self, position: &Position, at_ms: u64) -> u64 {
-        self.history.lag_ms(at_ms, position)
     }
 }

@@ -51,7 +51,11 @@ fn a_promoted_replica_becomes_the_primary() {
     say(&cluster, 1000, &[None, Some(replica(5, 0)), Some(replica(5, 0))]);
     assert_eq!(cluster.primary(), Err(NoPrimary::None));
     let promoted = Report { position: Some(Position::mariadb("0-2-6").unwrap()), ..primary(0) };
+    // Nothing tells how long the other replica has lacked what the new primary has: perhaps nobody has told it of that one.
     say(&cluster, 2000, &[None, Some(replica(5, 0)), Some(promoted.clone())]);
+    assert_eq!((cluster.primary(), cluster.readers(None)), (Ok(2), vec![]));
+    let follows = Report { position: promoted.position.clone(), ..replica(5, 0) };
+    say(&cluster, 2500, &[None, Some(follows), Some(promoted.clone())]);
     assert_eq!((cluster.primary(), cluster.readers(None)), (Ok(2), vec![1]));
     // The old one is back and knows of nothing.
     say(&cluster, 3000, &[Some(primary(7)), Some(replica(5, 0)), Some(promoted)]);
@@ -164,8 +168,26 @@ fn servers_that_stay_keep_what_is_known_of_them() {
     say(&cluster, 0, &[Some(primary(1)), Some(replica(1, 0))]);
     cluster.set_servers(TERMS, [(1, Arc::from("db1"), false), (0, Arc::from("db0"), false)].into_iter());
     assert_eq!((cluster.primary(), cluster.readers(None)), (Ok(0), vec![1]));
-    cluster.set_servers(TERMS, [(0, Arc::from("db0"), false), (2, Arc::from("db2"), false)].into_iter());
+    // One that is new takes nothing from the primary.
+    let change =
+        cluster.set_servers(TERMS, [(0, Arc::from("db0"), false), (2, Arc::from("db2"), false)].into_iter());
+    assert!(change.is_some());
+    assert_eq!((cluster.primary(), cluster.readers(None)), (Ok(0), vec![]));
+    cluster.heard(2, primary(1), 1000);
+    assert_eq!(cluster.primary(), Err(NoPrimary::Several));
+    // And if the primary is not there any more, it might be the one that was not asked.
+    cluster.set_servers(TERMS, [(3, Arc::from("db3"), false), (2, Arc::from("db2"), false)].into_iter());
     assert_eq!(cluster.primary(), Err(NoPrimary::NotAsked));
+}
+
+/// The loop of a configuration that is gone goes on while sessions of that time look at what it learns, unless another one asks.
+#[test]
+fn one_asks_at_a_time() {
+    let cluster = cluster(1);
+    let first = cluster.begin_asking();
+    assert!(cluster.is_asked_by(first));
+    let second = cluster.begin_asking();
+    assert_eq!((cluster.is_asked_by(first), cluster.is_asked_by(second)), (false, true));
 }
 
 #[test]

@@ -38,6 +38,11 @@ impl Work {
         brisk_net::spawn(Until { task: Some(Box::pin(task)), end: self.end.clone() });
     }
 
+    /// Whether another configuration is live, or the worker drains: for tasks that sessions of the time before still need.
+    pub fn has_ended(&self) -> bool {
+        self.end.has_come.get()
+    }
+
     pub(crate) fn end(&self) {
         self.end.has_come.set(true);
         self.end.wakers.take().into_iter().for_each(Waker::wake);

@@ -11,6 +11,7 @@ use brisk_pgsql::{ANSWER_TLS, Client, Event, Login, TLS_REQUEST};
 const QUESTION: &str = "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'), \
      CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn(), pg_last_wal_receive_lsn()) ELSE pg_current_wal_lsn() END, \
      CASE WHEN NOT pg_is_in_recovery() THEN NULL WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 \
+     WHEN pg_last_xact_replay_timestamp() IS NULL THEN NULL \
      ELSE greatest(0, floor(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)::bigint) END";
 
 /// A connection that has logged in.

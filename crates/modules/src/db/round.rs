@@ -18,6 +18,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -38,11 +39,14 @@ pub struct Rounds {
 impl Service for Rounds {
     fn start(self: Arc<Self>, work: &Work) {
         let Some(cluster) = self.group.cluster().cloned() else { return };
-        let asker = Asker { rounds: self, cluster, live: work.live.clone(), slots: RefCell::default() };
-        let (asker, inner) = (Rc::new(asker), work.clone());
-        work.spawn(async move {
-            loop {
-                asker.clone().round(&inner);
+        let number = cluster.begin_asking();
+        let asker =
+            Rc::new(Asker { rounds: self, cluster, live: work.live.clone(), slots: RefCell::default() });
+        let work = work.clone();
+        // It outlives the configuration: sessions that go on must learn that their server is lost or was demoted.
+        brisk_net::spawn(async move {
+            while asker.is_needed(&work, number) {
+                asker.clone().round();
                 asker.pause().await;
             }
         });
@@ -65,14 +69,22 @@ struct Asker {
 }
 
 impl Asker {
+    /// While the configuration is live, and then until the last session of its time has ended or another loop asks for them.
+    fn is_needed(&self, work: &Work, number: u64) -> bool {
+        let has_sessions = self.cluster.tally.open_sessions.load(Ordering::Relaxed) > 0;
+        self.cluster.is_asked_by(number) && (!work.has_ended() || has_sessions)
+    }
+
     /// Asks all servers that are not being asked. Those that an administrator has taken out do not count at all.
-    fn round(self: Rc<Self>, work: &Work) {
+    fn round(self: Rc<Self>) {
         let mut peers = self.rounds.group.group().peers(clock::mono_ms());
         peers.retain(|peer| peer.state != PeerState::Down);
         // Servers come and go at run time; numbers are never given again.
         self.slots.borrow_mut().retain(|id, _| peers.iter().any(|peer| peer.info.id == *id));
         let servers = peers.iter().map(|peer| (peer.info.id, peer.info.name.clone(), false));
-        self.cluster.set_servers(self.rounds.check.terms, servers);
+        if let Some(change) = self.cluster.set_servers(self.rounds.check.terms, servers) {
+            self.tell(&change);
+        }
         for peer in peers {
             let slot = self.slots.borrow_mut().entry(peer.info.id).or_default().clone();
             if slot.is_being_asked.replace(true) {
@@ -80,7 +92,7 @@ impl Asker {
             }
             // A task for each: one that does not answer holds up none of the others.
             let this = self.clone();
-            work.spawn(async move {
+            brisk_net::spawn(async move {
                 this.ask(&peer, &slot).await;
                 slot.is_being_asked.set(false);
             });
@@ -158,6 +170,8 @@ impl Asker {
     fn tell_server(&self, before: Option<&ServerView>, server: &ServerView) {
         let name = &server.name;
         match (&server.trouble, server.reads) {
+            // It has just come to the group.
+            (None, Err(Unread::NotAsked)) if server.role == Role::Unknown => {}
             (Some(why), _) => self.log(LogLevel::Warn, format_args!("{name} is lost: {why}")),
             (None, Ok(())) if before.is_some_and(|before| before.trouble.is_some()) => {
                 self.log(LogLevel::Notice, format_args!("{name} is back as {}", server.role.name()));
