@@ -3,6 +3,7 @@
 use crate::bundle::{DiskLoader, folder};
 use crate::config::system_prefix;
 use crate::limits::INCLUDES_MAX;
+use crate::tune::running;
 use brisk_conf::SourceMap;
 use brisk_tune::ini::{Comments, Ini};
 use brisk_tune::site::{Block, Machine, Site};
@@ -77,11 +78,23 @@ fn server(named: Option<&str>, read: &mut Read) -> Result<(), String> {
     if let Some(diag) = diags.iter().find(|diag| diag.level <= brisk_conf::Level::Error) {
         return Err(diag.render(&sources));
     }
-    read.site.is_brisk = path.starts_with(&own);
+    let block = Block::of(&tree, &sources);
+    read.site.is_brisk = path.starts_with(&own) || is_for_brisk(&block) || running::is_read_by_brisk(&path);
     read.server = 0..sources.files().len();
     read.files.extend(sources.files().iter().map(|file| file.name.clone()));
-    read.site.server = Some(Block::of(&tree, &sources));
+    read.site.server = Some(block);
     Ok(())
+}
+
+/// Directives that no nginx has, with whatever module.
+const OWN: &[&str] = &["php_pool", "php_pass", "supervise", "directory_overrides", "include_apache"];
+
+/// Whether only Brisk can read this configuration.
+fn is_for_brisk(block: &Block) -> bool {
+    let is_own = |name: &str| OWN.contains(&name);
+    is_own(&block.name)
+        || block.settings.iter().any(|setting| is_own(&setting.name))
+        || block.blocks.iter().any(is_for_brisk)
 }
 
 /// Files of a folder with this ending, in the order of their names.
@@ -210,5 +223,29 @@ pub fn machine() -> Machine {
         memory: bytes("MemTotal"),
         swap_used: bytes("SwapTotal").saturating_sub(bytes("SwapFree")),
         sysctls: SYSCTLS.iter().filter_map(read).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(text: &str) -> Block {
+        let (mut sources, mut diags) = (SourceMap::default(), Vec::new());
+        let file = sources.add("a.conf".to_owned(), text.as_bytes().to_vec());
+        let tree = brisk_conf::parse(&mut sources, file, &DiskLoader::new("/nonexistent/"), &mut diags);
+        assert!(diags.is_empty(), "{text}");
+        Block::of(&tree, &sources)
+    }
+
+    #[test]
+    fn directives_of_brisk_s_own_tell_whose_a_configuration_is() {
+        assert!(is_for_brisk(&block("http { php_pool a { } server { listen 80; } }")));
+        assert!(is_for_brisk(&block("http { server { location / { php_pass a; } } }")));
+        assert!(!is_for_brisk(&block("http { server { location / { fastcgi_pass a; brotli on; } } }")));
+        for name in OWN {
+            assert!(brisk_conf::nginx::directives().all(|known| known.name != *name), "{name}");
+            assert!(!brisk_modules::reference::directives::find(&[(*name).to_owned()]).is_empty(), "{name}");
+        }
     }
 }

@@ -27,10 +27,35 @@ pub fn server(port: u16) -> Option<Named> {
     };
     match program.file_name()?.to_str()? {
         "nginx" => Some(Named::Server(behind("-c").unwrap_or_else(|| "/etc/nginx/nginx.conf".to_owned()))),
-        "brisk" => behind("-c").map(Named::Server),
+        "brisk" => of_brisk(&words).map(Named::Server),
         "apache2" | "httpd" => behind("-f").or_else(httpd::usual).map(Named::Apache),
         _ => None,
     }
+}
+
+/// The configuration of a master of Brisk's: its title ends with it (`brisk: master FILE`). Until it has a title, its options say so.
+fn of_brisk(words: &[String]) -> Option<String> {
+    if let [first, second, file @ ..] = words
+        && first == "brisk:"
+        && second == "master"
+    {
+        return (!file.is_empty()).then(|| file.join(" "));
+    }
+    let at = words.iter().position(|word| word == "-c")?;
+    words.get(at + 1).cloned()
+}
+
+/// Whether a Brisk that runs reads this configuration.
+pub fn is_read_by_brisk(file: &str) -> bool {
+    let real = |name: &str| fs::canonicalize(name).unwrap_or_else(|_| name.into());
+    let wanted = real(file);
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_brisk = |pid: &u32| {
+        fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|program| program.file_name().is_some_and(|name| name == "brisk"))
+    };
+    pids.filter(is_brisk).filter_map(|pid| of_brisk(&words(pid))).any(|name| real(&name) == wanted)
 }
 
 /// Words of a command line, which a program may have written over with one text.
@@ -81,6 +106,14 @@ pub fn php_ini(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_master_s_configuration_is_in_its_title() {
+        let of = |line: &str| of_brisk(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(of("brisk: master /srv/a site/brisk.conf").as_deref(), Some("/srv/a site/brisk.conf"));
+        assert_eq!(of("/usr/sbin/brisk -g x -c /srv/b.conf").as_deref(), Some("/srv/b.conf"));
+        assert_eq!((of("brisk: master"), of("brisk: worker"), of("/usr/sbin/brisk -t")), (None, None, None));
+    }
 
     #[test]
     fn a_pool_s_files_are_those_that_are_included() {
