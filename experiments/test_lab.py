@@ -218,11 +218,21 @@ class Rounds(unittest.TestCase):
         self.assertNotEqual(advices[0].verdict(results).word, "undecided")
         after = asked[2 * load.ROUNDS_BEFORE_SLICES :]
         self.assertEqual(len(after) % (2 * load.SLICES), 0)
-        # A B, B A, A B: each has its turn first and last.
+        # A B, B A: each has its turn first and last.
         self.assertEqual(after[0], after[3])
         self.assertEqual(after[1], after[2])
         self.assertEqual(len(results.measured("small")), asked.count("small"))
         self.assertEqual(len(results.figures("small")), load.ROUNDS_BEFORE_SLICES + len(after) // (2 * load.SLICES))
+
+    def test_what_several_are_compared_with_is_measured_once_for_all(self):
+        asked, results, advices = self.go({"more": 1.07, "less": 0.94}, 20, stands_beside=True)
+        self.assertNotIn("undecided", [one.verdict(results).word for one in advices])
+        first = asked[3 * load.ROUNDS_BEFORE_SLICES :][: 3 * load.SLICES]
+        self.assertEqual(sorted(first), sorted(["base", "more", "less"] * load.SLICES))
+
+    def test_what_is_far_from_a_verdict_waits(self):
+        self.assertEqual(load.near({"a": 20, "b": 75, "c": 90}), ["a", "b"])
+        self.assertEqual(load.near({"a": 1, "b": 8, "c": 9}), ["a", "b"])
 
     def test_the_time_ends_them(self):
         asked, results, _ = self.go({"small": 1.01}, 0)

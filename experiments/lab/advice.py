@@ -19,7 +19,7 @@ FIGURES = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class Advice:
     """`without` and `with_it` are keys of settings; `by` is the figure that decides."""
 
@@ -29,6 +29,10 @@ class Advice:
     without: str
     with_it: str
     by: str = "rate"
+
+    @property
+    def keys(self):
+        return self.without, self.with_it
 
     def verdict(self, results, noise=stats.Noise()):
         before, after = self.figures(results)
@@ -40,7 +44,7 @@ class Advice:
         return stats.rounds_missing(before, after, FIGURES[self.by][2], noise)
 
     def figures(self, results):
-        return [results.figures(key, self.by) for key in (self.without, self.with_it)]
+        return [results.figures(key, self.by) for key in self.keys]
 
 
 def noises(results, advices):

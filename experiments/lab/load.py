@@ -19,11 +19,14 @@ LOOK_SECONDS_MAX = 60
 # Of all settings, before single pairs are measured further.
 ROUNDS_OF_ALL = 4
 # Where all may be measured in turns afterwards, which says more in the same time.
-ROUNDS_BEFORE_SLICES = 2
-# A round of a pair whose servers may run beside each other: so many slices of each, in turns, since what others do to the machine within
-# a second or two then falls on both.
-SLICES = 3
+ROUNDS_BEFORE_SLICES = 1
+# A round of settings whose servers may run beside each other: short slices in turns, there and back, since what others do to the machine
+# within some seconds then falls on all. What several are compared with is measured once for all of them.
+SLICES = 2
 SLICE = "400ms"
+# Of what is undecided, that takes part which probably needs so many times the rounds of the nearest verdict, or so few.
+NEAR_TIMES = 4
+NEAR_ROUNDS = 8
 # Below this rate a slice would hold too few requests.
 SLICED_RATE_MIN = 1000
 # Long enough for a page of WordPress that is compiled anew for each request, on a machine that has other work.
@@ -197,10 +200,11 @@ def bench_once(stage, target, options):
 
 
 def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1):
-    """`count` rounds of all settings, in an order of each round's own, then of single pairs until all advice is decided.
+    """`count` rounds of all settings, in an order of each round's own, then of those that decide what is undecided.
 
     Servers are started anew for each round. Of the pairs that are not decided, the one goes first that probably needs the
-    fewest rounds more; no round is begun that would not be over at `until` (of time.monotonic).
+    fewest rounds more, and with it, where servers may run beside each other, those that need not many more; no round is begun that
+    would not be over at `until` (of time.monotonic).
     """
     results, order = Results(settings), random.Random(seed)
     by_key = {setting.key: setting for setting in settings}
@@ -217,13 +221,25 @@ def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1
         if not undecided or time.monotonic() + longest > until:
             return results
         noise = advice.noises(results, advices)
-        pair = min(unjudged or undecided, key=lambda one: one.rounds_missing(results, noise[one.by]))
+        missing = {one: one.rounds_missing(results, noise[one.by]) for one in unjudged or undecided}
         began = time.monotonic()
-        both = [by_key[pair.without], by_key[pair.with_it]]
-        is_fast = all(results.typical(setting.key) >= SLICED_RATE_MIN for setting in both)
-        one = sliced_round if is_fast and all(setting.stands_beside for setting in both) else one_round
-        one(stage, results, both, order, options, f"{len(undecided)} undecided")
+        chosen = [one for one in near(missing) if all(may_be_sliced(results, by_key[key]) for key in one.keys)]
+        nearest = min(missing, key=missing.get)
+        measure = sliced_round if nearest in chosen else one_round
+        keys = dict.fromkeys(key for one in (chosen if nearest in chosen else [nearest]) for key in one.keys)
+        measure(stage, results, [by_key[key] for key in keys], order, options, f"{len(undecided)} undecided")
         longest = max(longest, time.monotonic() - began)
+
+
+def near(missing):
+    """Of these advices, by the rounds that each probably needs, those that are worth a turn now."""
+    most = max(NEAR_ROUNDS, NEAR_TIMES * min(missing.values()))
+    return [one for one, rounds_ in missing.items() if rounds_ <= most]
+
+
+def may_be_sliced(results, setting):
+    """Whether its servers may run beside others, and answer often enough for a slice."""
+    return setting.stands_beside and results.typical(setting.key) >= SLICED_RATE_MIN
 
 
 def one_round(stage, results, settings, order, options, where):
@@ -237,13 +253,13 @@ def one_round(stage, results, settings, order, options, where):
         say(f"  {where}: {setting.label}: {FIGURES['rate'](run):.1f}/s")
 
 
-def sliced_round(stage, results, pair, order, options, where):
-    """Both settings' servers at once, asked in turns: A B, B A, A B."""
-    turn = list(pair)
+def sliced_round(stage, results, settings, order, options, where):
+    """All of these settings' servers at once, asked in turns: A B C, C B A."""
+    turn = list(settings)
     order.shuffle(turn)
     results.begin_round()
     with stage.scope():
-        targets = {setting.key: setting.up(stage) for setting in pair}
+        targets = {setting.key: setting.up(stage) for setting in settings}
         for target in targets.values():
             warm(stage, target)
         for _ in range(SLICES):
@@ -251,7 +267,7 @@ def sliced_round(stage, results, pair, order, options, where):
                 run = bench_warm(stage, targets[setting.key], *options, "-d", SLICE)
                 results.runs[setting.key][-1] = (results.runs[setting.key][-1] or []) + [run]
             turn.reverse()
-    for setting in pair:
+    for setting in settings:
         say(f"  {where}: {setting.label}: {results.figures(setting.key)[-1]:.1f}/s")
 
 
