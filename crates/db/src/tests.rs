@@ -112,7 +112,8 @@ fn what_a_replica_lacks_counts_more_than_what_it_says() {
 #[test]
 fn a_session_reads_what_it_has_written() {
     let cluster = cluster(3);
-    say(&cluster, 0, &[Some(primary(9)), Some(replica(9, 0)), Some(replica(8, 0))]);
+    say(&cluster, 0, &[Some(primary(8)), Some(replica(8, 0)), Some(replica(8, 0))]);
+    say(&cluster, 1000, &[Some(primary(9)), Some(replica(9, 0)), Some(replica(8, 0))]);
     let readers = |last: u64| cluster.readers(at(last).as_ref());
     assert_eq!([readers(8), readers(9), readers(10)], [vec![1, 2], vec![1], vec![]]);
     assert_eq!(cluster.readers(Some(&Position::Wal(1))), []);
