@@ -7,7 +7,7 @@ use crate::news::{News, Waiters};
 use crate::position::Position;
 use crate::report::Report;
 use crate::tally::Tally;
-use crate::view::{NoPrimary, ServerId, View};
+use crate::view::{NoPrimary, ServerId, ServerView, View};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -167,7 +167,7 @@ impl Cluster {
         self.judge(state)
     }
 
-    /// Judges anew; gives the change if roles, or who may be read from, have changed.
+    /// Judges anew; gives the change if roles, or who may be read from and why not, have changed.
     fn judge(&self, mut state: MutexGuard<'_, State>) -> Option<Change> {
         let inner = &mut *state;
         let members: Vec<Member> = inner.members.iter().map(|counted| counted.member.clone()).collect();
@@ -190,16 +190,15 @@ impl Cluster {
         let before = std::mem::replace(&mut inner.view, after.clone());
         // Within the lock, so that versions are in the order of views.
         self.version.fetch_add(1, Ordering::Release);
-        let is_same = before.primary == after.primary && before.servers.len() == after.servers.len() && {
-            let mut both = before.servers.iter().zip(&after.servers);
-            both.all(|(a, b)| (a.id, a.role, a.reads.is_ok()) == (b.id, b.role, b.reads.is_ok()))
-        };
-        if is_same {
+        // Why a server is not read from is for the log: no session waits for that.
+        if !differ(&before, &after, |server| (server.id, server.role, server.reads)) {
             return None;
         }
-        self.roles.fetch_add(1, Ordering::Release);
-        drop(state);
-        self.waiters.wake();
+        if differ(&before, &after, |server| (server.id, server.role, server.reads.is_ok())) {
+            self.roles.fetch_add(1, Ordering::Release);
+            drop(state);
+            self.waiters.wake();
+        }
         Some(Change { before, after })
     }
 
@@ -271,4 +270,9 @@ impl Cluster {
         doubt.waker = Some(waker.clone());
         std::mem::take(&mut doubt.has_come)
     }
+}
+
+/// Whether two views have another primary, or servers of which this is not the same.
+fn differ<K: PartialEq>(before: &View, after: &View, of: impl Fn(&ServerView) -> K) -> bool {
+    before.primary != after.primary || !before.servers.iter().map(&of).eq(after.servers.iter().map(&of))
 }

@@ -74,6 +74,22 @@ fn nobody_is_the_primary_before_all_were_asked() {
     assert_eq!(cluster.primary(), Ok(0));
 }
 
+/// Before a primary is known nothing follows from it for sessions, but the log is told.
+#[test]
+fn each_change_is_told_once() {
+    let cluster = cluster(3);
+    assert!(
+        cluster.failed(0, "connect() failed").is_some() && cluster.failed(1, "connect() failed").is_some()
+    );
+    assert!(cluster.failed(0, "it does not answer in time").is_none());
+    assert!(cluster.heard(0, primary(9), 0).is_some() && cluster.heard(2, replica(9, 0), 0).is_some());
+    let stopped = Report { replication: Replication::Stopped, ..replica(9, 0) };
+    assert!(cluster.heard(2, stopped.clone(), 0).is_some() && cluster.heard(2, stopped, 1).is_none());
+    assert!(
+        cluster.heard(2, replica(9, 5000), 2).is_some() && cluster.heard(2, replica(9, 6000), 3).is_none()
+    );
+}
+
 #[test]
 fn a_replica_is_read_from_within_its_lag() {
     let cluster = cluster(3);
