@@ -67,7 +67,7 @@ pub enum LoginError {
     NoTls,
     /// The plugin that the server asks for cannot be answered: it is not known, or needs the password itself.
     Plugin(Vec<u8>),
-    /// The plugin wants the password in clear, and the connection is not one of TLS.
+    /// The plugin wants the password in clear, and the server is not proved by TLS.
     NeedsTls,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for LoginError {
                 )
             }
             LoginError::NeedsTls => {
-                f.write_str("the server asks for the password, which is told over TLS only")
+                f.write_str("the server asks for the password, which is told only over TLS with a certificate that was checked")
             }
         }
     }
@@ -139,7 +139,8 @@ pub struct Connecting {
     state: State,
     greeting: Option<Greeting>,
     capabilities: Capabilities,
-    is_secure: bool,
+    /// The password may be told.
+    is_proved: bool,
 }
 
 impl Connecting {
@@ -151,7 +152,7 @@ impl Connecting {
             state: State::Greeting,
             greeting: None,
             capabilities: Capabilities::default(),
-            is_secure: false,
+            is_proved: false,
         }
     }
 
@@ -221,11 +222,11 @@ impl Connecting {
         self.log_in(out).map(|()| Step::More)
     }
 
-    /// TLS is there: the name may be told.
-    pub fn tls_begun(&mut self, out: &mut Vec<u8>) -> Result<(), LoginError> {
+    /// TLS is there: the name may be told, and if the server's certificate was checked (`is_proved`), the password, too.
+    pub fn tls_begun(&mut self, is_proved: bool, out: &mut Vec<u8>) -> Result<(), LoginError> {
         match self.state {
             State::Tls => {
-                self.is_secure = true;
+                self.is_proved = is_proved;
                 self.log_in(out)
             }
             _ => Err(ProtocolError::Unexpected("TLS").into()),
@@ -275,7 +276,7 @@ impl Connecting {
         let Secret::Password(password) = &self.account.secret else {
             return Err(LoginError::Plugin(CACHING_SHA2.to_vec()));
         };
-        if !self.is_secure {
+        if !self.is_proved {
             return Err(LoginError::NeedsTls);
         }
         let message = [password, &b"\0"[..]].concat();

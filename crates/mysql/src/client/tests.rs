@@ -79,22 +79,22 @@ fn another_plugin_is_answered_if_it_is_known() {
 }
 
 #[test]
-fn a_password_is_told_over_tls_only() {
-    for is_secure in [false, true] {
-        let account = Account { wants_tls: is_secure, ..Account::new(b"app", b"secret") };
+fn a_password_is_told_to_a_server_that_is_proved_by_tls_only() {
+    for (has_tls, is_proved) in [(false, false), (true, false), (true, true)] {
+        let account = Account { wants_tls: has_tls, ..Account::new(b"app", b"secret") };
         let mut connecting = Connecting::new(account);
         let mut out = Vec::new();
         let step = connecting.next(&mut &greeting(CACHING_SHA2, Capabilities::TLS)[..], &mut out);
         let mut sequence = 2;
-        if is_secure {
+        if has_tls {
             assert_eq!(step, Ok(Step::BeginTls));
             assert!(matches!(First::parse(&sent(1, &mut out)), Ok(First::TlsRequest(_))));
-            connecting.tls_begun(&mut out).unwrap();
+            connecting.tls_begun(is_proved, &mut out).unwrap();
             sequence = 3;
         }
         out.clear();
         let step = connecting.next(&mut &framed(sequence, &[1, 4])[..], &mut out);
-        if is_secure {
+        if is_proved {
             assert_eq!((step, &sent(4, &mut out)[..]), (Ok(Step::More), &b"secret\0"[..]));
         } else {
             assert_eq!((step, out.len()), (Err(LoginError::NeedsTls), 0));
