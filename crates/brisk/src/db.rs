@@ -68,7 +68,7 @@ fn run(args: &Args) -> Result<i32, String> {
         all.into_iter().filter(|(name, _)| upstream.as_ref().is_none_or(|wanted| wanted == name)).collect();
     match upstream {
         Some(name) if all.is_empty() => return Err(format!("no databases in upstream \"{name}\"")),
-        None if all.is_empty() => return Err("no upstream has pgsql_check".into()),
+        None if all.is_empty() => return Err("no upstream has mysql_check or pgsql_check".into()),
         _ => {}
     }
     let code = i32::from(all.values().any(|cluster| cluster["primary"].is_null()));
@@ -131,6 +131,19 @@ fn text(name: &str, cluster: &Value) -> String {
         of("sessions", "failed"),
         of("sessions", "moved")
     );
+    statements(&mut out, cluster);
+    out
+}
+
+/// What became of statements, where they are looked at one by one.
+fn statements(out: &mut String, cluster: &Value) {
+    let of = |part: &str, name: &str| word(&cluster[part][name]);
+    let is_split = ["writes", "replica_reads", "primary_reads"]
+        .iter()
+        .any(|name| cluster["statements"][name].as_u64().is_some_and(|count| count > 0));
+    if !is_split {
+        return;
+    }
     let share = cluster["statements"]["replica_share"]
         .as_f64()
         .map(|share| format!(" ({:.1} % of reads)", share * 100.0));
@@ -157,7 +170,6 @@ fn text(name: &str, cluster: &Value) -> String {
     if !pinned.is_empty() {
         let _ = writeln!(out, "  kept on their connection by: {}", pinned.join(", "));
     }
-    out
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
-//! Databases behind `stream`: roles by `pgsql_check`, with real servers.
+//! Databases behind `stream`: roles by `mysql_check` and `pgsql_check`, with real servers.
 
+#[path = "db/mysql.rs"]
+mod mysql;
 #[path = "db/pgsql.rs"]
 mod pgsql;
 
@@ -12,11 +14,16 @@ const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 /// A server that passes sessions to an upstream `db` of these servers: at {{PORT}} those that write, at {{PORT2}} those that read; the API is
 /// at {{PORT3}}. `check` is the block's check without its account.
 fn start(addresses: &[SocketAddr], check: &str, password: &str) -> Server {
+    start_with(&addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), check, password)
+}
+
+/// As [`start`], with parameters behind addresses.
+fn start_with(servers: &[String], check: &str, password: &str) -> Server {
     let mut builder =
         Builder::new(BIN).file("probe.pw", password).allow_alerts("several servers take writes");
     let path = builder.dir().join("probe.pw");
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let servers: Vec<_> = addresses.iter().map(|address| format!("server {address};")).collect();
+    let servers: Vec<_> = servers.iter().map(|server| format!("server {server};")).collect();
     let servers = servers.join(" ");
     let conf = builder.fill(&format!(
         "daemon off; pid {{{{DIR}}}}/brisk.pid; error_log {{{{DIR}}}}/error.log info; worker_processes 2;\n\
@@ -47,6 +54,14 @@ fn roles(server: &Server) -> String {
         format!("{}{star}", server["role"].as_str().unwrap_or_default())
     };
     servers.iter().map(role).collect::<Vec<_>>().join(" ")
+}
+
+/// The place of the primary, and how many replicas are read from.
+fn primary_and_readers(server: &Server) -> (Option<usize>, usize) {
+    let roles = roles(server);
+    let words: Vec<&str> = roles.split(' ').collect();
+    let primary = words.iter().position(|word| *word == "primary*");
+    (primary, words.iter().filter(|word| **word == "replica*").count())
 }
 
 /// Waits until the servers have these roles.

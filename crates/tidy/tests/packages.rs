@@ -74,6 +74,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-host",
             "brisk-http",
             "brisk-image",
+            "brisk-mysql",
             "brisk-net",
             "brisk-otlp",
             "brisk-pgsql",

@@ -1,4 +1,4 @@
-//! What a `pgsql_check` says.
+//! What a `mysql_check` or `pgsql_check` says.
 
 use crate::ssl::build::trust_of;
 use brisk_conf::{Diag, Directive, Token, value};
@@ -10,6 +10,8 @@ use std::time::Duration;
 /// What the servers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
+    /// MySQL or MariaDB.
+    MySql,
     /// PostgreSQL.
     PgSql,
 }
@@ -74,7 +76,9 @@ impl Check {
         let count = |text: &str| text.parse::<u32>().ok().filter(|&count| count > 0).ok_or_else(invalid);
         match token.str().split_once('=') {
             Some(("user", name)) if is_name(name) => self.user = name.to_string(),
-            Some(("database", name)) if is_name(name) => self.database = name.to_string(),
+            Some(("database", name)) if is_name(name) && self.kind == Kind::PgSql => {
+                self.database = name.to_string();
+            }
             Some(("password_file", path)) if !path.is_empty() => self.password = password(cx, token, path)?,
             Some(("lag", text)) => self.terms.lag_max_ms = time(text)?,
             // Never 0: rounds without a pause would be a flood.

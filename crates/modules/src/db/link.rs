@@ -1,14 +1,15 @@
 //! A connection to a server that is asked: kept from one round to the next.
 
 use super::check::{Check, Kind, Tls};
-use super::pgsql;
+use super::{mysql, pgsql};
 use brisk_balance::Endpoint;
-use brisk_db::Report;
+use brisk_db::{Accounts, Report};
 use brisk_net::connect::{ConnectError, Destination, Options, finish, start};
 use brisk_net::{Stream, clock};
 
 /// A connection that has logged in.
 pub(super) enum Link {
+    MySql(mysql::Link),
     PgSql(pgsql::Link),
 }
 
@@ -17,6 +18,7 @@ impl Link {
     pub async fn open(check: &Check, endpoint: &Endpoint, name: &str) -> Result<Link, String> {
         let stream = connect(endpoint).await?;
         Ok(match check.kind {
+            Kind::MySql => Link::MySql(mysql::Link::open(stream, check, name).await?),
             Kind::PgSql => Link::PgSql(pgsql::Link::open(stream, check, name).await?),
         })
     }
@@ -24,7 +26,17 @@ impl Link {
     /// Asks for everything.
     pub async fn ask(&mut self) -> Result<Report, String> {
         match self {
+            Link::MySql(link) => link.ask().await,
             Link::PgSql(link) => link.ask().await,
+        }
+    }
+
+    /// The accounts of the server.
+    pub async fn accounts(&mut self) -> Result<Accounts, String> {
+        match self {
+            Link::MySql(link) => link.accounts().await,
+            // They could not be used: what SCRAM proves opens no other server.
+            Link::PgSql(_) => Ok(Accounts::default()),
         }
     }
 }

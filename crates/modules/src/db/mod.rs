@@ -1,8 +1,9 @@
-//! Databases behind `stream`: `pgsql_check` asks servers for their roles, and tells a [`brisk_db::Cluster`], which sessions
+//! Databases behind `stream`: `mysql_check` and `pgsql_check` ask servers for their roles, and tell a [`brisk_db::Cluster`], which sessions
 //! look at. What follows from the answers is decided there, without I/O.
 
 mod check;
 mod link;
+mod mysql;
 mod pgsql;
 mod round;
 pub mod status;

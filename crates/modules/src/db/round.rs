@@ -28,20 +28,30 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// While nobody takes writes, servers are asked so often, so that a promoted one is found soon.
 const WITHOUT_PRIMARY: Duration = Duration::from_millis(250);
 
+/// How often accounts are read, where they are wanted.
+const ACCOUNTS_MS: u64 = 10_000;
+
 /// The rounds of one check.
 pub struct Rounds {
     /// What is asked.
     pub check: Arc<Check>,
     /// The servers.
     pub group: Arc<dyn Balanced>,
+    /// Those with `role=primary`, as they are written.
+    pub hints: Vec<Arc<str>>,
 }
 
 impl Service for Rounds {
     fn start(self: Arc<Self>, work: &Work) {
         let Some(cluster) = self.group.cluster().cloned() else { return };
         let number = cluster.begin_asking();
-        let asker =
-            Rc::new(Asker { rounds: self, cluster, live: work.live.clone(), slots: RefCell::default() });
+        let asker = Rc::new(Asker {
+            rounds: self,
+            cluster,
+            live: work.live.clone(),
+            slots: RefCell::default(),
+            accounts: AccountsRead::default(),
+        });
         let work = work.clone();
         // It outlives the configuration: sessions that go on must learn that their server is lost or was demoted.
         brisk_net::spawn(async move {
@@ -66,6 +76,15 @@ struct Asker {
     cluster: Arc<Cluster>,
     live: Rc<Live>,
     slots: RefCell<HashMap<PeerId, Rc<Slot>>>,
+    accounts: AccountsRead,
+}
+
+/// When accounts were read, or tried to be, the last time.
+#[derive(Default)]
+struct AccountsRead {
+    at_ms: Cell<Option<u64>>,
+    /// It is told once and not each time.
+    has_failed: Cell<bool>,
 }
 
 impl Asker {
@@ -81,7 +100,8 @@ impl Asker {
         peers.retain(|peer| peer.state != PeerState::Down);
         // Servers come and go at run time; numbers are never given again.
         self.slots.borrow_mut().retain(|id, _| peers.iter().any(|peer| peer.info.id == *id));
-        let servers = peers.iter().map(|peer| (peer.info.id, peer.info.name.clone(), false));
+        let is_hinted = |peer: &PeerStatus| self.rounds.hints.contains(&peer.info.server);
+        let servers = peers.iter().map(|peer| (peer.info.id, peer.info.name.clone(), is_hinted(peer)));
         if let Some(change) = self.cluster.set_servers(self.rounds.check.terms, servers) {
             self.tell(&change);
         }
@@ -129,6 +149,7 @@ impl Asker {
         if let Some(change) = change {
             self.tell(&change);
         }
+        self.read_accounts(slot).await;
     }
 
     /// Asks over the connection that was kept, and over a new one if that is gone.
@@ -146,6 +167,48 @@ impl Asker {
         let mut link = Link::open(&self.rounds.check, endpoint, &peer.info.server).await?;
         let report = link.ask().await?;
         Ok((link, report))
+    }
+
+    /// Reads the accounts of the primary now and then, if sessions need them. `own`: whose answer has just come, which may have been the
+    /// last one that was missing for a primary to be known.
+    async fn read_accounts(&self, own: &Slot) {
+        let now_ms = clock::mono_ms();
+        let is_time =
+            self.accounts.at_ms.get().is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= ACCOUNTS_MS);
+        if !self.cluster.wants_accounts() || !is_time {
+            return;
+        }
+        let Ok(primary) = self.cluster.primary() else { return };
+        let Some(slot) = self.slots.borrow().get(&primary).cloned() else { return };
+        if std::ptr::eq(Rc::as_ptr(&slot), own) {
+            return self.read_accounts_of(&slot, now_ms).await;
+        }
+        // While it is being asked, it reads them itself afterwards.
+        if !slot.is_being_asked.replace(true) {
+            self.read_accounts_of(&slot, now_ms).await;
+            slot.is_being_asked.set(false);
+        }
+    }
+
+    async fn read_accounts_of(&self, slot: &Slot, now_ms: u64) {
+        let Some(mut link) = slot.link.take() else { return };
+        self.accounts.at_ms.set(Some(now_ms));
+        let read = match timeout(self.rounds.check.timeout, link.accounts()).await {
+            Ok(read) => read,
+            Err(_) => Err("it does not answer in time".into()),
+        };
+        match read {
+            Ok(accounts) => {
+                self.accounts.has_failed.set(false);
+                self.cluster.set_accounts(accounts);
+                *slot.link.borrow_mut() = Some(link);
+            }
+            // What was read before still holds.
+            Err(why) if !self.accounts.has_failed.replace(true) => {
+                self.log(LogLevel::Error, format_args!("the accounts of its servers cannot be read: {why}"));
+            }
+            Err(_) => {}
+        }
     }
 
     fn log(&self, level: LogLevel, text: fmt::Arguments<'_>) {

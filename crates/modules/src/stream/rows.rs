@@ -268,7 +268,7 @@ pub(super) static ROWS: &[Row] = &[
         .sets(|cx, on| cx.conf::<Conf>().proxy.half_close = on),
     // The server that may be written to, unless something else is said: what a client wants is not known here.
     directive("target_session_attrs")
-        .doc("Which server of an upstream with pgsql_check a session is given to, as libpq means it: read-write and primary: the primary; read-only and standby: a replica within its lag; prefer-standby: a replica, and the primary if there is none; any: any of those. A session ends when its server is lost or has another role.")
+        .doc("Which server of an upstream with mysql_check or pgsql_check a session is given to, as libpq means it: read-write and primary: the primary; read-only and standby: a replica within its lag; prefer-standby: a replica, and the primary if there is none; any: any of those. A session ends when its server is lost or has another role.")
         .in_(BLOCKS)
         .takes_one_of(&ATTRS)
         .default("read-write")

@@ -40,7 +40,7 @@ pub(super) struct Draft {
     pub resolver_timeout: Option<Duration>,
     /// The file that holds the servers.
     pub state: Option<Token>,
-    /// `pgsql_check`.
+    /// `mysql_check` or `pgsql_check`.
     pub database: Option<Arc<db::Check>>,
 }
 
@@ -109,6 +109,12 @@ impl Draft {
         // With a state file the servers are in that, and there may be none yet.
         if self.state.is_none() && self.servers.iter().all(|server| server.spec.backup) {
             return fail(format!("no servers in upstream \"{name}\""));
+        }
+        let is_mysql = self.database.as_ref().is_some_and(|check| check.kind == db::Kind::MySql);
+        if !is_mysql && self.servers.iter().any(|server| server.is_primary) {
+            return fail(format!(
+                "\"role=primary\" says nothing without \"mysql_check\" in upstream \"{name}\""
+            ));
         }
         let sessions = match &self.sticky {
             Some(sticky) => sticky.zone(cx, name)?,

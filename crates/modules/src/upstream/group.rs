@@ -153,7 +153,8 @@ impl Upstream {
     }
 
     /// Adds a server at run time.
-    pub fn add_server(&self, spec: ServerSpec) -> PeerId {
+    pub fn add_server(&self, mut spec: ServerSpec) -> PeerId {
+        self.trust_the_check(&mut spec);
         let id = self.group().add(spec);
         // After the server is in the group: the task that is woken looks there.
         self.names.tell();
@@ -174,9 +175,19 @@ impl Upstream {
     }
 
     fn specs(&self) -> Vec<ServerSpec> {
-        match &self.parts.state {
+        let mut specs = match &self.parts.state {
             Some(path) => state::read(path),
             None => self.parts.servers.iter().map(|server| server.spec.clone()).collect(),
+        };
+        specs.iter_mut().for_each(|spec| self.trust_the_check(spec));
+        specs
+    }
+
+    /// Databases that are asked for their roles are lost when the checks say so. One that is back must not wait for the end of
+    /// `fail_timeout`: while the primary does, nobody is written to.
+    fn trust_the_check(&self, spec: &mut ServerSpec) {
+        if self.parts.database.is_some() {
+            spec.max_fails = 0;
         }
     }
 }

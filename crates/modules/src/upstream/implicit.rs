@@ -154,7 +154,7 @@ pub fn implicit(
         unknown = None;
     }
     let is_unknown = unknown.is_some();
-    let upstream = unnamed(address, Server { spec, unknown, port });
+    let upstream = unnamed(address, Server { spec, unknown, port, is_primary: false });
     if is_unknown {
         cx.global.services.push(upstream.clone());
     }

@@ -56,8 +56,14 @@ fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
             Ok(upstream) => {
                 cx.global.services.push(upstream.clone());
                 if let Some(check) = &upstream.parts.database {
+                    let hints = upstream.parts.servers.iter().filter(|server| server.is_primary);
+                    let hints = hints.map(|server| server.spec.server.clone()).collect();
                     let group = upstream.clone();
-                    cx.global.services.push(Arc::new(crate::db::Rounds { check: check.clone(), group }));
+                    cx.global.services.push(Arc::new(crate::db::Rounds {
+                        check: check.clone(),
+                        group,
+                        hints,
+                    }));
                 }
                 if cx.block == Context::STREAM {
                     implicit::registry_of_stream(cx).0.add(&name, None, upstream.clone());

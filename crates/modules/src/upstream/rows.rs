@@ -32,10 +32,10 @@ pub(super) static ROWS: &[Row] = &[
         .example("upstream app { server 127.0.0.1:8001; server 127.0.0.1:8002 backup; }")
         .set(upstream),
     directive("server")
-        .doc("An address (host, with a port if it is not 80, or unix:PATH) and parameters: weight=, max_conns=, max_fails= (1), fail_timeout= (10s), slow_start=, backup, down, drain, route=, resolve, service=. A name that has no address at the start is asked for again; meanwhile its requests get 502.")
+        .doc("An address (host, with a port if it is not 80, or unix:PATH) and parameters: weight=, max_conns=, max_fails= (1), fail_timeout= (10s), slow_start=, backup, down, drain, route=, resolve, service=; for databases in stream role=primary, which of several equal nodes takes the writes first. A name that has no address at the start is asked for again; meanwhile its requests get 502.")
         .in_(EITHER)
         .arity(Arity::SOME)
-        .takes("ADDRESS [weight=NUMBER] [max_conns=NUMBER] [max_fails=NUMBER] [fail_timeout=TIME] [slow_start=TIME] [backup] [down] [drain] [route=TEXT] [resolve] [service=NAME]")
+        .takes("ADDRESS [weight=NUMBER] [max_conns=NUMBER] [max_fails=NUMBER] [fail_timeout=TIME] [slow_start=TIME] [backup] [down] [drain] [route=TEXT] [resolve] [service=NAME] [role=primary]")
         .many()
         .definition()
         .example("server 127.0.0.1:8001 weight=2 max_fails=3;")
@@ -224,8 +224,17 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("match redis { send PING\\x0d\\x0a; expect +PONG; }")
         .set(health::talk_block),
+    directive("mysql_check")
+        .doc("The servers are MySQL or MariaDB: each is asked for its role (read_only, replication, GTID, Galera). One that takes writes and follows nobody is the primary, whatever the configuration says; two of them, and nobody is written to. password_file: the password, mode 0600. lag=10s: a replica that is further behind gets no reads. interval=1s, timeout=2s, fails=2, passes=1. ssl: only over TLS, whose certificate is not checked; ssl=FILE: and must be signed by one of these authorities. Sessions go to the server that target_session_attrs says.")
+        .in_(Context::STREAM_UPSTREAM)
+        .arity(Arity::at_least(2))
+        .takes("user=NAME password_file=FILE [lag=TIME] [interval=TIME] [timeout=TIME] [fails=NUMBER] [passes=NUMBER] [ssl[=FILE]]")
+        .definition()
+        .risk(Risk::Security)
+        .example("mysql_check user=probe password_file=/etc/brisk/probe.pw lag=2s;")
+        .set(|cx, d| database(cx, d, Kind::MySql)),
     directive("pgsql_check")
-        .doc("The servers are PostgreSQL: each is asked whether it is in recovery, and how far it has come. One that takes writes is the primary, whatever the configuration says; two of them, and nobody is written to. password_file: the password, mode 0600, which is proved by SCRAM-SHA-256 or MD5. database=postgres. lag=10s: a standby that is further behind gets no sessions. interval=1s, timeout=2s, fails=2, passes=1. ssl: only over TLS, whose certificate is not checked; ssl=FILE: and must be signed by one of these authorities. Sessions go to the server that target_session_attrs says.")
+        .doc("The servers are PostgreSQL: each is asked whether it is in recovery, and how far it has come. The parameters are those of mysql_check, and database=postgres. Passwords are proved by SCRAM-SHA-256 or MD5.")
         .in_(Context::STREAM_UPSTREAM)
         .arity(Arity::at_least(2))
         .takes("user=NAME password_file=FILE [database=NAME] [lag=TIME] [interval=TIME] [timeout=TIME] [fails=NUMBER] [passes=NUMBER] [ssl[=FILE]]")
@@ -289,19 +298,18 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             // It is never asked: the configuration is refused.
             let endpoints = vec![Endpoint::Ip(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 1))];
             let spec = ServerSpec::new(d.arg(0).str(), endpoints);
-            (Server { spec, unknown: None, port: 1 }, Err(error))
+            (Server { spec, unknown: None, port: 1, is_primary: false }, Err(error))
         }
     };
     draft(cx).servers.push(server);
     result
 }
 
-/// `pgsql_check`.
+/// `mysql_check` and `pgsql_check`.
 fn database(cx: &mut Cx<'_, '_>, d: &Directive, kind: Kind) -> Result<(), Diag> {
     if draft(cx).database.is_some() {
-        return Err(
-            Diag::emerg(d.span, "the servers of an upstream are of one kind").help("keep one pgsql_check")
-        );
+        return Err(Diag::emerg(d.span, "the servers of an upstream are of one kind")
+            .help("keep one of mysql_check and pgsql_check"));
     }
     let check = db::Check::read(cx, d, kind)?;
     draft(cx).database = Some(Arc::new(check));

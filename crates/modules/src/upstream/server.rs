@@ -2,7 +2,7 @@
 
 use crate::limits::{SERVER_ROUTE_BYTES_MAX, UNIX_PATH_BYTES_MAX};
 use brisk_balance::{Admin, Endpoint, Method, ServerSpec};
-use brisk_conf::{Diag, Directive, Token, value};
+use brisk_conf::{Context, Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -14,6 +14,8 @@ pub(super) struct Server {
     /// A name that had no address at the start: it is asked for again.
     pub unknown: Option<String>,
     pub port: u16,
+    /// `role=primary`: of databases that are equal, the one that takes the writes first.
+    pub is_primary: bool,
 }
 
 /// An address as it is written.
@@ -91,11 +93,16 @@ pub(super) fn look_up(cx: &mut Cx<'_, '_>, token: &Token, host: &str, port: u16)
 pub(super) fn read(cx: &mut Cx<'_, '_>, d: &Directive, method: Method) -> Result<Server, Diag> {
     let token = d.arg(0);
     let mut spec = ServerSpec::new(token.str(), Vec::new());
-    let mut resolve = false;
+    let (mut resolve, mut is_primary) = (false, false);
     for parameter in &d.args[1..] {
-        self::parameter(&mut spec, &mut resolve, parameter, method)?;
+        if parameter.str() == "role=primary" && cx.block == Context::STREAM_UPSTREAM {
+            is_primary = true;
+        } else {
+            self::parameter(&mut spec, &mut resolve, parameter, method)?;
+        }
     }
-    locate(cx, token, spec, resolve)
+    let server = locate(cx, token, spec, resolve)?;
+    Ok(Server { is_primary, ..server })
 }
 
 fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: Method) -> Result<(), Diag> {
@@ -200,7 +207,7 @@ pub(super) fn locate(
             }
         }
     }
-    Ok(Server { spec, unknown, port })
+    Ok(Server { spec, unknown, port, is_primary: false })
 }
 
 #[cfg(test)]
