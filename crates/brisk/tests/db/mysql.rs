@@ -146,6 +146,7 @@ fn fail_over(db: &mut Replicated, server: &Server, primary: usize) -> (usize, Du
     (chosen, took)
 }
 
+/// `scripts/db_failover.py` does it more often, and with a limit to how long it takes.
 #[test]
 fn no_acknowledged_write_is_lost_when_the_primary_is_killed() {
     let mut db = Replicated::start();
