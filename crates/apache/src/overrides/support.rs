@@ -37,17 +37,21 @@ pub fn support<S: Patterns>(row: &Row, patterns: &S) -> Support {
         return Support::NotThere;
     }
     let node = sample(row, name, is_section);
-    let standing = Standing::Override { classes: Places::ALL, list: &[] };
+    compiled(&node, Standing::Override { classes: Places::ALL, list: &[] }, patterns)
+}
+
+/// What the compiler makes of a line that stands there.
+pub(crate) fn compiled<S: Patterns>(node: &Node, standing: Standing<'_>, patterns: &S) -> Support {
     let compiler = Compiler { patterns, standing, options: Options::ALL, origins: &Origin::unknown };
-    let is_refused = match compiler.compile(std::slice::from_ref(&node)) {
+    let is_refused = match compiler.compile(std::slice::from_ref(node)) {
         Ok(_) => false,
         Err(mistake) => {
             [NOT_SUPPORTED, SECTION_NOT_SUPPORTED].iter().any(|text| mistake.text.ends_with(text))
         }
     };
-    match without_effect(&name.to_ascii_lowercase(), &node) {
+    match without_effect(&node.name.to_ascii_lowercase(), node) {
         _ if is_refused => Support::Refused,
-        Some(_) if !is_section => Support::NoEffect,
+        Some(_) if node.children.is_none() => Support::NoEffect,
         _ => Support::Works,
     }
 }

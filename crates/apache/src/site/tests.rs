@@ -259,3 +259,27 @@ fn a_certificate_on_the_port_of_https_needs_no_engine() {
     );
     check("Listen 443\n<VirtualHost *:443>\nServerName a\n</VirtualHost>", "    listen 443\n");
 }
+
+#[test]
+fn what_becomes_of_directives() {
+    use crate::overrides::support::Support;
+    for (name, wanted) in [
+        ("Alias", Support::Works),
+        ("ProxyPass", Support::Works),
+        ("BalancerMember", Support::Works),
+        ("RemoteIPInternalProxy", Support::Works),
+        ("DocumentRoot", Support::Works),
+        ("TraceEnable", Support::Works),
+        ("MaxRanges", Support::Works),
+        ("AllowMethods", Support::Works),
+        ("StartServers", Support::NoEffect),
+        ("ScriptAlias", Support::Refused),
+        ("CacheEnable", Support::Refused),
+        // Of sections alone.
+        ("DAV", Support::Refused),
+        ("BufferSize", Support::Refused),
+    ] {
+        let row = crate::directives::all().find(|row| row.name == name).unwrap();
+        assert_eq!(support(&row, &Rust), wanted, "{name}");
+    }
+}

@@ -6,6 +6,7 @@ use super::draft::{Done, Draft, Translator};
 use super::files::{Arguments, Files};
 use super::listen::{self, Wanted};
 use super::{handlers, host, logs, mapping, network, proxied, remote, tls};
+use crate::Patterns;
 use crate::directives::{self, Places, Row, Standing};
 use crate::overrides::support::{self, Support};
 use crate::overrides::{self, quoted};
@@ -221,8 +222,21 @@ impl Translator<'_, '_> {
     }
 }
 
-/// What becomes of a directive in the server's own files, outside of sections; `None`: it is about requests, as in `.htaccess`.
-pub fn support(row: &Row) -> Option<Support> {
+/// Arguments of directives that take none of those that [`support::sample`] makes up.
+const SAMPLES: &[(&str, &str)] = &[
+    ("AccessFileName", ".htaccess"),
+    ("Alias", "/x /x"),
+    ("HostnameLookups", "Off"),
+    ("ProxyPass", "/x http://127.0.0.1/"),
+    ("ProxyRequests", "Off"),
+    ("ProxyVia", "Off"),
+    ("RemoteIPInternalProxy", "127.0.0.1"),
+    ("RemoteIPTrustedProxy", "127.0.0.1"),
+    ("TraceEnable", "Off"),
+];
+
+/// What becomes in the server's own files of a directive that cannot stand in `.htaccess`.
+pub fn support<S: Patterns>(row: &Row, patterns: &S) -> Support {
     const ON_READ: &[&str] = &[
         "Define",
         "UnDefine",
@@ -241,22 +255,31 @@ pub fn support(row: &Row) -> Option<Support> {
         "<LocationMatch",
         "AllowOverride",
         "AllowOverrideList",
+        "BalancerMember",
+        "ProxySet",
     ];
     if ON_READ.iter().chain(SECTIONS).any(|name| *name == row.name) {
-        return Some(Support::Works);
+        return Support::Works;
     }
     let (mut sources, arguments) = (SourceMap::default(), Arguments::default());
     let files = Files::new(&NoFiles, &mut sources, &arguments);
     let mut this = Translator::new(&files);
     let mut draft = Draft::default();
     let (name, is_section) = row.name.strip_prefix('<').map_or((row.name, false), |name| (name, true));
-    let node = support::sample(row, name, is_section);
+    let mut node = support::sample(row, name, is_section);
+    if let Some((_, args)) = SAMPLES.iter().find(|(known, _)| *known == row.name) {
+        node.args = args.as_bytes().to_vec();
+    }
+    if !row.places.meets(Places::SERVER) {
+        return support::compiled(&node, Standing::Section, patterns);
+    }
     match this.line(&node, &mut draft) {
-        Ok(()) if !draft.site.is_empty() => None,
-        Ok(()) if host::is_without_effect(name) || !this.notices.is_empty() => Some(Support::NoEffect),
-        Err(text) if text.contains("Brisk") => Some(Support::Refused),
+        // It is about requests, and compiled as the lines of `.htaccess` are.
+        Ok(()) if !draft.site.is_empty() => support::compiled(&node, Standing::Server, patterns),
+        Ok(()) if host::is_without_effect(name) || !this.notices.is_empty() => Support::NoEffect,
+        Err(text) if text.contains("Brisk") => Support::Refused,
         // What is wrong is the sample.
-        Ok(()) | Err(_) => Some(Support::Works),
+        Ok(()) | Err(_) => Support::Works,
     }
 }
 

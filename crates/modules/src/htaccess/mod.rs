@@ -91,6 +91,11 @@ pub fn coverage() -> Vec<(brisk_apache::directives::Row, brisk_apache::overrides
     brisk_apache::overrides::support::all(&pattern::Pcre::default())
 }
 
+/// What becomes in Apache's own files of a directive that cannot stand in `.htaccess`.
+pub fn coverage_of_site(row: &brisk_apache::directives::Row) -> brisk_apache::overrides::support::Support {
+    brisk_apache::site::support(row, &pattern::Pcre::default())
+}
+
 fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
     // What the location's own directives come to is what a folder without files has.
     let mut options = Options::FOLLOW_SYM_LINKS;

@@ -98,10 +98,10 @@ pub fn apache() -> Vec<Entry> {
             Support::Works => ("works", ""),
             Support::NoEffect => ("accepted without effect", ""),
             Support::Refused => ("refused", "its folder answers 500, with the line in the error log"),
-            Support::NotThere => match brisk_apache::site::support(&row) {
-                Some(Support::Works) => ("works", "in the server's own files"),
-                Some(Support::NoEffect) => ("accepted without effect", "in the server's own files"),
-                Some(Support::Refused | Support::NotThere) | None => {
+            Support::NotThere => match crate::htaccess::coverage_of_site(&row) {
+                Support::Works => ("works", "in the server's own files"),
+                Support::NoEffect => ("accepted without effect", "in the server's own files"),
+                Support::Refused | Support::NotThere => {
                     ("refused", "in the server's own files: brisk httpd names the line and does not start")
                 }
             },
