@@ -52,10 +52,10 @@ struct Args {
     /// How many users ask at a time [default: 10, or the scenario's]
     #[arg(short, long, value_name = "N", value_parser = args::connections, requires = "target")]
     users: Option<usize>,
-    /// Requests per second, whatever becomes of those before
+    /// Requests per second, however slow the answers are
     #[arg(short, long, value_name = "RATE", value_parser = args::rate, requires = "target")]
     rate: Option<Rate>,
-    /// How long they do
+    /// How long the load lasts
     #[arg(short, long, value_name = "TIME", value_parser = args::some_time, requires = "target", default_value = "8s")]
     duration: Duration,
     /// The web server's configuration [default: Brisk's own if there is one, else /etc/nginx/nginx.conf]
@@ -73,10 +73,10 @@ struct Args {
     /// An option file with the user and the password that ask the database [default: ~/.my.cnf, else root at its socket]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "target")]
     mysql_login: Option<String>,
-    /// Write a page with all of it
+    /// Write the report as an HTML page
     #[arg(long, value_name = "FILE", value_parser = args::report_file, value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
-    /// List what is looked for, and read nothing
+    /// List all checks, and read nothing
     #[arg(long)]
     checks: bool,
     /// Print JSON

@@ -28,7 +28,7 @@ pub const PHP: Entry = Entry { name: "php", define: Args::command, run: main, in
 /// How long a pool master may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Looks into PHP pools, and replaces their processes
+/// Shows PHP pools, and replaces their processes
 #[derive(Debug, Parser)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 struct Args {
@@ -40,7 +40,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Order {
-    /// Workers, what they do, and what waits
+    /// Show the workers, what they do, and how many requests wait
     Status {
         /// This pool alone
         #[arg(value_name = "POOL")]
@@ -49,13 +49,13 @@ enum Order {
         #[arg(long)]
         json: bool,
     },
-    /// What of a pool's caches is too small, with figures; the exit code is 1 if anything is
+    /// Say which of a pool's caches are too small, with figures; the exit code is 1 if any is
     Check {
         /// This pool alone
         #[arg(value_name = "POOL")]
         pool: Option<String>,
     },
-    /// Compile all scripts below a folder into a pool's OPcache, as before a deploy is let in
+    /// Compile all scripts below a folder into a pool's OPcache, as before a deploy
     Precompile {
         /// The folder
         #[arg(value_name = "DIR")]
@@ -64,7 +64,7 @@ enum Order {
         #[arg(long, value_name = "POOL")]
         pool: Option<String>,
     },
-    /// Have new processes take the place of a pool's, as after a change of its code; no request is lost
+    /// Replace a pool's processes, as after a change of its code; no request is lost
     Reload {
         /// The pool
         #[arg(value_name = "POOL")]

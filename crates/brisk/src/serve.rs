@@ -20,7 +20,7 @@ use std::path::Path;
 pub const SERVE: Entry =
     Entry { name: "serve", define: Wishes::command, run: main, inner: &[], usage_code: 1 };
 
-/// Serves a folder at once: index.html, or a page with its files.
+/// Serves a folder without a configuration: index.html, or a list of its files.
 #[derive(Debug, Parser)]
 #[command(after_help = "A line per request is written to the terminal. Ends with Ctrl-C.\n\n\
         Hidden files (.git, .env ...), backups, databases and keys are never given out, nor are sources \

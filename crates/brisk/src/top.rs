@@ -38,16 +38,16 @@ struct Args {
     /// The table that is shown first
     #[arg(long, value_name = "TABLE", default_value = "urls", value_parser = view_of)]
     view: View,
-    /// Show only what has this in its name
+    /// Show only rows whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=60))]
     interval: u64,
-    /// Print one picture as text; so it is where the output is no terminal
+    /// Print the tables once, as text; the default where the output is no terminal
     #[arg(long)]
     once: bool,
-    /// Print what the server says as JSON, once
+    /// Print all numbers as JSON, once
     #[arg(long)]
     json: bool,
 }

@@ -37,7 +37,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Order {
-    /// Servers, what they do and how they are
+    /// List servers, their state and their load
     List {
         /// Of this upstream alone
         upstream: Option<String>,
@@ -58,12 +58,12 @@ enum Order {
         #[arg(value_name = "PARAMETER", required = true)]
         parameters: Vec<String>,
     },
-    /// Give a server no requests but those of its own sessions
+    /// Give a server only requests of sessions that it has already
     Drain {
         #[command(flatten)]
         server: Server,
     },
-    /// Take a server away
+    /// Remove a server
     Remove {
         #[command(flatten)]
         server: Server,

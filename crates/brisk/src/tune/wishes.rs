@@ -18,11 +18,11 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(
     after_help = "The copy runs the site's own programs on the site's own files, in namespaces of its own: it has no network but loopback, and \
-    what it writes goes to memory and is gone with it. The site itself is neither asked nor changed. Needs root, util-linux and \
+    what it writes goes to memory and disappears with it. The site itself is neither asked nor changed. Needs root, util-linux and \
     iproute2.\n\n\
     Goals: \"max rate\", \"min p95\" (any percentile), \"min mean\", \"min cpu\", \"min memory\", each with promises behind \"where\".\n\n\
-    Exit code: 0 it was searched, whether there is a gain or not, 1 wrong usage, or the copy does not run, 2 nothing could be found out, \
-    3 what is promised does not hold with the best that was found."
+    Exit code: 0 the search is complete, with a gain or without, 1 wrong usage, or the copy does not run, 2 nothing could be found out, \
+    3 the promises do not hold even with the best settings."
 )]
 pub struct Wishes {
     /// The page to ask the copy for
@@ -31,7 +31,7 @@ pub struct Wishes {
     /// Users of this scenario in place of a page
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub scenario: Option<String>,
-    /// What is wanted: one figure, and what must hold
+    /// One figure to improve, and promises that must hold
     #[arg(long, value_name = "GOAL", value_parser = Goal::parse, default_value = "max rate")]
     pub goal: Goal,
     /// How long it may take, confirmation included
@@ -40,7 +40,7 @@ pub struct Wishes {
     /// How many users ask at a time [default: 10, or the scenario's]
     #[arg(short, long, value_name = "N", value_parser = args::connections)]
     pub users: Option<usize>,
-    /// Requests per second, whatever becomes of those before
+    /// Requests per second, however slow the answers are
     #[arg(short, long, value_name = "RATE", value_parser = args::rate, conflicts_with = "scenario")]
     pub rate: Option<Rate>,
     /// The web server's configuration [default: that of the server at the URL's port, else Brisk's own, else /etc/nginx/nginx.conf]
@@ -76,7 +76,7 @@ pub struct Wishes {
     /// The copy asks the real database, at its unix socket: what it writes there stays
     #[arg(long)]
     pub share_database: bool,
-    /// The copy may reach this service of the outside, and no other: what it does there is real
+    /// The copy may reach this service outside, and no other: what it does there is real
     #[arg(long, value_name = "HOST:PORT", value_parser = External::parse)]
     pub allow_external: Vec<External>,
     /// Write the patches into this folder
@@ -92,19 +92,19 @@ pub struct Wishes {
     /// Search nothing: apply what an earlier run has found and printed with --json
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "apply")]
     pub found: Option<PathBuf>,
-    /// Look at the site for so long after the proof, under the load, and take the change back if it gets worse; 0: do not
+    /// Watch the site for this time after the proof, under the load, and take the change back if it gets worse; 0: do not
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "1m")]
     pub observe: Duration,
     /// The folder of the journal by which "brisk tune undo" takes it back
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = store::FOLDER)]
     pub state: PathBuf,
-    /// Write a page with all of it
+    /// Write the report as an HTML page
     #[arg(long, value_name = "FILE", value_parser = args::report_file, value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Say nothing of single pairs
+    /// Print no lines about single pairs
     #[arg(short, long)]
     pub quiet: bool,
     /// Work in the enclosure that this process has made

@@ -45,7 +45,7 @@ pub const PROBE: Entry = Entry {
     usage_code: WRONG_USAGE,
 };
 
-/// Looks at pages again and again, and tells when one is wrong.
+/// Asks for pages again and again, and tells when one fails.
 #[derive(Debug, Parser)]
 #[command(after_help = "A status of 400 and more, and no answer, are wrong.\n\n\
     Exit code: 0 all is well, 3 there was an alert, 2 it was ended before anything was seen, 1 wrong usage and all else.")]
@@ -53,34 +53,34 @@ struct CommandLine {
     /// The pages
     #[arg(value_name = "URL", value_parser = url)]
     urls: Vec<Url>,
-    /// Time between looks
+    /// Time between two rounds
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = args::duration)]
     every: Duration,
-    /// So many rounds [default: 1]
+    /// Number of rounds [default: 1]
     #[arg(long, value_name = "N", value_parser = rounds, conflicts_with = "length")]
     count: Option<u64>,
-    /// So long instead
+    /// Go on for this time instead
     #[arg(long = "for", value_name = "TIME", value_parser = args::some_time)]
     length: Option<Duration>,
     /// The history; "-" keeps none
     #[arg(long, value_name = "FILE", default_value = "brisk-probe.jsonl")]
     store: String,
-    /// What is older is dropped from it at the start, e.g. 720h
+    /// Drop older entries from the history at the start, e.g. 720h
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     keep: Option<Duration>,
-    /// A page that takes longer is wrong
+    /// A page that takes longer fails
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     slower: Option<Duration>,
-    /// A page without this text is wrong
+    /// A page without this text fails
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
-    /// Looks in a row that must be wrong before there is an alert
+    /// Failures in a row before there is an alert
     #[arg(long, value_name = "N", default_value = "1", value_parser = fails)]
     fails: u32,
     /// JSON is posted there when an alert begins and when it is over
     #[arg(long, value_name = "URL", value_parser = url)]
     webhook: Option<Url>,
-    /// Print the history's chart, and look at nothing
+    /// Print the history's chart, and ask for no page
     #[arg(long)]
     show: bool,
     #[command(flatten)]

@@ -41,16 +41,16 @@ use crate::watch::{Look, Others, Who, proc};
         errors, or a promise (--slo) stayed undecided; 3 the promise is broken."
 )]
 pub struct Args {
-    /// A and B: URLs; or commands (run by sh) that bring a server up in the foreground, asked at --url
+    /// A and B: URLs; or commands (run by sh) that start a server in the foreground, asked at --url
     #[arg(value_name = "A B")]
     named: Vec<String>,
-    /// What is asked of commands
+    /// URL at which servers of commands are asked
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// What is asked of B, if it is another one
+    /// URL for B, if it is another one
     #[arg(long, value_name = "URL")]
     url_b: Option<String>,
-    /// At most so many pairs of runs
+    /// Pairs of runs, at most
     #[arg(long, value_name = "N", default_value = "20", value_parser = pairs)]
     pairs: usize,
     /// How long each run is
@@ -65,7 +65,7 @@ pub struct Args {
     /// Threads of the generator
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = threads)]
     threads: usize,
-    /// Open loop: requests per second; without it each connection asks again when it was answered
+    /// Open loop: requests per second; without it each connection asks again after each answer
     #[arg(short, long, value_name = "RATE", value_parser = rate, conflicts_with = "think")]
     rate: Option<Rate>,
     /// Pause of a user between two requests: 1s, 1s..3s, or exp:2s
@@ -85,10 +85,10 @@ pub struct Args {
     /// What is compared: cpu (of the server, per response), latency (median) or rate [default: cpu where it can be seen]
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     by: Option<By>,
-    /// Whose CPU is A's: PID, command name, pool:, cgroup:, port: [default: what listens on the URL's port; a command's processes]
+    /// Processes whose CPU is A's: PID, command name, pool:, cgroup:, port: [default: what listens on the URL's port; a command's processes]
     #[arg(long, value_name = "WHO,WHO...", value_parser = whom)]
     watch_a: Vec<Whom>,
-    /// Whose CPU is B's
+    /// The same for B
     #[arg(long, value_name = "WHO,WHO...", value_parser = whom)]
     watch_b: Vec<Whom>,
     /// Pairs count in which others on the machine took at most so much of the CPU time [default: 5, or all of it if --by cpu finds a busy machine]

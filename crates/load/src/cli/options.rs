@@ -50,10 +50,10 @@ struct Much {
     /// How long, e.g. 500ms, 5s, 1m30s [default: 5s]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     duration: Option<Duration>,
-    /// So many requests instead; with -d, whichever comes first
+    /// Number of requests instead; with -d, whichever comes first
     #[arg(short = 'n', long, value_name = "N", value_parser = requests)]
     requests: Option<u64>,
-    /// Part before the count starts; auto: what was not steady is cut off
+    /// Warm-up before counting starts; auto: the unsteady part is cut off
     #[arg(short, long, value_name = "TIME", default_value = "0s", value_parser = warmup)]
     warmup: Warmup,
     /// Open loop: requests per second, e.g. 500; 10..1000/60s is a ramp, 10..1000 one over the whole run
@@ -113,7 +113,7 @@ struct How {
     /// With -3: where a session allows it, requests go before the handshake is complete
     #[arg(long = "0rtt", requires = "http3")]
     early: bool,
-    /// With -3: each connection moves to another port so often
+    /// With -3: each connection moves to another port after each such time
     #[arg(long, value_name = "TIME", requires = "http3", value_parser = some_time)]
     migrate: Option<Duration>,
     /// Requests at a time per connection over HTTP/2 (implies it) or HTTP/3
@@ -168,7 +168,7 @@ pub struct Outputs {
     /// The run in a browser while it lasts [default: 127.0.0.1:8484]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8484")]
     pub web: Option<String>,
-    /// Nothing but the result
+    /// Print nothing but the result
     #[arg(short, long)]
     pub quiet: bool,
 }
