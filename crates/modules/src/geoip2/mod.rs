@@ -106,7 +106,8 @@ fn geoip2(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let mut reload = None;
     for line in lines(cx, d).filter(|line| line.name() == "auto_reload") {
         let [interval] = line.args.as_slice() else {
-            return Err(Diag::emerg(line.span, "invalid number of arguments in \"auto_reload\" directive"));
+            return Err(Diag::emerg(line.span, "invalid number of arguments in \"auto_reload\" directive")
+                .help("write how often the file is looked at: auto_reload 5m;"));
         };
         // One of 0 means never, as in the usual module.
         let interval = value::msec(interval)?;

@@ -53,7 +53,8 @@ pub(super) fn read(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Draft, Diag> {
         if line.args.len() != count {
             let name = line.name();
             let text = format!("invalid number of arguments in \"{name}\" directive of \"otel_exporter\"");
-            return Err(Diag::emerg(line.span, text));
+            let takes = if count == 2 { "a name and a value" } else { "one value" };
+            return Err(Diag::emerg(line.span, text).help(format!("\"{name}\" takes {takes}")));
         }
         let words: Vec<_> = line.args.iter().map(Token::bytes).collect();
         let _ = write!(key, "{:?}", (line.name(), words));
@@ -102,15 +103,16 @@ fn positive(line: &Directive) -> Result<usize, Diag> {
 
 /// gRPC's names are small; nginx writes them so itself.
 fn header(line: &Directive) -> Result<Pair, Diag> {
-    let wrong = |what: &str| {
-        Diag::emerg(line.span, format!("\"header\" directive of \"otel_exporter\" has invalid header {what}"))
+    let wrong = |what: &str, help: &str| {
+        let text = format!("\"header\" directive of \"otel_exporter\" has invalid header {what}");
+        Diag::emerg(line.span, text).help(help)
     };
     let (name, value) = (line.arg(0).bytes().to_ascii_lowercase(), line.arg(1).bytes());
     if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
-        return Err(wrong("name"));
+        return Err(wrong("name", "a name has letters, digits and hyphens"));
     }
     if !value.iter().all(|byte| (b' '..=b'~').contains(byte)) {
-        return Err(wrong("value"));
+        return Err(wrong("value", "a value has printable ASCII characters only"));
     }
     Ok((name.into(), value.into()))
 }
@@ -133,7 +135,10 @@ fn place(cx: &mut Cx<'_, '_>, token: &Token, address: &str) -> Result<Place, Dia
     if all.is_empty() {
         // As for back ends: a name server that is away for a moment must not keep a server from coming up.
         let text = format!("host not found in endpoint \"{address}\"");
-        cx.warn(Diag::warn(token.span, text).help("spans are dropped until a reload finds it"));
+        cx.warn(
+            Diag::warn(token.span, text)
+                .help("spans are dropped until a reload finds it: check the name, or write an address"),
+        );
     }
     Ok(Place::Ip(all.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()))
 }

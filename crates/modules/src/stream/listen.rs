@@ -46,7 +46,8 @@ pub fn listen(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             // Another socket than TCP's at the same address and port: both may be listened on.
             (Address::Ip(ip), true) => Address::Udp(ip),
             (Address::Unix(_), true) => {
-                return Err(Diag::emerg(token.span, "a unix socket takes no \"udp\" parameter"));
+                return Err(Diag::emerg(token.span, "a unix socket takes no \"udp\" parameter")
+                    .help("remove udp, or listen on ADDRESS:PORT"));
             }
             (address, _) => address,
         };

@@ -271,7 +271,8 @@ fn upstream(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let name = d.arg(0).str().to_string();
     let same = |draft: &Draft| draft.name.eq_ignore_ascii_case(&name);
     if cx.conf::<Conf>().drafts.iter().any(same) {
-        return Err(Diag::emerg(d.arg(0).span, format!("duplicate upstream \"{name}\"")));
+        return Err(Diag::emerg(d.arg(0).span, format!("duplicate upstream \"{name}\""))
+            .help("give each upstream a name of its own; case does not count"));
     }
     // A draft: what directives of the block say is put together when it ends.
     cx.conf::<Conf>().drafts.push(Draft::new(name, d.arg(0).span));

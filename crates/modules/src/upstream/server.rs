@@ -110,7 +110,8 @@ fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: M
     let invalid = || invalid_parameter(token);
     let unsupported = |known: bool| {
         let text = format!("balancing method does not support parameter \"{text}\"");
-        if known { Ok(()) } else { Err(Diag::emerg(token.span, text)) }
+        let help = "remove it, or choose another method, such as least_conn";
+        if known { Ok(()) } else { Err(Diag::emerg(token.span, text).help(help)) }
     };
     // The parser of the standard library takes a sign, nginx does not.
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with('+')).ok_or_else(invalid);
@@ -126,12 +127,19 @@ fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: M
             unsupported(method.knows_slow_start())?;
             spec.slow_start_ms = value::parse_time(time.as_bytes(), false).ok_or_else(invalid)?;
         }
-        Some(("route", "")) => return Err(Diag::emerg(token.span, "route is empty")),
+        Some(("route", "")) => {
+            return Err(Diag::emerg(token.span, "route is empty").help("write route=NAME, or leave it out"));
+        }
         Some(("route", route)) if route.len() > SERVER_ROUTE_BYTES_MAX => {
-            return Err(Diag::emerg(token.span, format!("route is longer than {SERVER_ROUTE_BYTES_MAX}")));
+            return Err(Diag::emerg(token.span, format!("route is longer than {SERVER_ROUTE_BYTES_MAX}"))
+                .help("choose a shorter name"));
         }
         Some(("route", route)) => spec.route = Some(route.into()),
-        Some(("service", "")) => return Err(Diag::emerg(token.span, "service is empty")),
+        Some(("service", "")) => {
+            return Err(
+                Diag::emerg(token.span, "service is empty").help("write the SRV record's: service=http")
+            );
+        }
         Some(("service", service)) => spec.service = Some(service.into()),
         None if text == "backup" => {
             unsupported(method.knows_backup())?;

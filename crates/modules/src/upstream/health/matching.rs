@@ -50,7 +50,8 @@ pub fn block(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         condition(cx, line, &mut wanted)?;
     }
     if cx.global.named.insert(("match", name.clone()), Arc::new(Arc::new(wanted))).is_some() {
-        return Err(Diag::emerg(d.arg(0).span, format!("duplicate match \"{name}\"")));
+        return Err(Diag::emerg(d.arg(0).span, format!("duplicate match \"{name}\""))
+            .help("give each match block a name of its own"));
     }
     Ok(())
 }
@@ -64,7 +65,9 @@ fn condition(cx: &mut Cx<'_, '_>, line: &Directive, wanted: &mut Match) -> Resul
     let count = line.args.len();
     if count < usize::from(arity.min) || arity.max != u8::MAX && count > usize::from(arity.max) {
         let text = format!("invalid number of arguments in \"{name}\" directive");
-        return Err(Diag::emerg(line.span, text));
+        return Err(Diag::emerg(line.span, text).help(
+            "write: status CODE ...; header NAME [OPERATOR VALUE]; body OPERATOR REGEX; or require $VARIABLE ...;",
+        ));
     }
     wanted.tests.push(match name {
         "status" => status(&line.args)?,
@@ -92,7 +95,11 @@ fn require(cx: &mut Cx<'_, '_>, args: &[Token], wanted: &mut Match) -> Result<()
 
 fn operator<T: Copy>(token: &Token, known: &[(&str, T)]) -> Result<T, Diag> {
     let found = known.iter().find(|(word, _)| token.str() == *word).map(|(_, value)| *value);
-    found.ok_or_else(|| Diag::emerg(token.span, format!("unknown operator \"{}\"", token.text())))
+    found.ok_or_else(|| {
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        Diag::emerg(token.span, format!("unknown operator \"{}\"", token.text()))
+            .help(format!("it is one of: {}", words.join(" ")))
+    })
 }
 
 fn status(args: &[Token]) -> Result<Test, Diag> {
@@ -103,11 +110,14 @@ fn status(args: &[Token]) -> Result<Test, Diag> {
         let code = |text: &str| text.parse::<u16>().ok().filter(|code| (100..=999).contains(code));
         match (code(from), code(to)) {
             (Some(from), Some(to)) if from <= to => ranges.push((from, to)),
-            _ => return Err(Diag::emerg(token.span, format!("invalid status \"{}\"", token.text()))),
+            _ => {
+                return Err(Diag::emerg(token.span, format!("invalid status \"{}\"", token.text()))
+                    .help("write codes or ranges: status 200 301-303;"));
+            }
         }
     }
     if ranges.is_empty() {
-        return Err(Diag::emerg(args[0].span, "no status is named"));
+        return Err(Diag::emerg(args[0].span, "no status is named").help("write: status ! 500-599;"));
     }
     Ok(Test::Status { not, ranges })
 }
@@ -127,7 +137,8 @@ fn header(cx: &mut Cx<'_, '_>, args: &[Token]) -> Result<Test, Diag> {
             (name, how)
         }
         [first, ..] => {
-            return Err(Diag::emerg(first.span, "write: header NAME, header ! NAME or header NAME = VALUE"));
+            return Err(Diag::emerg(first.span, "invalid \"header\" of a match block")
+                .help("write: header NAME, header ! NAME or header NAME = VALUE"));
         }
         [] => unreachable!("the number of parameters was checked"),
     };

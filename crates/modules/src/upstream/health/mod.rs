@@ -60,7 +60,8 @@ fn parameter(cx: &Cx<'_, '_>, check: &mut Check, token: &Token) -> Result<(), Di
     }
     match token.str().split_once('=') {
         Some(("uri" | "match", _)) if check.grpc.is_some() => {
-            return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\""));
+            return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\"")
+                .help("remove these: gRPC's health protocol asks for a service, by grpc_service=NAME"));
         }
         Some(("uri", text)) if text.starts_with('/') && !text.contains([' ', '\r', '\n']) => {
             check.uri = text.to_string();
@@ -74,12 +75,14 @@ fn parameter(cx: &Cx<'_, '_>, check: &mut Check, token: &Token) -> Result<(), Di
             value::parse_time(text.as_bytes(), false).ok_or_else(invalid)?;
         }
         Some(("type", "grpc")) if check.uri != "/" || check.is_matched => {
-            return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\""));
+            return Err(Diag::emerg(token.span, "\"type=grpc\" is incompatible with \"uri\" and \"match\"")
+                .help("remove these: gRPC's health protocol asks for a service, by grpc_service=NAME"));
         }
         Some(("type", "grpc")) => check.grpc = Some(Grpc::default()),
         Some((name @ ("grpc_service" | "grpc_status"), text)) => {
             let Some(grpc) = &mut check.grpc else {
-                return Err(Diag::emerg(token.span, format!("\"{name}\" must follow \"type=grpc\"")));
+                return Err(Diag::emerg(token.span, format!("\"{name}\" must follow \"type=grpc\""))
+                    .help(format!("write: health_check type=grpc {name}=...;")));
             };
             match name {
                 "grpc_service" => grpc.service = text.to_string(),

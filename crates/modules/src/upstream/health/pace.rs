@@ -69,7 +69,8 @@ impl Pace {
     /// Whether its parameters go together.
     pub fn check(&self, span: Span) -> Result<(), Diag> {
         if self.persistent && !self.mandatory {
-            return Err(Diag::emerg(span, "\"persistent\" requires \"mandatory\""));
+            return Err(Diag::emerg(span, "\"persistent\" requires \"mandatory\"")
+                .help("add mandatory, or remove persistent"));
         }
         Ok(())
     }

@@ -69,7 +69,8 @@ pub fn block(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     let talk = Talk { send: send.unwrap_or_default(), expect };
     if cx.global.named.insert((KIND, name.clone()), Arc::new(Arc::new(talk))).is_some() {
-        return Err(Diag::emerg(d.arg(0).span, format!("duplicate match \"{name}\"")));
+        return Err(Diag::emerg(d.arg(0).span, format!("duplicate match \"{name}\""))
+            .help("give each match block a name of its own"));
     }
     Ok(())
 }
