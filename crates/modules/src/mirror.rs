@@ -25,7 +25,7 @@ pub static MODULE: Module = Module {
 static ROWS: &[Row] = &[
     // What a copy is answered is thrown away: it must not matter to the client.
     directive("mirror")
-        .doc("A URI to which a copy of each request goes, with its arguments; may be written several times. The client does not wait for the copies, and the server ends no thread before them.")
+        .doc("A URI to which a copy of each request goes, with its arguments; may be written several times. The client does not wait for the copies, and a worker that ends finishes them first.")
         .in_(Context::HSL)
         .takes("URI | off")
         .default("off")

@@ -43,7 +43,7 @@ static ROWS: &[Row] = &[
         .example("overload_target 50ms;")
         .set(target),
     directive("overload_retry_after")
-        .doc("What Retry-After says to whom overload_target turns away; 0 leaves it out.")
+        .doc("The value of Retry-After in answers to requests that overload_target turns away; 0 leaves it out.")
         .in_(Context::HSL)
         .takes_seconds()
         .default("1s")

@@ -39,7 +39,7 @@ macro_rules! settings_rows {
                 .set($crate::rows::buffer_size::<$conf>),
             // On: a back end's process is free as soon as it has answered, however slow the client is, which is what a proxy in front of it is for.
             brisk_server::directive::directive(concat!($prefix, "_buffering"))
-                .doc("Whether an answer is read ahead of a slow client, into buffers and a temporary file. Otherwise the back end is as slow as the client. X-Accel-Buffering changes it for an answer.")
+                .doc("Whether an answer is read ahead of a slow client, into buffers and a temporary file. Otherwise the back end can send only as fast as the client reads. X-Accel-Buffering changes it for an answer.")
                 .in_(brisk_conf::Context::HSL)
                 .takes_flag()
                 .default("on")

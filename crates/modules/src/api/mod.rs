@@ -38,7 +38,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "api",
-    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams, stream/server_zones, stream/upstreams; Brisk's own: http/php, its PHP pools; databases, the roles of databases behind stream). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients do not say who they are, changes are made under an address, localhost or a name that is in server_name.",
+    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams, stream/server_zones, stream/upstreams; Brisk's own: http/php, its PHP pools; databases, the roles of databases behind stream). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients need not log in, changes must be asked for under an address, localhost or a name that is in server_name.",
     "api write=on;",
     changing::set::<Api>,
 )];

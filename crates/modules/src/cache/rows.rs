@@ -22,7 +22,7 @@ macro_rules! cache_rows {
                 .set(conf::zone::<{ $p }>),
             // Off, as in nginx: without it the client that finds the answer stale waits for the new one.
             directive(concat!($prefix, "_cache_background_update"))
-                .doc("Whether an answer that may be given out stale is brought up to date by a request of its own, behind the client's back.")
+                .doc("Whether an answer that may be given out stale is brought up to date by a request of its own, while the client gets the stale one.")
                 .in_(Context::HSL)
                 .takes_flag()
                 .default("off")

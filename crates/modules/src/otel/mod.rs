@@ -35,7 +35,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     directive("otel_exporter")
-        .doc("Where spans are sent, by OTLP over gRPC: endpoint [http|https://]HOST:PORT or unix:PATH, trusted_certificate FILE for https (else the system's), header NAME VALUE, interval (5s), batch_size (512 spans) and batch_count (4). Spans are dropped and counted while so many batches wait. What could not be sent is sent twice more.")
+        .doc("Where spans are sent, by OTLP over gRPC: endpoint [http|https://]HOST:PORT or unix:PATH, trusted_certificate FILE for https (else the system's), header NAME VALUE, interval (5s), batch_size (512 spans) and batch_count (4). Spans are dropped and counted while so many batches wait. A batch that the collector cannot take at present is sent twice more.")
         .in_(Context::HTTP)
         .arity(Arity::NONE.block())
         .takes("")
@@ -58,7 +58,7 @@ static ROWS: &[Row] = &[
             Ok(())
         }),
     directive("otel_resource_attr")
-        .doc("An attribute of the resource: who it is that is traced.")
+        .doc("An attribute of the resource, which says what is traced.")
         .in_(Context::HTTP)
         .arity(Arity::TWO)
         .takes("NAME VALUE")
@@ -74,7 +74,7 @@ static ROWS: &[Row] = &[
             Ok(())
         }),
     directive("otel_trace")
-        .doc("Whether requests are recorded as spans: on, off, or variables that come to on or 1. Requests that a rewrite leads to another location are judged by that one, those that an error page or an internal redirect leads there are not judged again. Answers of a location where it is not off are not prepared.")
+        .doc("Whether requests are recorded as spans: on, off, or variables that come to on or 1. Requests that a rewrite leads to another location are judged by that one, those that an error page or an internal redirect leads there are not judged again. Where it is not off, each answer is made for its own request.")
         .in_(Context::HSL)
         .takes("on | off | $VARIABLE")
         .default("off")

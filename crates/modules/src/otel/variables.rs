@@ -11,7 +11,7 @@ pub(super) static VARIABLES: &[Variable] = &[
             hex(&Trace::of(r).id.0, out);
             true
         }),
-        doc: "The number of the request's trace, in hexadecimal digits: the client's where otel_trace_context takes it, else one of its own.",
+        doc: "The trace ID, in hexadecimal digits: the client's where otel_trace_context takes it, else a new one.",
         ..Variable::SILENT
     },
     Variable {
@@ -20,7 +20,7 @@ pub(super) static VARIABLES: &[Variable] = &[
             hex(&Trace::of(r).span.0, out);
             true
         }),
-        doc: "The number of the request's span, in hexadecimal digits.",
+        doc: "The ID of the request's span, in hexadecimal digits.",
         ..Variable::SILENT
     },
     Variable {
@@ -29,7 +29,7 @@ pub(super) static VARIABLES: &[Variable] = &[
             let parent = Trace::of(r).parent;
             parent.inspect(|parent| hex(&parent.span.0, out)).is_some()
         }),
-        doc: "The number of the client's span, where otel_trace_context takes it.",
+        doc: "The ID of the client's span, where otel_trace_context takes it.",
         ..Variable::SILENT
     },
     Variable {

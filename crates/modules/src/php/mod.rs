@@ -29,7 +29,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     directive("php_pool")
-        .doc("A pool of PHP processes that Brisk runs. It takes FPM's settings, with or without \"pm.\", and queue, worker, watch, php, php_ini, php_retry, php_cgi; from= reads FPM's own pool file, whose pool of this name is taken, or its only one. What stands in the block counts more than the file.")
+        .doc("A pool of PHP processes that Brisk runs. It takes FPM's settings, with or without \"pm.\", and queue, worker, watch, php, php_ini, php_retry, php_cgi; from= reads FPM's own pool file, whose pool of this name is taken, or its only one. The block goes before the file.")
         .in_(Context::HTTP)
         .arity(Arity::between(1, 2).or_block())
         .takes("NAME [from=FILE] [{ SETTING VALUE; ... }]")
@@ -39,7 +39,7 @@ static ROWS: &[Row] = &[
         .example("php_pool www { max_children 8; php_admin_value[memory_limit] 256M; queue 200 timeout=5s; }")
         .set(pool),
     directive("php_pass")
-        .doc("Has a pool's PHP answer. fastcgi_… directives hold for it; without any fastcgi_param it sends what nginx's fastcgi.conf sends.")
+        .doc("Passes requests to a pool of PHP processes. fastcgi_… directives hold for it; without any fastcgi_param it sends what nginx's fastcgi.conf sends.")
         .in_(Context::LOCATION.or(Context::LOCATION_IF))
         .takes("POOL")
         .not_inherited()

@@ -66,7 +66,7 @@ pub fn markdown() -> String {
         }
     }
     out.push_str(
-        "\n## stream\n\nVariables of sessions, for `stream` alone.\n\n| variable | value |\n|---|---|\n",
+        "\n## stream\n\nVariables of sessions, in `stream`. Those of `ssl` above and `$limit_conn_status` are there, too.\n\n| variable | value |\n|---|---|\n",
     );
     for row in brisk_stream::VARIABLES {
         let _ = writeln!(out, "| `${}` | {} |", row.name, cell(row.doc));

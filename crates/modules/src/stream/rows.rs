@@ -21,7 +21,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("stream { server { listen 127.0.0.1:5432; proxy_pass 10.0.0.1:5432; } }")
         .block(super::stream),
     directive("server")
-        .doc("What is done with the connections or datagrams that come to some addresses.")
+        .doc("A server: the addresses that it listens on, and what is done with connections or datagrams that come there.")
         .in_(Context::STREAM)
         .arity(Arity::NONE.block())
         .many()
@@ -29,7 +29,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("server { listen 127.0.0.1:5432; proxy_pass 10.0.0.1:5432; }")
         .block(super::server),
     directive("listen")
-        .doc("An address with a port, a port, a range of ports or unix:PATH. udp: datagrams; those of one address and port of a client are a session, and one thread of the process serves all sessions of the socket. proxy_protocol: connections begin with a PROXY header. default_server: serves where no name of a client leads to another server. ssl: TLS is ended here, by ssl_certificate and its kin.")
+        .doc("An address with a port, a port, a range of ports or unix:PATH. udp: datagrams; those of one address and port of a client are a session, and one thread of the process serves all sessions of the socket. proxy_protocol: connections begin with a PROXY header. default_server: serves clients whose name leads to no other server. ssl: TLS is ended here, with ssl_certificate and ssl_certificate_key.")
         .in_(SERVER)
         .arity(Arity::SOME)
         .takes("ADDRESS [udp] [ssl] [default_server] [proxy_protocol] [bind] [backlog=NUMBER] [rcvbuf=SIZE] [sndbuf=SIZE] [reuseport] [ipv6only=on|off] [so_keepalive=on|off|TIMES]")
@@ -38,7 +38,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("listen 127.0.0.1:53 udp;")
         .set(super::listen::listen),
     directive("proxy_pass")
-        .doc("Passes sessions on: to an address with a port, to unix:PATH, or to an upstream block. A text with variables comes to the name of an upstream block, or to an address or a name with a port; names are looked up by resolver.")
+        .doc("Passes sessions on: to an address with a port, to unix:PATH, or to an upstream block. A text with variables must result in the name of an upstream block, or in an address or a name with a port; names are looked up by resolver.")
         .in_(SERVER)
         .takes("ADDRESS")
         .not_inherited()
@@ -87,7 +87,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("ssl_preread on;")
         .sets(|cx, on| cx.conf::<Conf>().ssl_preread = on),
     directive("preread_buffer_size")
-        .doc("How much of a connection's beginning is looked at.")
+        .doc("How much of a connection's beginning ssl_preread looks at.")
         .in_(BLOCKS)
         .takes_size()
         .range(1, 1 << 20)
@@ -96,7 +96,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("preread_buffer_size 4k;")
         .sets(|cx, bytes| cx.conf::<Conf>().preread.buffer_bytes = bytes as usize),
     directive("preread_timeout")
-        .doc("How long a client may take to send what is looked at.")
+        .doc("How long a client may take to send what ssl_preread looks at.")
         .in_(BLOCKS)
         .takes_time()
         .default("30s")
@@ -119,7 +119,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("proxy_protocol on;")
         .sets(|cx, on| cx.conf::<Conf>().proxy.proxy_protocol = on),
     directive("proxy_ssl")
-        .doc("Whether servers are spoken to by TLS; proxy_ssl_name, proxy_ssl_verify and their kin say how.")
+        .doc("Whether connections to servers use TLS; proxy_ssl_name, proxy_ssl_verify and the like say how.")
         .in_(BLOCKS)
         .takes_flag()
         .default("off")
@@ -202,7 +202,7 @@ pub(super) static ROWS: &[Row] = &[
         .sets(|cx, time| cx.conf::<Conf>().proxy.connect_timeout = time),
     // 10 minutes, as in nginx: an idle TCP connection is normal for databases and mail.
     directive("proxy_timeout")
-        .doc("How long neither side may send anything; then the session is over.")
+        .doc("The longest time in which neither side sends anything; then the session ends.")
         .in_(BLOCKS)
         .takes_time()
         .default("10m")
@@ -243,7 +243,7 @@ pub(super) static ROWS: &[Row] = &[
         .sets(|cx, bytes| cx.conf::<Conf>().proxy.buffer_bytes = bytes as usize),
     // UDP has no end of its own: DNS answers each question with one datagram, and the session is over.
     directive("proxy_responses")
-        .doc("How many datagrams a server answers each one of a client with; when all have come the session ends. Without it only proxy_timeout ends it.")
+        .doc("How many datagrams a server sends in answer to each of a client; when all have come the session ends. Without it only proxy_timeout ends it.")
         .in_(BLOCKS)
         .takes_number()
         .unit("datagrams")

@@ -192,7 +192,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("resolver_timeout 5s;")
         .sets(|cx, time| draft(cx).resolver_timeout = Some(time)),
     directive("health_check")
-        .doc("Asks each server of the group that the location passes to how it is: interval=5s, jitter=, fails=1, passes=1, uri=/, match=NAME, port=, mandatory [persistent]. Servers that fail get no requests until they pass. The question is an HTTP/1.0 GET with the location's time-outs and constant headers.")
+        .doc("Checks each server of the group that the location passes to: interval=5s, jitter=, fails=1, passes=1, uri=/, match=NAME, port=, mandatory [persistent]. Servers that fail get no requests until they pass. The question is an HTTP/1.0 GET with the location's time-outs and constant headers.")
         .in_(Context::LOCATION)
         .arity(Arity::ANY)
         .takes("[interval=TIME] [jitter=TIME] [fails=NUMBER] [passes=NUMBER] [uri=URI] [match=NAME] [port=NUMBER] [mandatory [persistent]]")
@@ -200,7 +200,7 @@ pub(super) static ROWS: &[Row] = &[
         .example("health_check interval=10s fails=2 uri=/health;")
         .set(health::set),
     directive("health_check")
-        .doc("Asks each server of the group that the server of stream passes to how it is: interval=5s, jitter=, fails=1, passes=1, match=NAME, port=, udp, mandatory [persistent]. Servers that fail get no sessions until they pass. Without match it is enough that a connection is made (with proxy_ssl: TLS, too); with udp, that a datagram is not refused.")
+        .doc("Checks each server of the group that the server of stream passes to: interval=5s, jitter=, fails=1, passes=1, match=NAME, port=, udp, mandatory [persistent]. Servers that fail get no sessions until they pass. Without match it is enough that a connection is made (with proxy_ssl: TLS, too); with udp, that a datagram is not refused.")
         .in_(Context::STREAM_SERVER)
         .arity(Arity::ANY)
         .takes("[interval=TIME] [jitter=TIME] [fails=NUMBER] [passes=NUMBER] [match=NAME] [port=NUMBER] [udp] [mandatory [persistent]]")

@@ -43,7 +43,7 @@ static ROWS: &[Row] = &[
     // RFC 9113 §3.1 has done away with it; some clients still begin so.
     directive("http2_upgrade")
         .doc("With http2 on and without TLS: whether a request may change its connection to HTTP/2 by Upgrade: h2c (RFC 7540 §3.2). \
-         Not behind a proxy that passes Upgrade on: what follows would pass its rules. The address's default server decides.")
+         Do not use it behind a proxy that passes Upgrade on: later requests would evade the proxy's rules. The address's default server decides.")
         .in_(HS)
         .takes_flag()
         .default("off")
