@@ -83,17 +83,17 @@ pub struct Place {
 pub struct Server {
     /// `$server_name`: the first name.
     pub name: Box<[u8]>,
-    /// `set_real_ip_from`: who is believed about a client's address.
+    /// `set_real_ip_from`: proxies whose PROXY header gives the client's address.
     pub real_ip: Option<RealIp>,
     /// `set`, in order.
     pub sets: Vec<(VarId, Template)>,
-    /// Who is let in, in the order in which it is asked.
+    /// Limits and access rules, in the order in which they are checked.
     pub checks: Vec<Arc<dyn Check>>,
     /// `proxy_protocol_timeout`.
     pub proxy_protocol_timeout: Duration,
     /// `ssl_…`: how TLS is ended here.
     pub tls: Option<Arc<Rules>>,
-    /// `ssl_preread`: the ClientHello is looked at; not taken.
+    /// `ssl_preread`: the ClientHello is read, and left in the socket.
     pub preread: Option<Preread>,
     /// What it does.
     pub action: Arc<Action>,
@@ -101,7 +101,7 @@ pub struct Server {
     pub error_log: Arc<[LogTo]>,
     /// `access_log`.
     pub logs: Vec<Arc<dyn AccessLog>>,
-    /// `resolver`: for names that variables come to.
+    /// `resolver`: for names that are made of variables.
     pub resolver: Option<Arc<Resolver>>,
     /// `resolver_timeout`.
     pub resolver_timeout: Duration,
@@ -113,7 +113,7 @@ pub struct Server {
     pub stats: Arc<Stats>,
 }
 
-/// Whose word about a client's address is believed, when it stands in a PROXY header.
+/// The proxies whose PROXY header gives the client's address.
 #[derive(Clone, Debug, Default)]
 pub struct RealIp {
     /// By address.
@@ -123,7 +123,7 @@ pub struct RealIp {
 }
 
 impl RealIp {
-    /// Whether this peer is believed.
+    /// Whether this peer is one of them.
     pub fn trusts(&self, peer: Peer) -> bool {
         match peer.ip() {
             Some(ip) => self.proxies.iter().any(|proxy| proxy.contains_unmapped(ip)),
@@ -153,7 +153,7 @@ pub enum Action {
     Return(Template),
     /// `proxy_pass`.
     Pass(Pass),
-    /// `pass`: another server of this process has the connection, as if it had come there.
+    /// `pass`: gives the connection to another server of this process, as if it had come there.
     HandOver(Template),
 }
 
@@ -162,7 +162,7 @@ pub enum Action {
 pub struct Bind {
     /// The address, with or without a port; empty: the kernel's choice.
     pub address: Template,
-    /// It may be another machine's (`IP_TRANSPARENT`).
+    /// The address may be another machine's (`IP_TRANSPARENT`).
     pub transparent: bool,
 }
 
@@ -189,7 +189,7 @@ pub struct Proxy {
     pub next_upstream_timeout: Duration,
     /// `proxy_buffer_size`: of each direction.
     pub buffer_bytes: usize,
-    /// Datagrams that a back end answers one of a client's with; `None`: any number.
+    /// Datagrams with which a back end answers each of a client's; `None`: any number.
     pub responses: Option<u64>,
     /// Datagrams of a client after which the next one begins another session; 0: none.
     pub requests: u64,
@@ -203,7 +203,7 @@ pub struct Proxy {
     pub socket_sndbuf: usize,
     /// `proxy_bind`.
     pub bind: Option<Bind>,
-    /// `proxy_protocol`: peers are told of the client first.
+    /// `proxy_protocol`: a PROXY header goes to peers first.
     pub proxy_protocol: bool,
     /// `target_session_attrs`: which server of a group whose servers have roles.
     pub attrs: Attrs,
@@ -242,7 +242,7 @@ impl Default for Proxy {
 
 /// TLS with peers.
 pub trait PeerTls: Send + Sync {
-    /// A session with a peer over a connection to it, complete and checked. `host`: what the peer's group is called. The error is for
+    /// A session with a peer over a connection to it, complete and checked. `host`: the name of the peer's group. The error is for
     /// the log.
     fn begin<'s>(
         &'s self,

@@ -69,7 +69,7 @@ async fn shake_hands(session: &Session, io: Io) -> Result<Rc<Stream>, Status> {
     Ok(stream)
 }
 
-/// `ssl_ocsp`: a client of which its authority says that it is revoked, or says nothing, goes no further either.
+/// `ssl_ocsp`: ends the session if the authority says that the certificate is revoked, or gives no answer.
 async fn ask_about_client(session: &Session, stream: &Stream) -> Result<(), Status> {
     let Some((secure, tls)) = session.secure.get().zip(stream.tls()) else { return Ok(()) };
     if *secure.verdict() != Verdict::Good {
@@ -88,19 +88,19 @@ fn log_of(session: &Session) -> brisk_resolver::Log {
     Rc::new(move |text| log_error(&live, LogLevel::Error, text))
 }
 
-/// By whom responders are found.
+/// The resolver for names of responders.
 fn names(session: &Session) -> ocsp::Names {
     let server = session.server();
     ocsp::Names { resolver: server.resolver.clone(), timeout: server.resolver_timeout }
 }
 
-/// A client whose certificate is missing or bad goes no further.
+/// Ends the session if the client's certificate is missing or not trusted.
 fn let_in(session: &Session) -> Result<(), Status> {
     let Some(secure) = session.secure.get() else { return Err(INTERNAL) };
     // The server's own rules, which the handshake need not have followed: a server without a certificate has another one's.
     let own = session.server().tls.clone();
     let rules = own.as_ref().unwrap_or(&secure.rules);
-    // Only authorities that this server trusts, too, may have judged (`Rules::clients`): nginx takes another server's verdict.
+    // The certificate must have been verified by this server's authorities (`Rules::clients`); nginx accepts another server's verdict.
     if rules.verify != Verify::Off && rules.clients != secure.rules.clients {
         let text =
             format_args!("client SSL certificate was asked for by another server, which judges otherwise");
@@ -136,7 +136,7 @@ async fn hello(io: &Io) -> Result<Option<Hello>, Refusal> {
     }
 }
 
-/// What a handshake goes on with.
+/// What the handshake needs after the ClientHello.
 struct Answer {
     rules: Arc<Rules>,
     wanted: Wanted,
@@ -194,7 +194,7 @@ async fn certified(
     }
 }
 
-/// Tells the client, and the log.
+/// Sends the alert to the client, and logs it.
 fn refuse(session: &Session, io: &Io, refusal: &Refusal) -> Status {
     // A record of its own, since there is no session yet that could (RFC 8446 §5.1, §6): an alert of version 3.3, two bytes, fatal.
     let _ = io.try_write(&refusal.record());

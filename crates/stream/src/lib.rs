@@ -1,7 +1,7 @@
-//! `stream`: TCP connections and UDP sessions that are passed to back ends as they are. It knows no HTTP.
+//! `stream`: TCP connections and UDP sessions that are passed to back ends as they are. It does not depend on HTTP.
 //!
-//! A [`Session`] is what variables are computed of and what a line of the access log is about. [`serve`] takes connections
-//! and datagrams from the host; [`opening`] asks whether a session may go on and finds its server; [`proxy`] finds a peer; [`relay`] moves bytes, [`udp`] datagrams.
+//! Variables are computed from a [`Session`], and a line of the access log describes one. [`serve`] takes connections
+//! and datagrams from the host; [`opening`] checks access and finds the session's server; [`proxy`] finds a peer; [`relay`] moves bytes, [`udp`] datagrams.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,10 +1,10 @@
-//! What a session goes through before it is passed on: whose address it has, whether it may go on, and which server it is of.
+//! The phases of a session before it is passed on: the client's address, access, and the choice of the server.
 //!
 //! nginx's phases, in its order: the PROXY header, `set_real_ip_from`, `set`, `limit_conn`, `allow` and `deny`, TLS that is ended here
 //! ([`handshake`](crate::handshake)), `ssl_preread`.
 //!
-//! What stands before the client's own bytes is looked at in the socket (`MSG_PEEK`) and taken only as far as it goes: whoever has the
-//! connection next finds the rest there.
+//! Bytes are looked at in the socket (`MSG_PEEK`); only the PROXY header is taken. The rest stays there for the peer, or for another
+//! server (`pass`).
 
 use crate::conf::{Preread, Server};
 use crate::limits::HELLO_PEEK_BYTES_MIN;
@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::io;
 
-/// Looks at what has come, without taking it, until `judge` knows enough. An error of `judge` ends it.
+/// Looks at the bytes in the socket, without taking them, until `judge` returns a result.
 pub(crate) async fn peek<T>(
     io: &Io,
     buffer: &mut [u8],
@@ -58,11 +58,11 @@ pub(crate) async fn peek<T>(
 
 /// How [`peek`] ended.
 pub(crate) enum Looked<T> {
-    /// `judge` knows enough.
+    /// `judge` has returned a result.
     Known(T),
-    /// The client has closed, and `judge` wants more.
+    /// The client has closed, and `judge` needs more bytes.
     Closed,
-    /// The buffer is full, and `judge` wants more.
+    /// The buffer is full, and `judge` needs more bytes.
     Full,
 }
 
@@ -114,7 +114,7 @@ pub async fn take_header(session: &Session, io: &Io) -> Result<(), Status> {
     Ok(())
 }
 
-/// What holds of connections and datagrams alike.
+/// The phases that connections and datagrams have in common.
 pub fn begin(session: &Session) -> Result<(), Status> {
     let server = session.server();
     let told = session.header.get().map(|header| header.source);
@@ -138,7 +138,7 @@ pub async fn preread(session: &Session, io: &Io, wanted: Preread) -> Result<(), 
     looked.map_or_else(|_| Err(preread_late(session)), |looked| preread_done(session, looked))
 }
 
-/// The same inside of TLS that is ended here. There is no look without taking: the session keeps what was taken.
+/// The same inside of TLS that is ended here. Bytes cannot be left there, so the session keeps them.
 pub async fn preread_within(session: &Session, stream: &Stream, wanted: Preread) -> Result<(), Status> {
     let bytes_max = wanted.buffer_bytes.max(HELLO_PEEK_BYTES_MIN);
     let look = async {
@@ -172,7 +172,7 @@ enum Beginning {
     Other,
 }
 
-/// What the bytes are the beginning of; `None`: more must come to tell.
+/// Which protocol the bytes begin; `None`: more are needed.
 fn judge(bytes: &[u8]) -> Option<Beginning> {
     match (ssl2(bytes), Hello::glance(bytes)) {
         (Some(hello), _) | (None, Ok(Parsed::Complete(hello))) => Some(Beginning::Hello(hello)),
@@ -221,7 +221,7 @@ fn ssl2(bytes: &[u8]) -> Option<Box<Hello>> {
     }
 }
 
-/// The server that a name leads to has the session from now on.
+/// Moves the session to the server that has this name.
 pub(crate) fn go_over(session: &Session, name: &str) -> Result<(), Status> {
     let place = &session.origin.place;
     match place.names.find(session, name.as_bytes()) {

@@ -128,7 +128,7 @@ impl Direction {
         self.start < self.end
     }
 
-    /// When reading may go on, where the rate is what holds it up.
+    /// When reading may go on, if the rate has stopped it.
     pub fn resumes_ms(&self) -> Option<u64> {
         if self.state != State::Open || self.is_holding() {
             return None;
@@ -162,7 +162,7 @@ impl Direction {
                 State::Ending => self.state = State::Over,
                 State::Closing => match to.poll_end(cx) {
                     Poll::Pending => return Poll::Pending,
-                    // A side that is gone needs not be told.
+                    // A side that is gone is not told.
                     Poll::Ready(_) => self.state = State::Over,
                 },
                 State::Over => return Poll::Ready(Ok(())),

@@ -15,7 +15,7 @@ pub struct Secure {
     pub rules: Arc<Rules>,
     /// What the client has offered, if a variable shows it.
     pub hello: Option<Box<Hello>>,
-    /// What is wrong with the client's certificate by what its authority answers.
+    /// What is wrong with the client's certificate according to its authority's OCSP answer.
     pub revocation: OnceCell<&'static str>,
     verdict: OnceCell<Verdict>,
 }

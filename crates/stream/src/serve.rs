@@ -1,4 +1,4 @@
-//! `stream` as the protocol of a socket: takes connections and datagrams, and knows the sessions of its thread.
+//! `stream` as the protocol of a socket: takes connections and datagrams, and holds the sessions of its thread.
 
 use crate::conf::Stream;
 use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX};
@@ -117,7 +117,7 @@ impl Sessions {
                 }
             })
             .await;
-            // What was cut off was well until then.
+            // A session that is cut off has not failed.
             ended.session.status.set(status.unwrap_or(crate::proxy::OK));
         });
     }

@@ -1,4 +1,4 @@
-//! One session: a client's connection, or its datagrams, and what became of it.
+//! One session: a client's connection or its datagrams, and how it ended.
 
 use crate::conf::{Place, Server, Stream};
 use crate::secure::Secure;
@@ -17,12 +17,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One attempt at a peer, as variables and messages tell of it.
+/// One attempt at a peer, as variables and messages show it.
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
-    /// The peer's address; the group's name where there was none to ask.
+    /// The peer's address; the group's name if no peer could be chosen.
     pub peer: Arc<str>,
-    /// Milliseconds; `None`: it did not come so far.
+    /// Milliseconds; `None`: it did not get so far.
     pub connect_ms: Option<u64>,
     /// Until the peer's first byte.
     pub first_byte_ms: Option<u64>,
@@ -64,7 +64,7 @@ pub struct Session {
     pub live: Rc<Live>,
     /// When it began.
     pub started: Now,
-    /// The client's address: the other side's, or what a proxy that is believed has told.
+    /// The client's address: the other side's, or the one that a trusted proxy has sent.
     pub client: Cell<Peer>,
     /// The PROXY header that the connection began with.
     pub header: OnceCell<ProxyHeader>,
@@ -76,9 +76,9 @@ pub struct Session {
     pub hello: OnceCell<Box<Hello>>,
     server: RefCell<Arc<Server>>,
     kept: RefCell<Vec<Box<dyn Any>>>,
-    /// What was taken from a TLS session to be looked at: whoever has the session next sends it first.
+    /// Bytes that `ssl_preread` has taken from a TLS session: they go to the peer first.
     pub(crate) looked_at: RefCell<Vec<u8>>,
-    /// Another server of the process has the connection, and tells of it.
+    /// Another server of the process has the connection, and logs it.
     pub(crate) is_passed: Cell<bool>,
     /// Bytes from the client.
     pub received_bytes: Cell<u64>,

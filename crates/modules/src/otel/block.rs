@@ -34,7 +34,7 @@ pub(super) struct Draft {
     pub interval: Duration,
     pub batch_size: usize,
     pub batch_count: usize,
-    /// All of it as text: what is equal goes on with the same queue after a reload.
+    /// All of it as text: an equal block goes on with the same queue after a reload.
     pub key: String,
 }
 
@@ -133,7 +133,7 @@ fn place(cx: &mut Cx<'_, '_>, token: &Token, address: &str) -> Result<Place, Dia
         Err(_) => cx.global.loader.addresses(bare).unwrap_or_default(),
     };
     if all.is_empty() {
-        // As for back ends: a name server that is away for a moment must not keep a server from coming up.
+        // As for back ends: a name server that does not answer for a moment must not prevent the start.
         let text = format!("host not found in endpoint \"{address}\"");
         cx.warn(
             Diag::warn(token.span, text)

@@ -15,10 +15,10 @@ pub(super) struct Channel {
     session: Option<Box<Session>>,
 }
 
-/// Why a call has come to nothing.
+/// Why a call has failed.
 pub(super) struct Refused {
     pub why: String,
-    /// It may go well another time (OTLP: "Failures").
+    /// A later attempt may succeed (OTLP: "Failures").
     pub is_passing: bool,
 }
 
@@ -84,7 +84,7 @@ impl Channel {
         self.session.is_some()
     }
 
-    /// Sends a message; without an error the collector has it. The channel is of no more use after one.
+    /// Sends a message; without an error the collector has it. After an error the channel must not be used again.
     pub(super) async fn export(&mut self, draft: &Draft, message: &[u8]) -> Result<(), Refused> {
         match timeout(OTEL_CALL_TIME_MAX, self.call(draft, &framed(message))).await {
             Ok(told) => told,
@@ -169,7 +169,7 @@ async fn exchange(io: &Stream, codec: &mut Http2, mut body: &[u8]) -> Result<Sta
                     break;
                 }
                 Event::End => {
-                    // What it still has to say of windows and settings.
+                    // Frames about windows and settings that are still to be sent.
                     io.write_all(&out).await.map_err(|error| format!("send() failed ({error})"))?;
                     return status.ok_or_else(|| "the answer has no head".into());
                 }

@@ -26,15 +26,15 @@ static EXPORTED: Counter = Counter::new();
 static DROPPED: Counter = Counter::new();
 static FAILED: Counter = Counter::new();
 
-/// What has become of spans.
+/// Spans by their outcome.
 pub(super) static COUNTERS: [(&str, &Counter); 3] =
     [("exported", &EXPORTED), ("dropped", &DROPPED), ("failed", &FAILED)];
 
-/// Outlives configurations: one that says the same of the exporter goes on with its spans.
+/// Outlives configurations: a configuration with an equal exporter goes on with its queue.
 static TARGETS: Mutex<Option<HashMap<String, Weak<Target>>>> = Mutex::new(None);
 
 thread_local! {
-    /// The configuration in whose logs the sender complains: the last one that had an exporter.
+    /// The configuration whose logs get the sender's messages: the last one that had an exporter.
     static LIVE: RefCell<LocalWeak<Live>> = const { RefCell::new(LocalWeak::new()) };
 }
 
@@ -140,7 +140,7 @@ async fn send(target: &Target, channel: &mut Option<Channel>, batch: &Batch) -> 
     loop {
         let was_used = channel.as_ref().is_some_and(Channel::is_used);
         let Err(Refused { why, is_passing }) = once(target, channel, &message).await else { return Ok(()) };
-        // A collector may have closed a connection that nothing was sent on: that says nothing about it.
+        // A collector may close an idle connection: that is no failure of the collector.
         if was_used && is_passing {
             continue;
         }

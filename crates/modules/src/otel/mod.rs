@@ -129,7 +129,7 @@ struct Conf {
     context: TraceContext,
     name: Option<Arc<Template>>,
     attributes: Arc<[Arc<Attribute>]>,
-    /// What `otel_exporter` says, until the whole of `http` has been read.
+    /// The block `otel_exporter`, until the whole of `http` has been read.
     draft: Option<block::Draft>,
     service: Option<Box<[u8]>>,
     resource: Vec<Pair>,

@@ -38,7 +38,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whole spans alone are in it, whatever else a thread that panicked was at.
+        // It holds complete spans only, even if a thread has panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

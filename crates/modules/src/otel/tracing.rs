@@ -1,4 +1,4 @@
-//! A request's trace: its numbers, who has asked, whether it is recorded; and the span at its end.
+//! A request's trace: its IDs, its parent, whether it is recorded; and the span at its end.
 
 use super::exporter::Exporter;
 use brisk_host::peer::Peer;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const TRACEPARENT: &[u8] = b"traceparent";
 const TRACESTATE: &[u8] = b"tracestate";
 
-/// What a request's own trace context is made of, and whether it is passed on.
+/// Where a request's trace context comes from, and whether it is passed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TraceContext {
     #[default]
@@ -137,7 +137,7 @@ impl Tracing {
 
 impl Handler for Tracing {
     fn handle(&self, r: &mut Request) -> Flow {
-        // The server's own rewrites come before the location is known. What is led here inside the server was judged.
+        // The server's own rewrites come before the location is known. Requests that are redirected inside the server have been decided about.
         if r.route.cursor.phase == Phase::Rewrite && !r.route.internal {
             self.begin(r);
         }
@@ -150,7 +150,7 @@ impl Handler for Tracing {
     }
 }
 
-/// Tells of requests at their end.
+/// Exports the spans of requests at their end.
 pub(super) struct Logging {
     pub exporter: Arc<Exporter>,
     pub name: Option<Arc<Template>>,
@@ -166,7 +166,7 @@ impl LogHandler for Logging {
     }
 
     fn declares(&self) -> Declared {
-        // Of a request whose answer was prepared nothing is told: nothing has made it a trace.
+        // A request that gets a prepared answer has no trace, so there is nothing to export.
         Declared::RECORDED.does(Effects::LOGS)
     }
 }

@@ -1,4 +1,4 @@
-//! A request's numbers, for logs and for what the application is told.
+//! A request's trace and span IDs, for logs and for applications.
 
 use super::tracing::Trace;
 use brisk_otlp::context::hex;

@@ -1,5 +1,5 @@
 //! `ngx_stream_core_module`, `ngx_stream_proxy_module` and their kin: the directives of `stream`. What a session does is in
-//! `brisk_stream`, which knows no HTTP.
+//! `brisk_stream`, which does not depend on HTTP.
 
 mod listen;
 mod metrics;
@@ -144,7 +144,7 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 /// `proxy_pass`.
 fn proxy_pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
-    // A text with variables comes to a group or an address at run time; a fixed one is looked up now, and a mistake told now.
+    // A text with variables becomes a group or an address at run time; a fixed one is looked up now, so that mistakes are reported now.
     if token.bytes().contains(&b'$') {
         let text = cx.template(token)?;
         return handler(cx, d, Action::Pass(Pass::Text(text)));

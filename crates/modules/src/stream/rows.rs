@@ -249,7 +249,7 @@ pub(super) static ROWS: &[Row] = &[
         .unit("datagrams")
         .example("proxy_responses 1;")
         .sets(|cx, count| cx.conf::<Conf>().proxy.responses = Some(count)),
-    // For protocols whose questions are independent: the next one may be given to another server.
+    // For protocols whose requests are independent: the next one may go to another server.
     directive("proxy_requests")
         .doc("After how many datagrams of a client the next one begins another session; 0: never.")
         .in_(BLOCKS)
@@ -266,7 +266,7 @@ pub(super) static ROWS: &[Row] = &[
         .default("off")
         .example("proxy_half_close on;")
         .sets(|cx, on| cx.conf::<Conf>().proxy.half_close = on),
-    // The server that may be written to, unless something else is said: what a client wants is not known here.
+    // The primary by default, since it is not known whether a client writes.
     directive("target_session_attrs")
         .doc("Which server of an upstream with mysql_check or pgsql_check a session is given to, as libpq means it: read-write and primary: the primary; read-only and standby: a replica within its lag; prefer-standby: a replica, and the primary if there is none; any: any of those. A session ends when its server is lost or has another role.")
         .in_(BLOCKS)
@@ -313,7 +313,7 @@ pub(super) static ROWS: &[Row] = &[
 
 /// A rate: a size, or a text with variables that comes to one.
 fn rate(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Template, Diag> {
-    // A mistake in a number is told now; what a variable comes to is known per session.
+    // A mistake in a number is reported now; a variable's value is known per session.
     if !d.arg(0).bytes().contains(&b'$') {
         value::size(d.arg(0))?;
     }
