@@ -1,4 +1,4 @@
-//! Accounts of a MySQL or MariaDB server, with what is needed to log in for whoever has logged in here.
+//! Accounts of a MySQL or MariaDB server, with the hashes by which logins of clients are checked and carried over.
 
 use crate::limits::ACCOUNTS_MAX;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub struct Accounts {
 }
 
 impl std::fmt::Debug for Account {
-    /// Without the hash: it is as good as the password for whoever listens.
+    /// Without the hash, which together with a recorded login is as good as the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Account").field("host", &self.host).finish_non_exhaustive()
     }

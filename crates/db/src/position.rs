@@ -92,8 +92,8 @@ impl MariaDbPosition {
         Ok(position)
     }
 
-    /// Numbers grow within a domain, whichever server writes: a later one stands for all before it. Two servers that
-    /// have given out the same number have gone apart, and neither has what the other one has.
+    /// Numbers grow within a domain, whichever server writes: a later one includes all before it. If two servers have
+    /// given the same number to different transactions, neither includes the other's.
     fn covers(&self, other: &MariaDbPosition) -> bool {
         other.0.iter().all(|(domain, wanted)| {
             self.0.get(domain).is_some_and(|have| have.1 > wanted.1 || have == wanted)
@@ -231,7 +231,7 @@ mod tests {
         assert!(covers("0-1-100", "0-1-100") && covers("0-1-100", "0-1-99") && covers("0-2-101", "0-1-100"));
         assert!(covers("0-1-1,1-1-7", "1-1-7") && covers("0-1-1", "") && covers("", ""));
         assert!(!covers("0-1-99", "0-1-100") && !covers("", "0-1-1") && !covers("1-1-100", "0-1-1"));
-        // Both have written a transaction of this number: they have gone apart.
+        // Both have written a transaction of this number: they have diverged.
         assert!(!covers("0-2-100", "0-1-100"));
         assert_eq!(
             read("2-1-5,0-1-18446744073709551615").unwrap().to_string(),

@@ -1,5 +1,5 @@
-//! Where a statement may go. The lists are closed: what is not on them goes to the primary, and keeps the session there if it may have
-//! left something in the connection.
+//! Where a statement may go. The lists are closed: a statement that is not on them goes to the primary, and keeps the session there if it
+//! may have changed something of the connection.
 
 mod functions;
 mod settings;
@@ -15,7 +15,7 @@ use functions::{Effect, effect};
 pub enum Pin {
     /// `@name`.
     UserVariable,
-    /// A setting that replicas are not told of.
+    /// A setting that is not repeated on replicas.
     Set,
     /// A temporary table.
     TemporaryTable,
@@ -84,7 +84,7 @@ pub enum Class {
     AfterLast,
     /// Reads what the primary knows.
     PrimaryRead,
-    /// Sets something of the session that replicas are told of, too.
+    /// Sets something of the session that is repeated on replicas.
     Setting,
     /// Anything else.
     Write,
@@ -92,7 +92,7 @@ pub enum Class {
     Pin(Pin),
 }
 
-/// What somebody has written into a comment.
+/// A hint in a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// `/* brisk:primary */`.
@@ -110,14 +110,14 @@ pub struct Verdict {
     pub hint: Option<Hint>,
 }
 
-/// What a backslash is to the server that reads a statement.
+/// What a backslash means to the server that reads a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backslashes {
-    /// It takes the next byte of a text with it: the default.
+    /// It escapes the next byte of a text: the default.
     Escape,
-    /// A character as others: `NO_BACKSLASH_ESCAPES`.
+    /// It is an ordinary character: `NO_BACKSLASH_ESCAPES`.
     Plain,
-    /// Nobody has told: a statement must be the same both ways.
+    /// It is not known: a statement must mean the same both ways.
     Unknown,
 }
 

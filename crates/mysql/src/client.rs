@@ -22,22 +22,22 @@ const UTF8MB4: u8 = 45;
 /// COM_QUERY.
 const QUERY: u8 = 3;
 
-/// Who logs in, and how.
+/// The account to log in with, and how.
 #[derive(Clone, Debug)]
 pub struct Account {
     /// The name.
     pub user: Vec<u8>,
-    /// What opens the server.
+    /// The password, or what stands in for it.
     pub secret: Secret,
     /// The first database; empty: none.
     pub database: Vec<u8>,
-    /// What the connection is to have; bits that the server has not are left out.
+    /// Capabilities that are asked for; those that the server lacks are left out.
     pub capabilities: Capabilities,
     /// The number of the collation.
     pub charset: u8,
     /// Attributes of the connection as they are written.
     pub attributes: Vec<u8>,
-    /// TLS is begun before the name is told; a server that has none is refused.
+    /// TLS is begun before the name is sent; a server without TLS is refused.
     pub wants_tls: bool,
 }
 
@@ -61,13 +61,13 @@ impl Account {
 pub enum LoginError {
     /// The server says no.
     Refused(ErrPacket),
-    /// The server does not keep to the protocol.
+    /// The server has broken the protocol.
     Protocol(ProtocolError),
-    /// TLS is wanted, and the server has none.
+    /// TLS is required, and the server has none.
     NoTls,
-    /// The plugin that the server asks for cannot be answered: it is not known, or needs the password itself.
+    /// The server asks for a plugin that is not supported, or that needs the password itself.
     Plugin(Vec<u8>),
-    /// The plugin wants the password in clear, and the server is not proved by TLS.
+    /// The plugin needs the password in clear text, and TLS has not proved who the server is.
     NeedsTls,
 }
 
@@ -113,7 +113,7 @@ pub enum Step {
 /// A connection that takes commands.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// What the server said first.
+    /// The server's greeting.
     pub greeting: Greeting,
     /// What holds for messages.
     pub capabilities: Capabilities,
@@ -144,7 +144,7 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Before the server has said anything.
+    /// Before the server's greeting.
     pub fn new(account: Account) -> Connecting {
         Connecting {
             account,
@@ -222,7 +222,7 @@ impl Connecting {
         self.log_in(out).map(|()| Step::More)
     }
 
-    /// TLS is there: the name may be told, and if the server's certificate was checked (`is_proved`), the password, too.
+    /// TLS has begun: the name may be sent, and if the server's certificate was checked (`is_proved`), the password, too.
     pub fn tls_begun(&mut self, is_proved: bool, out: &mut Vec<u8>) -> Result<(), LoginError> {
         match self.state {
             State::Tls => {
@@ -240,7 +240,7 @@ impl Connecting {
 
     fn log_in(&mut self, out: &mut Vec<u8>) -> Result<(), LoginError> {
         let Some(greeting) = &self.greeting else { return Err(ProtocolError::Unexpected("a login").into()) };
-        // A plugin that is not known is asked for again by the server, or another one in its place.
+        // If the plugin is not supported here, the server asks for it again, or for another one.
         let plugin = if greeting.plugin == CACHING_SHA2 && matches!(self.account.secret, Secret::Password(_))
         {
             CACHING_SHA2
@@ -291,7 +291,7 @@ impl Connecting {
     }
 }
 
-/// What a statement came to.
+/// The result of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// No rows.

@@ -1,7 +1,7 @@
 //! Passwords without sending them: `mysql_native_password` and the short way of `caching_sha2_password`.
 //!
-//! A server of the first keeps `SHA1(SHA1(password))`. Who knows that and sees a client's answer recovers `SHA1(password)`, which opens
-//! every server that has the same account: so one login opens several servers without the password.
+//! A server with the first keeps `SHA1(SHA1(password))`. With this hash and a client's answer one computes `SHA1(password)`, which is enough to
+//! log in to every server that has the same account: so one login is carried over to several servers without the password.
 
 use crate::greeting::NONCE_BYTES;
 use sha1::{Digest as _, Sha1};
@@ -15,7 +15,7 @@ pub const CACHING_SHA2: &[u8] = b"caching_sha2_password";
 
 type Hash = [u8; 20];
 
-/// What opens a server.
+/// What is needed to log in.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// The password itself; empty: the account has none.
@@ -81,7 +81,7 @@ impl Stored {
         Stored(sha1(&[&sha1(&[password])]))
     }
 
-    /// What a client's answer opens other servers with; `None`: the password is another one.
+    /// What is needed to log in to other servers, computed from a client's answer; `None`: the password is wrong.
     pub fn open(&self, answer: &[u8], nonce: &[u8; NONCE_BYTES]) -> Option<Secret> {
         let answer: &Hash = answer.try_into().ok()?;
         let once = xor(answer, &sha1(&[nonce, &self.0]));

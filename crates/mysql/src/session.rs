@@ -1,4 +1,4 @@
-//! Where a session's next command goes. It is told of each command ([`Session::route`]) and of what the answer came to
+//! Where a session's next command goes. The owner passes in each command ([`Session::route`]) and the outcome of each answer
 //! ([`Session::answered`]).
 
 use crate::classify::{Backslashes, Class, Hint, Pin, Verdict, classify, using};
@@ -29,7 +29,7 @@ pub enum Why {
     Transaction,
     /// Something of the session is in the connection.
     Pinned(Pin),
-    /// What the session has written may not be at a replica, and nobody can tell.
+    /// It is not known whether a replica has what the session has written.
     OwnWrites,
     /// A hint says so.
     Hinted,
@@ -68,7 +68,7 @@ pub struct Session {
     status: u16,
     /// How the primary reads statements.
     backslashes: Backslashes,
-    /// What the primary tells of that is not believed.
+    /// What the primary reports of that is not trusted.
     is_mode_lost: bool,
     /// How the replica does.
     replica: Backslashes,

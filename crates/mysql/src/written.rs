@@ -1,4 +1,4 @@
-//! What a session has written, as far as the primary has told: what a replica must have before it may answer the session's reads.
+//! What a session has written, according to the primary: a replica must have it before it may answer the session's reads.
 
 use crate::limits::{GTID_BYTES_MAX, GTID_DOMAINS_MAX};
 use crate::reply::Tracked;
@@ -14,7 +14,7 @@ pub enum Written {
     MariaDb(Vec<(u32, String)>),
     /// A set of MySQL's transactions.
     MySql(String),
-    /// It cannot be told: no replica will do.
+    /// It is not known: no replica will do.
     Unknown,
 }
 

@@ -6,7 +6,7 @@ use crate::scram::{self, Final, First};
 use md5::{Digest as _, Md5};
 use std::fmt;
 
-/// With whom a client logs in.
+/// What a client logs in with.
 #[derive(Clone)]
 pub struct Login {
     /// The account.
@@ -15,31 +15,31 @@ pub struct Login {
     pub password: String,
     /// The database.
     pub database: String,
-    /// The connection is encrypted: the server may ask for the password itself.
+    /// The connection is encrypted and the server's certificate was checked: the server may ask for the password itself.
     pub is_encrypted: bool,
 }
 
-/// What has come.
+/// What the server's messages have led to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The log-in is complete: a question may be asked.
+    /// The login is complete: a query may be sent.
     LoggedIn,
-    /// The answer to a question.
+    /// The answer to a query.
     Rows(Vec<Vec<Option<String>>>),
 }
 
-/// Why a connection is of no use any more.
+/// Why a connection cannot be used any more.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
     /// The server refuses, with its code (SQLSTATE) and text.
     Refused(String, String),
-    /// What it has sent is no message that may come now.
+    /// The server has sent a message that is not allowed now.
     Unexpected,
-    /// It wants to know the password over a connection that anybody can read.
+    /// The server asks for the password itself over a connection that is not trusted with it.
     Password,
-    /// It wants to be proved a password in a way that is not known here.
+    /// The server asks for an authentication method that is not supported.
     UnknownMethod,
-    /// It does not know the password itself.
+    /// The server has not proved that it knows the password.
     Impostor,
     /// Its answer is too large.
     TooLarge,
@@ -68,11 +68,11 @@ pub struct Client {
 }
 
 enum State {
-    /// Nothing was agreed on; what SCRAM would begin with is drawn.
+    /// The server has not chosen a method; the random part for SCRAM is there.
     Begun([u8; 18]),
     Challenged(First),
     Proving(Final),
-    /// The server is content; it says when it is ready.
+    /// The login is accepted; ReadyForQuery is awaited.
     LoggedIn,
     Idle,
     Asked {
@@ -85,13 +85,13 @@ enum State {
 }
 
 impl Client {
-    /// Begins a log-in: `out` gets the first message. `random` is drawn for it.
+    /// Begins a login: `out` gets the first message. `random` must be new for each login.
     pub fn new(login: Login, random: [u8; 18], out: &mut Vec<u8>) -> Client {
         message::write_startup(&login.user, &login.database, out);
         Client { login, state: State::Begun(random), received: Vec::new() }
     }
 
-    /// Asks a question; the last one must have been answered.
+    /// Sends a query; the last one must have been answered.
     ///
     /// # Panics
     /// If it was not.
@@ -102,7 +102,7 @@ impl Client {
     }
 
     /// Takes what has come; `out` gets what is to be sent. After an error the connection is to be closed, but for
-    /// [`Error::Refused`] of a question ([`Client::is_usable`]).
+    /// [`Error::Refused`] of a query ([`Client::is_usable`]).
     pub fn handle(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Event>, Error> {
         self.received.extend_from_slice(bytes);
         let received = std::mem::take(&mut self.received);
@@ -127,7 +127,7 @@ impl Client {
         outcome
     }
 
-    /// Whether a question may be asked.
+    /// Whether a query may be sent.
     pub fn is_usable(&self) -> bool {
         matches!(self.state, State::Idle)
     }
@@ -173,7 +173,7 @@ impl Client {
     fn authenticate(&self, state: State, body: &[u8], out: &mut Vec<u8>) -> Result<State, Error> {
         let (method, rest) = message::number(body).ok_or(Error::Unexpected)?;
         match (method, state) {
-            // From an impostor this would be a way around its proof.
+            // A false server could skip its proof by this.
             (0, State::Begun(_) | State::LoggedIn) => Ok(State::LoggedIn),
             (3, State::Begun(random)) if self.login.is_encrypted => {
                 message::write(b'p', &[self.login.password.as_bytes(), &[0]], out);

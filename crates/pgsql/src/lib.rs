@@ -1,4 +1,4 @@
-//! PostgreSQL's protocol, version 3, as far as a client needs it that asks short questions: log-in by SCRAM-SHA-256 or MD5, simple queries,
+//! PostgreSQL's protocol, version 3, as far as a client with short queries needs it: login by SCRAM-SHA-256 or MD5, simple queries,
 //! rows as text. Bytes in, events out: no I/O and no clock.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

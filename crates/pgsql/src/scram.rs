@@ -25,7 +25,7 @@ pub struct Final {
 }
 
 impl First {
-    /// `random` is drawn for this one log-in.
+    /// `random` must be new for each login.
     pub fn new(random: [u8; 18]) -> First {
         let nonce = BASE64.encode(random);
         First { bare: format!("n=,r={nonce}"), nonce }
@@ -36,7 +36,7 @@ impl First {
         format!("{HEADER}{}", self.bare)
     }
 
-    /// Answers the server's first message; `None`: it is broken, or asks for too much.
+    /// Answers the server's first message; `None`: it is malformed, or asks for too many rounds.
     pub fn answer(self, server: &[u8], password: &str) -> Option<(String, Final)> {
         let server = std::str::from_utf8(server).ok()?;
         let mut attributes = server.split(',');

@@ -54,7 +54,7 @@ impl ClientSettings {
     }
 }
 
-/// What has gone over a connection so far.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Packets that were sent.
@@ -99,7 +99,7 @@ impl Client {
 
     /// A datagram of the server's has come.
     pub fn receive(&mut self, now: Instant, ecn: Option<EcnCodepoint>, bytes: &[u8]) {
-        // Answers to packets of no connection: nothing that a client has to say.
+        // Answers to packets that belong to no connection: a client sends none.
         let mut out = Vec::new();
         let event = self.endpoint.handle(now, self.remote, None, ecn, BytesMut::from(bytes), &mut out);
         if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
@@ -265,13 +265,13 @@ fn stream_event(event: StreamEvent) -> Option<Event> {
     })
 }
 
-/// As for servers: what a stranger may have is bounded.
+/// As for servers, what the peer may make us hold is bounded.
 fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(0u32.into())
         .max_concurrent_uni_streams(CLIENT_STREAMS_MAX.into())
-        // How long a connection may be silent is the server's to say; how long a handshake may take, the owner's.
+        // The server decides on the idle time-out; the owner on that of the handshake.
         .max_idle_timeout(None)
         .stream_receive_window(CLIENT_STREAM_BYTES_MAX.into())
         .receive_window(CLIENT_WINDOW_BYTES_MAX.into())

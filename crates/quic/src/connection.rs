@@ -1,4 +1,4 @@
-//! One connection, as its owner works on it.
+//! One connection and the calls by which its owner works on it.
 
 use crate::event::{Closed, Dir, Event};
 use crate::limits::{
@@ -33,7 +33,7 @@ pub(crate) struct Update {
 /// How far a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// What answers the ClientHello is not known.
+    /// It is not decided yet who answers the ClientHello.
     Opening,
     /// It may be used; what comes may be a replay.
     Early,
@@ -210,8 +210,8 @@ impl Connection {
 
     fn stream(&mut self, event: StreamEvent) {
         let event = match event {
-            // Told when the address is validated: until then a request could claim any. Who accepts a stream reads what has come on it, and
-            // nobody reads one that was not accepted: what was told of it before would be read, and lost.
+            // Reported when the address is validated: until then a request could claim any. The owner reads a stream from when it accepts it,
+            // so earlier events of a stream would be lost.
             StreamEvent::Opened { .. } | StreamEvent::Readable { .. } if !self.is_validated => return,
             StreamEvent::Opened { dir: quinn_proto::Dir::Bi } => Event::Opened(Dir::Bi),
             StreamEvent::Opened { dir: quinn_proto::Dir::Uni } => Event::Opened(Dir::Uni),
@@ -378,7 +378,7 @@ impl Connection {
         self.inner.streams().send_streams()
     }
 
-    /// What it makes the process hold, in bytes.
+    /// Its memory in bytes.
     pub fn held_bytes(&mut self) -> u64 {
         let streams = self.inner.streams().send_streams() as u64;
         CONNECTION_BYTES + streams * STREAM_BYTES + self.inner.buffered_bytes()

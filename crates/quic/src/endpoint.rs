@@ -323,7 +323,7 @@ impl Endpoint {
         done.ok()
     }
 
-    /// Drops a connection after a fault, without a word to the client: what its state is worth is not known.
+    /// Drops a connection after a fault, without telling the client: its state cannot be trusted.
     pub fn kill(&mut self, key: Key) {
         self.counters.panics += 1;
         self.remove(key, Some(Closed::Fault));
@@ -355,7 +355,7 @@ impl Endpoint {
         self.last.extend(events.into_iter().map(|event| (key, event)));
     }
 
-    /// Passes on what a connection has to say after it was worked on.
+    /// Collects a connection's events and sends after it was worked on.
     fn look_after(&mut self, key: Key) {
         self.touch(key);
         let Some(update) = self.guarded(key, Connection::update) else { return };
@@ -422,7 +422,7 @@ impl Endpoint {
         [self.timers.next(), stalled].into_iter().flatten().min()
     }
 
-    /// Gives up handshakes that have taken too long, without a word: their address may be anybody's. What is due later than one
+    /// Gives up handshakes that have taken too long, without an answer: their address may be forged. What is due later than one
     /// behind it (another socket's setting) waits for it.
     fn give_up_stalled(&mut self, now: Instant) {
         while let Some(&(until, key)) = self.handshakes.front() {

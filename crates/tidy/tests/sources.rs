@@ -47,7 +47,7 @@ const CLOCK_READERS: &[(&str, &str)] = &[
     ("cache/", "what is given out from memory is good for the present second"),
     ("compress_static/", "when the store works again"),
     ("db/link.rs", "databases are asked beside requests: whether a certificate is valid"),
-    ("db/pgsql.rs", "likewise: what a log-in begins with"),
+    ("db/pgsql.rs", "likewise: what a login begins with"),
     ("directory_overrides/files.rs", "when a file may be read; what it says holds at any time"),
     ("htaccess/facts.rs", "beside `Request::now`, which records it"),
     ("limit_req/", "says nothing"),

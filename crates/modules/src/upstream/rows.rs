@@ -251,7 +251,7 @@ pub(super) static ROWS: &[Row] = &[
         .definition()
         .example("match ready { status 200; body ~ \"ok\"; }")
         .set(health::match_block),
-    // An error and no notice: it binds a client to a connection, and without that one user's log-in would serve another's requests.
+    // An error and no notice: it binds a client to a connection, and without that one user's login would serve another's requests.
     directive("ntlm")
         .doc("Not supported: connections are never bound to a client.")
         .in_(UPSTREAM)
