@@ -89,12 +89,14 @@ pub fn markdown() -> String {
     let mut out = String::from(
         "# Directives\n\nGenerated from the directive rows by `brisk directives --markdown` (`make docs`); a test keeps it \
          current. Variables: [variables.md](variables.md).\n\n\
-         value: what a number counts, the unit of sizes and times, and the least and the greatest value, both in that unit. \
-         change: what a changed value needs before it counts. A *reload* (`brisk -s reload`) goes on with the same worker \
-         process, a *new worker* is a reload that starts another one and lets the old one finish, a *restart* begins anew. \
-         risk: what a wrong value can do at worst. *safe*: requests are slower or dearer, answers mean the same. *resource*: \
+         - **value**: what a number counts, the unit of sizes and times, and the least and the greatest value, both in that unit.\n\
+         - **inherited**: inner blocks have the outer block's value *unless the inner block says otherwise*; *as a whole*: lines of the \
+         inner block replace all lines of the outer one.\n\
+         - **change**: what a changed value needs before it counts. A *reload* (`brisk -s reload`) goes on with the same worker \
+         process, a *new worker* is a reload that starts another one and lets the old one finish, a *restart* begins anew.\n\
+         - **risk**: what a wrong value can do at worst. *safe*: requests are slower or dearer, answers mean the same. *resource*: \
          memory, disk, connections or processor time run out. *behaviour*: clients, back ends or readers of logs see something \
-         else. *security*: access is given to what it should not be, or a bound on what strangers may cause is lost.\n",
+         else. *security*: access is given where it should not be, or a limit on what strangers may cause is lost.\n",
     );
     for module in MODULES.iter().filter(|m| !m.rows.is_empty()) {
         let _ = writeln!(out, "\n## {}\n", module.name);
