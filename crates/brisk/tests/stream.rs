@@ -301,6 +301,33 @@ fn datagrams_of_a_client_are_a_session() {
     assert_eq!(exchange(&client, "x"), own);
 }
 
+/// What comes together may leave in one system call: as many datagrams as before, of the sizes that they had, in their order.
+#[test]
+fn datagrams_by_the_dozen_arrive_as_they_were() {
+    let port = udp_echo("", 1);
+    let server = start(&format!(
+        "log_format s '$status $bytes_received $bytes_sent $upstream_bytes_sent $upstream_bytes_received';
+         access_log {{{{DIR}}}}/s.log s;
+         server {{ listen 127.0.0.1:{{{{PORT}}}} udp; proxy_pass 127.0.0.1:{port}; proxy_requests 70; proxy_responses 1; }}"
+    ));
+    let client = udp_client(server.port());
+    // Five times these end the session.
+    let sizes = [1200, 1200, 1200, 40, 1200, 1, 0, 7, 7, 7, 9000, 9000, 1200, 1200];
+    let texts: Vec<String> =
+        (b'a'..).zip(sizes).map(|(name, size)| char::from(name).to_string().repeat(size)).collect();
+    let rounds = 5;
+    for _ in 0..rounds {
+        for text in &texts {
+            client.send(text.as_bytes()).unwrap();
+        }
+        for text in &texts {
+            assert!(receive(&client) == *text, "{} bytes", text.len());
+        }
+    }
+    let bytes = rounds * sizes.iter().sum::<usize>();
+    assert_eq!(lines(&server, "s.log", 1)[0], format!("200 {bytes} {bytes} {bytes} {bytes}"));
+}
+
 /// The largest datagram arrives whole.
 #[test]
 fn a_large_datagram() {

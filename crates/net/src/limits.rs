@@ -32,3 +32,12 @@ pub const RECEIVE_ROOM_BYTES: i32 = 4 << 20;
 pub const OUTBOX_MESSAGES_MAX: usize = 1024;
 /// Messages of one call, at most.
 pub const MESSAGES_MAX: usize = 16;
+/// Datagrams of one message that the kernel splits (UDP_MAX_SEGMENTS of its older releases).
+pub const SEGMENTS_MAX: usize = 64;
+/// Bytes of such a message: what UDP over IPv4 has room for, less a little.
+pub const SEGMENTED_BYTES_MAX: usize = 64_000;
+/// Bytes of a datagram that is sent so on behalf of others: what is larger may have to be cut into fragments, which the kernel does only
+/// to datagrams that are sent alone.
+pub const SEGMENT_BYTES_MAX: usize = 1472;
+/// Bytes that a batch takes before it is sent; one datagram is always taken.
+pub const BATCH_BYTES_MAX: usize = 256 * 1024;

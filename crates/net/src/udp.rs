@@ -3,7 +3,11 @@
 //! The kernel puts datagrams of one sender together (GRO) and splits what is to be sent (GSO), so that a call costs once for
 //! many. What a datagram means is not known here.
 
-use crate::limits::{MESSAGE_BYTES_MAX, MESSAGES_MAX, OUTBOX_MESSAGES_MAX};
+use crate::limits::{
+    BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGES_MAX, OUTBOX_MESSAGES_MAX, RECEIVE_ROOM_BYTES,
+    SEGMENT_BYTES_MAX, SEGMENTED_BYTES_MAX, SEGMENTS_MAX,
+};
+pub use crate::sys::udp::gather;
 use crate::sys::udp::{self, Incoming, Outgoing};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -40,28 +44,67 @@ pub struct Looked {
     pub dropped: Option<u32>,
 }
 
+/// Readies a client's socket for QUIC as servers' are: nothing is fragmented on the way, congestion marks are told, and what comes at
+/// once is put together. `has_room`: megabytes may wait in it. What the system refuses it refuses.
+pub fn prepare_client(fd: BorrowedFd<'_>, is_v6: bool, has_room: bool) {
+    let _ = udp::prepare_datagrams(fd, is_v6);
+    if has_room {
+        udp::set_receive_room(fd, RECEIVE_ROOM_BYTES);
+    }
+}
+
 impl Receiver {
-    /// Takes what waits in a socket, as far as one call gives it, and hands over each datagram.
-    pub fn receive(&mut self, fd: BorrowedFd<'_>, mut each: impl FnMut(Received<'_>)) -> io::Result<Looked> {
-        self.arena.resize(MESSAGES_MAX * MESSAGE_BYTES_MAX, 0);
+    /// Takes what waits in a socket, as far as one call gives it, and hands over each datagram. What is said there of datagrams that
+    /// were sent is no error: what waits is none the worse.
+    pub fn receive(&mut self, fd: BorrowedFd<'_>, each: impl FnMut(Received<'_>)) -> io::Result<Looked> {
+        match self.look(fd, MESSAGES_MAX, each) {
+            Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => {
+                Ok(Looked { has_more: true, dropped: None })
+            }
+            done => Ok(done?),
+        }
+    }
+
+    /// The same, for at most so many messages, of which each may be several datagrams where the socket [gathers](gather) them. An ICMP
+    /// message about something that was sent is an error.
+    pub fn receive_some(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        messages: usize,
+        each: impl FnMut(Received<'_>),
+    ) -> io::Result<Looked> {
+        Ok(self.look(fd, messages.clamp(1, MESSAGES_MAX), each)?)
+    }
+
+    fn look(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        messages: usize,
+        mut each: impl FnMut(Received<'_>),
+    ) -> rustix::io::Result<Looked> {
+        if self.arena.is_empty() {
+            // Not by `resize`, which would write to all of it.
+            self.arena = vec![0; MESSAGES_MAX * MESSAGE_BYTES_MAX];
+        }
         self.messages.clear();
-        let count = match udp::receive_datagrams(fd, &mut self.arena, MESSAGE_BYTES_MAX, &mut self.messages) {
+        let room = &mut self.arena[..messages * MESSAGE_BYTES_MAX];
+        let count = match udp::receive_datagrams(fd, room, MESSAGE_BYTES_MAX, &mut self.messages) {
             Ok(count) => count,
             Err(Errno::AGAIN) => return Ok(Looked { has_more: false, dropped: None }),
-            // An ICMP message about something that was sent: what waits is none the worse.
-            Err(Errno::INTR | Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => {
-                return Ok(Looked { has_more: true, dropped: None });
-            }
-            Err(error) => return Err(error.into()),
+            Err(Errno::INTR) => return Ok(Looked { has_more: true, dropped: None }),
+            Err(error) => return Err(error),
         };
         for (message, room) in self.messages.iter().zip(self.arena.chunks_exact(MESSAGE_BYTES_MAX)) {
-            let bytes = &room[..message.len];
-            for bytes in bytes.chunks(message.segment.unwrap_or(MESSAGE_BYTES_MAX)) {
-                each(Received { from: message.from, to: message.to, ecn: message.ecn, bytes });
+            let Some(from) = message.from else { continue };
+            let mut hand = |bytes: &[u8]| each(Received { from, to: message.to, ecn: message.ecn, bytes });
+            match &room[..message.len] {
+                // A datagram without payload is one.
+                [] => hand(&[]),
+                bytes => bytes.chunks(message.segment.unwrap_or(MESSAGE_BYTES_MAX)).for_each(hand),
             }
         }
         let dropped = self.messages.iter().rev().find_map(|message| message.dropped);
-        Ok(Looked { has_more: count == MESSAGES_MAX, dropped })
+        Ok(Looked { has_more: count == messages, dropped })
     }
 }
 
@@ -123,11 +166,7 @@ impl Outbox {
     /// Sends what waits, as much as the socket takes. What has left, or cannot be sent at all, is given to `done`.
     pub fn flush(&mut self, fd: BorrowedFd<'_>, mut done: impl FnMut(Vec<u8>)) {
         while !self.waiting.is_empty() {
-            let sent = {
-                let batch: Vec<Outgoing<'_>> = self.waiting.iter().take(MESSAGES_MAX).map(outgoing).collect();
-                udp::send_datagrams(fd, &batch)
-            };
-            match sent {
+            match udp::send_datagrams(fd, self.waiting.iter().map(outgoing)) {
                 Ok(count) => self.waiting.drain(..count).for_each(|message| done(message.bytes)),
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
                 Err(Errno::INTR) => {}
@@ -154,7 +193,7 @@ impl Outbox {
 fn outgoing(message: &Message) -> Outgoing<'_> {
     let segment = message.segment.filter(|size| *size < message.bytes.len());
     Outgoing {
-        to: message.to,
+        to: Some(message.to),
         from: message.from,
         ecn: message.ecn,
         segment: segment.map(|size| size as u16),
@@ -165,6 +204,115 @@ fn outgoing(message: &Message) -> Outgoing<'_> {
 fn split(message: &Message, size: usize) -> Vec<Message> {
     let part = |bytes: &[u8]| Message { segment: None, bytes: bytes.to_vec(), ..*message };
     message.bytes.chunks(size.max(1)).map(part).collect()
+}
+
+/// Datagrams of one session to one address, in their order: copied one behind another, and sent in as few calls as there can be. Those
+/// of one size that follow each other are one message, which the kernel splits. It never waits: what the socket has no room for is
+/// lost, as on any way.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    pieces: VecDeque<Piece>,
+    splitting: Splitting,
+}
+
+/// A message of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    /// Where its bytes begin and how many they are.
+    at: usize,
+    len: usize,
+    /// Bytes of each of its datagrams but the last, which may be smaller.
+    size: usize,
+}
+
+impl Piece {
+    /// Whether another datagram may follow in the same message.
+    fn takes(&self, len: usize) -> bool {
+        let is_whole = self.size > 0 && self.len.is_multiple_of(self.size);
+        is_whole
+            && (1..=self.size).contains(&len)
+            && self.size <= SEGMENT_BYTES_MAX
+            && self.len / self.size < SEGMENTS_MAX
+            && self.len + len <= SEGMENTED_BYTES_MAX
+    }
+}
+
+impl Batch {
+    /// Takes a copy of a datagram; false if it has to be sent first.
+    #[must_use]
+    pub fn push(&mut self, datagram: &[u8]) -> bool {
+        let (at, len) = (self.bytes.len(), datagram.len());
+        if at > 0 && at + len > BATCH_BYTES_MAX {
+            return false;
+        }
+        let is_full = self.pieces.len() >= MESSAGES_MAX;
+        match self.pieces.back_mut() {
+            Some(last) if self.splitting == Splitting::Kernel && last.takes(len) => last.len += len,
+            _ if is_full => return false,
+            _ => self.pieces.push_back(Piece { at, len, size: len }),
+        }
+        self.bytes.extend_from_slice(datagram);
+        true
+    }
+
+    /// Whether there is nothing to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Gives up what was pushed.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.bytes.clear();
+    }
+
+    /// Sends all of it, to where the socket is connected to if no address is given; `sent` is told the bytes of each message that has
+    /// left. An error is that of a message which is given up: call it again for those behind it.
+    pub fn send(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        to: Option<SocketAddr>,
+        mut sent: impl FnMut(usize),
+    ) -> io::Result<()> {
+        while let Some(first) = self.pieces.front().copied() {
+            let message = |piece: &Piece| Outgoing {
+                to,
+                from: None,
+                ecn: 0,
+                segment: (piece.len > piece.size).then_some(piece.size as u16),
+                bytes: &self.bytes[piece.at..piece.at + piece.len],
+            };
+            match udp::send_datagrams(fd, self.pieces.iter().map(message)) {
+                Ok(count) => self.pieces.drain(..count).for_each(|piece| sent(piece.len)),
+                Err(Errno::AGAIN | Errno::NOBUFS) => break,
+                Err(Errno::INTR) => {}
+                Err(error) if first.len > first.size && udp::is_about_segments(error) => {
+                    self.splitting = Splitting::Ours;
+                    self.split();
+                }
+                Err(error) => {
+                    self.pieces.pop_front();
+                    return Err(error.into());
+                }
+            }
+        }
+        self.clear();
+        Ok(())
+    }
+
+    /// Makes a message of each datagram.
+    fn split(&mut self) {
+        let parts = |piece: Piece| {
+            let starts = (0..piece.len.max(1)).step_by(piece.size.max(1));
+            let part = move |start: usize| {
+                let len = piece.size.min(piece.len - start);
+                Piece { at: piece.at + start, len, size: len }
+            };
+            starts.map(part)
+        };
+        self.pieces = std::mem::take(&mut self.pieces).into_iter().flat_map(parts).collect();
+    }
 }
 
 #[cfg(test)]
@@ -181,7 +329,7 @@ mod tests {
     }
 
     /// Waits until so many bytes have come.
-    fn gather(fd: &OwnedFd, bytes: usize) -> Vec<(SocketAddr, Option<IpAddr>, u8, Vec<u8>)> {
+    fn gather_all(fd: &OwnedFd, bytes: usize) -> Vec<(SocketAddr, Option<IpAddr>, u8, Vec<u8>)> {
         let (mut receiver, mut out, begun) = (Receiver::default(), Vec::new(), Instant::now());
         let mut have = 0;
         while have < bytes && begun.elapsed() < Duration::from_secs(10) {
@@ -213,7 +361,7 @@ mod tests {
             let mut returned = 0;
             outbox.flush(from.as_fd(), |_| returned += 1);
             assert!(outbox.is_empty() && returned >= 2);
-            let came = gather(&to, 10_505);
+            let came = gather_all(&to, 10_505);
             assert_eq!(came.len(), 12, "{address}");
             for (at, (sender, local, ecn, bytes)) in came[..11].iter().enumerate() {
                 assert_eq!((*sender, *local, *ecn), (from_address, Some(to_address.ip()), 2));
@@ -235,7 +383,7 @@ mod tests {
             bytes: b"abcdefgh".to_vec(),
         });
         outbox.flush(from.as_fd(), |_| {});
-        let came: Vec<Vec<u8>> = gather(&to, 8).into_iter().map(|(_, _, _, bytes)| bytes).collect();
+        let came: Vec<Vec<u8>> = gather_all(&to, 8).into_iter().map(|(_, _, _, bytes)| bytes).collect();
         assert_eq!(came, [b"abc".to_vec(), b"def".to_vec(), b"gh".to_vec()]);
     }
 
@@ -249,7 +397,82 @@ mod tests {
         outbox.push(message("255.255.255.255:9".parse().unwrap(), b"x"));
         outbox.push(message(to_address, b"last"));
         outbox.flush(from.as_fd(), |_| {});
-        assert_eq!(gather(&to, 4).pop().unwrap().3, b"last");
+        assert_eq!(gather_all(&to, 4).pop().unwrap().3, b"last");
+    }
+
+    /// What a batch makes of datagrams of these sizes, as sizes of messages.
+    fn messages(batch: &mut Batch, sizes: &[usize]) -> Vec<(usize, usize)> {
+        batch.clear();
+        for (at, size) in (0..).zip(sizes) {
+            assert!(batch.push(&vec![at; *size]));
+        }
+        batch.pieces.iter().map(|piece| (piece.len, piece.size)).collect()
+    }
+
+    #[test]
+    fn datagrams_of_one_size_are_one_message() {
+        let mut batch = Batch::default();
+        let mut check = |sizes: &[usize], want: &[(usize, usize)]| {
+            assert_eq!(messages(&mut batch, sizes), want, "{sizes:?}");
+        };
+        check(&[5, 5, 5], &[(15, 5)]);
+        // A smaller one is the last of its message.
+        check(&[5, 5, 3, 5, 5], &[(13, 5), (10, 5)]);
+        check(&[5, 6], &[(5, 5), (6, 6)]);
+        check(&[5, 0, 0, 5], &[(5, 5), (0, 0), (0, 0), (5, 5)]);
+        // What may be cut into fragments on its way leaves alone.
+        check(&[SEGMENT_BYTES_MAX; 2], &[(2 * SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX)]);
+        check(&[SEGMENT_BYTES_MAX + 1; 2], &[(SEGMENT_BYTES_MAX + 1, SEGMENT_BYTES_MAX + 1); 2]);
+        check(&[1; SEGMENTS_MAX + 1], &[(SEGMENTS_MAX, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn a_batch_has_bounds() {
+        let mut batch = Batch::default();
+        let count = (0..10_000).take_while(|&at: &usize| batch.push(&vec![0; 1 + at % 2])).count();
+        // Sizes that rise begin another message each.
+        assert_eq!(count, 2 * MESSAGES_MAX - 1);
+        batch.clear();
+        let count = (0..10_000).take_while(|_| batch.push(&vec![0; 60_000])).count();
+        assert_eq!(count, BATCH_BYTES_MAX / 60_000);
+        assert!(batch.bytes.len() <= BATCH_BYTES_MAX);
+    }
+
+    #[test]
+    fn datagrams_of_a_batch_arrive_as_they_were() {
+        let sizes = [700, 700, 700, 20, 700, 0, 1, 9000, 9000, 700, 700];
+        for splitting in [Splitting::Kernel, Splitting::Ours] {
+            let ((from, _), (to, to_address)) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+            let mut batch = Batch { splitting, ..Batch::default() };
+            (0u8..).zip(sizes).for_each(|(at, size)| assert!(batch.push(&vec![at; size])));
+            let mut sent = 0;
+            batch.send(from.as_fd(), Some(to_address), |bytes| sent += bytes).unwrap();
+            assert!(batch.is_empty() && sent == sizes.iter().sum::<usize>());
+            let came = gather_all(&to, sent);
+            let want: Vec<Vec<u8>> = (0u8..).zip(sizes).map(|(at, size)| vec![at; size]).collect();
+            assert_eq!(came.into_iter().map(|one| one.3).collect::<Vec<_>>(), want, "{splitting:?}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_split_where_the_kernel_cannot() {
+        let mut batch = Batch::default();
+        let sizes = [4, 4, 2, 0, 7];
+        assert_eq!(messages(&mut batch, &sizes), [(10, 4), (0, 0), (7, 7)]);
+        batch.split();
+        let pieces: Vec<(usize, usize)> = batch.pieces.iter().map(|piece| (piece.at, piece.len)).collect();
+        assert_eq!(pieces, [(0, 4), (4, 4), (8, 2), (10, 0), (10, 7)]);
+    }
+
+    #[test]
+    fn what_a_batch_cannot_send_is_told_and_the_rest_leaves() {
+        let ((from, _), (to, to_address)) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+        let mut batch = Batch::default();
+        assert!(batch.push(&vec![0; 65_535]) && batch.push(b"last"));
+        let mut sent = 0;
+        assert!(batch.send(from.as_fd(), Some(to_address), |bytes| sent += bytes).is_err());
+        batch.send(from.as_fd(), Some(to_address), |bytes| sent += bytes).unwrap();
+        assert_eq!((sent, gather_all(&to, 4).pop().unwrap().3), (4, b"last".to_vec()));
     }
 
     #[test]
@@ -264,7 +487,7 @@ mod tests {
             let short = [&[0x40, id][..], &[0; 20]].concat();
             for packet in [long, short] {
                 client.send_to(&packet, address).unwrap();
-                assert_eq!(gather(sockets[usize::from(id % 3)], packet.len()).len(), 1);
+                assert_eq!(gather_all(sockets[usize::from(id % 3)], packet.len()).len(), 1);
             }
         }
     }

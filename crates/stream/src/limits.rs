@@ -1,8 +1,8 @@
 //! Every limit of this crate that is not a directive, in one place. Units are in the names.
 
-/// The largest datagram.
-pub const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Datagrams taken from one socket before others have their turn.
+/// Looks at a socket for datagrams of clients before others have their turn: 16 each, so that a session has room for all of them.
+pub const LOOKS_PER_TURN_MAX: usize = DATAGRAMS_WAITING_MAX / 16;
+/// Datagrams of one session before others have their turn; the last look at its peer may find more.
 pub const DATAGRAMS_PER_TURN_MAX: usize = 64;
 /// A ClientHello may be looked at as far as this, whatever `preread_buffer_size` says: less has no room for its fixed part.
 pub const HELLO_PEEK_BYTES_MIN: usize = 64;

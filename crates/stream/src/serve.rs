@@ -1,7 +1,7 @@
 //! `stream` as the protocol of a socket: takes connections and datagrams, and holds the sessions of its thread.
 
 use crate::conf::Stream;
-use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX};
+use crate::limits::LOOKS_PER_TURN_MAX;
 use crate::proxy::INTERNAL;
 use crate::secure::Secure;
 use crate::session::{Origin, Session};
@@ -15,9 +15,10 @@ use brisk_host::thread::{Begun, Listener, Passed, Protocol, Thread};
 use brisk_host::vars::Context as _;
 use brisk_net::Io;
 use brisk_net::listen::{self, Address};
+use brisk_net::udp::{Batch, Receiver};
 use hashbrown::HashMap;
 use rustix::fd::OwnedFd;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,8 +34,8 @@ pub fn install(thread: &Rc<Thread>) {
         thread: thread.clone(),
         live: RefCell::default(),
         inboxes: RefCell::default(),
-        buffer: RefCell::default(),
-        answers: RefCell::default(),
+        receiver: RefCell::default(),
+        batch: RefCell::default(),
     }))));
 }
 
@@ -56,10 +57,10 @@ pub(crate) struct Sessions {
     live: RefCell<HashMap<u64, Running>>,
     /// Where datagrams go, by their senders.
     inboxes: RefCell<HashMap<Client, Rc<Inbox>>>,
-    /// Room for one datagram of a client.
-    buffer: RefCell<Vec<u8>>,
-    /// Room for one datagram of a peer.
-    pub answers: RefCell<Vec<u8>>,
+    /// Room for datagrams that come, from clients or from a peer.
+    pub receiver: RefCell<Receiver>,
+    /// Datagrams on their way out.
+    batch: RefCell<Batch>,
 }
 
 impl Sessions {
@@ -79,6 +80,13 @@ impl Sessions {
             live.values().filter(|running| which(running)).map(|running| running.cut.clone()).collect()
         };
         all.iter().for_each(|cut| cut.order());
+    }
+
+    /// Room for datagrams of one session's turn. It is empty: what a session that panicked has left is not for the next one's client.
+    pub fn batch(&self) -> RefMut<'_, Batch> {
+        let mut batch = self.batch.borrow_mut();
+        batch.clear();
+        batch
     }
 
     /// A datagram's session takes no more of them.
@@ -242,22 +250,15 @@ impl Protocol for Serves {
     }
 
     fn datagrams(&self, listener: &Rc<Listener>) -> bool {
-        let mut buffer = self.0.buffer.borrow_mut();
-        buffer.resize(DATAGRAM_BYTES_MAX, 0);
-        for _ in 0..DATAGRAMS_PER_TURN_MAX {
-            let flags = rustix::net::RecvFlags::DONTWAIT;
-            let received = listener.with_io(|io| rustix::net::recvfrom(io.fd(), &mut buffer[..], flags));
-            match received {
-                Some(Ok((count, _, from))) => {
-                    if let Some(from) = from.as_ref().and_then(listen::ip_of) {
-                        self.0.take(listener, from, &buffer[..count]);
-                    }
-                }
-                // An answer of ours did not arrive: the datagrams that wait are none the worse.
-                Some(Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::INTR)) => {}
-                Some(Err(rustix::io::Errno::AGAIN)) | None => return false,
+        let mut receiver = self.0.receiver.borrow_mut();
+        for _ in 0..LOOKS_PER_TURN_MAX {
+            // What is told here of an answer of ours that did not arrive is no error: the datagrams that wait are none the worse.
+            let each = |one: brisk_net::udp::Received<'_>| self.0.take(listener, one.from, one.bytes);
+            match listener.with_io(|io| receiver.receive(io.fd(), each)) {
+                Some(Ok(looked)) if looked.has_more => {}
+                Some(Ok(_)) | None => return false,
                 Some(Err(error)) => {
-                    let why = brisk_conf::os_text(&error.into());
+                    let why = brisk_conf::os_text(&error);
                     let text = format_args!("recvfrom() on {} failed ({why})", listener.address);
                     log_error(&self.0.thread.live(), LogLevel::Crit, text);
                     return false;

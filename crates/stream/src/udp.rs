@@ -1,7 +1,7 @@
 //! A client's datagrams that belong together.
 
 use crate::conf::{Action, Proxy};
-use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX, DATAGRAMS_SPARE_MAX, DATAGRAMS_WAITING_MAX};
+use crate::limits::{DATAGRAMS_PER_TURN_MAX, DATAGRAMS_SPARE_MAX, DATAGRAMS_WAITING_MAX};
 use crate::opening;
 use crate::proxy::{self, BAD_GATEWAY, Connected, INTERNAL, OK, Status, header};
 use crate::relay::Rate;
@@ -12,11 +12,11 @@ use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_host::vars::Context as _;
 use brisk_net::listen::Address;
-use brisk_net::{Deadline, Io, clock};
+use brisk_net::udp::{Batch, gather};
+use brisk_net::{Deadline, clock};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -127,7 +127,10 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
             takes.leave();
             let received = takes.inbox.waiting.borrow().front().map_or(0, |first| first.len() as u64);
             session.moved(received, 0);
-            reply(session, takes.client.1, &text);
+            let mut batch = takes.sessions.batch();
+            // It is empty, and takes any datagram.
+            let _ = batch.push(&text);
+            reply(session, takes.client.1, &mut batch);
             OK
         }
         Action::Pass(pass) => {
@@ -151,18 +154,25 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
     }
 }
 
-/// Sends a datagram to the client. As with any datagram, that it does not arrive is no error.
-fn reply(session: &Session, to: SocketAddr, datagram: &[u8]) -> bool {
-    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
-    let sent = session.origin.listener.with_io(|io| rustix::net::sendto(io.fd(), datagram, flags, &to));
-    match sent {
-        Some(Ok(count)) => session.moved(0, count as u64),
-        Some(Err(error)) => {
-            let why = os_text(&error.into());
-            session.log(LogLevel::Info, format_args!("sendto() failed ({why}) while writing to client"));
+/// Sends datagrams to the client; false if its socket is gone. As with any datagram, that one does not arrive is no error.
+fn reply(session: &Session, to: SocketAddr, batch: &mut Batch) -> bool {
+    let listener = &session.origin.listener;
+    while !batch.is_empty() {
+        let sent =
+            listener.with_io(|io| batch.send(io.fd(), Some(to), |bytes| session.moved(0, bytes as u64)));
+        match sent {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                let why = os_text(&error);
+                let text = format_args!("sendto() failed ({why}) while writing to client");
+                session.log(LogLevel::Info, text);
+            }
+            // The configuration has no such socket any more.
+            None => {
+                batch.clear();
+                return false;
+            }
         }
-        // The configuration has no such socket any more.
-        None => return false,
     }
     true
 }
@@ -194,66 +204,50 @@ impl Tally {
 
 /// Passes datagrams on until all answers have come or nothing has for `proxy_timeout`. The error is a message for the log.
 async fn relay(session: &Session, takes: &Takes, connected: &Connected) -> Result<(), String> {
-    let peer = connected.stream.io();
     let server = session.server();
     let proxy = &server.proxy;
-    let began_ms = clock::mono_ms();
-    let mut tally = Tally::default();
-    let mut upload = Rate::new(rate_of(session, &proxy.upload_rate));
-    let mut download = Rate::new(rate_of(session, &proxy.download_rate));
+    let mut relay = Relay {
+        session,
+        takes,
+        connected,
+        began_ms: clock::mono_ms(),
+        tally: Tally::default(),
+        upload: Rate::new(rate_of(session, &proxy.upload_rate)),
+        download: Rate::new(rate_of(session, &proxy.download_rate)),
+    };
+    if relay.download.is_none() {
+        // Otherwise each datagram is looked at alone, and the rate kept.
+        gather(connected.stream.io().fd());
+    }
     let wait = Cell::new(None);
     let mut idle = Deadline::default();
     idle.set(proxy.timeout);
-    introduce(session, connected)?;
+    relay.introduce()?;
     poll_fn(|cx| {
-        let before = tally;
-        let mut turns = match poll_upward(cx, session, takes, connected, &mut tally, &mut upload) {
-            Ok(turns) => turns,
+        let before = relay.tally;
+        let (up, down) = match relay.poll_upward(cx, proxy).and_then(|up| Ok((up, relay.poll_downward(cx)?)))
+        {
+            Ok((up, Some(down))) => (up, down),
+            Ok((_, None)) => return Poll::Ready(Ok(())),
             Err(error) => return Poll::Ready(Err(error)),
         };
-        let mut buffer = takes.sessions.answers.borrow_mut();
-        buffer.resize(DATAGRAM_BYTES_MAX, 0);
-        while resumes(download.as_ref()).is_none() {
-            match poll_datagram(peer, cx, &mut buffer) {
-                Poll::Pending => break,
-                Poll::Ready(Err(error)) => {
-                    let why = os_text(&error);
-                    let text = format!("recv() failed ({why}) while proxying and reading from upstream");
-                    return Poll::Ready(Err(text));
-                }
-                Poll::Ready(Ok(count)) => {
-                    tally.responses += 1;
-                    turns += 1;
-                    download.iter_mut().for_each(|rate| rate.note(count));
-                    connected.moved(0, count as u64);
-                    note(session, count, began_ms);
-                    if !reply(session, takes.client.1, &buffer[..count]) {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
-            }
-            if turns >= DATAGRAMS_PER_TURN_MAX {
-                cx.waker().wake_by_ref();
-                break;
-            }
-        }
-        if tally.is_over(proxy) {
+        if relay.tally.is_over(proxy) {
             return Poll::Ready(Ok(()));
         }
-        if tally != before {
+        if relay.tally != before {
             idle.set(proxy.timeout);
         }
         if idle.poll_over(cx) {
-            return Poll::Ready(if tally.is_answered(proxy) {
+            return Poll::Ready(if relay.tally.is_answered(proxy) {
                 Ok(())
             } else {
                 Err("upstream timed out (110: Connection timed out) while proxying".to_string())
             });
         }
-        if turns >= DATAGRAMS_PER_TURN_MAX {
+        if up.max(down) >= DATAGRAMS_PER_TURN_MAX {
             cx.waker().wake_by_ref();
         }
-        poll_rates(cx, &wait, [resumes(upload.as_ref()), resumes(download.as_ref())]);
+        poll_rates(cx, &wait, [resumes(relay.upload.as_ref()), resumes(relay.download.as_ref())]);
         Poll::Pending
     })
     .await
@@ -264,83 +258,128 @@ fn resumes(rate: Option<&Rate>) -> Option<u64> {
     rate.and_then(|rate| rate.room(clock::mono_ms()).err())
 }
 
-/// Sends on what waits of the client's datagrams; gives how many they were.
-fn poll_upward(
-    cx: &mut Context<'_>,
-    session: &Session,
-    takes: &Takes,
-    connected: &Connected,
-    tally: &mut Tally,
-    upload: &mut Option<Rate>,
-) -> Result<usize, String> {
-    let server = session.server();
-    let mut turns = 0;
-    while turns < DATAGRAMS_PER_TURN_MAX
-        && !tally.is_full(&server.proxy)
-        && resumes(upload.as_ref()).is_none()
-    {
-        let Poll::Ready(datagram) = takes.inbox.poll_next(cx) else { break };
-        tally.requests += 1;
-        turns += 1;
-        upload.iter_mut().for_each(|rate| rate.note(datagram.len()));
-        upward(session, connected, &datagram)?;
-        takes.inbox.give_back(datagram);
-    }
-    Ok(turns)
+/// What moves the datagrams of a session.
+struct Relay<'a> {
+    session: &'a Session,
+    takes: &'a Takes,
+    connected: &'a Connected,
+    began_ms: u64,
+    tally: Tally,
+    upload: Option<Rate>,
+    download: Option<Rate>,
 }
 
-/// `proxy_protocol`: a datagram of its own tells the peer who the client is.
-fn introduce(session: &Session, connected: &Connected) -> Result<(), String> {
-    let header = header(session, &session.server().proxy);
-    if header.is_empty() { Ok(()) } else { send(session, connected, header.as_bytes()) }
-}
-
-/// Sends a client's datagram to the peer. What its socket has no room for is lost, as on any way.
-fn upward(session: &Session, connected: &Connected, datagram: &[u8]) -> Result<(), String> {
-    session.moved(datagram.len() as u64, 0);
-    send(session, connected, datagram)
-}
-
-fn send(session: &Session, connected: &Connected, datagram: &[u8]) -> Result<(), String> {
-    match connected.stream.io().try_write(datagram) {
-        Ok(count) => {
-            connected.moved(count as u64, 0);
-            session.attempt(|attempt| attempt.sent_bytes += count as u64);
+impl Relay<'_> {
+    /// `proxy_protocol`: a datagram of its own tells the peer who the client is.
+    fn introduce(&self) -> Result<(), String> {
+        let header = header(self.session, &self.session.server().proxy);
+        if header.is_empty() {
+            return Ok(());
         }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-        Err(error) => {
+        let mut batch = self.takes.sessions.batch();
+        put(&mut batch, header.as_bytes(), |batch| self.send(batch))?;
+        self.send(&mut batch)
+    }
+
+    /// Sends on what waits of the client's datagrams; gives how many they were.
+    fn poll_upward(&mut self, cx: &mut Context<'_>, proxy: &Proxy) -> Result<usize, String> {
+        let mut batch = self.takes.sessions.batch();
+        let mut turns = 0;
+        while turns < DATAGRAMS_PER_TURN_MAX
+            && !self.tally.is_full(proxy)
+            && resumes(self.upload.as_ref()).is_none()
+        {
+            let Poll::Ready(datagram) = self.takes.inbox.poll_next(cx) else { break };
+            self.tally.requests += 1;
+            turns += 1;
+            self.upload.iter_mut().for_each(|rate| rate.note(datagram.len()));
+            self.session.moved(datagram.len() as u64, 0);
+            put(&mut batch, &datagram, |batch| self.send(batch))?;
+            self.takes.inbox.give_back(datagram);
+        }
+        self.send(&mut batch)?;
+        Ok(turns)
+    }
+
+    /// Sends datagrams to the peer. What its socket has no room for is lost, as on any way.
+    fn send(&self, batch: &mut Batch) -> Result<(), String> {
+        let fd = self.connected.stream.io().fd();
+        let sent = batch.send(fd, None, |bytes| {
+            self.connected.moved(bytes as u64, 0);
+            self.session.attempt(|attempt| attempt.sent_bytes += bytes as u64);
+        });
+        sent.map_err(|error| {
+            batch.clear();
             let why = os_text(&error);
-            return Err(format!("send() failed ({why}) while proxying and writing to upstream"));
-        }
+            format!("send() failed ({why}) while proxying and writing to upstream")
+        })
     }
-    Ok(())
-}
 
-fn poll_datagram(peer: &Io, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-    loop {
-        if peer.poll_readable(cx).is_pending() {
-            return Poll::Pending;
-        }
-        // A read that is shorter than its room says nothing of the datagrams behind it.
-        let done = peer.try_read(buffer);
-        match done {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            done => {
-                peer.mark_readable();
-                return Poll::Ready(done);
+    /// Sends on what has come from the peer; gives how many datagrams they were. `None`: the client's socket is gone.
+    fn poll_downward(&mut self, cx: &mut Context<'_>) -> Result<Option<usize>, String> {
+        let peer = self.connected.stream.io();
+        let Takes { sessions, client: (_, to), .. } = self.takes;
+        let (mut receiver, mut batch) = (sessions.receiver.borrow_mut(), sessions.batch());
+        let failed = |why: &str| format!("recv() failed ({why}) while proxying and reading from upstream");
+        let mut count = 0;
+        while count < DATAGRAMS_PER_TURN_MAX
+            && resumes(self.download.as_ref()).is_none()
+            && peer.poll_readable(cx).is_ready()
+        {
+            let most = if self.download.is_some() { 1 } else { usize::MAX };
+            let (mut has_client, before) = (true, count);
+            let looked = receiver.receive_some(peer.fd(), most, |one| {
+                count += 1;
+                self.note(one.bytes.len());
+                let _ = put(&mut batch, one.bytes, |batch| {
+                    has_client &= reply(self.session, *to, batch);
+                    Ok(())
+                });
+            });
+            if !(reply(self.session, *to, &mut batch) && has_client) {
+                return Ok(None);
+            }
+            match looked {
+                Err(error) => return Err(failed(&os_text(&error))),
+                // What has failed stays readable.
+                Ok(looked) if !looked.has_more && peer.is_closed() && count == before => {
+                    return Err(failed("the socket is closed"));
+                }
+                Ok(looked) if !looked.has_more => peer.mark_drained(),
+                Ok(_) => {}
             }
         }
+        Ok(Some(count))
+    }
+
+    /// A datagram of so many bytes has come from the peer.
+    fn note(&mut self, bytes: usize) {
+        self.tally.responses += 1;
+        self.download.iter_mut().for_each(|rate| rate.note(bytes));
+        self.connected.moved(0, bytes as u64);
+        let began_ms = self.began_ms;
+        self.session.attempt(|attempt| {
+            attempt.received_bytes += bytes as u64;
+            if attempt.first_byte_ms.is_none() {
+                let connect_ms = attempt.connect_ms.unwrap_or_default();
+                attempt.first_byte_ms = Some(connect_ms + clock::mono_ms().saturating_sub(began_ms));
+            }
+        });
     }
 }
 
-fn note(session: &Session, count: usize, began_ms: u64) {
-    session.attempt(|attempt| {
-        attempt.received_bytes += count as u64;
-        if attempt.first_byte_ms.is_none() {
-            let connect_ms = attempt.connect_ms.unwrap_or_default();
-            attempt.first_byte_ms = Some(connect_ms + clock::mono_ms().saturating_sub(began_ms));
-        }
-    });
+/// Puts a datagram into a batch, which is sent first if it has no room.
+fn put(
+    batch: &mut Batch,
+    datagram: &[u8],
+    send: impl FnOnce(&mut Batch) -> Result<(), String>,
+) -> Result<(), String> {
+    if !batch.push(datagram) {
+        send(batch)?;
+        // An empty one takes any datagram.
+        let _ = batch.push(datagram);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ const CONTROL_BYTES: usize = 192;
 /// What one message has brought: a datagram, or several of one sender that the kernel has put together (UDP_GRO).
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming {
-    /// Bytes.
+    /// Bytes; none may be a datagram, too.
     pub len: usize,
-    /// The sender.
-    pub from: SocketAddr,
+    /// The sender; `None`: what has come is not whole, or from nowhere that could be answered, and is to be left alone.
+    pub from: Option<SocketAddr>,
     /// The address that it was sent to, if the socket asks for it.
     pub to: Option<IpAddr>,
     /// The two bits of congestion notification (RFC 3168).
@@ -31,8 +31,8 @@ pub struct Incoming {
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// Where to.
-    pub to: SocketAddr,
+    /// Where to; `None`: where the socket is connected to, which spares the kernel a look-up. It then bears no mark.
+    pub to: Option<SocketAddr>,
     /// The address to send from; `None`: the kernel's choice.
     pub from: Option<IpAddr>,
     /// The two bits of congestion notification.
@@ -47,6 +47,12 @@ pub struct Outgoing<'a> {
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
+
+/// Has the kernel put datagrams of one sender together that come at once (UDP_GRO), if it can. Who reads the socket has to take them
+/// apart again.
+pub fn gather(fd: BorrowedFd<'_>) {
+    let _ = set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
+}
 
 /// Has a socket tell addresses, congestion marks and drops of what it receives, put datagrams together, and send none in
 /// fragments. What a kernel does not know is left out, but for the addresses.
@@ -64,7 +70,7 @@ pub fn prepare_datagrams(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
             done?;
         }
     }
-    let _ = set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
+    gather(fd);
     let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
     Ok(())
 }
@@ -147,11 +153,9 @@ pub fn receive_datagrams(
         for (message, name) in messages[..received].iter().zip(&names) {
             let len = message.msg_len as usize;
             let is_whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
-            let from = address(name);
-            let unknown = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
             let mut incoming = Incoming {
-                len: if is_whole && from.is_some() { len } else { 0 },
-                from: from.unwrap_or(unknown),
+                len: len.min(room),
+                from: address(name).filter(|_| is_whole),
                 to: None,
                 ecn: 0,
                 segment: None,
@@ -188,9 +192,12 @@ impl Incoming {
     }
 }
 
-/// Sends messages in order; gives how many left. An error is that of the first one.
-pub fn send_datagrams(fd: BorrowedFd<'_>, batch: &[Outgoing<'_>]) -> rustix::io::Result<usize> {
-    let count = batch.len().min(MESSAGES_MAX);
+/// Sends messages in order, as many as one call takes; gives how many left. An error is that of the first one.
+pub fn send_datagrams<'a>(
+    fd: BorrowedFd<'_>,
+    batch: impl Iterator<Item = Outgoing<'a>>,
+) -> rustix::io::Result<usize> {
+    let mut count = 0;
     let mut controls = [Control([0; CONTROL_BYTES]); MESSAGES_MAX];
     // SAFETY: as in `receive_datagrams`; the kernel only reads. A control message is written within its buffer, which has room
     // for the three kinds that there are.
@@ -198,20 +205,23 @@ pub fn send_datagrams(fd: BorrowedFd<'_>, batch: &[Outgoing<'_>]) -> rustix::io:
         let mut names: [libc::sockaddr_storage; MESSAGES_MAX] = zeroed();
         let mut pieces: [libc::iovec; MESSAGES_MAX] = zeroed();
         let mut messages: [libc::mmsghdr; MESSAGES_MAX] = zeroed();
-        for (at, one) in batch[..count].iter().enumerate() {
+        for (at, one) in batch.take(MESSAGES_MAX).enumerate() {
+            count += 1;
             pieces[at] =
                 libc::iovec { iov_base: one.bytes.as_ptr().cast_mut().cast(), iov_len: one.bytes.len() };
             let message = &mut messages[at].msg_hdr;
-            message.msg_namelen = put_address(&mut names[at], one.to);
-            message.msg_name = (&raw mut names[at]).cast();
+            if let Some(to) = one.to {
+                message.msg_namelen = put_address(&mut names[at], to);
+                message.msg_name = (&raw mut names[at]).cast();
+            }
             message.msg_iov = &raw mut pieces[at];
             message.msg_iovlen = 1;
-            let used = put_controls(&mut controls[at].0, one);
+            let used = put_controls(&mut controls[at].0, &one);
             message.msg_control = controls[at].0.as_mut_ptr().cast();
             message.msg_controllen = used as _;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        let sent = libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, flags as _);
+        let sent = libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count, flags as _);
         usize::try_from(sent).map_err(|_| last_error())
     }
 }
@@ -225,17 +235,20 @@ fn put_controls(buffer: &mut [u8; CONTROL_BYTES], one: &Outgoing<'_>) -> usize {
     let mut used = 0;
     let mut put = |level: i32, kind: i32, data: &[u8]| {
         // A header is a length of the machine's word, level and kind; each begins at a multiple of the word (cmsg(3)).
-        let (word, head) = (size_of::<usize>(), size_of::<libc::cmsghdr>());
-        let len = head + data.len();
-        let parts = [&len.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), data].concat();
-        buffer[used..used + len].copy_from_slice(&parts);
+        let word = size_of::<usize>();
+        let len = size_of::<libc::cmsghdr>() + data.len();
+        let mut at = used;
+        for part in [&len.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), data] {
+            buffer[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
         used += len.next_multiple_of(word);
     };
-    let is_v4 = match one.to {
-        SocketAddr::V4(_) => true,
-        SocketAddr::V6(to) => to.ip().to_ipv4_mapped().is_some(),
-    };
-    if one.ecn != 0 {
+    if let Some(to) = one.to.filter(|_| one.ecn != 0) {
+        let is_v4 = match to {
+            SocketAddr::V4(_) => true,
+            SocketAddr::V6(to) => to.ip().to_ipv4_mapped().is_some(),
+        };
         let mark = i32::from(one.ecn).to_ne_bytes();
         if is_v4 {
             put(libc::IPPROTO_IP, libc::IP_TOS, &mark);
@@ -246,10 +259,14 @@ fn put_controls(buffer: &mut [u8; CONTROL_BYTES], one: &Outgoing<'_>) -> usize {
     match one.from {
         // in_pktinfo: interface, source address, destination address; in6_pktinfo: address, interface.
         Some(IpAddr::V4(ip)) => {
-            put(libc::IPPROTO_IP, libc::IP_PKTINFO, &[[0; 4], ip.octets(), [0; 4]].concat());
+            let mut info = [0; 12];
+            info[4..8].copy_from_slice(&ip.octets());
+            put(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
         }
         Some(IpAddr::V6(ip)) => {
-            put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &[&ip.octets()[..], &[0; 4]].concat());
+            let mut info = [0; 20];
+            info[..16].copy_from_slice(&ip.octets());
+            put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
         }
         None => {}
     }
