@@ -3,7 +3,7 @@
 #[path = "http3_life/load.rs"]
 mod load;
 
-use brisk_testkit::quic::Visitor;
+use brisk_testkit::quic::{QuicClient, Visitor};
 use brisk_testkit::relay::{Relay, Weather};
 use brisk_testkit::tls::issue;
 use brisk_testkit::{H3Client, Server, process, wait};
@@ -188,6 +188,38 @@ fn after_a_crash_clients_are_back_at_once() {
         assert_eq!(connect(&visitor, address).get("/").status, 200);
     }
     server.wait_for_log("exited on signal 9");
+}
+
+/// A worker that takes nothing new any more receives all the same. What begins a connection while there is no other worker, it keeps for
+/// the next one: a client that hears nothing waits for a second before it asks again.
+#[test]
+fn first_packets_between_two_workers_are_kept_for_the_next() {
+    let (mut server, visitor, address) = start("worker_processes 2;");
+    let mut busy = connect(&visitor, address);
+    let stream = busy.begin(&busy.fields("GET", "a.test", "/slower"), true);
+    busy.until("head", |client| client.answers.get(&stream).is_some_and(|answer| answer.status == 200));
+    let first = server.worker();
+    server.configure_http("worker_processes 3;", SITE);
+    server.reload();
+    let second: u32 = connect(&visitor, address).get("/").text().parse().unwrap();
+    assert_ne!(second, first);
+    // No other worker begins before the master goes on.
+    server.signal(Signal::STOP);
+    process::signal(second, Signal::KILL);
+    process::wait_gone(second);
+    let mut clients: Vec<_> = (0..6).map(|_| visitor.begin(address, "a.test")).collect();
+    clients.iter_mut().for_each(QuicClient::flush);
+    server.signal(Signal::CONT);
+    for client in &mut clients {
+        let begun = Instant::now();
+        // Nothing is sent again.
+        while client.received == 0 {
+            assert!(begun.elapsed() < wait::DEADLINE, "the first packets were lost");
+            client.hear(Duration::from_millis(50));
+        }
+        client.wait("a handshake", |client| !client.conn.is_handshaking());
+    }
+    assert!(process::is_alive(first), "it has an answer to finish");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! Those of threads, logs, memory and patterns are in `brisk_host`.
 
 pub use brisk_host::limits::*;
+use std::time::Duration;
 
 /// Rewrites and internal redirects of one request before it is given up with 500 (nginx: 10).
 pub const URI_CHANGES_MAX: u8 = 11;
@@ -162,6 +163,8 @@ pub const CLIENT_ADDRESSES_MAX: usize = 32;
 pub const PARCEL_BYTES_MAX: usize = 48 << 10;
 /// How long a message of another worker process counts. A machine has one clock; what is older was kept by a third party.
 pub const PARCEL_AGE_MS_MAX: u64 = 2000;
+/// How long a worker that takes nothing new keeps the first packets of connections for the next one. Clients have given up by then.
+pub const HELD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Parcels of other worker processes that are taken before other work has its turn.
 pub const PARCELS_PER_TURN_MAX: usize = 16;
 /// Looks at one socket for datagrams before other sockets and requests have their turn: 16 messages each.

@@ -132,8 +132,19 @@ impl QuicClient {
     pub fn turn(&mut self, wait: Duration) {
         self.flush();
         let timer = self.conn.poll_timeout().map_or(wait, |at| at.saturating_duration_since(Instant::now()));
-        let timeout = wait.min(timer).max(Duration::from_micros(200));
-        self.socket.set_read_timeout(Some(timeout)).expect("a time-out can be set");
+        self.hear(wait.min(timer).max(Duration::from_micros(200)));
+        if self.conn.poll_timeout().is_some_and(|at| at <= Instant::now()) {
+            self.conn.handle_timeout(Instant::now());
+        }
+        while let Some(event) = self.conn.poll() {
+            self.events.push(event);
+        }
+        self.flush();
+    }
+
+    /// Takes what comes within `wait`, and sends nothing: what was lost stays so.
+    pub fn hear(&mut self, wait: Duration) {
+        self.socket.set_read_timeout(Some(wait)).expect("a time-out can be set");
         let mut room = [0; 2048];
         match self.socket.recv(&mut room) {
             Ok(count) => {
@@ -148,13 +159,6 @@ impl QuicClient {
                 "{error}"
             ),
         }
-        if self.conn.poll_timeout().is_some_and(|at| at <= Instant::now()) {
-            self.conn.handle_timeout(Instant::now());
-        }
-        while let Some(event) = self.conn.poll() {
-            self.events.push(event);
-        }
-        self.flush();
     }
 
     /// Sends what is to be sent.

@@ -46,6 +46,7 @@ async fn take_parcels(thread: Rc<Thread>) {
         for _ in 0..PARCELS_PER_TURN_MAX {
             match passage.receive() {
                 Some(Message::Packets(parcel)) => turn::take_parcel(&thread, &parcel),
+                Some(Message::Successor) => hand_on(&shared),
                 Some(Message::Nothing) => {}
                 None => {
                     // The readiness is given back, and the next parcel wakes the task.
@@ -55,5 +56,16 @@ async fn take_parcels(thread: Rc<Thread>) {
             }
         }
         brisk_net::one_turn().await;
+    }
+}
+
+/// Has each thread send to the successor what it has kept for one.
+fn hand_on(shared: &Shared) {
+    for mailbox in shared.mailboxes.iter().filter_map(OnceLock::get) {
+        mailbox.call(|| {
+            if let Some(thread) = Thread::current() {
+                turn::hand_on(&thread);
+            }
+        });
     }
 }

@@ -39,6 +39,8 @@ const MESSAGE_BYTES: usize = HEAD_BYTES + 1 + PARCEL_BYTES_MAX;
 pub(crate) enum Message {
     /// Packets for this worker's connections, or for a new one.
     Packets(Parcel),
+    /// Another worker serves what comes new, from now on.
+    Successor,
     /// Said and done here.
     Nothing,
 }
@@ -195,6 +197,7 @@ impl Passage {
                 match known {
                     Some(&generation) if what == SUCCESSOR => {
                         self.successor.store(generation, Ordering::Relaxed);
+                        return Some(Message::Successor);
                     }
                     Some(&generation) => self.forget(generation),
                     None => {}
@@ -233,7 +236,7 @@ mod tests {
         let opening = brisk_quic::route(&initial(5)).unwrap();
         assert_eq!(old.destination(&opening, &KEY), None);
         new.announce();
-        assert!(matches!(old.receive(), Some(Message::Nothing)));
+        assert!(matches!(old.receive(), Some(Message::Successor)));
         assert_eq!(old.destination(&opening, &KEY), Some(1), "new connections are the successor's");
         assert_eq!(new.destination(&opening, &KEY), None);
         // A packet of a connection whose ID is nobody's stays: it may be answered by a reset.

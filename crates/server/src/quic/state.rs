@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// What is spoken on one connection: HTTP/3.
 /// Calls go one way at a time: the endpoint's cell is not borrowed while an application is told, so it may
@@ -57,6 +58,8 @@ pub(crate) struct Astray {
     pub threads: BTreeMap<usize, Parcel>,
     /// By the generation of the worker.
     pub workers: BTreeMap<u8, Parcel>,
+    /// Those that would begin connections, of a worker that takes none any more, since then: until it knows who does.
+    pub held: Option<(Instant, Parcel)>,
 }
 
 /// Who speaks on which connection.

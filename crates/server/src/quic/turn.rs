@@ -4,7 +4,7 @@ use super::choose::{Chooser, Ticket};
 use super::common::Told;
 use super::parcel::{Packet, Parcel};
 use super::state::{App, Astray, Counted, Opening, Socket};
-use crate::limits::DATAGRAM_READS_PER_TURN_MAX;
+use crate::limits::{DATAGRAM_READS_PER_TURN_MAX, HELD_TIME_MAX};
 use crate::live::Live;
 use crate::table::Thread;
 use crate::tls::opening;
@@ -123,6 +123,13 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     if reach != Reach::Thread && target != thread.index {
         return stray(thread, packet, |astray| astray.threads.entry(target).or_default());
     }
+    // This worker takes nothing new, and does not know yet who does: the next one has not begun, or has ended at once.
+    if thread.is_draining()
+        && route.is_long
+        && common.keys().is_some_and(|keys| route.generation(keys.cid()).is_none())
+    {
+        return hold(thread, now, packet);
+    }
     // A configuration that listens on the address again has a socket of its own there. As long as connections hold the old one, the
     // kernel gives both the packets of new ones.
     // A connection keeps the socket that it began with, since its clients know that address.
@@ -143,6 +150,30 @@ fn stray(thread: &Rc<Thread>, packet: &Packet<'_>, parcel: impl Fn(&mut Astray) 
         deliver(thread);
         // What is more than a whole parcel is lost, as by a network: clients are told to send far less.
         let _ = put();
+    }
+}
+
+/// Keeps a packet that would begin a connection until a successor tells that it is there. Otherwise it would be lost, and the client,
+/// which knows no round-trip time yet, would send it again after a second. What is more than a parcel is lost.
+fn hold(thread: &Rc<Thread>, now: Instant, packet: &Packet<'_>) {
+    let mut astray = thread.quic.astray.borrow_mut();
+    let is_old = |since: &Instant| now.saturating_duration_since(*since) > HELD_TIME_MAX;
+    if astray.held.as_ref().is_some_and(|(since, _)| is_old(since)) {
+        astray.held = None;
+    }
+    let (_, parcel) = astray.held.get_or_insert_with(|| (now, Parcel::default()));
+    let _ = parcel.push(packet);
+}
+
+/// There is a successor: what was kept is its.
+pub(super) fn hand_on(thread: &Rc<Thread>) {
+    let held = thread.quic.astray.borrow_mut().held.take();
+    let now = Instant::now();
+    if let Some((_, parcel)) =
+        held.filter(|(since, _)| now.saturating_duration_since(*since) <= HELD_TIME_MAX)
+    {
+        parcel.packets().for_each(|packet| sort(thread, now, None, &packet, Reach::Server));
+        deliver(thread);
     }
 }
 
