@@ -86,11 +86,6 @@ pub const H3_READ_BYTES: usize = 64 << 10;
 /// Cookies kept at most.
 pub const COOKIES_MAX: usize = 300;
 
-// engine/dial.rs
-
-/// What the sockets of HTTP/3 may hold, in bytes: megabytes may come at once. What the system refuses it refuses.
-pub const UDP_BUFFER_BYTES: usize = 4 << 20;
-
 // live/web.rs
 
 /// A request line with its head is not longer.

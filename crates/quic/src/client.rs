@@ -2,8 +2,8 @@
 
 use crate::event::{Closed, Dir, Event};
 use crate::limits::{
-    CLIENT_SPARE_BUFFERS_MAX, CLIENT_STREAM_BYTES_MAX, CLIENT_STREAMS_MAX, CLIENT_WINDOW_BYTES_MAX,
-    SEGMENTS_MAX,
+    CLIENT_PAYLOAD_BYTES_MAX, CLIENT_SPARE_BUFFERS_MAX, CLIENT_STREAM_BYTES_MAX, CLIENT_STREAMS_MAX,
+    CLIENT_WINDOW_BYTES_MAX, SEGMENTED_BYTES_MAX, SEGMENTS_MAX,
 };
 use crate::streams::{self, Read, Written};
 use brisk_tls::{ClientContext, Distrust};
@@ -89,7 +89,9 @@ impl Client {
         remote: SocketAddr,
         name: &str,
     ) -> Result<Client, String> {
-        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
+        let mut config = EndpointConfig::default();
+        config.max_udp_payload_size(CLIENT_PAYLOAD_BYTES_MAX).expect("a size that UDP has");
+        let mut endpoint = Endpoint::new(Arc::new(config), None, true, None);
         let connected = endpoint.connect(now, settings.config.clone(), remote, name);
         let (handle, inner) = connected.map_err(|error| error.to_string())?;
         let (context, name) = (settings.context.clone(), name.to_string());
@@ -155,7 +157,8 @@ impl Client {
     /// What is to be sent; `None`: nothing more at present.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Fresh> {
         let mut bytes = self.spare.pop().unwrap_or_default();
-        let Some(transmit) = self.inner.poll_transmit(now, SEGMENTS_MAX, &mut bytes) else {
+        let segments = SEGMENTS_MAX.min(SEGMENTED_BYTES_MAX / usize::from(self.inner.current_mtu()));
+        let Some(transmit) = self.inner.poll_transmit(now, segments, &mut bytes) else {
             self.recycle(bytes);
             return None;
         };

@@ -2,7 +2,8 @@
 
 use crate::event::{Closed, Dir, Event};
 use crate::limits::{
-    AMPLIFICATION_MAX, CONNECTION_BYTES, SEGMENTS_MAX, STREAM_BYTES, UNVALIDATED_ADDRESSES_MAX,
+    AMPLIFICATION_MAX, CONNECTION_BYTES, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SEND_WINDOW_BYTES_MAX,
+    SEND_WINDOW_BYTES_MIN, STREAM_BYTES, UNVALIDATED_ADDRESSES_MAX,
 };
 use crate::streams::{self, Read, Written};
 use brisk_tls::Agreed;
@@ -67,6 +68,7 @@ pub struct Connection {
     streams: u64,
     streams_max: u64,
     segments: usize,
+    send_window: u64,
     lost: u64,
     strangers: Vec<Stranger>,
     /// Bytes that have come, and bytes that went to addresses that were not validated.
@@ -106,6 +108,7 @@ impl Connection {
             streams: streams.0,
             streams_max: streams.1,
             segments: 1,
+            send_window: SEND_WINDOW_BYTES_MIN,
             lost: 0,
             strangers: Vec::new(),
             received: 0,
@@ -156,6 +159,8 @@ impl Connection {
                 self.events.push_back(Event::Undecided);
             }
         }
+        // Before events are asked for: streams that waited for room are told of it.
+        self.fit_send_window();
         let mut update = Update::default();
         while let Some(event) = self.inner.poll() {
             match event {
@@ -262,7 +267,18 @@ impl Connection {
         } else {
             self.segments = (self.segments + 1).min(SEGMENTS_MAX);
         }
-        self.segments
+        // At least one: a datagram is smaller than a message may be.
+        self.segments.min(SEGMENTED_BYTES_MAX / usize::from(self.inner.current_mtu()))
+    }
+
+    /// What may wait to be sent, or to be acknowledged, follows the congestion window, as a TCP socket's buffer does: a client that
+    /// takes little has little kept for it.
+    fn fit_send_window(&mut self) {
+        let fitting = self.inner.congestion_state().window().saturating_mul(2);
+        let window = fitting.clamp(SEND_WINDOW_BYTES_MIN, SEND_WINDOW_BYTES_MAX);
+        if window != std::mem::replace(&mut self.send_window, window) {
+            self.inner.set_send_window(window);
+        }
     }
 
     /// A stream that the client has opened, in their order; `None` if there is no other one.

@@ -9,6 +9,7 @@ use crate::limits::{
     HALF_OPEN_MAX, HALF_OPEN_RETRY, INCOMING_BYTES_MAX, INCOMING_MAX, PAYLOAD_BYTES_MAX, SENDS_PER_TURN_MAX,
     SPARE_BUFFERS_MAX, STREAMS_AT_FIRST,
 };
+use crate::resets::Resets;
 use crate::settings::{Retry, Settings};
 use crate::timers::Timers;
 use brisk_tls::quic::{Choice, Choose, Handshake, Origin};
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A datagram that has come.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,8 @@ struct Slot {
 struct Listener {
     settings: Settings,
     transport: Arc<TransportConfig>,
+    /// For clients on this machine.
+    local: Arc<TransportConfig>,
 }
 
 /// See the module's head.
@@ -85,6 +88,7 @@ pub struct Endpoint {
     /// Events of connections that are gone.
     last: VecDeque<(Key, Event)>,
     responses: VecDeque<Transmit>,
+    resets: Resets,
     half_open: usize,
     /// Handshakes in the order in which they began, with the time when they are given up. Of those that are over or complete
     /// the front is cleared.
@@ -111,6 +115,7 @@ impl Endpoint {
             eventful: VecDeque::new(),
             last: VecDeque::new(),
             responses: VecDeque::new(),
+            resets: Resets::default(),
             half_open: 0,
             handshakes: VecDeque::new(),
             has_room: true,
@@ -121,8 +126,8 @@ impl Endpoint {
 
     /// From now on connections are accepted on this socket, by these settings. Those that are there keep theirs.
     pub fn listen(&mut self, socket: u32, settings: Settings) {
-        let transport = settings.transport();
-        self.listeners.insert(socket, Listener { settings, transport });
+        let [transport, local] = [false, true].map(|is_local| settings.transport(is_local));
+        self.listeners.insert(socket, Listener { settings, transport, local });
     }
 
     /// No connection is accepted on this socket any more.
@@ -196,6 +201,10 @@ impl Endpoint {
                 self.counters.ignored += 1;
                 self.recycle(out);
             }
+            Ok(Some(DatagramEvent::Response(_))) if is_reset(&out) && !self.resets.take(now) => {
+                self.counters.ignored += 1;
+                self.recycle(out);
+            }
             Ok(Some(DatagramEvent::Response(transmit))) => {
                 self.count_response(&out);
                 self.respond(socket, transmit, out);
@@ -213,7 +222,7 @@ impl Endpoint {
     /// What an answer without a connection is, by its first bytes (RFC 9000 §17).
     fn count_response(&mut self, bytes: &[u8]) {
         match bytes {
-            [first, ..] if first & 0x80 == 0 => self.counters.resets += 1,
+            _ if is_reset(bytes) => self.counters.resets += 1,
             [_, 0, 0, 0, 0, ..] => self.counters.negotiations += 1,
             _ => self.counters.refused += 1,
         }
@@ -257,7 +266,8 @@ impl Endpoint {
         self.counters.begun += 1;
         let handshake = Handshake::new(self.choose.clone(), origin);
         let mut config = server(handshake.clone(), &self.keys);
-        config.transport = listener.transport.clone();
+        let is_local = origin.remote.ip().to_canonical().is_loopback();
+        config.transport = if is_local { listener.local.clone() } else { listener.transport.clone() };
         let until = now + listener.settings.handshake;
         let streams_max = u64::from(listener.settings.streams);
         let streams = (streams_max.min(STREAMS_AT_FIRST), streams_max);
@@ -571,6 +581,11 @@ enum Sent {
     Nothing,
 }
 
+/// Of the answers without a connection only a stateless reset has a short header (RFC 9000 §10.3).
+fn is_reset(answer: &[u8]) -> bool {
+    answer.first().is_some_and(|first| first & 0x80 == 0)
+}
+
 fn outgoing(socket: u32, transmit: quinn_proto::Transmit, mut bytes: Vec<u8>) -> Transmit {
     bytes.truncate(transmit.size);
     Transmit {
@@ -602,6 +617,8 @@ fn inner(place: Place, keys: &Keys, choose: &Arc<dyn Choose>) -> quinn_proto::En
     config
         .cid_generator(move || Box::new(Generator::new(place, cid)))
         .supported_versions(vec![VERSION])
+        // How many may leave is decided here.
+        .min_reset_interval(Duration::ZERO)
         .max_udp_payload_size(PAYLOAD_BYTES_MAX)
         .expect("the size of Ethernet's payload is allowed");
     // Before a connection is accepted only what answers its first packet is needed: keys and tokens.

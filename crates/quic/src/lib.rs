@@ -24,6 +24,7 @@ mod endpoint;
 mod event;
 mod keys;
 pub mod limits;
+mod resets;
 mod settings;
 mod streams;
 mod timers;

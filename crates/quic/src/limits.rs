@@ -15,16 +15,25 @@ pub const HALF_OPEN_MAX: usize = 1024;
 pub const HALF_OPEN_RETRY: usize = 100;
 /// How long a handshake may take; a shorter `client_header_timeout` holds instead.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(30);
-/// Datagrams of one connection that leave in one system call (GSO), at most.
-pub const SEGMENTS_MAX: usize = 10;
-/// Sends of one connection before the others have their turn.
-pub const SENDS_PER_TURN_MAX: usize = 8;
+/// Datagrams of one connection that leave in one message (GSO), at most; what leaves together on the wire is the pacer's affair.
+pub const SEGMENTS_MAX: usize = 32;
+/// Bytes of such a message: what UDP has room for, less a little.
+pub const SEGMENTED_BYTES_MAX: usize = 64_000;
+/// Messages of one connection before the others have their turn.
+pub const SENDS_PER_TURN_MAX: usize = 4;
 /// Buffers for datagrams that are kept for the next ones.
-pub const SPARE_BUFFERS_MAX: usize = 64;
+pub const SPARE_BUFFERS_MAX: usize = 32;
 /// Packets of connections that are not accepted yet: none waits here, since connections are accepted at once.
 pub const INCOMING_MAX: usize = 64;
 /// Bytes that such packets hold, at most.
 pub const INCOMING_BYTES_MAX: u64 = 8 * 1024;
+
+// resets.rs
+
+/// Stateless resets of one thread that may leave together: the clients of a process that has crashed.
+pub const RESETS_AT_ONCE_MAX: u32 = 1024;
+/// From there on, one in this time.
+pub const RESET_INTERVAL: Duration = Duration::from_millis(1);
 
 // settings.rs
 
@@ -34,8 +43,16 @@ pub const STREAMS_AT_FIRST: u64 = 16;
 pub const UNI_STREAMS_MAX: u32 = 3;
 /// Bytes that a client may send on all streams together before they are read.
 pub const RECEIVE_WINDOW_BYTES_MAX: u32 = 1 << 20;
-/// Bytes that are sent and not acknowledged, or wait to be sent, on all streams of a connection.
-pub const SEND_WINDOW_BYTES_MAX: u64 = 256 * 1024;
+/// Bytes that are sent and not acknowledged, or wait to be sent, on all streams of a connection. It grows with the congestion window,
+/// so that a path of which that is large does not run dry.
+pub const SEND_WINDOW_BYTES_MAX: u64 = 2 << 20;
+/// The same for a connection that has not shown yet that it needs more.
+pub const SEND_WINDOW_BYTES_MIN: u64 = 256 * 1024;
+/// UDP payloads that are tried with clients on the same machine, where packets may be large; clients say how much they take. The first
+/// one that is tried is half as large, and must leave room in the first congestion window.
+pub const LOCAL_PAYLOAD_BYTES: u16 = 8 * 1024;
+/// How exactly the largest payload is found there: with two packets where all of them pass. Most connections are short.
+pub const LOCAL_PAYLOAD_STEP_BYTES: u16 = 2048;
 /// Connection IDs of a client that are kept (`active_connection_id_limit`, RFC 9000 §5.1.1); the library's number.
 pub const PEER_CIDS_MAX: u64 = 5;
 /// Bytes of a handshake that have come out of order.
@@ -51,6 +68,8 @@ pub const CLIENT_STREAMS_MAX: u32 = 16;
 pub const CLIENT_STREAM_BYTES_MAX: u32 = 4 << 20;
 /// Bytes that a server may send on all streams of a connection before they are read.
 pub const CLIENT_WINDOW_BYTES_MAX: u32 = 16 << 20;
+/// UDP payloads that a client takes: any.
+pub const CLIENT_PAYLOAD_BYTES_MAX: u16 = 65_527;
 /// Buffers for datagrams that a client keeps for the next ones.
 pub const CLIENT_SPARE_BUFFERS_MAX: usize = 4;
 

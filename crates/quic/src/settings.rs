@@ -1,10 +1,10 @@
 //! What connections of one listening socket may do.
 
 use crate::limits::{
-    CRYPTO_BYTES_MAX, HANDSHAKE_TIME_MAX, RECEIVE_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MAX, STREAMS_AT_FIRST,
-    UNI_STREAMS_MAX,
+    CRYPTO_BYTES_MAX, HANDSHAKE_TIME_MAX, LOCAL_PAYLOAD_BYTES, LOCAL_PAYLOAD_STEP_BYTES,
+    RECEIVE_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MIN, STREAMS_AT_FIRST, UNI_STREAMS_MAX,
 };
-use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
+use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +51,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The library's defaults are for peers that are trusted; every one that concerns memory is replaced.
-    pub(crate) fn transport(&self) -> Arc<TransportConfig> {
+    /// The library's defaults are for peers that are trusted; every one that concerns memory is replaced. `is_local`: for clients on this
+    /// machine.
+    pub(crate) fn transport(&self, is_local: bool) -> Arc<TransportConfig> {
         let mut config = TransportConfig::default();
         let streams = u64::from(self.streams).min(STREAMS_AT_FIRST);
         config
@@ -60,13 +61,18 @@ impl Settings {
             .max_concurrent_uni_streams(UNI_STREAMS_MAX.into())
             .stream_receive_window(self.stream_window.into())
             .receive_window(RECEIVE_WINDOW_BYTES_MAX.max(self.stream_window).into())
-            .send_window(SEND_WINDOW_BYTES_MAX)
+            .send_window(SEND_WINDOW_BYTES_MIN)
             .crypto_buffer_size(CRYPTO_BYTES_MAX)
             .max_idle_timeout(IdleTimeout::try_from(self.idle).ok())
             .datagram_receive_buffer_size(None)
             .datagram_send_buffer_size(0)
             .allow_spin(false)
             .enable_segmentation_offload(self.gso);
+        if is_local {
+            let mut search = MtuDiscoveryConfig::default();
+            search.upper_bound(LOCAL_PAYLOAD_BYTES).minimum_change(LOCAL_PAYLOAD_STEP_BYTES);
+            config.mtu_discovery_config(Some(search));
+        }
         Arc::new(config)
     }
 }

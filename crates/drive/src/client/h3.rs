@@ -14,7 +14,7 @@ use brisk_h2::flood::FloodLimits;
 use brisk_h3::qpack::{begin, write_literal};
 use brisk_load::h3::{Answer, Broken, Client, Closed, Ecn, Happened};
 use brisk_load::url::{Origin, Place};
-use brisk_net::udp::{Message, Outbox, Receiver};
+use brisk_net::udp::{Message, Outbox, Receiver, prepare_client};
 use brisk_net::{Io, clock, sleep, spawn, timeout};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -22,6 +22,7 @@ use std::cell::RefCell;
 use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
@@ -181,8 +182,7 @@ fn socket(remote: SocketAddr) -> io::Result<Io> {
     let fd = rustix::net::socket_with(family, SocketType::DGRAM, flags, None)?;
     // So that an ICMP message about a closed port is heard.
     rustix::net::connect(&fd, &remote)?;
-    // Megabytes may come at once; what the system refuses it refuses.
-    let _ = sockopt::set_socket_recv_buffer_size(&fd, 4 << 20);
+    prepare_client(fd.as_fd(), remote.is_ipv6(), true);
     Io::new(fd)
 }
 

@@ -2,15 +2,15 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::LazyLock;
 
+use brisk_net::udp::prepare_client;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
 };
 
-use crate::limits::UDP_BUFFER_BYTES;
 use crate::plan::{Endpoint, Plan, Site, Version};
 
 /// The part of a source address's ports that connections take: others have some of them, and the kernel searches long for the last.
@@ -36,9 +36,7 @@ pub fn dial(plan: &Plan, endpoint: &Endpoint, index: usize) -> Result<Dialled, E
         Endpoint::Tcp(address) if plan.version == Version::H3 => {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket_with(family, SocketType::DGRAM, flags, None)?;
-            if plan.recv_buffer.is_none() {
-                let _ = sockopt::set_socket_recv_buffer_size(&socket, UDP_BUFFER_BYTES);
-            }
+            prepare_client(socket.as_fd(), address.is_ipv6(), plan.recv_buffer.is_none());
             set_buffers(&socket, plan)?;
             if let Some(source) = source_address(address, index, *PER_SOURCE) {
                 bind(&socket, &source)?;
