@@ -15,7 +15,7 @@
 //! `fs.inotify.max_user_watches`. Not reported at all are writes through a shared memory map, by io_submit(2) (Linux AIO) and by
 //! polled io_uring, and a mount over a watched path: callers that keep things for long look for themselves now and then.
 
-use crate::limits::{EVENTS_PER_SYNC_MAX, LINKS_MAX};
+use crate::limits::{EVENTS_PER_SYNC_MAX, LINKS_MAX, WATCHES_SWEPT_MAX};
 use rustix::fs::FileType;
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -122,8 +122,8 @@ struct Directory {
 struct State {
     /// By the path asked for.
     directories: HashMap<PathBuf, Directory>,
-    /// By watch descriptor, then by name within the directory (empty: the watched file itself). Flags that nobody
-    /// else holds are of no use.
+    /// By watch descriptor, then by name within the directory (empty: the watched file or directory itself). Flags that nobody
+    /// else holds are of no use. Each watch that is not given back has its entry here.
     names: HashMap<i32, HashMap<OsString, Vec<Weak<Flag>>>>,
     registrations: usize,
     /// Names whose writers are followed, in whatever watched directory.
@@ -193,13 +193,15 @@ impl Watcher {
         let mut state = self.lock();
         state.registrations += 1;
         if state.registrations.is_multiple_of(SWEEP_EVERY) {
-            self.sweep(&mut state);
+            self.sweep(&mut state, WATCHES_SWEPT_MAX);
         }
         let directory = match state.directories.get(parent) {
             Some(directory) if directory.flag.is_up() => directory.clone(),
             _ => {
                 let flag = Flag::raised();
                 let (wd, real) = self.walk(&mut state, Path::new("/"), parent, &flag, true)?;
+                // The kernel tells by the directory's own watch when it is gone.
+                state.note(wd, OsStr::new(""), &flag);
                 let directory = Directory { flag, wd, real };
                 state.directories.insert(parent.to_owned(), directory.clone());
                 directory
@@ -308,8 +310,9 @@ impl Watcher {
         inotify::add_watch(&self.fd, path, mask).map_err(|e| Unwatchable(Some(e.into())))
     }
 
-    /// Forgets flags that only this registry holds, and watches without any.
-    fn sweep(&self, state: &mut State) {
+    /// Forgets flags that only this registry holds, and at most `max` watches without any: the kernel queues an event for each that
+    /// is given back, and more than it has room for would have everything taken for changed.
+    fn sweep(&self, state: &mut State, max: usize) {
         state.directories.retain(|_, d| d.flag.is_up() && Arc::strong_count(&d.flag) > 1);
         let mut empty = Vec::new();
         for (&wd, names) in &mut state.names {
@@ -322,9 +325,10 @@ impl Watcher {
             }
         }
         let used: HashSet<i32> = state.directories.values().map(|d| d.wd).collect();
-        for wd in empty.into_iter().filter(|wd| !used.contains(wd)) {
+        let gone: HashSet<i32> = empty.into_iter().filter(|wd| !used.contains(wd)).take(max).collect();
+        state.writing.retain(|(wd, _), _| !gone.contains(wd));
+        for wd in gone {
             state.names.remove(&wd);
-            state.writing.retain(|(known, _), _| *known != wd);
             let _ = inotify::remove_watch(&self.fd, wd);
         }
     }
@@ -396,16 +400,11 @@ impl State {
             return;
         }
         if events.contains(ReadFlags::IGNORED) {
-            // The watch is gone and its number may come back for another directory.
-            self.writing.retain(|(known, _), _| *known != wd);
-            self.names
-                .remove(&wd)
-                .into_iter()
-                .flat_map(HashMap::into_values)
-                .flatten()
-                .for_each(|f| lower(&f));
-            for directory in self.directories.values().filter(|d| d.wd == wd) {
-                directory.flag.lower();
+            // The watch is gone and its number may come back for another directory. One that was given back has no names any more:
+            // thousands of such events come at once, so they cost nothing.
+            if let Some(names) = self.names.remove(&wd) {
+                self.writing.retain(|(known, _), _| *known != wd);
+                names.into_values().flatten().for_each(|flag| lower(&flag));
             }
             return;
         }
@@ -610,7 +609,11 @@ mod tests {
         (0..100).for_each(|number| drop(watch(number)));
         let mut state = watcher.lock();
         assert!(state.names.len() > 100);
-        watcher.sweep(&mut state);
+        // Not all at once.
+        let before = state.names.len();
+        watcher.sweep(&mut state, 10);
+        assert_eq!(state.names.len(), before - 10);
+        watcher.sweep(&mut state, usize::MAX);
         // The way to the one that is kept, and the file itself.
         assert_eq!(state.names.len(), folder.0.components().count() + 2);
         assert_eq!(state.directories.len(), 1);
@@ -626,6 +629,23 @@ mod tests {
         fs::write(folder.0.join("8/file"), "2").unwrap();
         watcher.sync();
         assert!(!again.is_up());
+    }
+
+    /// By its own watch, whatever its parent was told.
+    #[test]
+    fn a_directory_that_is_gone_is_noticed_by_its_own_watch() {
+        let folder = Folder::new("gone");
+        let watcher = Watcher::new().unwrap();
+        fs::create_dir(folder.0.join("a")).unwrap();
+        let watch = watcher.watch(&folder.0.join("a/none")).unwrap();
+        let wd = watcher.lock().directories[&folder.0.join("a")].wd;
+        watcher.lock().apply(wd, ReadFlags::IGNORED, None);
+        assert!(!watch.directory.is_up() && !watch.entry.is_up());
+        // What another watch tells concerns others.
+        let watch = watcher.watch(&folder.0.join("a/none")).unwrap();
+        watcher.lock().apply(wd + 1000, ReadFlags::IGNORED, None);
+        watcher.sync();
+        assert!(watch.is_up());
     }
 
     #[test]

@@ -253,7 +253,7 @@ impl Files {
         // Whether everything is in the kernel's caches, before anything that could block.
         let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
         // A failure that passes must not be remembered, whatever the watch says.
-        if !found.is_lasting() || !self.worth_watching(&key) {
+        if !found.is_lasting() || !self.worth_watching(&key, !deps.fetched.is_empty()) {
             deps.pure = false;
             return Ok(found);
         }
@@ -289,9 +289,14 @@ impl Files {
                 .is_none_or(|known| known.upgrade().is_some_and(|known| is_current(&known, &dep.watch)))
     }
 
-    fn worth_watching(&self, key: &Wanted) -> bool {
+    /// Whether it is asked for again. `begins_anew`: by a request that has waited for the disk, and asks a second time for what it has
+    /// asked before. Such a request has nothing watched: the first one in a folder waits for most names that are not there.
+    fn worth_watching(&self, key: &Wanted, begins_anew: bool) -> bool {
         let mut once = self.once.borrow_mut();
         let hash = self.hasher.hash_one(key);
+        if begins_anew && once.contains(&hash) {
+            return false;
+        }
         // The second time. A scan of many files, each once, watches none of them.
         // A folder full of files that are asked for once (a crawler) must not use up the kernel's watches.
         if once.remove(&hash) {
