@@ -307,11 +307,11 @@ pub trait Facts {
     /// [`Stop::Wait`] until it is known.
     fn status_of_uri(&self, uri: &[u8]) -> Result<u16, Stop>;
 
-    /// Whether a subrequest for a file would be answered with it.
+    /// The status that a subrequest for a file would get; 404 if it is not there.
     ///
     /// # Errors
     /// [`Stop::Wait`] until it is known.
-    fn serves_file(&self, path: &[u8]) -> Result<bool, Stop>;
+    fn status_of_file(&self, path: &[u8]) -> Result<u16, Stop>;
 
     /// Whether a URL with this host and port leads to the virtual host that serves the request.
     fn is_own_host(&self, host: &[u8], port: u16) -> bool;

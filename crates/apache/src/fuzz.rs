@@ -117,8 +117,8 @@ impl Facts for Same<'_> {
         Ok(200)
     }
 
-    fn serves_file(&self, _: &[u8]) -> Result<bool, Stop> {
-        Ok(false)
+    fn status_of_file(&self, _: &[u8]) -> Result<u16, Stop> {
+        Ok(404)
     }
 
     fn is_own_host(&self, host: &[u8], _: u16) -> bool {

@@ -138,8 +138,8 @@ impl Facts for Request {
         Ok(self.statuses.iter().find(|(known, _)| known.as_bytes() == uri).map_or(404, |(_, status)| *status))
     }
 
-    fn serves_file(&self, path: &[u8]) -> Result<bool, Stop> {
-        self.file(path, FileTest::File)
+    fn status_of_file(&self, path: &[u8]) -> Result<u16, Stop> {
+        Ok(if self.file(path, FileTest::File)? { 200 } else { 404 })
     }
 
     fn is_own_host(&self, host: &[u8], port: u16) -> bool {

@@ -1,5 +1,9 @@
 //! `brisk httpd`: Apache's own files as they are, beside Debian's Apache where answers are compared.
 
+mod httpd {
+    mod look_ups;
+}
+
 use brisk_testkit::apache::open_to_all;
 use brisk_testkit::application::Speaks;
 use brisk_testkit::{Apache, Application, Builder, Client, Response, Server};

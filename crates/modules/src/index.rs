@@ -14,6 +14,7 @@ use brisk_server::path;
 use brisk_server::plan::{Declared, Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::vars::Template;
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -77,6 +78,42 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 #[derive(Default)]
 pub struct Replaced;
 
+/// The URI of a file that stands for a folder, or for what is not there. Apache asks for such files by subrequests, which rules of
+/// `.htaccess` are to know: where these hold, it is kept in [`State::own`](brisk_server::request::State::own).
+#[derive(Default)]
+pub struct StandIn(RefCell<Vec<u8>>);
+
+impl StandIn {
+    /// The request may go on with such a file.
+    pub fn expect(r: &Request) {
+        r.state.own.get_or(StandIn::default);
+    }
+
+    /// It goes on with this one.
+    pub fn is_at(r: &Request, uri: &[u8]) {
+        r.state.own.get_or(StandIn::default).0.replace(uri.to_vec());
+    }
+
+    /// Whether it is for such a file now.
+    pub fn holds(r: &Request) -> bool {
+        r.state.own.get::<StandIn>().is_some_and(|stand_in| *stand_in.0.borrow() == r.route.uri)
+    }
+
+    /// It begins anew by a rule or for an error's page: whatever it goes on with stands for itself.
+    pub fn forget(r: &Request) {
+        if let Some(stand_in) = r.state.own.get::<StandIn>() {
+            stand_in.0.borrow_mut().clear();
+        }
+    }
+
+    /// See [`StandIn::is_at`]; nothing where nobody expects it.
+    fn tell(r: &Request, uri: &[u8]) {
+        if r.state.own.get::<StandIn>().is_some() {
+            StandIn::is_at(r, uri);
+        }
+    }
+}
+
 struct Index {
     files: Arc<[Template]>,
 }
@@ -105,6 +142,7 @@ impl Handler for Index {
                 continue;
             }
             if name.starts_with(b"/") {
+                StandIn::tell(r, &name);
                 return Flow::Redirect { uri: name, args: None };
             }
             if let Some(flow) = self.try_file(r, &name, &mut checked_directory) {
@@ -156,6 +194,7 @@ impl Index {
                 // The name may belong to another location, such as that of `.php`.
                 let mut uri = r.route.uri.clone();
                 uri.extend_from_slice(name);
+                StandIn::tell(r, &uri);
                 Some(Flow::Redirect { uri, args: None })
             }
         }

@@ -158,6 +158,10 @@ pub const DIGEST_NONCE_SECS_MAX: i64 = 300;
 
 /// Files that the rules of `.htaccess` look at for one request.
 pub const HTACCESS_LOOKS_MAX: usize = 256;
+/// Look-ups (`-U`, `-F`, `LA-U`, `LA-F`) inside of each other, as Apache's `LimitInternalRecursion`.
+pub const HTACCESS_LOOK_UP_DEPTH_MAX: u8 = 10;
+/// What a look-up counts as work of rules: 32 are all that one request may have, those of its look-ups included.
+pub const HTACCESS_LOOK_UP_WORK_BYTES: usize = 128 * 1024;
 /// Bytes of a `RewriteMap` that are looked through at the cost of one byte of rules' work.
 pub const MAP_BYTES_PER_WORK: usize = 64;
 

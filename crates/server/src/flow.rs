@@ -56,6 +56,8 @@ pub enum Flow {
     /// This file is not in memory: fetch it on the pool, then ask the same handler again.
     /// The same handler is called again, so it must come to the same point without doing things twice.
     Disk(Wanted),
+    /// Ask the same handler again: what it has waited for is there now. As with `Disk`, it comes to the same point once more.
+    Again,
     /// Await the future, then act on what it returns.
     Wait(Waiter),
     /// The same without a future.

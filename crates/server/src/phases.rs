@@ -3,6 +3,7 @@
 //! The walk itself waits for nothing: it comes back with what must be waited for ([`Run`]) and goes on when that is
 //! there, whether it is asked by the hot path, a parked request or a task. It must not know protocols and sockets.
 
+use crate::conf::entrance::Entrance;
 use crate::conf::ids::LocationId;
 use crate::conf::snapshot::Snapshot;
 use crate::core::http_conf::Satisfy;
@@ -14,7 +15,7 @@ use crate::plan::Handler;
 use crate::purity::{Declared, Dependencies};
 use crate::request::Request;
 use crate::request::flight::Waits;
-use crate::request::route::{Cursor, Phase};
+use crate::request::route::{Cursor, Phase, Purpose};
 use crate::text::Text;
 use crate::trace::{self, told};
 use crate::{body, dlog, special, tunnel};
@@ -182,18 +183,9 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
                 return refuse(r, 500);
             }
         }
-        // The location stays entered until a redirect leads out of it; the URI does not change.
-        Flow::Enter(entrance) => {
-            if !r.enter_late(&entrance) {
-                return refuse(r, 500);
-            }
-            dlog!(r, "using configuration \"{}\", extended", shown_name(r.snap(), r.route.loc));
-            // Its own limit holds beside that of the location around.
-            if let Err(flow) = body::check_length(r) {
-                return act(r, flow);
-            }
-            enter(r, Phase::Rewrite);
-        }
+        Flow::Enter(entrance) => return extended(r, &entrance),
+        // The cursor still names it.
+        Flow::Again => {}
         Flow::Disk(wanted) => return Some(Run::Disk(wanted)),
         Flow::Wait(waiter) => {
             // Whatever is awaited may differ for the next request, so the answer is for this one only.
@@ -207,6 +199,20 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
         // Without a word to the client: `return 444`, and requests that cannot be answered.
         Flow::Close => return Some(Run::Close),
     }
+    None
+}
+
+/// Goes on in a location that was compiled late: it stays entered until a redirect leads out of it, and the URI does not change.
+fn extended(r: &mut Request, entrance: &Entrance) -> Option<Run> {
+    if !r.enter_late(entrance) {
+        return refuse(r, 500);
+    }
+    dlog!(r, "using configuration \"{}\", extended", shown_name(r.snap(), r.route.loc));
+    // Its own limit holds beside that of the location around.
+    if let Err(flow) = body::check_length(r) {
+        return act(r, flow);
+    }
+    enter(r, Phase::Rewrite);
     None
 }
 
@@ -226,6 +232,11 @@ fn refuse(r: &mut Request, status: u16) -> Option<Run> {
     }
     if brisk_host::log::may_debug() {
         told::refused(r, status);
+    }
+    if r.route.purpose == Purpose::LookUp {
+        // The status itself, not the page that says so.
+        r.resp.status = status;
+        return Some(Run::Respond);
     }
     // The page may be made by another location: then this is a redirect as any other.
     match special::status(r, status) {
@@ -430,7 +441,7 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
 }
 
 fn access(r: &mut Request) -> Flow {
-    if r.route.depth > 0 {
+    if r.route.depth > 0 && r.route.purpose == Purpose::Answer {
         // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
         enter(r, Phase::PreContent);
         return precontent(r);
@@ -477,6 +488,10 @@ fn server_options(r: &mut Request) -> Flow {
 
 fn content(r: &mut Request) -> Flow {
     dlog!(r, "content phase: {}", r.route.cursor.handler);
+    if r.route.purpose == Purpose::LookUp {
+        // Nothing has refused it, which is what was asked.
+        return Flow::Done;
+    }
     let live = r.live.clone();
     let plan = &live.snap.location(r.route.loc).plan;
     r.note(plan.of_rest());
@@ -582,6 +597,11 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
 
 /// The last step before a response is serialised: status, redirects made absolute, filters.
 fn finish(r: &mut Request) -> Run {
+    if r.route.purpose == Purpose::LookUp {
+        // There is nothing that filters could change.
+        r.resp.status = if r.resp.status == 0 { 200 } else { r.resp.status };
+        return Run::Respond;
+    }
     // The page of an error has the error's status, or the one that `error_page … =` has put in its place.
     if r.reply.err_status != 0 {
         // After the handlers: a page may be made by a script that answers 200.

@@ -16,7 +16,7 @@ use crate::regex::Captures;
 use crate::request::Request;
 use crate::request::client::Carrier;
 use crate::request::head::Head;
-use crate::request::route::{Cursor, Phase, Route};
+use crate::request::route::{Cursor, Phase, Purpose, Route};
 use crate::request::state::Shared;
 use crate::response::{Body, BodyStream, Chunk, Piece, Response};
 use crate::table::Thread;
@@ -89,10 +89,30 @@ impl Parent {
     /// Runs a GET (or HEAD) of `uri` and gives the finished subrequest; its response is in
     /// [`resp`](Request::resp). `None` if subrequests are nested too deeply or the location closed the connection.
     pub async fn run(&self, method: Method, uri: &[u8], args: &[u8]) -> Option<Subrequest> {
-        let mut r = Subrequest(Some(self.begin(method, uri, args)));
+        let r = self.begin(method, uri, args);
+        self.driven(r).await
+    }
+
+    /// How a GET of `uri` would be answered: the finished request has a status, and neither fields nor a body. It is judged as if the
+    /// client had sent it, `internal` locations and the access phase included. `prepare` sees it first.
+    pub async fn look_up(
+        &self,
+        uri: &[u8],
+        args: &[u8],
+        prepare: impl FnOnce(&mut Request),
+    ) -> Option<Subrequest> {
+        let mut r = self.begin(Method::Get, uri, args);
+        r.route.purpose = Purpose::LookUp;
+        r.route.internal = false;
+        prepare(&mut r);
+        self.driven(r).await
+    }
+
+    async fn driven(&self, r: Box<Request>) -> Option<Subrequest> {
+        let mut r = Subrequest(Some(r));
         // Nested too deeply: a page that includes itself would never end (nginx: 50).
         if self.depth >= SUBREQUEST_DEPTH_MAX {
-            let uri = String::from_utf8_lossy(uri);
+            let uri = String::from_utf8_lossy(&r.route.uri);
             crate::rlog!(r, Error, "subrequests cycle while processing \"{uri}\"");
             return None;
         }
@@ -199,7 +219,8 @@ impl Drop for Subrequest {
         if std::thread::panicking() {
             return;
         }
-        if r.core().log_subrequest {
+        // A look-up is no access.
+        if r.core().log_subrequest && r.route.purpose == Purpose::Answer {
             logged::finish(&r);
         }
         r.thread.clone().put_request(r);

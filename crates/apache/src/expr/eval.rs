@@ -108,7 +108,7 @@ impl<'f> Evaluation<'f> {
                 !falses.iter().any(|value| value.eq_ignore_ascii_case(word))
             }
             Unary::File(test) => self.facts.file(word, test)?,
-            Unary::Served => self.facts.serves_file(word)?,
+            Unary::Served => self.facts.status_of_file(word)? < 400,
             Unary::Uri => self.facts.status_of_uri(word)? < 400,
         })
     }

@@ -271,7 +271,8 @@ fn condition_holds<P: Pattern>(condition: &Cond<P>, context: &mut Context<'_>) -
     let holds = match &condition.test {
         CondTest::File(test) => context.facts.file(&input, *test)?,
         CondTest::Uri => !input.is_empty() && context.facts.status_of_uri(&input)? < 400,
-        CondTest::Served => !input.is_empty() && context.facts.serves_file(&input)?,
+        // (A file is not served where a redirect is, unlike in expressions.)
+        CondTest::Served => !input.is_empty() && context.facts.status_of_file(&input)? < 300,
         CondTest::Number { order, value } => order.holds(crate::expr::leading_number(&input).cmp(value)),
         CondTest::Text { order, text, ignores_case: false } => {
             // Apache compares lengths first.

@@ -59,9 +59,8 @@ impl<'f> Context<'f> {
             }
             Lookup::Ahead { variable: None, .. } => Vec::new(),
             Lookup::Ahead { is_file, variable: Some(variable) } => {
-                let below = self.folder.filter(|_| *is_file);
-                let (target, is_file) = match below {
-                    // The rules of a directory do not know the file that a path from the root is.
+                let (target, is_file) = match self.folder {
+                    // The rules of a directory do not know the file that a path from the root is, nor the URI of its folder.
                     Some(_) if self.subject.starts_with(b"/") => (self.subject.clone(), false),
                     Some(folder) => ([folder, &self.subject].concat(), true),
                     None => (self.subject.clone(), *is_file),
@@ -159,8 +158,8 @@ impl Facts for Context<'_> {
         self.facts.status_of_uri(uri)
     }
 
-    fn serves_file(&self, path: &[u8]) -> Result<bool, Stop> {
-        self.facts.serves_file(path)
+    fn status_of_file(&self, path: &[u8]) -> Result<u16, Stop> {
+        self.facts.status_of_file(path)
     }
 
     fn is_own_host(&self, host: &[u8], port: u16) -> bool {

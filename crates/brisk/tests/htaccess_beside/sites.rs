@@ -332,4 +332,87 @@ pub const SITES: &[Site] = &[
             )],
         )
     },
+    Site {
+        targets: &[
+            "/vendor/",
+            "/vendor/?a=b",
+            "/vendor/index.php",
+            "/vendor/index.php/x",
+            "/vendor/none",
+            "/index.php?/",
+        ],
+        ..site(
+            "front",
+            &[
+                // What stands for a folder is asked for by a subrequest, which no rule redirects.
+                (".htaccess", FRONT),
+                ("vendor/.htaccess", FRONT),
+                ("vendor/index.php", "<?php"),
+                ("empty/.htaccess", "DirectoryIndex /index.php\n"),
+            ],
+        )
+    },
+    Site {
+        targets: &["/folder?a=b", "/wp-content/uploads/", "/wp-content/plugins/"],
+        ..site(
+            "looked-up",
+            &[
+                (".htaccess", LOOKED_UP),
+                ("vendor/.htaccess", "Require all denied\n"),
+                ("folder/deep/.htaccess", "RewriteEngine On\nRewriteRule ^er/(.*)\\.txt$ er/$1.html\n"),
+            ],
+        )
+    },
 ];
+
+/// A front controller that finds out where it stands, and leads its own name away.
+const FRONT: &str = "RewriteEngine On
+RewriteCond %{REQUEST_URI}::$0 ^(/.+)/(.*)::\\2$
+RewriteRule .* - [E=BASE:%1]
+RewriteCond %{ENV:REDIRECT_STATUS} =\"\"
+RewriteRule ^index\\.php(?:/(.*)|$) %{ENV:BASE}/$1 [R=301,L]
+RewriteCond %{REQUEST_FILENAME} -f [OR]
+RewriteCond %{REQUEST_FILENAME} -d
+RewriteRule ^ - [L]
+RewriteRule ^ %{ENV:BASE}/index.php [L]
+";
+
+/// Rules that ask how other requests would be answered.
+const LOOKED_UP: &str = "RewriteEngine On
+RewriteCond %{REQUEST_FILENAME} -F
+RewriteRule ^(readme\\.(txt|html)|none)$ - [E=OWN:served]
+RewriteCond %{DOCUMENT_ROOT}/vendor/lib.txt -F
+RewriteRule ^a\\.json$ - [E=CLOSED:served]
+RewriteCond %{DOCUMENT_ROOT}/cache/page.html -F
+RewriteRule ^a\\.json$ - [E=OPEN:served]
+RewriteCond cache/page.html -F
+RewriteRule ^a\\.json$ - [E=BELOW:served]
+RewriteCond %{DOCUMENT_ROOT}/folder -F
+RewriteRule ^a\\.json$ - [E=FOLDER:served]
+RewriteCond %{DOCUMENT_ROOT}/folder/deep/er/file.txt -F
+RewriteRule ^a\\.json$ - [E=LED:served]
+RewriteCond /etc/passwd -F
+RewriteRule ^a\\.json$ - [E=OUTSIDE:served]
+RewriteCond /vendor/lib.txt -U
+RewriteRule ^logo\\.svg$ - [E=CLOSED:answered]
+RewriteCond /none -U
+RewriteRule ^logo\\.svg$ - [E=NONE:answered]
+RewriteCond /folder?x -U
+RewriteRule ^logo\\.svg$ - [E=FOLDER:answered]
+RewriteCond /old%20page.txt -U
+RewriteRule ^logo\\.svg$ - [E=OPEN:answered]
+RewriteCond /folder/deep/er/file.txt -U
+RewriteRule ^logo\\.svg$ - [E=LED:answered]
+RewriteCond %{REQUEST_URI} !-U
+RewriteRule ^wp-includes/ /readme.html [L]
+RewriteCond expr \"-F '%{DOCUMENT_ROOT}/readme.txt'\"
+RewriteRule ^font\\.woff2$ - [E=OPEN:served]
+Header set X-Own %{OWN}e env=OWN
+Header set X-Closed %{CLOSED}e env=CLOSED
+Header set X-Open %{OPEN}e env=OPEN
+Header set X-Below %{BELOW}e env=BELOW
+Header set X-Folder %{FOLDER}e env=FOLDER
+Header set X-Led %{LED}e env=LED
+Header set X-Outside %{OUTSIDE}e env=OUTSIDE
+Header set X-None %{NONE}e env=NONE
+";

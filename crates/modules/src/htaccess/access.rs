@@ -14,6 +14,7 @@ use crate::limits::{OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_OPEN_SECS_MAX, OVERR
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::overrides::Allow;
 use brisk_apache::{EnvChange, Facts as _, Stop};
+use brisk_http::uri::resolved;
 use brisk_net::blocking::QueueFull;
 use brisk_net::file::{Info, Symlinks};
 use brisk_net::watch::Writing;
@@ -24,7 +25,7 @@ use brisk_server::log::may_debug;
 use brisk_server::path::{self, Mapped};
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::purity::Dependencies;
-use brisk_server::request::Request;
+use brisk_server::request::{Purpose, Request};
 use brisk_server::rlog;
 use brisk_server::trace;
 use std::ffi::OsStr;
@@ -151,6 +152,7 @@ impl Access {
             }
         }
         let mapped = path::map(r, 0).ok_or(Flow::Status(404))?;
+        must_lead_to_file(r, Some(&mapped.bytes))?;
         let place = Rc::new(Place::find(r, &mapped, self.0.ground.site.is_some())?);
         Ok((mapped, place))
     }
@@ -163,6 +165,7 @@ impl Access {
 
     /// What a back end answers is no file of a folder, but locations and conditions of Apache's own files are for it, too.
     fn judge_for_back_end(&self, r: &mut Request) -> Result<(), Trouble> {
+        must_lead_to_file(r, None)?;
         let Some(site) = self.0.ground.site.as_deref() else { return Ok(()) };
         let (plan, _) = self.plans(r, Symlinks::Follow, vec![site.first()], &[])?;
         let present = enter(r, Rc::new(Place::nowhere(r)), &plan)?;
@@ -245,6 +248,22 @@ pub fn refuse_encoded_slashes(r: &Request, site: Option<&Site>) -> Result<(), Fl
         return Err(Flow::Status(404));
     }
     Ok(())
+}
+
+/// Ends a look-up for a file whose URI leads elsewhere, such as to an alias or a back end.
+fn must_lead_to_file(r: &Request, mapped: Option<&[u8]>) -> Result<(), Flow> {
+    if r.route.purpose != Purpose::LookUp {
+        return Ok(());
+    }
+    let carried = Carried::of(r);
+    let carried = carried.borrow();
+    let wanted = carried.look_up.as_ref().and_then(|look_up| look_up.file.as_ref());
+    let is_there = |file: &[u8]| mapped.is_some_and(|path| resolved(path).is_ok_and(|path| path == file));
+    match wanted {
+        // (A folder's index file has another URI, and is served for the folder.)
+        Some((uri, file)) if *uri == r.route.uri && !is_there(file) => Err(Flow::Status(403)),
+        _ => Ok(()),
+    }
 }
 
 /// Says which files hold to whom asks why.

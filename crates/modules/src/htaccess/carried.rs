@@ -80,8 +80,20 @@ pub struct Carried {
     pub handed: Option<(Vec<u8>, Rc<Place>)>,
     /// The URL that a rule sends the request to (flag P).
     pub proxy_url: Option<Vec<u8>>,
-    /// What rules have cost until there is a response.
-    pub work: Work,
+    /// What rules have cost until there is a response: those of look-ups, too.
+    pub work: Rc<Work>,
+    /// What is asked, if the request is a look-up.
+    pub look_up: Option<LookUp>,
+}
+
+/// A request that is made to learn how it would be answered.
+pub struct LookUp {
+    /// The URI of the request whose rules ask.
+    pub asker: Vec<u8>,
+    /// Its own URI, and the file that this must lead to, if a file is asked for.
+    pub file: Option<(Vec<u8>, Vec<u8>)>,
+    /// Its rules have led to another URI. That is for the asker to do, so it ends there.
+    pub is_led_on: bool,
 }
 
 /// How users log in.
@@ -121,6 +133,11 @@ impl Carried {
         self.rewriting_is_over |= effects.is_last_pass;
         self.content_type = effects.content_type.or(self.content_type.take());
         self.handler = effects.handler.or(self.handler.take());
+    }
+
+    /// Whether the request is a look-up for a file, which rules of the server do not change.
+    pub fn looks_for_file(&self) -> bool {
+        self.look_up.as_ref().is_some_and(|look_up| look_up.file.is_some())
     }
 
     /// As an internal redirect leaves it: all variables are called `REDIRECT_…`, and those that tell of it are added.

@@ -4,6 +4,7 @@ use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
 use super::pattern;
 use super::plan::Effective;
+use crate::index::StandIn;
 use brisk_apache::Facts as _;
 use brisk_apache::expr::{Evaluation, Text};
 use brisk_apache::overrides::Document;
@@ -60,6 +61,7 @@ impl Pages for Documents {
         };
         if matches!(page, Page::Path(_)) {
             carried.borrow_mut().redirected(&r.route.uri, &r.route.args, status);
+            StandIn::forget(r);
         }
         Some(page)
     }

@@ -2,12 +2,17 @@
 //! nothing of it depends on the client.
 
 use super::carried::{Carried, Login};
+use super::look_up::{self, Question, Told};
 use super::pattern;
 use super::place::Place;
-use crate::limits::{HTACCESS_LOOKS_MAX, MAP_BYTES_PER_WORK};
+use crate::index::StandIn;
+use crate::limits::{
+    HTACCESS_LOOK_UP_DEPTH_MAX, HTACCESS_LOOK_UP_WORK_BYTES, HTACCESS_LOOKS_MAX, MAP_BYTES_PER_WORK,
+};
 use brisk_apache::rewrite::map::{self, Map};
 use brisk_apache::{EnvChange, Facts, FileTest, Measure, Origin, Stop, Value, Variable};
 use brisk_http::Version;
+use brisk_http::uri::resolved;
 use brisk_net::clock;
 use brisk_net::file::{Info, Kind, Symlinks};
 use brisk_net::sys::local_time;
@@ -38,6 +43,7 @@ pub const OWNER: &str = "directory_overrides";
 pub struct Looked {
     infos: HashMap<(Vec<u8>, bool), Option<Info>>,
     texts: HashMap<Vec<u8>, Option<Arc<[u8]>>>,
+    told: HashMap<Question, Told>,
     wanted: RefCell<Option<Wanted>>,
 }
 
@@ -45,6 +51,8 @@ enum Wanted {
     /// What is at a path; `true`: links are not followed at its end.
     Info(Vec<u8>, bool),
     Text(Vec<u8>),
+    /// How another request would be answered.
+    Told(Question),
 }
 
 /// What was looked up for a request until it is led elsewhere. A look that waits for the disk has the handler begin anew: what was found
@@ -71,7 +79,11 @@ pub fn settled<T>(
             Err(Stop::Wait) => {
                 let Some(wanted) = looked.borrow().wanted.take() else { break };
                 r.state.visit.get_mut::<Shared>().0 = looked.clone();
-                looked.borrow_mut().look(r, wanted)?;
+                match wanted {
+                    Wanted::Info(path, is_link) => looked.borrow_mut().look(r, path, is_link)?,
+                    Wanted::Text(path) => looked.borrow_mut().read(r, path)?,
+                    Wanted::Told(question) => return Err(look_up::ask(question, looked)),
+                }
             }
         }
     }
@@ -80,26 +92,29 @@ pub fn settled<T>(
 }
 
 impl Looked {
-    fn look(&mut self, r: &mut Request, wanted: Wanted) -> Result<(), Flow> {
-        match wanted {
-            Wanted::Info(path, is_link) => {
-                let parent = memchr::memrchr(b'/', &path).map_or(0, |at| at + 1);
-                let symlinks = if is_link { Symlinks::Refuse { from: parent } } else { Symlinks::Follow };
-                let found = r.stat_file(Path::new(OsStr::from_bytes(&path)), symlinks)?;
-                // ELOOP: the path's end is a link.
-                let is_refused = matches!(&found, Found::Missing(error) if error.raw_os_error() == Some(40));
-                let info = if is_link && is_refused { Some(LINK) } else { found.info().copied() };
-                self.infos.insert((path, is_link), info);
-            }
-            Wanted::Text(path) => {
-                let found = r.read_text(Path::new(OsStr::from_bytes(&path)), Symlinks::Follow)?;
-                let text = match found {
-                    Found::File(file) => file.content.clone(),
-                    _ => None,
-                };
-                self.texts.insert(path, text);
-            }
-        }
+    /// Keeps what another request would be answered.
+    pub fn keep(&mut self, question: Question, told: Told) {
+        self.told.insert(question, told);
+    }
+
+    fn look(&mut self, r: &mut Request, path: Vec<u8>, is_link: bool) -> Result<(), Flow> {
+        let parent = memchr::memrchr(b'/', &path).map_or(0, |at| at + 1);
+        let symlinks = if is_link { Symlinks::Refuse { from: parent } } else { Symlinks::Follow };
+        let found = r.stat_file(Path::new(OsStr::from_bytes(&path)), symlinks)?;
+        // ELOOP: the path's end is a link.
+        let is_refused = matches!(&found, Found::Missing(error) if error.raw_os_error() == Some(40));
+        let info = if is_link && is_refused { Some(LINK) } else { found.info().copied() };
+        self.infos.insert((path, is_link), info);
+        Ok(())
+    }
+
+    fn read(&mut self, r: &mut Request, path: Vec<u8>) -> Result<(), Flow> {
+        let found = r.read_text(Path::new(OsStr::from_bytes(&path)), Symlinks::Follow)?;
+        let text = match found {
+            Found::File(file) => file.content.clone(),
+            _ => None,
+        };
+        self.texts.insert(path, text);
         Ok(())
     }
 
@@ -290,6 +305,57 @@ impl Seen<'_> {
     }
 }
 
+impl Seen<'_> {
+    /// A question about a file as rules write it: relative to the request's own. `None`: no URI leads to it.
+    fn about_file(&self, path: &[u8]) -> Option<Question> {
+        let path =
+            if path.starts_with(b"/") { path.to_vec() } else { look_up::beside(&self.place.file, path) };
+        let path = resolved(&path).ok()?;
+        Some(Question { uri: self.uri_of(&path)?, args: Vec::new(), file: Some(path), variable: None })
+    }
+
+    /// The URI of a file: by the folder of the request's own, by its `alias`, by the server's root.
+    fn uri_of(&self, file: &[u8]) -> Option<Vec<u8>> {
+        let (place, uri) = (self.place, &self.r.route.uri);
+        let own = &uri[..uri.len().saturating_sub(place.path_info.len())];
+        // Before there is a location, the request's file is its URI.
+        let beside =
+            if place.root_len > 0 { look_up::below(file, look_up::folder(&place.file)) } else { None };
+        if let Some(name) = beside.filter(|name| !name.contains(&b'/')) {
+            return Some(look_up::beside(own, name));
+        }
+        let (prefix, root) = self.context();
+        if !prefix.is_empty()
+            && let Some(rest) = look_up::below(file, root)
+        {
+            return Some([prefix.strip_suffix(b"/").unwrap_or(prefix), b"/", rest].concat());
+        }
+        look_up::below(file, &self.document_root()).map(|rest| [b"/", rest].concat())
+    }
+
+    /// What is known of another request. `None`: it is not asked, as it would have to wait for this one, or is one too many inside of
+    /// each other.
+    fn ask(&self, question: Question) -> Result<Option<&Told>, Stop> {
+        let asker = self.carried.look_up.as_ref().map(|look_up| look_up.asker.as_slice());
+        if asker == Some(self.r.route.uri.as_slice()) || self.r.route.depth >= HTACCESS_LOOK_UP_DEPTH_MAX {
+            return Ok(None);
+        }
+        if let Some(told) = self.looked.told.get(&question) {
+            return Ok(Some(told));
+        }
+        let env_bytes: usize = self.carried.env.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.spend(HTACCESS_LOOK_UP_WORK_BYTES + env_bytes)?;
+        *self.looked.wanted.borrow_mut() = Some(Wanted::Told(question));
+        Err(Stop::Wait)
+    }
+}
+
+/// Whether Apache would make a subrequest for it, which some rules are not for: a part of another one, or a file that stands for what was
+/// asked for.
+pub fn is_subrequest(r: &Request) -> bool {
+    r.route.depth > 0 || StandIn::holds(r)
+}
+
 impl Facts for Seen<'_> {
     fn is_asked_why(&self) -> bool {
         may_debug() && trace::is_on()
@@ -351,7 +417,7 @@ impl Facts for Seen<'_> {
             | Variable::RemotePort
             | Variable::ServerAddr
             | Variable::Ipv6 => self.of_connection(variable),
-            Variable::IsSubreq => if r.route.depth > 0 { &b"true"[..] } else { b"false" }.into(),
+            Variable::IsSubreq => if is_subrequest(r) { &b"true"[..] } else { b"false" }.into(),
             Variable::DocumentRoot => self.document_root(),
             Variable::ContextPrefix => self.context().0.into(),
             Variable::ContextDocumentRoot => self.context().1.into(),
@@ -494,12 +560,17 @@ impl Facts for Seen<'_> {
         Ok(info.filter(|info| info.kind == Kind::File).map_or(0, |info| info.size))
     }
 
-    fn status_of_uri(&self, _: &[u8]) -> Result<u16, Stop> {
-        unsupported("what a subrequest would be answered (-U)")
+    fn status_of_uri(&self, uri: &[u8]) -> Result<u16, Stop> {
+        let Some(question) = Question::of_uri(self.r, uri) else { return Ok(400) };
+        Ok(self.ask(question)?.map_or(500, |told| told.status))
     }
 
-    fn serves_file(&self, _: &[u8]) -> Result<bool, Stop> {
-        unsupported("what a subrequest would be answered (-F)")
+    fn status_of_file(&self, path: &[u8]) -> Result<u16, Stop> {
+        let Some(question) = self.about_file(path) else { return Ok(403) };
+        if !self.file(question.file.as_deref().unwrap_or_default(), FileTest::Exists)? {
+            return Ok(404);
+        }
+        Ok(self.ask(question)?.map_or(500, |told| told.status))
     }
 
     fn is_own_host(&self, host: &[u8], port: u16) -> bool {
@@ -532,7 +603,10 @@ impl Facts for Seen<'_> {
         }
     }
 
-    fn look_ahead(&self, _: &[u8], _: bool, _: &Variable) -> Result<Value<'_>, Stop> {
-        unsupported("what a subrequest would know (LA-U, LA-F)")
+    fn look_ahead(&self, target: &[u8], is_file: bool, variable: &Variable) -> Result<Value<'_>, Stop> {
+        let about = if is_file { self.about_file(target) } else { Question::of_uri(self.r, target) };
+        let Some(question) = about else { return Ok(Value::default()) };
+        let told = self.ask(Question { variable: Some(variable.clone()), ..question })?;
+        Ok(told.map(|told| told.value.as_slice().into()).unwrap_or_default())
     }
 }

@@ -1,7 +1,7 @@
 //! What happens between access and content: rewriting, redirects, variables, handlers, and which file stands for a folder.
 
 use super::carried::{Carried, Present};
-use super::facts::{Seen, settled};
+use super::facts::{Seen, is_subrequest, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
 use super::negotiate;
@@ -10,7 +10,7 @@ use super::spelling;
 use super::trail::{self, Trail};
 use crate::autoindex::LeftOut;
 use crate::directory_overrides::files::{refuse, shown};
-use crate::index::Replaced;
+use crate::index::{Replaced, StandIn};
 use brisk_apache::headers::{self, Table};
 use brisk_apache::options::Options;
 use brisk_apache::overrides::PathInfo;
@@ -91,7 +91,7 @@ impl Fixups {
 
     fn steps(&self, r: &mut Request, present: &Present) -> Result<(), Flow> {
         allow_method(r, present)?;
-        let (action, effects) = rewrite(r, present, r.route.depth > 0)?;
+        let (action, effects) = rewrite(r, present, is_subrequest(r))?;
         // Variables of rules are there for what follows.
         let carried = Carried::of(r);
         carried.borrow_mut().keep(effects);
@@ -217,7 +217,16 @@ fn rewrite(r: &mut Request, present: &Present, is_subrequest: bool) -> Result<(A
 /// Begins the request anew with another URI.
 fn internal(r: &mut Request, uri: &[u8], query: Option<Vec<u8>>) -> Flow {
     let query = query.unwrap_or_default();
-    Carried::of(r).borrow_mut().redirected(&r.route.uri, &query, 200);
+    {
+        let carried = Carried::of(r);
+        let mut carried = carried.borrow_mut();
+        if let Some(look_up) = &mut carried.look_up {
+            look_up.is_led_on = true;
+            return Flow::Done;
+        }
+        carried.redirected(&r.route.uri, &query, 200);
+    }
+    StandIn::forget(r);
     lead_to(r, uri, Some(query))
 }
 
@@ -295,7 +304,11 @@ fn stand_in(r: &mut Request, present: &Present, local: &Arc<Local>) -> Result<()
             Err(refuse(r, &present.place.file, "is a folder, and DirectorySlash is off", 403))
         }
         Some(Kind::Directory) if r.route.uri.ends_with(b"/") => {
-            let Some(names) = &settings.directory_index else { return Ok(()) };
+            let Some(names) = &settings.directory_index else {
+                // The location's `index` finds it.
+                StandIn::expect(r);
+                return Ok(());
+            };
             for name in names {
                 index(r, present, local, name)?;
             }
@@ -309,7 +322,7 @@ fn stand_in(r: &mut Request, present: &Present, local: &Arc<Local>) -> Result<()
 /// Goes on with an index file if it is there.
 fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) -> Result<(), Flow> {
     if name.starts_with(b"/") {
-        return Err(lead_to(r, name, None));
+        return Err(stood_for_by(r, name));
     }
     let uri = [r.route.uri.as_slice(), name].concat();
     if resolved(&uri).is_err() {
@@ -327,9 +340,15 @@ fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) ->
             }
             fall_back(r, present)
         }
-        found if found.info().is_some_and(|info| info.kind == Kind::File) => Err(lead_to(r, &uri, None)),
+        found if found.info().is_some_and(|info| info.kind == Kind::File) => Err(stood_for_by(r, &uri)),
         _ => Ok(()),
     }
+}
+
+/// Goes on with a file that stands for the one that was asked for.
+fn stood_for_by(r: &Request, uri: &[u8]) -> Flow {
+    StandIn::is_at(r, uri);
+    lead_to(r, uri, None)
 }
 
 /// A folder has no index file.
@@ -384,9 +403,7 @@ fn list(r: &Request, folder: &[u8], options: Options) -> Result<(), Flow> {
 /// `FallbackResource`.
 fn fall_back(r: &mut Request, present: &Present) -> Result<(), Flow> {
     match &present.effective.settings.fallback_resource {
-        Some(resource) if !resource.is_empty() && *resource != r.route.uri => {
-            Err(lead_to(r, &resource.clone(), None))
-        }
+        Some(resource) if !resource.is_empty() && *resource != r.route.uri => Err(stood_for_by(r, resource)),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::access::{refuse_encoded_slashes, set_env_if};
 use super::carried::{Carried, Present};
-use super::facts::{Seen, settled};
+use super::facts::{Seen, is_subrequest, settled};
 use super::place::Place;
 use super::plan::DirPlan;
 use super::redirects::{ask_back_end, lead_away, redirect};
@@ -12,7 +12,7 @@ use brisk_apache::rewrite::{Action, Effects, Meaning, Target, per_server};
 use brisk_http::uri::resolved;
 use brisk_server::flow::Flow;
 use brisk_server::plan::{Declared, Handler};
-use brisk_server::request::Request;
+use brisk_server::request::{Purpose, Request};
 use brisk_server::rlog;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,6 +57,9 @@ impl Lead {
             carried.maps = Some(self.site.maps().clone());
         }
         self.enter(r)?;
+        if r.route.purpose == Purpose::LookUp && Carried::of(r).borrow().looks_for_file() {
+            return Ok(());
+        }
         let (action, effects) = self.rewritten(r)?;
         Carried::of(r).borrow_mut().keep(effects);
         match action {
@@ -130,7 +133,7 @@ impl Lead {
                 path: r.route.uri.clone(),
                 query: query.clone(),
                 path_info: Vec::new(),
-                is_subrequest: r.route.depth > 0,
+                is_subrequest: is_subrequest(r),
                 is_proxied: false,
             };
             per_server(&rewriting.rules, target, &seen)

@@ -22,6 +22,7 @@ pub mod include;
 mod lead;
 mod local;
 mod login;
+mod look_up;
 mod negotiate;
 pub mod own_files;
 mod pages;

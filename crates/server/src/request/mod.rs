@@ -17,7 +17,7 @@ pub use flight::{Flight, Waits};
 pub use head::Head;
 pub use progress::{Progress, Sent};
 pub use reply::{Interim, Persistence, Reply};
-pub use route::{Cursor, Phase, Route};
+pub use route::{Cursor, Phase, Purpose, Route};
 pub use state::{Sender, Shared, State, Values, Visit};
 
 use crate::conf::entrance::Entrance;

@@ -51,6 +51,17 @@ impl Cursor {
     }
 }
 
+/// What a request is made for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Its answer.
+    #[default]
+    Answer,
+    /// Its status: how it would be answered is all that is wanted ([`Parent::look_up`](crate::subrequest::Parent::look_up)). It is judged
+    /// as a client's request is, and ends before there is content.
+    LookUp,
+}
+
 /// See the module's head. The flags are nginx's and independent of each other: a rewrite changes the URI and keeps the
 /// location valid, `rewrite … break` does the contrary, a named location keeps the URI as sent, `set $args` does not.
 #[derive(Clone)]
@@ -70,6 +81,8 @@ pub struct Route {
     /// 0: what the client asked for; more: a subrequest.
     /// Bounded by SUBREQUEST_DEPTH_MAX, and not asked for access again.
     pub depth: u8,
+    /// What it is made for.
+    pub purpose: Purpose,
     /// Rewrites and redirects that are left.
     pub uri_changes_left: u8,
     /// Reached by an internal redirect or as a subrequest.
@@ -98,6 +111,7 @@ impl Default for Route {
             loc: LocationId(0),
             cursor: Cursor::default(),
             depth: 0,
+            purpose: Purpose::Answer,
             uri_changes_left: URI_CHANGES_MAX,
             internal: false,
             add_uri_to_alias: false,

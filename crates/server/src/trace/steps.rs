@@ -124,7 +124,7 @@ impl Step {
 /// Notes what a handler has decided, now or when it has waited.
 fn told(r: &Request, module: &'static str, flow: Flow) -> Flow {
     let (decision, text) = match flow {
-        Flow::Disk(_) => return flow,
+        Flow::Disk(_) | Flow::Again => return flow,
         Flow::Wait(waiter) => return Flow::Wait(watched(waiter, module)),
         Flow::Pending(pending) => return Flow::Pending(Box::new(Watched { pending, module })),
         Flow::Next => (Decision::Next, String::new()),
