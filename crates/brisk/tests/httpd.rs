@@ -1,6 +1,7 @@
 //! `brisk httpd`: Apache's own files as they are, beside Debian's Apache where answers are compared.
 
 mod httpd {
+    mod back_ends;
     mod look_ups;
 }
 

@@ -60,6 +60,8 @@ pub(super) enum Target {
     File(String),
     /// A back end, with `timeout=` in seconds.
     Proxy { url: String, timeout_secs: Option<u64> },
+    /// A script behind FastCGI, by its path there, with `timeout=` in seconds.
+    Script { address: String, path: String, timeout_secs: Option<u64> },
     /// `ProxyPass /path !`: no back end, whatever lines about shorter paths say.
     Own,
 }
@@ -112,6 +114,8 @@ pub(super) struct Tls {
     pub single: BTreeMap<&'static str, (u32, Vec<String>)>,
     pub certificates: Vec<(u32, String)>,
     pub keys: Vec<(u32, String)>,
+    /// `SSLCertificateChainFile`.
+    pub chain: Option<(u32, String)>,
 }
 
 impl<'f, 'a> Translator<'f, 'a> {

@@ -8,11 +8,15 @@ use brisk_conf::{Directive, Span};
 /// The line that tells a handler's location, in the block `apache_site`.
 pub const HANDLER: &str = "BriskHandler";
 
+/// The line of an `apache_site` in a location which says that its content is a back end's, whatever the back end speaks.
+pub const BACK_END: &str = "BriskBackEnd";
+
 /// What an application is told. The script is the file that was judged, wherever an alias has led to it.
 const PARAMETERS: [(&str, &str); 21] = [
     ("SCRIPT_FILENAME", "$apache_script_filename"),
     ("SCRIPT_NAME", "$apache_script_name"),
     ("PATH_INFO", "$apache_path_info"),
+    // What follows is about the request alone.
     ("REDIRECT_STATUS", "200"),
     ("HTTPS", "$https"),
     ("REMOTE_PORT", "$remote_port"),
@@ -33,6 +37,9 @@ const PARAMETERS: [(&str, &str); 21] = [
     ("SERVER_PORT", "$server_port"),
     ("SERVER_NAME", "$server_name"),
 ];
+
+/// How many of them, the first, are about the script.
+const OF_PLACE: usize = 3;
 
 /// Handlers that ask FastCGI, each once, with the address that Brisk asks.
 fn all<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<(String, String)> {
@@ -71,6 +78,43 @@ fn address(handler: &str) -> Option<String> {
     }
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     Some(if has_port { host.to_string() } else { format!("{host}:8000") })
+}
+
+/// The address and the script's path of a URL that asks FastCGI: `fcgi://host:port/path/$1`, `unix:/socket|fcgi://any/path/$1`. `None`:
+/// it is another URL.
+pub(super) fn script(url: &str) -> Option<Result<(String, String), String>> {
+    let (socket, target) = match url.strip_prefix("unix:").and_then(|rest| rest.split_once('|')) {
+        Some((socket, target)) => (Some(socket), target),
+        None => (None, url),
+    };
+    let rest = target.strip_prefix("fcgi://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let known = address(&match socket {
+        Some(socket) => format!("proxy:unix:{socket}|fcgi://localhost"),
+        None => format!("proxy:fcgi://{host}"),
+    });
+    let known = known.filter(|_| !host.contains('$'));
+    Some(known.map(|known| (known, path.to_string())).ok_or_else(|| {
+        format!(
+            "'{url}': the address of FastCGI must stand in the line itself, a socket's with its whole path"
+        )
+    }))
+}
+
+/// What stands in a location that asks FastCGI for a script whose path the location's pattern has made. As in Apache, the script is a
+/// back end's: no file of this server is judged for it.
+pub(super) fn asking(at: Span, address: &str, script: &str, timeout_secs: Option<u64>) -> Vec<Directive> {
+    let mut inner = vec![
+        block(at, "apache_site", [""; 0], vec![statement(at, BACK_END, [""; 0])]),
+        statement(at, "fastcgi_pass", [address]),
+        statement(at, "fastcgi_split_path_info", ["^(.+?\\.php)(/.*)$"]),
+        statement(at, "fastcgi_param", ["SCRIPT_FILENAME", script]),
+        statement(at, "fastcgi_param", ["SCRIPT_NAME", "$fastcgi_script_name"]),
+        statement(at, "fastcgi_param", ["PATH_INFO", "$fastcgi_path_info", "if_not_empty"]),
+    ];
+    inner.extend(parameters(at, &PARAMETERS[OF_PLACE..]));
+    inner.extend(timeout_secs.map(|seconds| statement(at, "fastcgi_read_timeout", [format!("{seconds}s")])));
+    inner
 }
 
 /// A location's name: the same in all hosts.
@@ -117,7 +161,7 @@ pub(super) fn lines_of_php(nodes: &[&Node], span: &dyn Fn(u32) -> Span) -> Vec<D
 /// The location that runs PHP.
 pub(super) fn location_of_php(at: Span) -> Directive {
     let mut inner = vec![statement(at, "php_pass", [POOL])];
-    inner.extend(parameters(at));
+    inner.extend(parameters(at, &PARAMETERS));
     block(at, "location", [PHP], inner)
 }
 
@@ -132,15 +176,15 @@ pub(super) fn lines<'n>(
     all(std::iter::once(first).chain(nodes)).into_iter().map(line).collect()
 }
 
-fn parameters(at: Span) -> impl Iterator<Item = Directive> {
-    PARAMETERS.iter().map(move |(name, value)| statement(at, "fastcgi_param", [name, value]))
+fn parameters<'p>(at: Span, list: &'p [(&'p str, &'p str)]) -> impl Iterator<Item = Directive> + 'p {
+    list.iter().map(move |(name, value)| statement(at, "fastcgi_param", [name, value]))
 }
 
 /// Adds the locations of the handlers that a host's lines name.
 pub(super) fn locations(sites: &[&Vec<Node>], at: Span, out: &mut Vec<Directive>) {
     for (handler, address) in all(sites.iter().flat_map(|nodes| nodes.iter())) {
         let mut inner = vec![statement(at, "fastcgi_pass", [address])];
-        inner.extend(parameters(at));
+        inner.extend(parameters(at, &PARAMETERS));
         out.push(block(at, "location", [name(&handler)], inner));
     }
 }
@@ -148,6 +192,24 @@ pub(super) fn locations(sites: &[&Vec<Node>], at: Span, out: &mut Vec<Directive>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_behind_addresses() {
+        let known = |address: &str, path: &str| Some((address.to_string(), path.to_string()));
+        for (url, wanted) in [
+            ("fcgi://127.0.0.1:9000/srv/$1", known("127.0.0.1:9000", "/srv/$1")),
+            ("fcgi://php/", known("php:8000", "/")),
+            ("fcgi://php:9000", known("php:9000", "")),
+            ("unix:/run/p.sock|fcgi://localhost/srv/$1", known("unix:/run/p.sock", "/srv/$1")),
+            ("fcgi://$1/srv", None),
+            ("fcgi://h:9000$1", None),
+            ("unix:p.sock|fcgi://localhost/", None),
+            ("unix:/run/$1|fcgi://localhost/", None),
+        ] {
+            assert_eq!(script(url).expect(url).ok(), wanted, "{url}");
+        }
+        assert!(script("http://a/").is_none() && script("unix:/a|http://b/").is_none());
+    }
 
     #[test]
     fn addresses_of_handlers() {

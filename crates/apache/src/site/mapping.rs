@@ -3,6 +3,7 @@
 use super::balancer;
 use super::build::{block, statement};
 use super::draft::{Done, Draft, From, Mapping, Target, Translator};
+use super::handlers;
 use super::host::{literal, path, word};
 use super::users::ACCOUNTS;
 use crate::escape;
@@ -176,10 +177,18 @@ fn proxy(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Resul
         draft.mappings.push(Mapping { line: node.line, from: From::Prefix(from), target: Target::Own });
         return Ok(());
     }
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        return Err(format!("Brisk does not support '{url}' (yet): http:// and https:// only"));
-    }
     let timeout_secs = timeout(node)?;
+    if let Some(script) = handlers::script(&url) {
+        let (address, path) = script?;
+        let whole = escape::pattern(&from);
+        let pattern = if from.ends_with('/') { format!("^{whole}(.*)$") } else { format!("^{whole}(/.*)?$") };
+        let target = Target::Script { address, path: path + "$1", timeout_secs };
+        draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
+        return Ok(());
+    }
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err(format!("Brisk does not support '{url}' (yet): http://, https:// and fcgi:// only"));
+    }
     let target = Target::Proxy { url, timeout_secs };
     draft.mappings.push(Mapping { line: node.line, from: From::Prefix(from), target });
     Ok(())
@@ -192,9 +201,16 @@ fn proxy_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
         draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target: Target::Own });
         return Ok(());
     }
+    if let Some(script) = handlers::script(&url) {
+        let (address, path) = script?;
+        let path = of_groups(&path, &url)?;
+        let target = Target::Script { address, path, timeout_secs: timeout(node)? };
+        draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
+        return Ok(());
+    }
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    let host =
-        host.ok_or_else(|| format!("Brisk does not support '{url}' (yet): http:// and https:// only"))?;
+    let host = host
+        .ok_or_else(|| format!("Brisk does not support '{url}' (yet): http://, https:// and fcgi:// only"))?;
     if host.starts_with(['$', '/']) || host.is_empty() {
         return Err(format!("'{url}': the host must stand in the line itself"));
     }
@@ -206,6 +222,19 @@ fn proxy_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
     let target = Target::Proxy { url, timeout_secs: timeout(node)? };
     draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
     Ok(())
+}
+
+/// The path of a script with the groups of a pattern in it. As in Apache, one without groups has the whole path of the URI behind it.
+fn of_groups(path: &str, url: &str) -> Result<String, String> {
+    if !path.contains('$') {
+        return Ok(format!("{}$uri", path.trim_end_matches('/')));
+    }
+    let bytes = path.as_bytes();
+    let is_group = |at: usize| bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+    if (0..bytes.len()).any(|at| bytes[at] == b'$' && !is_group(at)) {
+        return Err(format!("'{url}': Brisk supports $1 to $9 only"));
+    }
+    Ok(path.to_string())
 }
 
 /// Where `/~NAME` leads in a host; `main` is what holds outside of hosts.
@@ -272,8 +301,8 @@ pub(super) fn locations(
             From::Pattern(pattern) => {
                 let inner = content(span, &mapping.target, "", host);
                 out.push(block(span, "location", ["~", pattern], inner));
+                has_patterns |= is_proxy(mapping);
                 if let Target::Proxy { url, .. } = &mapping.target {
-                    has_patterns = true;
                     // By this location, which nothing leads to, the host is looked up when the configuration is read.
                     let known = vec![statement(span, "proxy_pass", [host_of(url)])];
                     out.push(block(span, "location", [format!("@apache_match_{}", mapping.line)], known));
@@ -327,6 +356,9 @@ fn content(span: Span, target: &Target, end: &str, host: Option<&'static str>) -
         Target::File(to) => {
             let to = if end.is_empty() { to.clone() } else { format!("{}{end}", to.trim_end_matches('/')) };
             vec![statement(span, "alias", [to])]
+        }
+        Target::Script { address, path, timeout_secs } => {
+            handlers::asking(span, address, path, *timeout_secs)
         }
         Target::Proxy { url, timeout_secs } => {
             let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));

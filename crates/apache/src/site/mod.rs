@@ -27,7 +27,7 @@ mod users;
 pub use build::{node_of, statement};
 pub use envvars::exports;
 pub use files::{Arguments, Files, plain};
-pub use handlers::HANDLER;
+pub use handlers::{BACK_END, HANDLER};
 pub use proxied::PROXY_HANDLER;
 pub use translate::{ROOT, Translated, support, translate};
 

@@ -187,9 +187,39 @@ fn patterns_lead_to_back_ends() {
     ] {
         assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
     }
-    for (url, wanted) in
-        [("http://$1/", "the host must stand"), ("http://a/", "with $1"), ("ajp://a/$1", "ajp")]
-    {
+    let text = "Listen 80\nProxyPassMatch ^/(.*\\.php(/.*)?)$ fcgi://127.0.0.1:9000/srv/$1 timeout=5 enablereuse=on\nProxyPassMatch ^/p/ \"unix:/run/p|fcgi://localhost/srv/\"\nProxyPassMatch \\.gif$ !\nProxyPass / http://10.0.0.2/";
+    let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    for wanted in [
+        "    location ~ ^/(.*\\.php(/.*)?)$\n      apache_site\n        BriskBackEnd\n      fastcgi_pass 127.0.0.1:9000\n",
+        "      fastcgi_param SCRIPT_FILENAME /srv/$1\n      fastcgi_param SCRIPT_NAME $fastcgi_script_name\n",
+        "      fastcgi_read_timeout 5s\n",
+        "      fastcgi_pass unix:/run/p\n",
+        "      fastcgi_param SCRIPT_FILENAME /srv$uri\n",
+        "    location /\n      proxy_pass http://10.0.0.2/\n",
+    ] {
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    }
+    let text = "Listen 80\nProxyPass /a.b/ fcgi://127.0.0.1/srv/ timeout=7\nProxyPass /c unix:/run/p|fcgi://localhost/c";
+    let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    for wanted in [
+        "location ~ ^/a\\.b/(.*)$\n",
+        "SCRIPT_FILENAME /srv/$1\n",
+        "location ~ ^/c(/.*)?$\n",
+        "SCRIPT_FILENAME /c$1\n",
+    ] {
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    }
+    // Nothing but the exception stands above it.
+    let text = "Listen 80\nProxyPassMatch \\.gif$ !\nProxyPass / http://10.0.0.2/";
+    let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    assert!(tree.contains("    location ~ \\.gif$\n    location /\n      proxy_pass"), "{tree}");
+    for (url, wanted) in [
+        ("fcgi://$1/", "the address of FastCGI must stand"),
+        ("fcgi://a/$x", "$1 to $9 only"),
+        ("http://$1/", "the host must stand"),
+        ("http://a/", "with $1"),
+        ("ajp://a/$1", "ajp"),
+    ] {
         let text = format!("Listen 80\nProxyPassMatch ^/(.*)$ {url}");
         let got = told(&[("/etc/apache2/apache2.conf", text.leak())]).expect_err(url);
         assert!(got[0].contains(wanted), "{got:?}");
@@ -252,6 +282,8 @@ fn a_certificate_on_the_port_of_https_needs_no_engine() {
     check(host, "    ssl_certificate /a\n");
     check(host, "    listen 80\n");
     check(host, "    listen 8443 ssl\n");
+    let chain = "Listen 443\n<VirtualHost *:443>\nSSLCertificateFile /a\nSSLCertificateChainFile chain.pem\n</VirtualHost>";
+    check(chain, "    ssl_certificate_key /a\n    ssl_certificate_chain /etc/apache2/chain.pem\n");
     check("Listen 443 http\n<VirtualHost *:443>\nSSLCertificateFile /a\n</VirtualHost>", "    listen 443\n");
     check(
         "Listen 443\n<VirtualHost *:443>\nSSLEngine off\nSSLCertificateFile /a\n</VirtualHost>",

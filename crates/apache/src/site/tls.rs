@@ -43,6 +43,9 @@ impl Tls {
                 out.push(statement(span(*line), "ssl_certificate", [certificate]));
                 out.push(statement(span(*key_line), "ssl_certificate_key", [key]));
             }
+            if let Some((line, chain)) = &self.chain {
+                out.push(statement(span(*line), "ssl_certificate_chain", [chain]));
+            }
         }
         out
     }
@@ -74,9 +77,7 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, host:
         },
         "sslcertificatefile" => path(this, node, 0).map(|path| tls.certificates.push((node.line, path))),
         "sslcertificatekeyfile" => path(this, node, 0).map(|path| tls.keys.push((node.line, path))),
-        "sslcertificatechainfile" => {
-            Err("Brisk reads the chain behind the certificate: put both into SSLCertificateFile".into())
-        }
+        "sslcertificatechainfile" => path(this, node, 0).map(|path| tls.chain = Some((node.line, path))),
         "sslprotocol" => set("ssl_protocols", protocols(node)),
         "sslciphersuite" => ciphers(node).and_then(|ciphers| match ciphers {
             Some(ciphers) => set("ssl_ciphers", Ok(vec![ciphers])),

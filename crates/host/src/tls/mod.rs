@@ -16,4 +16,4 @@ pub use context::{Certs, Context, Sessions, SharedSessions, early_sessions, tick
 pub use named::{Named, Wanted};
 pub use refusal::Refusal;
 pub use rules::{Rejected, Rules, Verdict, Verify};
-pub use source::{Cache, Pair, Parsed, Source, Sources, read_through};
+pub use source::{Cache, Chain, Pair, Parsed, Source, Sources, read_through};

@@ -99,12 +99,22 @@ pub struct Parsed {
     /// DER, the certificate first.
     chain: Vec<Vec<u8>>,
     key: PrivateKey,
+    more: Chain,
 }
+
+/// Certificates (DER) that are sent behind one whose own file holds no others.
+pub type Chain = Arc<[Vec<u8>]>;
 
 impl Parsed {
     /// Reads both texts; nothing is computed yet. The error is nginx's line.
-    pub fn new(pair: &Pair, certificate: &[u8], key: &[u8], passwords: &[Vec<u8>]) -> Result<Parsed, String> {
-        let chain = brisk_tls::chain(certificate).map_err(|why| {
+    pub fn new(
+        pair: &Pair,
+        certificate: &[u8],
+        key: &[u8],
+        passwords: &[Vec<u8>],
+        more: &Chain,
+    ) -> Result<Parsed, String> {
+        let mut chain = brisk_tls::chain(certificate).map_err(|why| {
             format!(
                 "cannot load certificate \"{}\": PEM_read_bio_X509() failed (SSL: error:{why})",
                 pair.certificate
@@ -120,7 +130,12 @@ impl Parsed {
                 pair.key
             ));
         }
-        Ok(Parsed { chain, key })
+        if let [leaf] = &*chain {
+            // The certificate may stand in the other file once more.
+            let more: Vec<_> = more.iter().filter(|one| *one != leaf).cloned().collect();
+            chain.extend(more);
+        }
+        Ok(Parsed { chain, key, more: more.clone() })
     }
 
     /// When the certificate ends, in Unix seconds; `i64::MAX` where it cannot be read.
@@ -147,6 +162,8 @@ pub struct Source {
     /// Where certificate and key are.
     pub pair: Pair,
     passwords: Arc<Vec<Vec<u8>>>,
+    /// `ssl_certificate_chain`, which a file that takes the certificate's place gets, too.
+    more: Chain,
     /// `ssl_stapling`.
     pub stapler: Option<Stapler>,
     /// The OCSP response that is sent along.
@@ -170,9 +187,9 @@ impl Source {
         stapler: Option<Stapler>,
         response: Option<Vec<u8>>,
     ) -> Source {
-        let not_after = parsed.not_after().into();
+        let (not_after, more) = (parsed.not_after().into(), parsed.more.clone());
         let (state, response) = (RwLock::new(State::Parsed(parsed)), RwLock::new(response));
-        Source { pair, passwords, stapler, response, not_after, state }
+        Source { pair, passwords, more, stapler, response, not_after, state }
     }
 
     /// When the certificate ends, in Unix seconds; `None` where it cannot be read.
@@ -213,7 +230,7 @@ impl Source {
     /// Takes what the files hold now. With an error everything stays as it is.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
         // Parsed before anything is changed: a file that is being written leaves the old certificate in force.
-        let parsed = Parsed::new(&self.pair, certificate, key, &self.passwords)?;
+        let parsed = Parsed::new(&self.pair, certificate, key, &self.passwords, &self.more)?;
         // A response that was fetched is of the certificate before; it is given up only with that.
         let response = if self.stapler.is_some() { None } else { self.response() };
         let not_after = parsed.not_after();
@@ -313,7 +330,7 @@ fn load(pair: &Pair, passwords: &[Vec<u8>], master: Option<&Reader>) -> Result<L
     let key = read("certificate key", &pair.key, master)?;
     // Both forms say so: `BEGIN ENCRYPTED PRIVATE KEY` (RFC 5958) and `Proc-Type: 4,ENCRYPTED` (RFC 1421).
     let is_encrypted = memchr::memmem::find(&key, b"ENCRYPTED").is_some();
-    let parsed = Parsed::new(pair, &certificate, &key, passwords);
+    let parsed = Parsed::new(pair, &certificate, &key, passwords, &Chain::default());
     let certified = parsed.and_then(|parsed| parsed.certified(pair, None)).map_err(Problem::Other)?;
     Ok(Loaded { certified, is_encrypted })
 }

@@ -33,8 +33,8 @@ pub static AGAIN: Module =
 
 static ROWS: &[Row] = &[
     directive("apache_site")
-    .doc("What Apache's own files say of requests, in Apache's language: <Directory>, <Location>, Require, Header and others, each with the rest of its line as one parameter. It stands in the place of directory_overrides: AllowOverride says where .htaccess files are read. brisk httpd makes it of httpd.conf; brisk convert apache prints it.")
-    .in_(Context::HTTP.or(Context::SERVER))
+    .doc("What Apache's own files say of requests, in Apache's language: <Directory>, <Location>, Require, Header and others, each with the rest of its line as one parameter. It stands in the place of directory_overrides: AllowOverride says where .htaccess files are read. brisk httpd makes it of httpd.conf; brisk convert apache prints it. In a location, its one line BriskBackEnd says that no files are judged for an application behind FastCGI.")
+    .in_(Context::HTTP.or(Context::SERVER).or(Context::LOCATION))
     .arity(Arity::NONE.block())
     .risk(Risk::Security)
     .example("apache_site { Directory /srv/site { AllowOverride All; Require \"all granted\"; } }")
@@ -104,7 +104,11 @@ fn site(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         Some(Language::Apache(htaccess)) => htaccess.site.clone(),
         _ => None,
     };
-    let site = htaccess::Site::parse(d, outer.as_deref(), cx.global.sources)?;
+    let site = if cx.block == Context::LOCATION {
+        htaccess::Site::of_back_end(d, outer.as_deref())?
+    } else {
+        htaccess::Site::parse(d, outer.as_deref(), cx.global.sources)?
+    };
     cx.conf::<Conf>().language = Some(Language::Apache(Htaccess::of_site(site)));
     Ok(())
 }

@@ -105,7 +105,8 @@ fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
     }
     let ground = Ground { classes: htaccess.classes, options, site: htaccess.site.clone() };
     // PHP that the location has already needs no other.
-    let runs_scripts = crate::gateway::fastcgi::passes(cx);
+    let is_back_end = htaccess.site.as_ref().is_some_and(|site| site.is_back_end);
+    let runs_scripts = crate::gateway::fastcgi::passes(cx) && !is_back_end;
     Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts })
 }
 

@@ -11,7 +11,7 @@ use brisk_apache::limits::RANGES_MAX_USUAL;
 use brisk_apache::overrides::{Allow, Compiler, Rewriting};
 use brisk_apache::redirect::Redirect;
 use brisk_apache::rewrite::map::Map;
-use brisk_apache::site::{PROXY_HANDLER, ROOT, node_of, plain};
+use brisk_apache::site::{BACK_END, PROXY_HANDLER, ROOT, node_of, plain};
 use brisk_apache::syntax::{Mistake, Node};
 use brisk_apache::{Origin, glob, options::Options};
 use brisk_conf::{Diag, Directive, SourceMap, Span};
@@ -27,6 +27,8 @@ pub struct Site {
     redirects: Vec<Arc<Redirect<Compiled>>>,
     maps: Arc<Maps>,
     base: Arc<Effective>,
+    /// It is that of a location whose content is a back end's, also where that is an application behind FastCGI: no files are judged.
+    pub is_back_end: bool,
 }
 
 /// The lines of one block.
@@ -100,7 +102,17 @@ impl Site {
         // As rules, maps are a host's own.
         let maps = lines.last().map(|lines| lines.maps.clone()).unwrap_or_default();
         let base = Arc::new(base_of(&lines));
-        Ok(Site { lines, redirects, maps: Arc::new(maps), base })
+        Ok(Site { lines, redirects, maps: Arc::new(maps), base, is_back_end: false })
+    }
+
+    /// For the block of a location, which says that its content is a back end's, and nothing else.
+    pub fn of_back_end(d: &Directive, outer: Option<&Site>) -> Result<Site, Diag> {
+        let is_line = |inner: &Directive| inner.name() == BACK_END && inner.args.is_empty();
+        match (d.block.as_deref(), outer) {
+            (Some([inner]), Some(outer)) if is_line(inner) => Ok(Site { is_back_end: true, ..outer.clone() }),
+            _ => Err(Diag::emerg(d.span, "\"apache_site\" of a location takes the line BriskBackEnd only")
+                .help("write what Apache's files say into the server's block, in a section <Location>")),
+        }
     }
 
     /// What holds before any folder.

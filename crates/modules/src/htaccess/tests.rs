@@ -55,6 +55,20 @@ fn apaches_own_lines_are_refused_by_name() {
     }
 }
 
+/// A line of Apache's in a location would be another file than the one that is judged.
+#[test]
+fn a_location_says_of_itself_only_that_it_is_a_back_end() {
+    let check =
+        |location: &str| http(&format!("server {{ apache_site {{ }} location / {{ {location} }} }}")).err();
+    assert_eq!(check("apache_site { BriskBackEnd; }"), None);
+    let wanted = Some("\"apache_site\" of a location takes the line BriskBackEnd only".to_string());
+    for wrong in ["", "Require \"all granted\";", "BriskBackEnd; Require \"all granted\";"] {
+        assert_eq!(check(&format!("apache_site {{ {wrong} }}")), wanted, "{wrong}");
+    }
+    let outside = http("server { location / { apache_site { BriskBackEnd; } } }").err();
+    assert_eq!(outside, wanted);
+}
+
 #[test]
 fn hosts_begin_with_the_lines_for_all() {
     let text = "apache_site { Redirect \"/a /b\"; } server { apache_site { RewriteEngine On; RewriteRule \"^/x$ /y\"; } location / { } } server { listen 81; location / { } }";

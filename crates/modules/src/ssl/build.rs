@@ -6,7 +6,7 @@ use super::rows;
 use brisk_conf::{Context as Block, Diag, Token};
 use brisk_server::conf::{Cx, ServerId};
 use brisk_server::tls::{
-    Asking, Certs, Context, Named, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify,
+    Asking, Certs, Chain, Context, Named, Pair, Parsed, Rules, Sessions, Source, Sources, Stapler, Verify,
     ticket_keys,
 };
 use brisk_server::vars::Template;
@@ -305,14 +305,19 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
     }
     // Certificates without variables are read and checked now, so that a mistake is an error of the configuration.
     if pairs.iter().all(|(certificate, key)| certificate.is_literal() && key.is_literal()) {
+        let more = more_certificates(cx, conf)?;
         let tokens = conf.certificates.iter().zip(&conf.keys);
         let mut list = Vec::new();
         for (certificate, key) in tokens {
             let stapling = stapling(cx, conf)?;
-            list.push(source_with(cx, certificate, key, &conf.passwords, stapling)?);
+            list.push(source_with(cx, certificate, key, &conf.passwords, stapling, &more)?);
         }
         let is_stapled = list.iter().any(|source| source.stapler.is_some());
         return Ok(Certs::Fixed(Arc::new(Sources { list, is_stapled })));
+    }
+    if let Some(token) = &conf.chain {
+        let text = "\"ssl_certificate_chain\" is incompatible with variables in \"ssl_certificate\"";
+        return Err(emerg(token, text.to_string()).help("put the chain behind each certificate, in its file"));
     }
     for (certificate, key) in &pairs {
         cx.reads_later(certificate);
@@ -323,6 +328,19 @@ fn certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Certs, Diag> {
     let cache = conf.certificate_cache.clone();
     let prefix = cx.global.loader.resolve("");
     Ok(Certs::Named(Named { pairs, prefix, passwords: conf.passwords.clone(), cache }))
+}
+
+/// The certificates of `ssl_certificate_chain`.
+fn more_certificates(cx: &mut Cx<'_, '_>, conf: &Conf) -> Result<Chain, Diag> {
+    let Some(token) = &conf.chain else { return Ok(Chain::default()) };
+    let text = read(cx, "certificate", token)?;
+    let chain = brisk_tls::chain(&text).map_err(|why| {
+        let path = name(cx, token);
+        let text =
+            format!("cannot load certificate \"{path}\": PEM_read_bio_X509() failed (SSL: error:{why})");
+        emerg(token, text)
+    })?;
+    Ok(chain.into())
 }
 
 fn template(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Template, Diag> {
@@ -341,7 +359,7 @@ pub fn source(
     key: &Token,
     passwords: &Arc<Vec<Vec<u8>>>,
 ) -> Result<Arc<Source>, Diag> {
-    source_with(cx, certificate, key, passwords, Stapling::default())
+    source_with(cx, certificate, key, passwords, Stapling::default(), &Chain::default())
 }
 
 fn source_with(
@@ -350,13 +368,14 @@ fn source_with(
     key: &Token,
     passwords: &Arc<Vec<Vec<u8>>>,
     stapling: Stapling,
+    more: &Chain,
 ) -> Result<Arc<Source>, Diag> {
     // Resolved paths, so that a file that two servers name in different ways is read and watched once.
     let pair = Pair { certificate: name(cx, certificate), key: name(cx, key) };
     // With all that decides what becomes of it. A server that does not have the password must not get the key from one that has. As a hash:
     // this map is no place for passwords.
     let words = brisk_tls::context_id(format!("{passwords:?}").as_bytes());
-    let id = format!("{pair:?} {words:?} {}", stapling.id);
+    let id = format!("{pair:?} {words:?} {:?} {}", brisk_tls::context_id(&more.concat()), stapling.id);
     if let Some(have) =
         cx.global.named.get(&("ssl source", id.clone())).and_then(|v| v.downcast_ref::<Arc<Source>>())
     {
@@ -364,7 +383,7 @@ fn source_with(
     }
     // By the loader, so the bytes are in the bundle that workers get: they need not be allowed to read the files.
     let texts = (read(cx, "certificate", certificate)?, read(cx, "certificate key", key)?);
-    let parsed = Parsed::new(&pair, &texts.0, &texts.1, passwords)
+    let parsed = Parsed::new(&pair, &texts.0, &texts.1, passwords, more)
         .map_err(|why| Diag::emerg(certificate.span, why))?;
     let source = Arc::new(Source::new(pair, parsed, passwords.clone(), stapling.stapler, stapling.response));
     cx.global.named.insert(("ssl source", id), Arc::new(source.clone()));

@@ -61,6 +61,7 @@ pub struct Conf {
     // in the text.
     pub certificates: Vec<Token>,
     pub keys: Vec<Token>,
+    pub chain: Option<Token>,
     pub passwords: Arc<Vec<Vec<u8>>>,
     pub certificate_cache: Option<Arc<CertificateCache>>,
     pub versions: Protocols,

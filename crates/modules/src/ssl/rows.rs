@@ -63,6 +63,17 @@ pub static ROWS: &[Row] = &[
             let first = cx.first;
             push(&mut cx.conf::<Conf>().keys, first, d)
         }),
+    // For Apache's files, which name it by itself.
+    directive("ssl_certificate_chain")
+        .doc("A PEM file of the certificates that lead to the authority, for those of ssl_certificate whose own file holds none. It is read with the configuration.")
+        .in_(TLS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("ssl_certificate_chain /etc/brisk/intermediate.pem;")
+        .set(|cx, d| {
+            cx.conf::<Conf>().chain = some(d);
+            Ok(())
+        }),
     // Off by default: without it a changed file counts at once, and each handshake reads a disk.
     directive("ssl_certificate_cache")
         .doc("Keeps certificates and keys whose paths have variables: max=N, inactive=time (10s), valid=time (60s).")

@@ -56,6 +56,14 @@ fn what_cannot_be_is_refused() {
             "cannot load certificate \"a.crt\": BIO_new_file() failed (SSL: error:80000002:system library::2: No such file or directory)",
         ),
         (
+            "server { ssl_certificate a; ssl_certificate_key a; ssl_certificate_chain none; }",
+            "cannot load certificate \"none\": BIO_new_file() failed (SSL: error:80000002:system library::2: No such file or directory)",
+        ),
+        (
+            "server { ssl_certificate $host; ssl_certificate_key $host; ssl_certificate_chain none; }",
+            "\"ssl_certificate_chain\" is incompatible with variables in \"ssl_certificate\"",
+        ),
+        (
             "server { ssl_own_records off; ssl_conf_command Options KTLS; }",
             "the option KTLS is incompatible with \"ssl_own_records off\"",
         ),

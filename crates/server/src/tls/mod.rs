@@ -13,8 +13,8 @@ pub(crate) mod opening;
 
 pub use admit::is_early;
 pub use brisk_host::tls::{
-    Allowed, Answers, Asking, Cache, Certs, Context, Named, Pair, Parsed, Rules, Sessions, SharedSessions,
-    Source, Sources, Stapler, Verdict, Verify, early_sessions, read_through, ticket_keys,
+    Allowed, Answers, Asking, Cache, Certs, Chain, Context, Named, Pair, Parsed, Rules, Sessions,
+    SharedSessions, Source, Sources, Stapler, Verdict, Verify, early_sessions, read_through, ticket_keys,
 };
 pub use facts::Facts;
 pub(crate) use ocsp::must_ask;
