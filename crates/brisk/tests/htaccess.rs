@@ -1,6 +1,7 @@
 //! `directory_overrides on`: `.htaccess` files, and what becomes of requests for what they are about.
 
 use brisk_testkit::application::Speaks;
+use brisk_testkit::calls::Calls;
 use brisk_testkit::{Application, Builder, Client, Server, scenario};
 use std::fmt::Write as _;
 use std::fs;
@@ -145,17 +146,49 @@ fn a_front_controller_gets_what_is_not_there() {
     }
 }
 
-/// What a front controller's rules read of every request keeps no answer from being prepared.
-#[test]
-fn files_on_seven_levels_cost_no_prepared_answer() {
-    let metrics = "server { listen 127.0.0.1:{{PORT2}}; location / { metrics; } }";
-    let mut site = site().http(&format!("{HTTP}{metrics}")).file("html/.htaccess", WORDPRESS);
+/// A front controller's file, and one in each of six folders below, of which the last has `a.txt`.
+fn on_seven_levels(site: Builder) -> Builder {
+    let mut site = site.file("html/.htaccess", WORDPRESS);
     let mut folder = "html".to_string();
     for level in 1..=6 {
         let _ = write!(folder, "/l{level}");
         site = site.file(&format!("{folder}/.htaccess"), "Options -Indexes\n");
     }
-    let server = site.file(&format!("{folder}/a.txt"), "deep").start();
+    site.file(&format!("{folder}/a.txt"), "deep")
+}
+
+/// What the server asks of the kernel for most of many requests in a row: once in each second it looks at the files besides.
+#[test]
+fn files_on_seven_levels_add_no_system_call_to_a_hit() {
+    const HITS: usize = 200;
+    let usual = |overrides: &str| {
+        let http = format!(
+            "server {{ listen 127.0.0.1:{{{{PORT}}}}; root {{{{DIR}}}}/html; {overrides} location / {{ }} }}"
+        );
+        let server = on_seven_levels(Builder::new(BIN).http(&http)).start();
+        let mut client = server.client();
+        let mut ask = |count: usize| {
+            for _ in 0..count {
+                assert_eq!(client.get("/l1/l2/l3/l4/l5/l6/a.txt").text(), "deep");
+            }
+        };
+        // Each file is watched from its second look on.
+        ask(4);
+        let calls = Calls::of(server.worker());
+        ask(HITS);
+        let turns = calls.turns();
+        assert!(turns.first().is_some_and(|(_, count)| *count >= HITS / 2), "{turns:?}");
+        turns.into_iter().next()
+    };
+    let (with, without) = (usual("directory_overrides on;"), usual(""));
+    assert_eq!(with.map(|(calls, _)| calls), without.map(|(calls, _)| calls));
+}
+
+/// What a front controller's rules read of every request keeps no answer from being prepared.
+#[test]
+fn files_on_seven_levels_cost_no_prepared_answer() {
+    let metrics = "server { listen 127.0.0.1:{{PORT2}}; location / { metrics; } }";
+    let server = on_seven_levels(site().http(&format!("{HTTP}{metrics}"))).start();
     let prepared = || {
         let text = Client::connect(server.port_of(2)).get("/").text();
         let line = text.lines().find_map(|line| line.strip_prefix("brisk_prepared_answers_total "));
@@ -578,6 +611,10 @@ fn what_rules_make_of_a_request_is_bounded() {
         ("rounds", "RewriteEngine on\nRewriteRule ^ - [N,E=A:%{ENV:A}xxxxxxxxxxxxxxxxxxxx]\n"),
         ("path", "RewriteEngine on\nRewriteRule ^(.*)$ $1x [N]\n"),
         ("cookies", "RewriteEngine on\nRewriteRule ^ - [N=30000,E=A:x%{ENV:A},CO=c%{ENV:A}:v:a.org]\n"),
+        (
+            "asking",
+            "RewriteEngine on\nRewriteCond %{REQUEST_URI}x -U\nRewriteCond %{REQUEST_URI}y -U\nRewriteRule ^ - [E=A:1]\n",
+        ),
         ("double", &double),
         ("set", &set),
         ("edit", &edit),

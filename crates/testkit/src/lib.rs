@@ -10,6 +10,7 @@ pub mod apache;
 pub mod application;
 pub mod backend;
 pub mod browser;
+pub mod calls;
 pub mod client;
 pub mod example;
 pub mod forger;
