@@ -363,7 +363,9 @@ fn is_own_database(name: &[u8]) -> bool {
 }
 
 /// Whether quotes and backslashes of a client with this collation are never parts of other characters: not in Big5, Shift-JIS, GBK
-/// and GB18030.
+/// and GB18030. Nor does it have blanks where letters of UTF-8 may have bytes other than 0xa0, as KOI8 and those of the Macintosh have.
 pub fn is_plain_charset(collation: u8) -> bool {
-    !matches!(collation, 1 | 13 | 28 | 84 | 87 | 88 | 95 | 96 | 248..=250)
+    let has_larger = matches!(collation, 1 | 13 | 28 | 84 | 87 | 88 | 95 | 96 | 248..=250);
+    let has_other_blanks = matches!(collation, 7 | 22 | 38 | 39 | 43 | 53 | 74 | 75);
+    !has_larger && !has_other_blanks
 }

@@ -172,7 +172,10 @@ impl<'a> Tokens<'a> {
             }
             _ => {
                 let end = self.text.iter().position(|byte| !is_word(*byte) && *byte != b'.');
-                self.skip(end.unwrap_or(self.text.len()));
+                let name = self.skip(end.unwrap_or(self.text.len()));
+                if may_be_two(name) {
+                    return self.unclear();
+                }
             }
         }
         Token::UserVariable
@@ -181,6 +184,15 @@ impl<'a> Tokens<'a> {
 
 fn is_touching(word: &[u8]) -> bool {
     TOUCHING.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn is_blank_or_control(byte: u8) -> bool {
+    byte == b' ' || byte.is_ascii_control()
+}
+
+/// A byte that is a part of a letter in UTF-8 is a blank in Latin-1 and its kin: what stands behind it may be a word of its own.
+fn may_be_two(word: &[u8]) -> bool {
+    word.contains(&0xa0)
 }
 
 fn is_word(byte: u8) -> bool {
@@ -202,8 +214,10 @@ impl<'a> Iterator for Tokens<'a> {
                     self.line();
                     continue;
                 }
-                // Two dashes are a comment only before a blank, a control character or the end.
-                [b'-', b'-', ref rest @ ..] if rest.first().is_none_or(|&byte| byte <= b' ') => {
+                // Two dashes are a comment only before a blank, a control character (0x7f is one) or the end. Bytes from 0x80 on may
+                // be either: 0xa0 is a blank in Latin-1.
+                [b'-', b'-', 0x80..=0xff, ..] => self.unclear(),
+                [b'-', b'-', ref rest @ ..] if rest.first().is_none_or(|&byte| is_blank_or_control(byte)) => {
                     self.line();
                     continue;
                 }
@@ -241,6 +255,9 @@ impl<'a> Iterator for Tokens<'a> {
                 [byte, ..] if is_word(byte) => {
                     let end = self.text.iter().position(|&byte| !is_word(byte)).unwrap_or(self.text.len());
                     let word = self.skip(end);
+                    if may_be_two(word) {
+                        return Some(self.unclear());
+                    }
                     if self.is_apart() && is_touching(word) { Token::Name(word) } else { Token::Word(word) }
                 }
                 [sign, ..] => {
@@ -279,6 +296,38 @@ mod tests {
             "@a @`b`:=@@x @'c'",
             Escapes::Both,
             &[UserVariable, UserVariable, UserVariable, SystemVariable, Word(b"x"), UserVariable],
+        );
+    }
+
+    /// As MySQL and MariaDB have it, in whose tables of characters 0x7f is a control character.
+    #[test]
+    fn two_dashes_before_a_control_character_are_a_comment() {
+        for byte in (0..=0x20).chain([0x7f]) {
+            let text = [b"a--", &[byte][..], b"b\nc"].concat();
+            let got: Vec<_> = Tokens::new(&text, Escapes::Both).collect();
+            let want: &[Token<'_>] = match byte {
+                // The line ends at once.
+                b'\n' => &[Word(b"a"), Word(b"b"), Word(b"c")],
+                _ => &[Word(b"a"), Word(b"c")],
+            };
+            assert_eq!(got, want, "{byte:#x}");
+        }
+        for byte in 0x80..=0xff {
+            let text = [b"a--", &[byte][..], b"b"].concat();
+            let got: Vec<_> = Tokens::new(&text, Escapes::Both).collect();
+            assert_eq!(got, [Word(b"a"), Unclear], "{byte:#x}");
+        }
+    }
+
+    /// `à` is such a letter: a client of Latin-1 asks for `FOR UPDATE` here.
+    #[test]
+    fn words_that_other_character_sets_split_are_unclear() {
+        check("t xàFOR UPDATE", Escapes::Both, &[Word(b"t"), Unclear]);
+        check("@xàFOR UPDATE", Escapes::Both, &[Unclear]);
+        check(
+            "'à' `à` ä",
+            Escapes::Both,
+            &[Text("à".as_bytes()), Name("à".as_bytes()), Word("ä".as_bytes())],
         );
     }
 
