@@ -218,7 +218,7 @@ impl Cache {
     }
 
     /// The last stamp that a purge is about.
-    fn purge_stamp(&self) -> u64 {
+    pub(crate) fn purge_stamp(&self) -> u64 {
         let now = disk::unix_now_ms() * STAMPS_PER_MS;
         let next = |stamp: u64| Some(now.max(stamp + 1));
         match self.stamps.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {

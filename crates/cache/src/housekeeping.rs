@@ -3,8 +3,9 @@
 use crate::cache::Cache;
 use crate::disk::{self, Seen, Want};
 use crate::limits::RULES_MAX;
-use crate::purge::Rule;
+use crate::purge::{Pattern, Rule};
 use brisk_net::replace::replace;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -193,10 +194,26 @@ impl Cache {
 
     /// Before any file is: a purge that another process took note of holds from the first request on.
     pub(crate) fn load_rules(&self) {
-        let Ok(text) = std::fs::read_to_string(self.rules_path()) else { return };
-        for rule in text.lines().filter_map(Rule::parse) {
-            self.rules.add(rule);
+        let text = match std::fs::read_to_string(self.rules_path()) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => return self.distrust(&error.to_string()),
+        };
+        for line in text.lines() {
+            match Rule::parse(line) {
+                Some(rule) => self.rules.add(rule),
+                None => self.distrust("a line is no purge"),
+            }
         }
+    }
+
+    /// What was purged by another process is not known, so all of it is.
+    fn distrust(&self, why: &str) {
+        self.rules.add(Rule { pattern: Pattern::All, stamp: self.purge_stamp() });
+        self.report(&format!(
+            "purges kept in \"{}\" could not be read ({why}): nothing is used that was stored before",
+            self.folder.display()
+        ));
     }
 
     /// Keeps the rules for the next process; without rules there is no file. Several threads may call it: the list is read when the

@@ -307,6 +307,27 @@ fn purges_of_another_process_hold_from_the_start() {
     assert_eq!(next.rules.count(), 1);
 }
 
+/// A file that could not be read was taken for none: what was purged came back.
+#[test]
+fn purges_that_are_not_known_are_purges_of_everything() {
+    let folder = Folder::new("unknown-rules");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let path = folder.0.join(".purges");
+    let is_empty = || {
+        let next = super::Cache::new(&folder.0, &[1, 2], settings());
+        next.load_rules();
+        next.rules.all().iter().any(|rule| rule.pattern == Pattern::All)
+    };
+    assert!(!is_empty());
+    for (text, want) in [(&b"5 tag 61\n"[..], false), (b"5 tag 61\nwhat\n", true), (b"\xff\n", true)] {
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(is_empty(), want, "{}", text.escape_ascii());
+    }
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(is_empty());
+}
+
 /// Their sizes are asked for after their names.
 #[test]
 fn the_loader_learns_names_and_sizes() {
