@@ -205,6 +205,26 @@ fn contexts_are_passed_on_as_they_are_asked_to_be() {
     }
 }
 
+/// What clients choose the length of is not kept and sent as long as it comes.
+#[test]
+fn long_states_and_values_are_bounded() {
+    let collector = Collector::start();
+    let server = traced(&collector, "", "large_client_header_buffers 4 16k;");
+    for (count, (length, is_kept)) in [(2048, true), (2049, false)].into_iter().enumerate() {
+        let state = format!("a={}", "x".repeat(length - 2));
+        let fields = format!("Traceparent: {PARENT}\r\nTracestate: {state}\r\n");
+        let answer = server.request(with("/propagate", &fields));
+        let want = if is_kept { &*state } else { "" };
+        assert_eq!(answer.header("X-Tracestate").unwrap_or_default(), want, "{length}");
+        let span = collector.span(count + 1);
+        assert_eq!(span.trace_state, want, "{length}");
+        assert_eq!(Span::hex(&span.trace_id), PARENT[3..35]);
+    }
+    let agent = "u".repeat(10_000);
+    server.request(format!("GET /ok HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent}\r\n\r\n"));
+    assert_eq!(collector.span(3).value("http.user_agent").map(|value| value.len()), Some(8192));
+}
+
 #[test]
 fn only_what_is_sampled_is_told() {
     let collector = Collector::start();
@@ -311,6 +331,32 @@ fn a_collector_behind_tls_is_verified() {
     server.get("/ok");
     server.wait_for_log("OTel export failure: .*certificate verify error");
     assert_eq!(collector.spans().len(), 1);
+}
+
+/// A reload is how an authority is renewed: the text of the configuration is the same.
+#[test]
+fn a_reload_takes_another_authority() {
+    let collector = Collector::start();
+    let (issued, other) = (tls::issue("localhost", false, None), tls::issue("localhost", false, None));
+    let conf = format!(
+        "otel_exporter {{ endpoint https://localhost:{{{{PORT2}}}}; interval 1ms; trusted_certificate trusted.crt; }}
+        server {{ listen 127.0.0.1:{{{{PORT}}}}; location /ok {{ otel_trace on; return 200 OK; }} }}
+        server {{ listen 127.0.0.1:{{{{PORT2}}}} ssl; http2 on; ssl_certificate a.crt; ssl_certificate_key a.key;
+            location / {{ grpc_pass grpc://127.0.0.1:{}; }} }}",
+        collector.port()
+    );
+    let site = Builder::new(BIN)
+        .http(&conf)
+        .file("a.crt", issued.certificate_pem())
+        .file("a.key", issued.key_pem())
+        .file("trusted.crt", other.certificate_pem());
+    let server = site.start();
+    server.get("/ok");
+    server.wait_for_log("OTel export failure: .*certificate verify error");
+    server.write("trusted.crt", issued.certificate_pem());
+    server.reload();
+    server.get("/ok");
+    assert_eq!(collector.span(1).name, "/ok");
 }
 
 #[test]

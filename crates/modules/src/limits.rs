@@ -278,6 +278,12 @@ pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 pub const OTEL_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// How long a connection to a collector, and a call of it, may take.
 pub const OTEL_CALL_TIME_MAX: Duration = Duration::from_secs(10);
+/// Bytes of a batch. Collectors take messages of up to 4 MiB, as gRPC's libraries do unless they are told otherwise.
+pub const OTEL_BATCH_BYTES_MAX: usize = 3 << 20;
+/// Bytes of an attribute's value, and of a span's name; what is longer is cut.
+pub const OTEL_VALUE_BYTES_MAX: usize = 8 << 10;
+/// Bytes of `tracestate`, of which at least 512 are to be passed on (W3C Trace Context §3.3.1.5); more is dropped as a whole.
+pub const OTEL_TRACESTATE_BYTES_MAX: usize = 2 << 10;
 /// How often a batch is sent until it is given up.
 pub const OTEL_TRIES_MAX: u32 = 3;
 /// Between two complaints about a collector.

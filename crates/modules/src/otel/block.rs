@@ -17,7 +17,7 @@ use std::time::Duration;
 const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Where the collector is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Ip(Vec<SocketAddr>),
     Unix(Box<Path>),
@@ -30,12 +30,32 @@ pub(super) struct Draft {
     /// As it was written, for messages and `:authority`.
     pub host: Box<str>,
     pub tls: Option<ClientContext>,
+    /// The certificates that the collector's is verified by, as they were read.
+    pub authorities: Option<Arc<[u8]>>,
     pub headers: Vec<Pair>,
     pub interval: Duration,
     pub batch_size: usize,
     pub batch_count: usize,
-    /// All of it as text: an equal block goes on with the same queue after a reload.
+    /// All of it as text: an equal block that leads to the same place goes on with the same queue after a reload.
     pub key: String,
+}
+
+impl Place {
+    /// Whether what is sent here after a reload may go on as before it. Addresses may come in another order; a name that is not found
+    /// now keeps those that it had.
+    pub fn is_still(&self, found: &Place) -> bool {
+        match (self, found) {
+            (Place::Ip(have), Place::Ip(found)) => {
+                let sorted = |addresses: &[SocketAddr]| {
+                    let mut sorted = addresses.to_vec();
+                    sorted.sort_unstable();
+                    sorted
+                };
+                found.is_empty() || sorted(have) == sorted(found)
+            }
+            (have, found) => have == found,
+        }
+    }
 }
 
 /// Reads the block.
@@ -77,9 +97,14 @@ pub(super) fn read(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Draft, Diag> {
         return Err(missing());
     }
     let place = place(cx, token, address)?;
-    let tls = if is_tls { Some(client(cx, token, trusted.as_ref())?) } else { None };
+    let (tls, authorities) = if is_tls {
+        let (tls, authorities) = client(cx, token, trusted.as_ref())?;
+        (Some(tls), Some(authorities))
+    } else {
+        (None, None)
+    };
     let host = if address.starts_with("unix:") { "localhost" } else { address };
-    Ok(Draft { place, host: host.into(), tls, headers, interval, batch_size, batch_count, key })
+    Ok(Draft { place, host: host.into(), tls, authorities, headers, interval, batch_size, batch_count, key })
 }
 
 /// `https://` asks for TLS; both schemes in any case, as in nginx.
@@ -143,23 +168,30 @@ fn place(cx: &mut Cx<'_, '_>, token: &Token, address: &str) -> Result<Place, Dia
     Ok(Place::Ip(all.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()))
 }
 
-fn client(cx: &mut Cx<'_, '_>, token: &Token, trusted: Option<&Token>) -> Result<ClientContext, Diag> {
-    let trust = match trusted {
-        Some(file) => trust_of(cx, &[Some(file.clone())], None)?,
+/// What TLS is spoken with, and the certificates in it as they were read.
+fn client(
+    cx: &mut Cx<'_, '_>,
+    token: &Token,
+    trusted: Option<&Token>,
+) -> Result<(ClientContext, Arc<[u8]>), Diag> {
+    let (trust, authorities) = match trusted {
+        Some(file) => (trust_of(cx, &[Some(file.clone())], None)?, cx.read_file(file)?),
         None => {
             let system = cx.global.loader.read(SYSTEM_AUTHORITIES);
             let mut trust = Trust::default();
-            let read = system.map_err(|error| error.to_string()).and_then(|text| trust.add(&text));
-            read.map_err(|why| {
+            let read =
+                system.map_err(|error| error.to_string()).and_then(|text| trust.add(&text).map(|()| text));
+            let text = read.map_err(|why| {
                 Diag::emerg(token.span, format!("cannot load \"{SYSTEM_AUTHORITIES}\" ({why})"))
                     .help("name the collector's authority: trusted_certificate FILE;")
             })?;
-            Arc::new(trust)
+            (Arc::new(trust), text)
         }
     };
     let options = ClientOptions {
         alpn: vec![b"h2".to_vec()],
         ..ClientOptions::new(Verification::On { trust, depth: u32::MAX })
     };
-    ClientContext::new(&options).map_err(|why| Diag::emerg(token.span, why))
+    let client = ClientContext::new(&options).map_err(|why| Diag::emerg(token.span, why))?;
+    Ok((client, authorities))
 }

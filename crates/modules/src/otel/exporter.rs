@@ -6,7 +6,7 @@
 use super::block::Draft;
 use super::channel::{Channel, Refused};
 use super::queue::{Batch, Queue};
-use crate::limits::{OTEL_LOG_TIME_MIN, OTEL_TRIES_MAX};
+use crate::limits::{OTEL_BATCH_BYTES_MAX, OTEL_LOG_TIME_MIN, OTEL_TRIES_MAX};
 use brisk_host::live::{Live, log_error};
 use brisk_net::{clock, sleep, timeout};
 use brisk_otlp::Pair;
@@ -46,6 +46,13 @@ struct Target {
     has_sender: AtomicBool,
 }
 
+impl Target {
+    /// Whether another configuration of the same text leads to the same collector.
+    fn goes_on_as(&self, draft: &Draft) -> bool {
+        self.draft.place.is_still(&draft.place) && self.draft.authorities == draft.authorities
+    }
+}
+
 /// See the module's head.
 pub(super) struct Exporter(Arc<Target>);
 
@@ -55,10 +62,12 @@ impl Exporter {
         let mut targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
         let targets = targets.get_or_insert_default();
         targets.retain(|_, target| target.strong_count() > 0);
-        if let Some(target) = targets.get(&key).and_then(Weak::upgrade) {
+        // The text may be the same and lead elsewhere: a name has another address, a file another certificate.
+        if let Some(target) = targets.get(&key).and_then(Weak::upgrade).filter(|have| have.goes_on_as(&draft))
+        {
             return Exporter(target);
         }
-        let queue = Queue::new(draft.batch_size, draft.batch_count);
+        let queue = Queue::new(draft.batch_size, OTEL_BATCH_BYTES_MAX, draft.batch_count);
         let target = Arc::new(Target { draft, resource, queue, has_sender: AtomicBool::new(false) });
         targets.insert(key, Arc::downgrade(&target));
         Exporter(target)

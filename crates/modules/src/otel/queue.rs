@@ -1,4 +1,4 @@
-//! Spans that wait to be sent: batches of a bounded number, shared by all threads.
+//! Spans that wait to be sent: batches of a bounded number and size, shared by all threads.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,14 +27,16 @@ struct State {
 /// See the module's head.
 pub(super) struct Queue {
     size: usize,
+    /// Bytes of a batch.
+    bytes_max: usize,
     /// Batches at a time, those that are filled and sent included.
     count: usize,
     state: Mutex<State>,
 }
 
 impl Queue {
-    pub(super) fn new(size: usize, count: usize) -> Queue {
-        Queue { size, count, state: Mutex::default() }
+    pub(super) fn new(size: usize, bytes_max: usize, count: usize) -> Queue {
+        Queue { size, bytes_max, count, state: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -44,7 +46,13 @@ impl Queue {
 
     /// Adds a span; false: there is no room for it.
     pub(super) fn add(&self, span: &[u8]) -> bool {
+        if span.len() > self.bytes_max {
+            return false;
+        }
         let mut state = self.lock();
+        if state.current.bytes.len() + span.len() > self.bytes_max {
+            state.close();
+        }
         let others = state.full.len() + usize::from(state.is_sending);
         if state.current.spans == 0 && others >= self.count {
             return false;
@@ -129,7 +137,7 @@ mod tests {
 
     #[test]
     fn batches_are_full_and_few() {
-        let queue = Queue::new(2, 2);
+        let queue = Queue::new(2, 100, 2);
         assert!(queue.add(b"a") && next(&queue).is_none());
         assert!(queue.add(b"b"));
         assert_eq!(next(&queue), Some(Batch { bytes: b"ab".to_vec(), spans: 2 }));
@@ -154,5 +162,20 @@ mod tests {
         assert!(queue.is_empty() && queue.add(b"h"));
         assert_eq!(next(&queue).map(|batch| batch.bytes), Some(b"h".to_vec()));
         assert!(queue.is_empty());
+    }
+
+    /// Large spans would otherwise be as much memory as a batch has spans times what a client sends.
+    #[test]
+    fn a_batch_is_bounded_in_bytes() {
+        let queue = Queue::new(100, 4, 2);
+        assert!(queue.add(b"abc") && next(&queue).is_none());
+        assert!(queue.add(b"de"));
+        assert_eq!(next(&queue), Some(Batch { bytes: b"abc".to_vec(), spans: 1 }));
+        assert!(queue.add(b"fg") && !queue.add(b"hijkl"), "one that is too large alone closes nothing");
+        // One is being sent, one is full: there is no third.
+        assert!(!queue.add(b"h"));
+        assert_eq!(next(&queue), Some(Batch { bytes: b"defg".to_vec(), spans: 2 }));
+        queue.done();
+        assert!(queue.add(b"h") && !queue.is_empty());
     }
 }

@@ -1,7 +1,9 @@
 //! The directives, and what they make of plans.
 
+use super::block::Place;
 use crate::check::{accepted, http, refused};
 use brisk_server::purity::Purity;
+use std::path::Path;
 
 const EXPORTER: &str = "otel_exporter { endpoint 127.0.0.1:4317; }";
 
@@ -48,4 +50,25 @@ fn where_nothing_is_traced_answers_stay_prepared() {
     for text in ["otel_trace on;", "otel_trace $http_x;", "otel_trace_context inject;"] {
         assert_eq!(purity(text), Purity::Impure, "{text}");
     }
+}
+
+/// A reload is how a collector is moved, and how its authority is renewed.
+#[test]
+fn another_address_is_another_place() {
+    let place =
+        |addresses: &[&str]| Place::Ip(addresses.iter().map(|address| address.parse().unwrap()).collect());
+    let have = place(&["10.0.0.1:4317", "10.0.0.2:4317"]);
+    for (found, want) in [
+        (place(&["10.0.0.2:4317", "10.0.0.1:4317"]), true),
+        (place(&["10.0.0.3:4317", "10.0.0.1:4317"]), false),
+        (place(&["10.0.0.1:4317"]), false),
+        // The name server is away.
+        (place(&[]), true),
+        (Place::Unix(Path::new("/run/a").into()), false),
+    ] {
+        assert_eq!(have.is_still(&found), want, "{found:?}");
+    }
+    assert!(!place(&[]).is_still(&have));
+    let unix = |path: &str| Place::Unix(Path::new(path).into());
+    assert!(unix("/run/a").is_still(&unix("/run/a")) && !unix("/run/a").is_still(&unix("/run/b")));
 }

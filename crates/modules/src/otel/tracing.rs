@@ -1,6 +1,7 @@
 //! A request's trace: its IDs, its parent, whether it is recorded; and the span at its end.
 
 use super::exporter::Exporter;
+use crate::limits::{OTEL_TRACESTATE_BYTES_MAX, OTEL_VALUE_BYTES_MAX};
 use brisk_host::peer::Peer;
 use brisk_http::{HeaderId, Version};
 use brisk_net::clock;
@@ -91,6 +92,10 @@ impl Trace {
                 }
                 state.extend_from_slice(line);
             });
+        }
+        // Half of a list would say something else.
+        if state.len() > OTEL_TRACESTATE_BYTES_MAX {
+            state.clear();
         }
         let made = || {
             let mut trace = [0; 16];
@@ -184,7 +189,7 @@ impl Logging {
             id: trace.span,
             parent: trace.parent.map(|parent| parent.span),
             state: &trace.state,
-            name: name.as_deref().unwrap_or(&location.name),
+            name: cut(name.as_deref().unwrap_or(&location.name)),
             start_ns,
             end_ns: start_ns + took_us * 1000,
             is_error: status >= 500,
@@ -196,10 +201,28 @@ impl Logging {
         let own = own.iter().map(|(name, value)| (*name, of_own(name, value)));
         SPAN.with_borrow_mut(|bytes| {
             bytes.clear();
-            span.append(usual.into_iter().chain(own), bytes);
+            span.append(usual.into_iter().chain(own).map(|(name, value)| (name, bounded(value))), bytes);
             self.exporter.add(bytes);
         });
     }
+}
+
+/// Clients choose how long most values are.
+fn bounded(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::Text(text) => Value::Text(cut(text)),
+        Value::List(text) => Value::List(cut(text)),
+        Value::Number(_) => value,
+    }
+}
+
+/// As much of a text as is told, up to the end of a character.
+fn cut(text: &[u8]) -> &[u8] {
+    let Some(head) = text.get(..OTEL_VALUE_BYTES_MAX + 1) else { return text };
+    let is_inside = |at: &usize| (0x80..0xc0).contains(&head[*at]);
+    // A character of UTF-8 has four bytes at most; what is none is cut where the limit is.
+    let end = (OTEL_VALUE_BYTES_MAX - 3..=OTEL_VALUE_BYTES_MAX).rev().find(|at| !is_inside(at));
+    &head[..end.unwrap_or(OTEL_VALUE_BYTES_MAX)]
 }
 
 /// Fields of heads are lists, since a field may come several times.
@@ -250,4 +273,24 @@ fn usual<'a>(r: &'a Request, target: &'a [u8], route: &'a [u8], status: u16) -> 
         all.push((b"net.sock.peer.port", Value::Number(i64::from(address.port()))));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_end_with_a_character() {
+        let most = OTEL_VALUE_BYTES_MAX;
+        let check = |text: &[u8], want: usize| assert_eq!(cut(text).len(), want);
+        check(b"", 0);
+        check(&vec![b'a'; most], most);
+        check(&vec![b'a'; most + 1], most);
+        // The last character would be split.
+        let text = [&vec![b'a'; most - 1][..], "ä€".as_bytes()].concat();
+        check(&text, most - 1);
+        check(&[&vec![b'a'; most - 2][..], "äb".as_bytes()].concat(), most);
+        check(&[&vec![b'a'; most - 2][..], "€b".as_bytes()].concat(), most - 2);
+        check(&vec![0x80; most + 9], most);
+    }
 }
