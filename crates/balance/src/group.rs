@@ -1,6 +1,7 @@
 //! The servers of one upstream and their peers, shared by all threads.
 
 use crate::budget::Budget;
+use crate::checks::{Check, Verdicts};
 use crate::hash::Points;
 use crate::method::Method;
 use crate::peer::{Clock, Endpoint, Peer, PeerId, PeerInfo, ServerSpec, address_id};
@@ -36,6 +37,8 @@ pub(crate) struct Server {
 pub(crate) struct State {
     pub method: Method,
     pub servers: Vec<Server>,
+    /// The active checks of the configuration that is live.
+    pub checks: Vec<Check>,
     /// Those that are asked, and those that are asked when no other can be.
     pub sets: [Set; 2],
     /// Counts changes of the sets.
@@ -98,7 +101,8 @@ impl State {
         let id = if self.peers().any(|peer| peer.info.id == taken) { self.new_id() } else { taken };
         let Server { id: parent, spec } = &self.servers[server];
         let info = info(id, spec, endpoint, name);
-        Peer::new(Arc::new(info), *parent, spec, weight)
+        // A mandatory check holds for whoever comes later, too.
+        Peer::new(Arc::new(info), *parent, spec, weight, Verdicts::of_new_peer(&self.checks))
     }
 }
 
@@ -124,6 +128,7 @@ impl Group {
             state: Mutex::new(State {
                 method,
                 servers: Vec::new(),
+                checks: Vec::new(),
                 sets: Default::default(),
                 generation: 0,
                 next_id: 0,
@@ -170,6 +175,13 @@ impl Group {
                 state.place(at, &known.of(spec));
             }
         }
+        state.changed();
+    }
+
+    /// Takes another configuration that leaves the servers to those who have changed them: they all stay.
+    pub fn keep_servers(&self, method: Method) {
+        let mut state = self.lock();
+        state.method = method;
         state.changed();
     }
 

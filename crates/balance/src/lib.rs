@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 mod budget;
+mod checks;
 mod group;
 mod hash;
 mod lease;
@@ -20,10 +21,11 @@ mod sessions;
 mod set;
 mod status;
 
+pub use checks::{Check, CheckId, Health};
 pub use group::{Group, Resolved};
 pub use lease::{Lease, Outcome, Seat, Times};
 pub use method::{LeastTime, Measure, Method, Until};
-pub use peer::{Admin, Endpoint, Health, PeerId, PeerInfo, ServerSpec, Stats};
+pub use peer::{Admin, Endpoint, PeerId, PeerInfo, ServerSpec, Stats};
 pub use select::{Ask, Selection};
 pub use sessions::Sessions;
 pub use status::{Change, NoSuchServer, PeerState, PeerStatus, ServerStatus};

@@ -1,5 +1,6 @@
 //! One peer: what is configured, what it has done lately, whether it may be asked.
 
+use crate::checks::{Health, Verdicts};
 use md5::{Digest as _, Md5};
 use std::fmt;
 use std::net::SocketAddr;
@@ -44,18 +45,6 @@ pub enum Admin {
     Drain,
 }
 
-/// What active checks say of a peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Health {
-    /// Not checked, or checked and well.
-    #[default]
-    Good,
-    /// `mandatory`: not to be used before its first check has passed.
-    Checking,
-    /// It has failed its checks, and gets no requests.
-    Bad,
-}
-
 /// One `server` directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
@@ -73,8 +62,10 @@ pub struct ServerSpec {
     pub slow_start_ms: u64,
     /// `backup`: it is asked when no other can be.
     pub backup: bool,
-    /// `down` and `drain`.
-    pub admin: Admin,
+    /// `down`.
+    pub down: bool,
+    /// `drain`. It holds again when the server is not `down` any more.
+    pub drain: bool,
     /// `route=`; otherwise sticky sessions know a peer by the MD5 of its address.
     pub route: Option<Arc<str>>,
     /// The name that is looked up at run time (`resolve`); `None`: addresses are fixed.
@@ -96,7 +87,8 @@ impl ServerSpec {
             fail_timeout_secs: 10,
             slow_start_ms: 0,
             backup: false,
-            admin: Admin::Up,
+            down: false,
+            drain: false,
             route: None,
             host: None,
             service: None,
@@ -106,6 +98,15 @@ impl ServerSpec {
 }
 
 impl ServerSpec {
+    /// What both flags come to: who is to get nothing does not get what belongs to it either.
+    pub fn admin(&self) -> Admin {
+        match (self.down, self.drain) {
+            (true, _) => Admin::Down,
+            (false, true) => Admin::Drain,
+            (false, false) => Admin::Up,
+        }
+    }
+
     /// The port that addresses of its name get.
     pub fn port(&self) -> u16 {
         self.written_port().unwrap_or(80)
@@ -221,7 +222,7 @@ pub(crate) struct Peer {
     /// When it came back; its weight grows from then on.
     pub back_since_ms: Option<u64>,
     pub admin: Admin,
-    pub health: Health,
+    pub verdicts: Verdicts,
     /// Averages in milliseconds; 0: unknown.
     pub header_time: u64,
     pub response_time: u64,
@@ -237,8 +238,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A peer of a server; `weight` is its share of the server's.
-    pub fn new(info: Arc<PeerInfo>, parent: PeerId, spec: &ServerSpec, weight: u32) -> Peer {
+    /// A peer of a server; `weight` is its share of the server's, `verdicts` what checks say of a peer that is new.
+    pub fn new(
+        info: Arc<PeerInfo>,
+        parent: PeerId,
+        spec: &ServerSpec,
+        weight: u32,
+        verdicts: Verdicts,
+    ) -> Peer {
         let weight = i64::from(weight) * SCALE;
         Peer {
             info,
@@ -255,8 +262,8 @@ impl Peer {
             fail_timeout: spec.fail_timeout_secs,
             slow_start_ms: spec.slow_start_ms,
             back_since_ms: None,
-            admin: spec.admin,
-            health: Health::Good,
+            admin: spec.admin(),
+            verdicts,
             header_time: 0,
             response_time: 0,
             inflight_time: 0,
@@ -280,7 +287,12 @@ impl Peer {
         self.max_fails = spec.max_fails;
         self.fail_timeout = spec.fail_timeout_secs;
         self.slow_start_ms = spec.slow_start_ms;
-        self.admin = spec.admin;
+        self.admin = spec.admin();
+    }
+
+    /// What all active checks say of it together.
+    pub fn health(&self) -> Health {
+        self.verdicts.worst()
     }
 
     /// Whether it is out of service for its failures.
@@ -297,7 +309,7 @@ impl Peer {
 
     /// Neither taken out of service nor found bad.
     pub fn is_in_service(&self) -> bool {
-        self.admin == Admin::Up && self.health == Health::Good
+        self.admin == Admin::Up && self.health() == Health::Good
     }
 
     /// Whether it may be given a request now.
@@ -308,7 +320,7 @@ impl Peer {
     /// As [`Peer::is_available`], for a request that belongs to this peer: draining does not turn it away.
     pub fn takes_its_own(&self, now: Clock) -> bool {
         self.admin != Admin::Down
-            && self.health == Health::Good
+            && self.health() == Health::Good
             && !self.has_failed_lately(now)
             && !self.is_full()
     }

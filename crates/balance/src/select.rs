@@ -172,7 +172,7 @@ impl Selection {
         let at = peers.iter().position(|peer| peer.info.sid == *own)?;
         let peer = &peers[at];
         let is_free = if state.is_single() {
-            peer.admin != crate::Admin::Down && peer.health == crate::Health::Good && !peer.is_full()
+            peer.admin != crate::Admin::Down && peer.health() == crate::Health::Good && !peer.is_full()
         } else {
             peer.takes_its_own(now)
         };

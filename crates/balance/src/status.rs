@@ -1,7 +1,8 @@
 //! What can be told of a group, and changed in it, while it is in use.
 
+use crate::checks::{Check, CheckId, Health};
 use crate::group::{Group, Server};
-use crate::peer::{Admin, Clock, Health, Peer, PeerId, PeerInfo, SCALE, ServerSpec, Stats};
+use crate::peer::{Admin, Clock, Peer, PeerId, PeerInfo, SCALE, ServerSpec, Stats};
 use std::sync::Arc;
 
 /// Whether a peer can be asked, in nginx Plus's words.
@@ -88,8 +89,10 @@ pub struct Change {
     pub fail_timeout_secs: Option<u64>,
     /// `slow_start=`.
     pub slow_start_ms: Option<u64>,
-    /// `down`, `drain` or neither.
-    pub admin: Option<Admin>,
+    /// `down`.
+    pub down: Option<bool>,
+    /// `drain`.
+    pub drain: Option<bool>,
     /// `route=`; the inner `None` removes it.
     pub route: Option<Option<Arc<str>>>,
 }
@@ -111,7 +114,8 @@ impl Change {
         set(&mut spec.max_fails, self.max_fails.as_ref());
         set(&mut spec.fail_timeout_secs, self.fail_timeout_secs.as_ref());
         set(&mut spec.slow_start_ms, self.slow_start_ms.as_ref());
-        set(&mut spec.admin, self.admin.as_ref());
+        set(&mut spec.down, self.down.as_ref());
+        set(&mut spec.drain, self.drain.as_ref());
         set(&mut spec.route, self.route.as_ref());
     }
 }
@@ -137,7 +141,6 @@ impl Group {
                 let mut own = spec.clone();
                 own.server = peer.info.name.clone();
                 own.weight = (peer.weight / SCALE) as u32;
-                own.admin = peer.admin;
                 all.push(ServerStatus { id: peer.info.id, spec: own, parent: Some(*id) });
             }
         }
@@ -181,15 +184,43 @@ impl Group {
         }
     }
 
-    /// What an active check has found. Returns whether the peer's state has changed.
-    pub fn checked(&self, id: PeerId, passed: bool, health: Health, now_ms: u64) -> bool {
+    /// The checks of another configuration take the place of those that there were. Peers go on from what is known of them; see
+    /// [`Check`]. Without checks all are good: what was once said must not keep one out of service for ever.
+    pub fn begin_checks(&self, checks: &[Check]) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let before = std::mem::replace(&mut state.checks, checks.to_vec());
+        for peer in state.sets.iter_mut().flat_map(|set| &mut set.peers) {
+            let was_checked = peer.last_check_passed.is_some();
+            peer.verdicts = peer.verdicts.carried_over(&before, checks, was_checked);
+            if checks.is_empty() {
+                peer.last_check_passed = None;
+            }
+        }
+        state.wake_one();
+    }
+
+    /// What a check says of a peer; `None` if there is no such peer, or the check belongs to a configuration that has ended.
+    pub fn verdict(&self, id: PeerId, check: CheckId) -> Option<Health> {
+        let mut state = self.lock();
+        let at = state.checks.iter().position(|have| have.id == check)?;
+        state.peer_mut(id).map(|peer| peer.verdicts.of_check(at))
+    }
+
+    /// What an active check has found, and what it says of the peer from now on. Returns whether that has changed the peer's state,
+    /// which is the worst of what all checks say.
+    pub fn checked(&self, id: PeerId, check: CheckId, passed: bool, health: Health, now_ms: u64) -> bool {
         let now = Clock::at(now_ms);
         let mut state = self.lock();
+        // An answer that comes after its configuration has ended says nothing.
+        let Some(at) = state.checks.iter().position(|have| have.id == check) else { return false };
         let Some(peer) = state.peer_mut(id) else { return false };
         Stats::add(&peer.info.stats.checks, 1);
         Stats::add(&peer.info.stats.check_fails, u64::from(!passed));
         peer.last_check_passed = Some(passed);
-        let before = std::mem::replace(&mut peer.health, health);
+        let before = peer.health();
+        peer.verdicts.set(at, health);
+        let health = peer.health();
         if before != health {
             match health {
                 Health::Bad => Stats::add(&peer.info.stats.unhealthy, 1),
@@ -210,29 +241,11 @@ impl Group {
         }
         changed
     }
-
-    /// A peer that is not to be used before its first check has passed; `keeps`: unless it was good before.
-    pub fn must_be_checked(&self, id: PeerId, keeps: bool) {
-        if let Some(peer) = self.lock().peer_mut(id)
-            && !(keeps && peer.health == Health::Good)
-        {
-            peer.health = Health::Checking;
-        }
-    }
-
-    /// Forgets what checks said: there are none any more.
-    pub fn forget_checks(&self) {
-        let mut state = self.lock();
-        for peer in state.sets.iter_mut().flat_map(|set| &mut set.peers) {
-            peer.health = Health::Good;
-            peer.last_check_passed = None;
-        }
-    }
 }
 
 fn status(peer: &mut Peer, now: Clock) -> PeerStatus {
     peer.note_downtime(now);
-    let state = match (peer.admin, peer.health) {
+    let state = match (peer.admin, peer.health()) {
         (Admin::Down, _) => PeerState::Down,
         (_, Health::Bad) => PeerState::Unhealthy,
         (_, Health::Checking) => PeerState::Checking,

@@ -158,7 +158,7 @@ fn backups_are_asked_when_no_other_can_be() {
     let mut backup = spec(9, 1);
     backup.backup = true;
     let mut down = spec(2, 1);
-    down.admin = Admin::Down;
+    down.down = true;
     for method in [Method::RoundRobin, Method::LeastConn] {
         let group = group(method, &[spec(1, 1), down.clone(), backup.clone()]);
         let mut selection = Selection::new(group.clone(), Ask::default(), NOW);
@@ -260,7 +260,7 @@ fn a_session_goes_to_its_peer_even_while_that_drains() {
     for method in [Method::RoundRobin, Method::LeastConn, Method::IpHash, Method::Hash { consistent: true }] {
         let mut two = spec(2, 1);
         two.route = Some("b".into());
-        two.admin = Admin::Drain;
+        two.drain = true;
         let group = group(method, &[spec(1, 1), two, spec(3, 1)]);
         let own = Ask { own: Some("b".into()), key: b"k".into(), ..Ask::default() };
         assert_eq!(ports(&group, 4, &own), [2; 4], "{method:?}");
@@ -273,9 +273,10 @@ fn who_comes_back_is_loaded_step_by_step() {
     let mut one = spec(1, 1);
     one.slow_start_ms = 10_000;
     let group = group(Method::RoundRobin, &[one, spec(2, 1)]);
-    group.checked(0, false, Health::Bad, NOW);
+    group.begin_checks(&[check(7, false)]);
+    group.checked(0, 7, false, Health::Bad, NOW);
     assert_eq!(ports(&group, 3, &Ask::default()), [2; 3]);
-    group.checked(0, true, Health::Good, NOW);
+    group.checked(0, 7, true, Health::Good, NOW);
     let share = |now: u64| {
         let mut ones = 0;
         for _ in 0..1000 {
@@ -300,7 +301,7 @@ fn servers_come_change_and_go() {
     assert_eq!(ports(&group, 4, &Ask::default()), [1, 2, 1, 2]);
     group.change(id, &Change { weight: Some(3), ..Change::default() }, NOW).unwrap();
     assert_eq!(ports(&group, 8, &Ask::default()).iter().filter(|p| **p == 2).count(), 6);
-    let drain = Change { admin: Some(Admin::Drain), ..Change::default() };
+    let drain = Change { drain: Some(true), ..Change::default() };
     group.change(0, &drain, NOW).unwrap();
     assert_eq!(ports(&group, 3, &Ask::default()), [2; 3]);
     assert_eq!(group.peers(NOW)[0].state, PeerState::Draining);
@@ -311,6 +312,78 @@ fn servers_come_change_and_go() {
     selection.finish(lease, Outcome::Ok, Times::default(), NOW);
     assert_eq!(group.remove(id), Err(NoSuchServer));
     assert_eq!(group.servers().len(), 1);
+}
+
+#[test]
+fn down_and_drain_do_not_undo_each_other() {
+    let group = group(Method::RoundRobin, &[spec(1, 1), spec(2, 1)]);
+    let state = |down: Option<bool>, drain: Option<bool>| {
+        group.change(0, &Change { down, drain, ..Change::default() }, NOW).unwrap();
+        group.peers(NOW)[0].state
+    };
+    assert_eq!(state(None, Some(true)), PeerState::Draining);
+    assert_eq!(state(Some(true), None), PeerState::Down);
+    assert_eq!(state(Some(true), Some(true)), PeerState::Down);
+    assert_eq!(state(Some(false), None), PeerState::Draining);
+    assert_eq!(state(None, None), PeerState::Draining);
+    assert_eq!(state(None, Some(false)), PeerState::Up);
+    assert_eq!(state(Some(true), None), PeerState::Down);
+    assert_eq!(state(None, Some(false)), PeerState::Down);
+}
+
+fn check(id: CheckId, is_mandatory: bool) -> Check {
+    Check { id, key: id.to_string().into(), is_mandatory, is_persistent: false }
+}
+
+/// nginx's pattern for DNS: a server of TCP and one of UDP pass to one group, each with a check of its own.
+#[test]
+fn a_check_that_passes_does_not_bring_back_whom_another_one_has_found_bad() {
+    let group = group(Method::RoundRobin, &[spec(1, 1), spec(2, 1)]);
+    group.begin_checks(&[check(7, false), check(8, false)]);
+    assert!(group.checked(0, 7, false, Health::Bad, NOW));
+    assert!(!group.checked(0, 8, true, Health::Good, NOW));
+    assert_eq!(ports(&group, 3, &Ask::default()), [2; 3]);
+    assert_eq!((group.verdict(0, 7), group.verdict(0, 8)), (Some(Health::Bad), Some(Health::Good)));
+    assert!(!group.checked(0, 8, false, Health::Bad, NOW));
+    assert!(!group.checked(0, 7, true, Health::Good, NOW));
+    assert_eq!(group.peers(NOW)[0].state, PeerState::Unhealthy);
+    assert!(group.checked(0, 8, true, Health::Good, NOW));
+    assert_eq!(group.peers(NOW)[0].state, PeerState::Up);
+    // A check that is gone with its configuration has no say, and what it last said goes with it.
+    assert!(group.checked(0, 8, false, Health::Bad, NOW));
+    group.begin_checks(&[check(7, false)]);
+    assert!(!group.checked(0, 8, false, Health::Bad, NOW));
+    assert_eq!((group.peers(NOW)[0].state, group.verdict(0, 8)), (PeerState::Up, None));
+    assert!(group.checked(0, 7, false, Health::Bad, NOW));
+    group.begin_checks(&[]);
+    assert_eq!((group.peers(NOW)[0].state, group.peers(NOW)[0].last_check_passed), (PeerState::Up, None));
+}
+
+#[test]
+fn a_mandatory_check_holds_for_whoever_comes_later() {
+    let mut named = ServerSpec::new("back.example:80", Vec::new());
+    named.host = Some("back.example".into());
+    let group = group(Method::RoundRobin, &[spec(1, 1), named.clone()]);
+    group.begin_checks(&[check(7, true), check(8, false)]);
+    assert!(Selection::new(group.clone(), Ask::default(), NOW).next(NOW).is_none());
+    group.checked(0, 8, true, Health::Good, NOW);
+    assert!(Selection::new(group.clone(), Ask::default(), NOW).next(NOW).is_none());
+    group.checked(0, 7, true, Health::Good, NOW);
+    let states = || group.peers(NOW).iter().map(|peer| (peer.info.id, peer.state)).collect::<Vec<_>>();
+    assert_eq!(states(), [(0, PeerState::Up)]);
+    // By the API, by DNS, by another configuration.
+    let added = group.add(spec(2, 1));
+    assert!(
+        group.resolved(
+            1,
+            &[Resolved { endpoint: Endpoint::Ip("10.0.0.1:80".parse().unwrap()), service: None }]
+        )
+    );
+    assert_eq!(ports(&group, 3, &Ask::default()), [1; 3]);
+    group.checked(added, 7, true, Health::Good, NOW);
+    group.apply(Method::RoundRobin, &[spec(1, 1), named, spec(2, 1), spec(3, 1)]);
+    assert_eq!(states().iter().filter(|(_, state)| *state == PeerState::Checking).count(), 2);
+    assert_eq!(ports(&group, 4, &Ask::default()), [1, 2, 1, 2]);
 }
 
 #[test]

@@ -135,13 +135,17 @@ fn change(api: &Address, server: &Server, parameters: Map<String, Value>) -> Res
 fn parameters_of(words: &[String]) -> Result<Map<String, Value>, String> {
     let mut members = Map::new();
     for word in words {
+        if word == "up" {
+            // Neither of both: each stays as it is if nothing is said of it.
+            members.extend(["down", "drain"].map(|flag| (flag.to_string(), false.into())));
+            continue;
+        }
         let (name, value) = match word.split_once('=') {
             Some((name @ ("fail_timeout" | "slow_start" | "route" | "service"), text)) => (name, text.into()),
             Some((name, text)) => {
                 let number = text.parse::<u64>().map_err(|_| format!("invalid value in \"{word}\""))?;
                 (name, number.into())
             }
-            None if word == "up" => ("down", false.into()),
             None if matches!(word.as_str(), "down" | "drain" | "backup") => (word.as_str(), true.into()),
             None => return Err(format!("invalid parameter \"{word}\"")),
         };
@@ -275,7 +279,10 @@ mod tests {
                 .map(|map| Value::Object(map).to_string())
         };
         assert_eq!(text(&["weight=2", "down"]), Ok("{\"down\":true,\"weight\":2}".into()));
-        assert_eq!(text(&["up", "fail_timeout=5s"]), Ok("{\"down\":false,\"fail_timeout\":\"5s\"}".into()));
+        assert_eq!(
+            text(&["up", "fail_timeout=5s"]),
+            Ok("{\"down\":false,\"drain\":false,\"fail_timeout\":\"5s\"}".into())
+        );
         assert!(text(&["weight=x"]).is_err() && text(&["x"]).is_err());
     }
 }

@@ -13,6 +13,8 @@ pub const API_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const SERVERS_MAX: usize = 4096;
 /// The longest route= of a server that the API takes, in bytes, as in nginx.
 pub const SERVERS_ROUTE_BYTES_MAX: usize = 32;
+/// The longest `fail_timeout` and `slow_start` of a server that the API takes: 136 years.
+pub const SERVERS_TIME_SECS_MAX: u64 = u32::MAX as u64;
 
 // auth_basic/password.rs
 

@@ -136,6 +136,35 @@ fn datagrams_are_asked_by_datagrams() {
     server.wait_for_log("recv\\(\\) failed \\(111: Connection refused\\)");
 }
 
+/// nginx's pattern for DNS: a server of TCP and one of UDP of one group, each with its check.
+#[test]
+fn a_check_of_one_protocol_does_not_speak_for_the_other() {
+    // Well over TCP; datagrams are taken and not answered.
+    let (there, _silent) = std::iter::repeat_with(|| echo("e:"))
+        .find_map(|there| Some((UdpSocket::bind(("127.0.0.1", there.port())).ok()?, there)))
+        .map(|(socket, there)| (there, socket))
+        .unwrap();
+    let server = with_api(&format!(
+        "health_check_timeout 30ms; match told {{ expect something; }}
+         upstream dns {{ zone z 64k; server 127.0.0.1:{}; }}
+         server {{ listen 127.0.0.1:{{{{PORT2}}}}; proxy_pass dns; health_check interval=20ms; }}
+         server {{ listen 127.0.0.1:{{{{PORT2}}}} udp; proxy_pass dns; health_check udp interval=20ms match=told; }}",
+        there.port()
+    ))
+    .start();
+    wait::holds("it is unhealthy", || peers(&server, "dns")[0]["state"] == "unhealthy");
+    let checks = || peers(&server, "dns")[0]["health_checks"]["checks"].as_u64().unwrap();
+    let begin = checks();
+    wait::holds("more answers of both", || {
+        assert_eq!(
+            (peers(&server, "dns")[0]["state"].clone(), who(server.port_of(2))),
+            (json!("unhealthy"), String::new())
+        );
+        checks() >= begin + 10
+    });
+    assert_eq!(peers(&server, "dns")[0]["health_checks"]["unhealthy"], 1);
+}
+
 #[test]
 fn groups_are_changed_while_they_run() {
     let (one, two) = (echo("1"), echo("2"));

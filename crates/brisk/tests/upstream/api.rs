@@ -156,6 +156,24 @@ fn pages_with_another_name_change_nothing() {
 }
 
 #[test]
+fn down_and_drain_do_not_undo_each_other() {
+    let server = builder().start();
+    let path = "/api/9/http/upstreams/u/servers/0";
+    let patch = |body: &str| {
+        let (status, json) = call(&server, "PATCH", path, body);
+        assert_eq!(status, 200, "{json}");
+        let state = get(&server, "/api/9/http/upstreams/u")["peers"][0]["state"].clone();
+        (json["down"] == true, json["drain"] == true, state)
+    };
+    assert_eq!(patch("{\"drain\":true}"), (false, true, json!("draining")));
+    assert_eq!(patch("{\"down\":true}"), (true, true, json!("down")));
+    assert_eq!(patch("{\"drain\":true}"), (true, true, json!("down")));
+    assert_eq!(patch("{\"down\":false}"), (false, true, json!("draining")));
+    assert_eq!(patch("{\"weight\":2}"), (false, true, json!("draining")));
+    assert_eq!(patch("{\"drain\":false}"), (false, false, json!("up")));
+}
+
+#[test]
 fn a_state_file_outlives_the_server() {
     let server = builder().start();
     assert_eq!(server.get("/kept").status, 502);
@@ -167,6 +185,28 @@ fn a_state_file_outlives_the_server() {
     server.reload();
     assert_eq!(server.get("/kept").text(), "one");
     assert_eq!(get(&server, "/api/9/http/upstreams/kept/servers")[0]["max_fails"], 3);
+    // What a reload finds in the file is not newer than what the group has: the last change could not be saved, for instance.
+    server.write("state/kept.conf", "");
+    server.reload();
+    assert_eq!(server.get("/kept").text(), "one");
+}
+
+/// An empty group that is taken for what is in the file would be written over it.
+#[test]
+fn a_state_file_that_cannot_be_read_is_an_error() {
+    let check = |file: &str, text: &str| {
+        let output = builder().file(file, text).prepare().run(&["-t"]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (ok, said) = check("state/kept.conf", "server 127.0.0.1:1; listen 80;");
+    assert!(ok && said.contains("[warn] \"listen 80\" in ") && said.contains("is no server"), "{said}");
+    for text in ["server 127.0.0.1:1; server 'a", "server 127.0.0.1:1"] {
+        let (ok, said) = check("state/kept.conf", text);
+        assert!(!ok && said.contains("kept.conf:1"), "{said}");
+    }
+    // A folder in the place of the file, as any error of a disk would be.
+    let (ok, said) = check("state/kept.conf/a", "");
+    assert!(!ok && said.contains("kept.conf\" failed (21: Is a directory)"), "{said}");
 }
 
 #[test]

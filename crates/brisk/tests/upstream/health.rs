@@ -1,7 +1,7 @@
 //! Active checks.
 
 use crate::BIN;
-use brisk_testkit::{Builder, wait};
+use brisk_testkit::{Backend, Builder, wait};
 use std::fs;
 
 #[test]
@@ -65,6 +65,85 @@ fn who_must_be_checked_first_waits_for_it() {
     fs::create_dir_all(server.dir().join("one")).unwrap();
     fs::write(server.dir().join("one/ok"), "ok").unwrap();
     wait::holds("a request passes", || server.get("/ok").status == 200);
+}
+
+/// Two locations pass to one group, each with a check of its own: one that passes does not speak for the other.
+#[test]
+fn a_check_that_passes_does_not_bring_back_whom_another_one_has_found_bad() {
+    let mut server = Builder::new(BIN)
+        .http(
+            "upstream u { zone z 64k; server 127.0.0.1:{{PORT2}}; }
+            server { listen 127.0.0.1:{{PORT}};
+                location / { proxy_pass http://u; health_check interval=20ms uri=/well; }
+                location /other { proxy_pass http://u; health_check interval=20ms uri=/sick; }
+                location /api { api; } }
+            server { listen 127.0.0.1:{{PORT2}}; root {{DIR}}/html; }",
+        )
+        .file("html/well", "")
+        .start();
+    let peer = |server: &brisk_testkit::Server| {
+        let text = server.get("/api/9/http/upstreams/u").text();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["peers"][0].clone()
+    };
+    wait::holds("it is unhealthy", || peer(&server)["state"] == "unhealthy");
+    let asked = |server: &brisk_testkit::Server| peer(server)["health_checks"]["checks"].as_u64().unwrap();
+    // Both go on asking; whichever was the last, the server stays where it is.
+    let begin = asked(&server);
+    wait::holds("ten more answers", || {
+        assert_eq!((peer(&server)["state"].clone(), server.get("/well").status), ("unhealthy".into(), 502));
+        asked(&server) >= begin + 10
+    });
+    assert_eq!(peer(&server)["health_checks"]["unhealthy"], 1);
+    // Not after a reload either, in whichever order they ask then.
+    server.reload();
+    assert_eq!(server.get("/well").status, 502);
+    server.write("html/sick", "");
+    wait::holds("both pass", || server.get("/well").status == 200);
+    // What a check has said goes with the check.
+    fs::remove_file(server.dir().join("html/sick")).unwrap();
+    wait::holds("it is unhealthy again", || peer(&server)["state"] == "unhealthy");
+    let conf = server.read("brisk.conf").replace("health_check interval=20ms uri=/sick;", "");
+    server.configure(&conf);
+    server.reload();
+    wait::holds("the other one alone counts", || server.get("/well").status == 200);
+}
+
+/// A server that is added while the group is in use has passed no check, nor has one of a group that a reload makes anew.
+#[test]
+fn a_mandatory_check_holds_for_whoever_comes_later() {
+    let silent = Backend::start(|mut peer| while peer.head().is_some() {});
+    let server = Builder::new(BIN)
+        .http(&format!(
+            "upstream u {{ zone z 64k; server 127.0.0.1:{{{{PORT2}}}}; }}
+            upstream alone {{ server 127.0.0.1:{}; }}
+            server {{ listen 127.0.0.1:{{{{PORT}}}};
+                location / {{ proxy_pass http://u; health_check mandatory interval=1h uri=/well; }}
+                location /alone/ {{ proxy_pass http://alone; health_check mandatory interval=1h; }}
+                location /api {{ api write=on; }} }}
+            server {{ listen 127.0.0.1:{{{{PORT2}}}}; root {{{{DIR}}}}/html; }}",
+            silent.port()
+        ))
+        .file("html/well", "well")
+        .start();
+    wait::holds("the first one has passed", || server.get("/well").status == 200);
+    let body = format!("{{\"server\":\"127.0.0.1:{}\"}}", server.port_of(2));
+    let body = body.replace("127.0.0.1", "127.0.0.2");
+    let length = body.len();
+    let request = format!(
+        "POST /api/9/http/upstreams/u/servers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    assert_eq!(server.request(request).status, 201);
+    let text = server.get("/api/9/http/upstreams/u").text();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (json["peers"][0]["state"].clone(), json["peers"][1]["state"].clone()),
+        ("up".into(), "checking".into())
+    );
+    (0..4).for_each(|_| assert_eq!(server.get("/well").text(), "well"));
+    // The check of the other group is never answered, before a reload as after it.
+    assert_eq!(server.get("/alone/").status, 502);
+    server.reload();
+    assert_eq!(server.get("/alone/").status, 502);
 }
 
 /// `require`: variables of the answer, and maps over them. What only a client has is empty or made up, and does no harm.

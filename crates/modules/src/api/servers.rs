@@ -5,9 +5,9 @@
 
 use super::upstreams::{Of, find, server, servers, unknown, unknown_server};
 use super::{Answer, upstreams};
-use crate::limits::{SERVERS_MAX, SERVERS_ROUTE_BYTES_MAX};
-use crate::upstream::{Upstream, place};
-use brisk_balance::{Admin, Change, PeerId, ServerSpec};
+use crate::limits::{SERVERS_MAX, SERVERS_ROUTE_BYTES_MAX, SERVERS_TIME_SECS_MAX};
+use crate::upstream::{Upstream, is_word, place};
+use brisk_balance::{Change, PeerId, ServerSpec};
 use brisk_conf::value;
 use brisk_http::Method;
 use brisk_net::clock;
@@ -66,32 +66,37 @@ fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), An
     let number = || value.as_u64().and_then(|count| u32::try_from(count).ok()).ok_or_else(wrong);
     let flag = || value.as_bool().ok_or_else(wrong);
     let text = || value.as_str().ok_or_else(wrong);
-    let time = |whole: bool| match value {
+    // What is taken here is written into the state file as words of a configuration, and must be the same when it is read.
+    let word = || text().and_then(|text| if is_word(text) { Ok(text) } else { Err(wrong()) });
+    let time = |whole: bool| {
+        let unit = if whole { 1 } else { 1000 };
         // nginx Plus takes seconds as a number and times with units as text.
-        Value::Number(secs) => secs.as_u64().and_then(|s| s.checked_mul(if whole { 1 } else { 1000 })),
-        Value::String(text) => value::parse_time(text.as_bytes(), whole),
-        _ => None,
+        let time = match value {
+            Value::Number(secs) => secs.as_u64().and_then(|secs| secs.checked_mul(unit)),
+            Value::String(text) => value::parse_time(text.as_bytes(), whole),
+            _ => None,
+        };
+        time.filter(|time| *time <= SERVERS_TIME_SECS_MAX * unit).ok_or_else(wrong)
     };
     let change = &mut found.change;
     match name {
         "server" => found.server = Some(text()?.to_string()),
-        "service" => found.service = Some(text()?.into()),
+        "service" => found.service = Some(word()?.into()),
         "backup" => found.backup = Some(flag()?),
         // 0 would be a server that is never chosen; `down` is the way to say that.
         "weight" => change.weight = Some(number()?).filter(|weight| (1..=65_535).contains(weight)),
         "max_conns" => change.max_conns = Some(number()?),
         "max_fails" => change.max_fails = Some(number()?),
-        "fail_timeout" => change.fail_timeout_secs = Some(time(true).ok_or_else(wrong)?),
-        "slow_start" => change.slow_start_ms = Some(time(false).ok_or_else(wrong)?),
+        "fail_timeout" => change.fail_timeout_secs = Some(time(true)?),
+        "slow_start" => change.slow_start_ms = Some(time(false)?),
         "route" if text()?.len() > SERVERS_ROUTE_BYTES_MAX => {
             return Err(bad(format!("route is longer than {SERVERS_ROUTE_BYTES_MAX}")));
         }
-        "route" => change.route = Some(Some(text()?).filter(|text| !text.is_empty()).map(Into::into)),
-        "down" | "drain" => {
-            let admin = if name == "down" { Admin::Down } else { Admin::Drain };
-            // The other flag of the same document is not undone.
-            change.admin = if flag()? { Some(admin) } else { change.admin.or(Some(Admin::Up)) };
-        }
+        // An empty one takes it away.
+        "route" if text()?.is_empty() => change.route = Some(None),
+        "route" => change.route = Some(Some(word()?.into())),
+        "down" => change.down = Some(flag()?),
+        "drain" => change.drain = Some(flag()?),
         "id" | "host" | "parent" => return Err(bad(format!("parameter \"{name}\" cannot be set"))),
         _ => return Err(bad(format!("unknown parameter \"{name}\""))),
     }
@@ -104,10 +109,8 @@ fn parameter(found: &mut Parameters, name: &str, value: &Value) -> Result<(), An
 fn add(upstream: Arc<Upstream>, of: Of, body: &[u8]) -> Done {
     let parameters = parameters(body)?;
     let Some(address) = parameters.server else { return Err(bad("missing \"server\" argument")) };
-    // The address is written into the state file as a word of a configuration: nothing in it may end the word.
-    let unwanted =
-        |c: char| c.is_whitespace() || c.is_control() || matches!(c, ';' | '{' | '}' | '"' | '\'' | '$');
-    if address.is_empty() || address.contains(unwanted) {
+    // A word of the state file, too; with the address in the message.
+    if !is_word(&address) {
         return Err(bad(format!("invalid server address \"{address}\"")));
     }
     let mut spec = ServerSpec::new(&address, Vec::new());
@@ -187,4 +190,46 @@ fn remove(upstream: Arc<Upstream>, id: &str) -> Done {
     let own = own(&upstream, id)?;
     upstream.group().remove(own).map_err(|_| unknown_server(id))?;
     Ok((Answer::Found(servers(&upstream)), upstream))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change_of(body: &str) -> Option<Change> {
+        parameters(body.as_bytes()).ok().map(|found| found.change)
+    }
+
+    #[test]
+    fn what_would_be_read_as_something_else_is_refused() {
+        for body in [
+            r#"{"route":"a;server 10.0.0.1:80"}"#,
+            r#"{"route":"a b"}"#,
+            r##"{"route":"#"}"##,
+            r#"{"route":"a\\"}"#,
+            r#"{"service":"_http._tcp down"}"#,
+            r#"{"service":""}"#,
+            // More than a time can be: it would be written, and not be understood when it is read.
+            r#"{"fail_timeout":1000000000000000000}"#,
+            r#"{"slow_start":1000000000000000}"#,
+            r#"{"fail_timeout":"500y"}"#,
+        ] {
+            assert!(change_of(body).is_none(), "{body}");
+        }
+        let change = change_of(r#"{"route":"a.b-c","fail_timeout":"136y","slow_start":4294967295}"#).unwrap();
+        assert_eq!(change.route, Some(Some("a.b-c".into())));
+        assert_eq!(change_of(r#"{"route":""}"#).unwrap().route, Some(None));
+    }
+
+    #[test]
+    fn a_flag_that_is_not_in_the_document_stays() {
+        for (body, down, drain) in [
+            (r#"{"down":true}"#, Some(true), None),
+            (r#"{"drain":false,"down":true}"#, Some(true), Some(false)),
+            (r#"{"down":false}"#, Some(false), None),
+            (r#"{"drain":true}"#, None, Some(true)),
+        ] {
+            assert_eq!(change_of(body), Some(Change { down, drain, ..Change::default() }), "{body}");
+        }
+    }
 }

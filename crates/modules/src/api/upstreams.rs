@@ -2,7 +2,7 @@
 
 use super::{Answer, iso};
 use crate::upstream::{OfStream, Registry, Upstream};
-use brisk_balance::{Admin, Method, PeerStatus, ServerStatus, Stats, Until};
+use brisk_balance::{Method, PeerStatus, ServerStatus, Stats, Until};
 use brisk_net::clock;
 use brisk_server::request::Request;
 use brisk_upstream::backend::Backend as _;
@@ -165,9 +165,10 @@ pub(super) fn server(server: &ServerStatus) -> Value {
         "slow_start": slow_start,
         "route": spec.route.as_deref().unwrap_or_default(),
         "backup": spec.backup,
-        "down": spec.admin == Admin::Down,});
+        "down": spec.down,
+    });
     // Only where it is so: its absence means no.
-    if spec.admin == Admin::Drain {
+    if spec.drain {
         json["drain"] = true.into();
     }
     for (name, text) in [("host", &spec.host), ("service", &spec.service)] {

@@ -2,11 +2,12 @@
 
 use super::group::{Groups, Parts, Upstream};
 use super::server::Server;
+use super::state::Kept;
 use super::sticky::Sticky;
 use crate::db;
 use crate::limits::DRAFT_ZONE_BYTES_MIN;
 use brisk_balance::Method;
-use brisk_conf::{Diag, Span, Token, value};
+use brisk_conf::{Context, Diag, Span, Token, value};
 use brisk_resolver::Resolver;
 use brisk_server::conf::Cx;
 use brisk_server::core::CoreConf;
@@ -120,8 +121,8 @@ impl Draft {
             Some(sticky) => sticky.zone(cx, name)?,
             None => None,
         };
-        let state = self.state.as_ref().map(|file| cx.full_path(file.str()));
-        if let Some(folder) = state.as_ref().and_then(|path| std::path::Path::new(path).parent()) {
+        let state = self.state.as_ref().map(|file| Kept::new(cx, file)).transpose()?;
+        if let Some(folder) = state.as_ref().and_then(|state| std::path::Path::new(&state.path).parent()) {
             // The file is replaced by a rename, for which the folder must be writable.
             cx.writes_into(folder);
         }
@@ -129,6 +130,7 @@ impl Draft {
         let keepalive = self.keepalive();
         Ok(Arc::new(Upstream::new(Parts {
             name: self.name,
+            is_of_stream: cx.block == Context::STREAM,
             method: self.method.unwrap_or_default(),
             servers: self.servers,
             key: self.key,

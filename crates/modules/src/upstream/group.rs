@@ -3,15 +3,18 @@
 //! A configuration's `Upstream` is made anew by each reload; a `Group` in a zone is not. What a reload changes
 //! is applied to the group, so that requests that run with the old configuration see it, too.
 
+use super::health::pace::Pace;
+use super::queue;
 use super::server::Server;
+use super::state::Kept;
 use super::sticky::Sticky;
-use super::{queue, state};
 use crate::db;
-use brisk_balance::{Ask, Group, Lease, Method, PeerId, Selection, ServerSpec};
+use brisk_balance::{Ask, Check, CheckId, Group, Lease, Method, PeerId, Selection, ServerSpec};
 use brisk_db::Cluster;
 use brisk_net::clock;
 use brisk_resolver::Resolver;
 use brisk_server::request::Request;
+use brisk_server::trace;
 use brisk_server::vars::Template;
 use brisk_server::zone::Zone;
 use brisk_upstream::backend::{Backend, Keepalive};
@@ -19,15 +22,16 @@ use brisk_upstream::head::BackendHead;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// What a configuration says of an upstream.
 pub(super) struct Parts {
     pub name: String,
+    /// It stands in `stream`: HTTP may have a group of the same name, in the same zone.
+    pub is_of_stream: bool,
     pub method: Method,
     pub servers: Vec<Server>,
     pub key: Option<Arc<Template>>,
@@ -40,7 +44,7 @@ pub(super) struct Parts {
     pub resolver: Option<Arc<Resolver>>,
     pub resolver_timeout: Duration,
     /// The file that the servers are kept in.
-    pub state: Option<String>,
+    pub state: Option<Kept>,
     /// The servers are databases, which are asked for their roles.
     pub database: Option<Arc<db::Check>>,
 }
@@ -50,12 +54,10 @@ pub struct Upstream {
     pub(super) parts: Parts,
     id: u64,
     idle: AtomicUsize,
-    /// Some location has a `health_check` of it.
-    is_checked: AtomicBool,
+    /// The `health_check`s that ask its servers.
+    checks: Mutex<Vec<Check>>,
     /// Draws differ from request to request.
     drawn: AtomicU64,
-    /// Held while the state file is written: two writers could leave the older state.
-    saving: Mutex<()>,
     /// Told when a server was added whose name may have to be looked up.
     pub(super) names: Notice,
     /// Taken from the zone, or made, at its first use: by then the configuration is live.
@@ -66,10 +68,18 @@ pub struct Upstream {
 
 /// A zone's state: its groups by name. They outlive the configuration.
 #[derive(Default)]
-pub(super) struct Groups(
-    Mutex<HashMap<String, Arc<Group>>>,
-    Mutex<HashMap<(String, db::Kind), Arc<Cluster>>>,
-);
+pub(super) struct Groups {
+    /// By whether they are of `stream`, and their names.
+    groups: Mutex<HashMap<(bool, String), Shared>>,
+    clusters: Mutex<HashMap<(String, db::Kind), Arc<Cluster>>>,
+}
+
+/// A group in a zone.
+struct Shared {
+    group: Arc<Group>,
+    /// The file that its servers are kept in.
+    state: Option<String>,
+}
 
 static IDS: AtomicU64 = AtomicU64::new(1);
 
@@ -84,9 +94,8 @@ impl Upstream {
             parts,
             id: new_id(),
             idle: AtomicUsize::new(0),
-            is_checked: AtomicBool::new(false),
+            checks: Mutex::default(),
             drawn: AtomicU64::new(clock::now().unix_secs as u64),
-            saving: Mutex::new(()),
             names: Notice::default(),
             group: OnceLock::new(),
             cluster: OnceLock::new(),
@@ -103,10 +112,10 @@ impl Upstream {
     /// The servers with all that is known of them.
     pub fn group(&self) -> &Arc<Group> {
         self.group.get_or_init(|| {
-            let specs = self.specs();
+            let checks = self.checks();
             match &self.parts.zone {
-                None => Arc::new(Group::new(&self.parts.name, self.parts.method, &specs)),
-                Some(zone) => zone.state::<Groups>().get(&self.parts.name, self.parts.method, &specs),
+                None => Arc::new(self.parts.new_group(&checks)),
+                Some(zone) => zone.state::<Groups>().get(&self.parts, &checks),
             }
         })
     }
@@ -123,13 +132,18 @@ impl Upstream {
         }))
     }
 
-    pub(super) fn will_be_checked(&self) {
-        self.is_checked.store(true, Ordering::Relaxed);
+    /// A `health_check` that is to ask the servers, told while the configuration is built; returns its number.
+    pub(super) fn will_be_checked(&self, pace: &Pace) -> CheckId {
+        // Where a request is only traced (`brisk why`), nobody asks the servers.
+        let is_mandatory = pace.mandatory && !trace::is_on();
+        let is_persistent = pace.persistent;
+        let id = new_id();
+        self.checks().push(Check { id, key: pace.text.clone(), is_mandatory, is_persistent });
+        id
     }
 
-    /// Whether what checks once said of the servers still counts.
-    pub(super) fn is_checked(&self) -> bool {
-        self.is_checked.load(Ordering::Relaxed)
+    fn checks(&self) -> MutexGuard<'_, Vec<Check>> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The zone that the upstream is in.
@@ -154,7 +168,7 @@ impl Upstream {
 
     /// Adds a server at run time.
     pub fn add_server(&self, mut spec: ServerSpec) -> PeerId {
-        self.trust_the_check(&mut spec);
+        self.parts.trust_the_check(&mut spec);
         let id = self.group().add(spec);
         // After the server is in the group: the task that is woken looks there.
         self.names.tell();
@@ -168,16 +182,24 @@ impl Upstream {
 
     /// Writes the servers into the `state` file, if there is one. May wait for a disk.
     pub fn save(&self) -> io::Result<()> {
-        let Some(path) = &self.parts.state else { return Ok(()) };
-        // The last writer has seen all changes.
-        let _one = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        state::write(Path::new(path), &self.group().specs())
+        let Some(state) = &self.parts.state else { return Ok(()) };
+        let group = self.group();
+        state.write(|| group.specs())
+    }
+}
+
+impl Parts {
+    /// A group that nothing is known of.
+    fn new_group(&self, checks: &[Check]) -> Group {
+        let group = Group::new(&self.name, self.method, &self.specs());
+        group.begin_checks(checks);
+        group
     }
 
     fn specs(&self) -> Vec<ServerSpec> {
-        let mut specs = match &self.parts.state {
-            Some(path) => state::read(path),
-            None => self.parts.servers.iter().map(|server| server.spec.clone()).collect(),
+        let mut specs = match &self.state {
+            Some(state) => state.read(),
+            None => self.servers.iter().map(|server| server.spec.clone()).collect(),
         };
         specs.iter_mut().for_each(|spec| self.trust_the_check(spec));
         specs
@@ -186,7 +208,7 @@ impl Upstream {
     /// Databases that are asked for their roles are lost when the checks say so. One that is back must not wait for the end of
     /// `fail_timeout`: while the primary does, nobody is written to.
     fn trust_the_check(&self, spec: &mut ServerSpec) {
-        if self.parts.database.is_some() {
+        if self.database.is_some() {
             spec.max_fails = 0;
         }
     }
@@ -221,26 +243,32 @@ impl Notice {
 }
 
 impl Groups {
-    fn get(&self, name: &str, method: Method, specs: &[ServerSpec]) -> Arc<Group> {
-        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match groups.get(name) {
-            Some(group) => {
-                // Servers that are still there keep their counters and connections.
-                group.apply(method, specs);
-                group.clone()
-            }
-            None => {
-                let group = Arc::new(Group::new(name, method, specs));
-                groups.insert(name.to_string(), group.clone());
-                group
-            }
+    fn get(&self, parts: &Parts, checks: &[Check]) -> Arc<Group> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = parts.state.as_ref().map(|state| state.path.clone());
+        let key = (parts.is_of_stream, parts.name.clone());
+        let Some(shared) = groups.get_mut(&key) else {
+            let group = Arc::new(parts.new_group(checks));
+            groups.insert(key, Shared { group: group.clone(), state });
+            return group;
+        };
+        // Before the servers, so that those which are new have passed no check.
+        shared.group.begin_checks(checks);
+        if state.is_some() && state == shared.state {
+            // The group is what the file was written from, or should have been: it knows more.
+            shared.group.keep_servers(parts.method);
+        } else {
+            // Servers that are still there keep their counters and connections.
+            shared.group.apply(parts.method, &parts.specs());
         }
+        shared.state = state;
+        shared.group.clone()
     }
 }
 
 impl Groups {
     fn cluster(&self, name: &str, kind: db::Kind, new: impl FnOnce() -> Arc<Cluster>) -> Arc<Cluster> {
-        let mut clusters = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         clusters.entry((name.to_string(), kind)).or_insert_with(new).clone()
     }
 }

@@ -166,6 +166,8 @@ pub fn implicit(
 pub(super) fn unnamed(address: &str, server: Server) -> Arc<Upstream> {
     Arc::new(Upstream::new(Parts {
         name: address.to_string(),
+        // In no zone: no other group can be mistaken for it.
+        is_of_stream: false,
         method: Method::RoundRobin,
         servers: vec![server],
         key: None,

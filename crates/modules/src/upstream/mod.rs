@@ -24,7 +24,7 @@ pub mod vars;
 pub use group::{Upstream, new_id};
 pub use health::session::complete as complete_check;
 pub use implicit::{OfStream, Registry, at_run_time, find, implicit, may_reach_socket};
-pub use state::place;
+pub use state::{is_word, place};
 pub use stream::for_stream;
 
 use brisk_conf::{Context, Diag};

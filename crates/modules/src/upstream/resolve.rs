@@ -5,6 +5,7 @@
 //! Addresses that were found live in the group's zone and outlive that.
 
 use super::group::Upstream;
+use super::state::Kept;
 use crate::limits::RETRY_TIME_MIN;
 use brisk_balance::{Endpoint, PeerId, Resolved};
 use brisk_host::thread::Live;
@@ -24,12 +25,14 @@ const UNKNOWN_TIME: Duration = Duration::from_secs(5);
 
 impl Service for Upstream {
     fn start(self: Arc<Self>, work: &Work) {
-        let group = self.group();
+        // Now, if no request has come before: checks of the configuration before end with it.
+        self.group();
         let log = Logged { live: work.live.clone() };
-        // A reload may have taken `health_check` away: what it had found out must not keep servers down for
-        // ever.
-        if !self.is_checked() {
-            group.forget_checks();
+        if let Some(why) = self.parts.state.as_ref().and_then(Kept::complaint) {
+            let name = &self.parts.name;
+            log.error(format_args!(
+                "the servers of upstream \"{name}\" could not be read, and changes are not kept: {why}"
+            ));
         }
         if let Some(resolver) = self.parts.resolver.clone() {
             let (this, log, inner) = (self.clone(), log.clone(), work.clone());

@@ -1,7 +1,7 @@
 //! `server ADDRESS …;` in an `upstream` block.
 
 use crate::limits::{SERVER_ROUTE_BYTES_MAX, UNIX_PATH_BYTES_MAX};
-use brisk_balance::{Admin, Endpoint, Method, ServerSpec};
+use brisk_balance::{Endpoint, Method, ServerSpec};
 use brisk_conf::{Context, Diag, Directive, Token, value};
 use brisk_server::conf::{Cx, invalid_parameter};
 use std::net::{IpAddr, SocketAddr};
@@ -145,8 +145,8 @@ fn parameter(spec: &mut ServerSpec, resolve: &mut bool, token: &Token, method: M
             unsupported(method.knows_backup())?;
             spec.backup = true;
         }
-        None if text == "down" => spec.admin = Admin::Down,
-        None if text == "drain" => spec.admin = Admin::Drain,
+        None if text == "down" => spec.down = true,
+        None if text == "drain" => spec.drain = true,
         None if text == "resolve" => *resolve = true,
         _ => return Err(invalid()),
     }

@@ -1,29 +1,133 @@
 //! `state`: the servers of a group in a file, so that what was changed while the server ran is still there later.
 //!
-//! The file is read by the parser of configurations, and written by the server alone. It is read once, when a
-//! group is made: a reload keeps the servers that the group has.
+//! The file is read by the parser of configurations, and written by the server alone. It is read when a group is made: a reload
+//! keeps the servers that the group has. A file that cannot be read is never overwritten.
 
 use super::server::{self, Place};
-use brisk_balance::{Admin, Endpoint, ServerSpec};
-use brisk_conf::{NoFiles, SourceMap};
+use brisk_balance::{Endpoint, ServerSpec};
+use brisk_conf::{Diag, NoFiles, SourceMap, Token, os_text};
 use brisk_net::replace::replace;
+use brisk_server::conf::Cx;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The servers in a file. One that is not there yet has none; lines that are none are left out.
-pub(super) fn read(path: &str) -> Vec<ServerSpec> {
-    std::fs::read(path).map(parse).unwrap_or_default()
+/// The file of one upstream.
+pub(super) struct Kept {
+    pub path: String,
+    /// What was in it when the configuration was read.
+    at_start: Vec<ServerSpec>,
+    /// Held while it is written: two writers could leave the older state.
+    file: Mutex<File>,
 }
 
-fn parse(text: Vec<u8>) -> Vec<ServerSpec> {
+/// What is known of the file.
+enum File {
+    /// Everything that is in it is in the group, too.
+    Known,
+    /// Why it could not be read when the group was made: there may be servers in it that the group has not.
+    Unread(String),
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+struct Contents {
+    servers: Vec<ServerSpec>,
+    /// Lines that say something else.
+    strange: Vec<String>,
+}
+
+impl Kept {
+    /// Reads the file for a configuration that is being built. One that is not there yet has no servers; one that cannot be read
+    /// is an error.
+    pub fn new(cx: &mut Cx<'_, '_>, token: &Token) -> Result<Kept, Diag> {
+        let path = cx.full_path(token.str());
+        // Through the loader: the process that reads the configuration may wait for the disk, and says what is wrong in time.
+        let found = contents(&path, cx.global.loader.read(&path).map(|text| text.to_vec()));
+        let found = found.map_err(|why| {
+            Diag::emerg(token.span, why).help("mend the file, or move it away: then the group has no servers")
+        })?;
+        for line in &found.strange {
+            cx.warn(Diag::warn(token.span, format!("\"{line}\" in \"{path}\" is no server")).help(
+                "the line is left out, and is gone from the file with the next change of the group's servers",
+            ));
+        }
+        Ok(Kept { path, at_start: found.servers, file: Mutex::new(File::Known) })
+    }
+
+    fn file(&self) -> MutexGuard<'_, File> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The servers in the file as it is now, for a group that is made: another process may have changed them since the
+    /// configuration was read. May wait for a disk.
+    pub fn read(&self) -> Vec<ServerSpec> {
+        match contents(&self.path, std::fs::read(&self.path)) {
+            Ok(found) => found.servers,
+            Err(why) => {
+                *self.file() = File::Unread(why);
+                self.at_start.clone()
+            }
+        }
+    }
+
+    /// Why the file could not be read, if it could not.
+    pub fn complaint(&self) -> Option<String> {
+        match &*self.file() {
+            File::Known => None,
+            File::Unread(why) => Some(why.clone()),
+        }
+    }
+
+    /// Writes the servers that there are then; the file is replaced as a whole. May wait for a disk.
+    pub fn write(&self, servers: impl FnOnce() -> Vec<ServerSpec>) -> io::Result<()> {
+        let file = self.file();
+        if let File::Unread(why) = &*file {
+            return Err(io::Error::other(format!(
+                "it is not overwritten, since it could not be read: {why}"
+            )));
+        }
+        // Asked for under the lock: the last writer has seen all changes.
+        let text = text(&servers())?;
+        // Cut down by the umask. A rename, so that a server that dies leaves either state.
+        replace(Path::new(&self.path), text.as_bytes(), 0o666)
+    }
+}
+
+/// What a file says whose bytes were asked for; the error says why that is not known.
+fn contents(path: &str, read: io::Result<Vec<u8>>) -> Result<Contents, String> {
+    match read {
+        Ok(text) => parse(path, text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Contents::default()),
+        Err(error) => Err(format!("open() \"{path}\" failed ({})", os_text(&error))),
+    }
+}
+
+fn parse(path: &str, text: Vec<u8>) -> Result<Contents, String> {
     let mut sources = SourceMap::default();
-    let file = sources.add("state", text);
+    let file = sources.add(path, text);
+    let mut diags = Vec::new();
     // No includes: the file is data.
-    let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut Vec::new());
-    let servers = tree.iter().filter(|line| line.name() == "server" && !line.args.is_empty());
-    servers.filter_map(|line| spec(line.args.iter().map(brisk_conf::Token::str))).collect()
+    let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut diags);
+    // What stands behind a quote that does not end is not known.
+    if let Some(diag) = diags.iter().find(|diag| diag.is_error()) {
+        let line = diag.span.map_or(0, |span| sources.end_line(span));
+        return Err(format!("{} in {path}:{line}", diag.message));
+    }
+    let mut found = Contents::default();
+    for line in &tree {
+        let words = || line.args.iter().map(Token::str);
+        match spec(words()) {
+            Some(spec) if line.name() == "server" && line.block.is_none() => found.servers.push(spec),
+            _ => {
+                let all: Vec<&str> = [line.name()].into_iter().chain(words()).collect();
+                found.strange.push(all.join(" "));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// One server from its words; `None` if they are not understood.
@@ -44,8 +148,8 @@ fn spec<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<ServerSpec> {
             "route" => spec.route = Some(text.into()),
             "service" => spec.service = Some(text.into()),
             "backup" => spec.backup = true,
-            "down" => spec.admin = Admin::Down,
-            "drain" => spec.admin = Admin::Drain,
+            "down" => spec.down = true,
+            "drain" => spec.drain = true,
             "resolve" => resolve = true,
             _ => return None,
         }
@@ -65,14 +169,25 @@ pub fn place(spec: &mut ServerSpec, resolve: bool) -> bool {
     true
 }
 
-/// Writes the servers; the file is replaced as a whole.
-pub(super) fn write(path: &Path, servers: &[ServerSpec]) -> io::Result<()> {
+/// Whether a text can stand in the file as a word, or as the end of one: nothing in it ends the word, or begins something else.
+pub fn is_word(text: &str) -> bool {
+    let ends = |c: char| {
+        c.is_whitespace() || c.is_control() || matches!(c, ';' | '{' | '}' | '"' | '\'' | '$' | '#' | '\\')
+    };
+    !text.is_empty() && !text.contains(ends)
+}
+
+fn text(servers: &[ServerSpec]) -> io::Result<String> {
     let mut text = String::new();
     for spec in servers {
+        let words = [Some(&spec.server), spec.route.as_ref(), spec.service.as_ref()];
+        // Quoted lines of a file that somebody else has written: better the file as it is than one that says something else.
+        if let Some(word) = words.into_iter().flatten().find(|word| !is_word(word)) {
+            return Err(io::Error::other(format!("\"{word}\" cannot be written as a word")));
+        }
         line(&mut text, spec);
     }
-    // Cut down by the umask. A rename, so that a server that dies leaves either state.
-    replace(path, text.as_bytes(), 0o666)
+    Ok(text)
 }
 
 fn line(out: &mut String, spec: &ServerSpec) {
@@ -97,8 +212,8 @@ fn line(out: &mut String, spec: &ServerSpec) {
     }
     let flags = [
         ("backup", spec.backup),
-        ("down", spec.admin == Admin::Down),
-        ("drain", spec.admin == Admin::Drain),
+        ("down", spec.down),
+        ("drain", spec.drain),
         ("resolve", spec.host.is_some()),
     ];
     for (name, _) in flags.into_iter().filter(|(_, is_set)| *is_set) {
@@ -111,19 +226,83 @@ fn line(out: &mut String, spec: &ServerSpec) {
 mod tests {
     use super::*;
 
+    fn parsed(text: &str) -> Result<Contents, String> {
+        parse("file", text.as_bytes().to_vec())
+    }
+
     #[test]
     fn what_is_written_is_read_again() {
         let lines = [
             "server 127.0.0.1:81;\n",
             "server 127.0.0.1:82 weight=5 max_conns=7 max_fails=0 fail_timeout=30s slow_start=1500ms route=a backup down;\n",
             "server unix:/tmp/s drain;\n",
+            "server 127.0.0.1:83 down drain;\n",
             "server a.example service=http resolve;\n",
         ];
-        let specs = parse(lines.concat().into_bytes());
-        assert_eq!(specs.len(), 4);
-        let mut out = String::new();
-        specs.iter().for_each(|spec| line(&mut out, spec));
-        assert_eq!(out, lines.concat());
-        assert!(parse(b"server; server a.example; server x weight=0; listen 80; server".to_vec()).is_empty());
+        let found = parsed(&lines.concat()).unwrap();
+        assert_eq!((found.servers.len(), found.strange.len()), (5, 0));
+        assert_eq!(text(&found.servers).unwrap(), lines.concat());
+    }
+
+    #[test]
+    fn what_is_no_server_is_told() {
+        let found = parsed(
+            "server; server a.example; server b weight=0; listen 80; server 127.0.0.1 x; server 127.0.0.1;",
+        );
+        let found = found.unwrap();
+        assert_eq!(
+            found.strange,
+            ["server", "server a.example", "server b weight=0", "listen 80", "server 127.0.0.1 x"]
+        );
+        assert_eq!(found.servers.len(), 1);
+        assert_eq!(parsed("server 127.0.0.1 { }").unwrap().strange, ["server 127.0.0.1"]);
+        // What does not end may hide servers.
+        for text in ["server 127.0.0.1; server", "server 127.0.0.1; server 'a;", "server 127.0.0.1; }"] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_word_ends_it() {
+        for word in ["a b", "a;", "a{", "a}", "\"a", "a'", "a$b", "#a", "a\\", "a\n", "a\0", ""] {
+            assert!(!is_word(word), "{word}");
+            for which in 0..3 {
+                let mut spec = ServerSpec::new("127.0.0.1:1", Vec::new());
+                match which {
+                    0 => spec.server = word.into(),
+                    1 => spec.route = Some(word.into()),
+                    _ => spec.service = Some(word.into()),
+                }
+                assert!(text(&[spec]).is_err(), "{word}");
+            }
+        }
+        assert!(is_word("unix:/run/a.sock") && is_word("[::1]:80"));
+    }
+
+    /// A disk that fails once must not cost the servers.
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_overwritten() {
+        let folder = std::env::temp_dir().join(format!("brisk-state-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let kept = |path: &Path| Kept {
+            path: path.display().to_string(),
+            at_start: vec![ServerSpec::new("127.0.0.1:1", Vec::new())],
+            file: Mutex::new(File::Known),
+        };
+        let path = folder.join("state");
+        let good = kept(&path);
+        assert!(good.read().is_empty() && good.complaint().is_none(), "it is not there yet");
+        good.write(|| vec![ServerSpec::new("127.0.0.1:2", Vec::new())]).unwrap();
+        assert_eq!(good.read().len(), 1);
+        std::fs::write(&path, "server 127.0.0.1:2; server 'a").unwrap();
+        let bad = kept(&path);
+        assert_eq!(&*bad.read()[0].server, "127.0.0.1:1");
+        assert!(bad.complaint().is_some() && bad.write(Vec::new).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "server 127.0.0.1:2; server 'a");
+        // A folder in its place.
+        let bad = kept(&folder);
+        assert_eq!(bad.read().len(), 1);
+        assert!(bad.complaint().is_some_and(|why| why.contains("failed (21: Is a directory)")));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

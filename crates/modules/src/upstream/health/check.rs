@@ -3,6 +3,7 @@
 use super::matching::Match;
 use super::pace::Pace;
 use crate::upstream::group::Upstream;
+use brisk_balance::CheckId;
 use brisk_upstream::backend::Passes;
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +20,15 @@ pub struct Check {
     /// `type=grpc`.
     pub grpc: Option<Grpc>,
     /// Set when the location is complete.
-    pub(super) target: OnceLock<(Arc<Upstream>, Arc<Passes>)>,
+    pub(super) target: OnceLock<Target>,
+}
+
+/// Whom a check asks, and by what.
+pub(super) struct Target {
+    /// The check among those of the group.
+    pub id: CheckId,
+    pub upstream: Arc<Upstream>,
+    pub passes: Arc<Passes>,
 }
 
 /// What a gRPC server is asked.

@@ -6,7 +6,7 @@ pub(super) mod check;
 mod dial;
 mod http2;
 mod matching;
-mod pace;
+pub(super) mod pace;
 mod probe;
 mod round;
 pub(super) mod session;
@@ -24,7 +24,7 @@ use brisk_server::plan::Plan;
 use brisk_server::service::{Service, Work};
 use brisk_server::worker::log_error;
 use brisk_upstream::backend::Passes;
-use check::{Check, Grpc};
+use check::{Check, Grpc, Target};
 use matching::Match;
 use pace::Pace;
 use probe::Probes;
@@ -44,7 +44,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     for token in &d.args {
         parameter(cx, &mut check, token)?;
     }
-    check.pace.check(d.span)?;
+    check.pace.check(d)?;
     let check = Arc::new(check);
     // Pushed before it knows whom to ask: services start when the configuration is in force, and by then
     // `install` has said it.
@@ -110,17 +110,19 @@ pub(super) fn install(cx: &Cx<'_, '_>, plan: &Plan) {
         && let Some(upstream) = registry.by_id(passes.group)
     {
         // Before any request: with `mandatory` its servers get none until they were asked.
-        upstream.will_be_checked();
-        let _ = check.target.set((upstream, passes));
+        check.target.get_or_init(|| {
+            let id = upstream.will_be_checked(&check.pace);
+            Target { id, upstream, passes }
+        });
     }
 }
 
 impl Service for Check {
     fn start(self: Arc<Self>, work: &Work) {
         match self.target.get() {
-            Some((upstream, passes)) => {
+            Some(Target { id, upstream, passes }) => {
                 let asks = Rc::new(Probes { check: self.clone(), passes: passes.clone() });
-                round::start(&self.pace, upstream, asks, work);
+                round::start(*id, &self.pace, upstream, asks, work);
             }
             None => log_error(
                 &work.live,

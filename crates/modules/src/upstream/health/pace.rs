@@ -1,7 +1,7 @@
 //! How often servers are asked, and what follows from their answers: of all kinds of checks.
 
 use brisk_balance::{Endpoint, PeerInfo};
-use brisk_conf::{Diag, Span, Token, value};
+use brisk_conf::{Diag, Directive, Token, value};
 use brisk_server::conf::invalid_parameter;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// See the module's head.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub struct Pace {
     /// Between two rounds.
     pub interval: Duration,
     /// Up to this much is added to each interval.
@@ -25,6 +25,8 @@ pub(super) struct Pace {
     pub persistent: bool,
     /// Another port than that which is passed to.
     pub port: Option<u16>,
+    /// What is written, by which the check of the next configuration is known to be the same.
+    pub text: Arc<str>,
 }
 
 impl Default for Pace {
@@ -37,6 +39,7 @@ impl Default for Pace {
             mandatory: false,
             persistent: false,
             port: None,
+            text: Arc::default(),
         }
     }
 }
@@ -66,12 +69,13 @@ impl Pace {
         Ok(true)
     }
 
-    /// Whether its parameters go together.
-    pub fn check(&self, span: Span) -> Result<(), Diag> {
+    /// Whether its parameters go together, once all of them have been read.
+    pub fn check(&mut self, d: &Directive) -> Result<(), Diag> {
         if self.persistent && !self.mandatory {
-            return Err(Diag::emerg(span, "\"persistent\" requires \"mandatory\"")
+            return Err(Diag::emerg(d.span, "\"persistent\" requires \"mandatory\"")
                 .help("add mandatory, or remove persistent"));
         }
+        self.text = d.args.iter().map(Token::str).collect::<Vec<_>>().join(" ").into();
         Ok(())
     }
 }

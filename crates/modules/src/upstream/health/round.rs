@@ -2,7 +2,7 @@
 
 use super::super::group::Upstream;
 use super::pace::{Asks, Pace};
-use brisk_balance::{Endpoint, Health, PeerId, PeerStatus};
+use brisk_balance::{CheckId, Endpoint, Health, PeerId, PeerStatus};
 use brisk_net::{clock, sleep};
 use brisk_server::core::LogLevel;
 use brisk_server::service::Work;
@@ -15,33 +15,51 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is known of one server by its latest answers.
-#[derive(Default)]
+/// What this check knows of one server by its latest answers.
 struct Record {
     fails: u32,
     passes: u32,
     /// A slow server is not asked again before it has answered, however short the interval is.
     is_being_asked: bool,
-    is_bad: bool,
+    health: Health,
+}
+
+impl Record {
+    /// Of a server that this check has not asked: what there was before it, for instance before a reload.
+    fn new(health: Health) -> Record {
+        Record { fails: 0, passes: 0, is_being_asked: false, health }
+    }
+
+    /// Takes an answer.
+    fn note(&mut self, passed: bool, pace: &Pace) {
+        // In a row: one good answer ends a row of bad ones.
+        (self.passes, self.fails) = if passed { (self.passes + 1, 0) } else { (0, self.fails + 1) };
+        self.health = match passed {
+            true if self.passes >= pace.passes => Health::Good,
+            false if self.fails >= pace.fails => Health::Bad,
+            // One that waits for its first check goes on waiting.
+            _ => self.health,
+        };
+    }
 }
 
 type Records = Rc<RefCell<HashMap<PeerId, Record>>>;
 
 /// Begins the rounds of a check.
-pub(super) fn start(pace: &Pace, upstream: &Arc<Upstream>, asks: Rc<dyn Asks>, work: &Work) {
+pub(super) fn start(check: CheckId, pace: &Pace, upstream: &Arc<Upstream>, asks: Rc<dyn Asks>, work: &Work) {
     let (pace, upstream) = (pace.clone(), upstream.clone());
     let (records, inner) = (Records::default(), work.clone());
-    let is_first = std::cell::Cell::new(true);
     work.spawn(async move {
         loop {
             let peers = upstream.group().peers(clock::mono_ms());
             // Servers come and go at run time; numbers are never given again.
             records.borrow_mut().retain(|id, _| peers.iter().any(|peer| peer.info.id == *id));
             for peer in peers {
-                admit(&pace, &upstream, &records, &peer, is_first.get());
                 let is_down = peer.state == brisk_balance::PeerState::Down;
                 let mut all = records.borrow_mut();
-                let record = all.entry(peer.info.id).or_default();
+                let id = peer.info.id;
+                let known = || upstream.group().verdict(id, check).unwrap_or_default();
+                let record = all.entry(id).or_insert_with(|| Record::new(known()));
                 // Administratively down: it is not ours to bring back.
                 if is_down || std::mem::replace(&mut record.is_being_asked, true) {
                     continue;
@@ -49,6 +67,7 @@ pub(super) fn start(pace: &Pace, upstream: &Arc<Upstream>, asks: Rc<dyn Asks>, w
                 drop(all);
                 // A task for each: one that does not answer holds up none of the others.
                 let one = One {
+                    check,
                     pace: pace.clone(),
                     upstream: upstream.clone(),
                     asks: asks.clone(),
@@ -57,25 +76,10 @@ pub(super) fn start(pace: &Pace, upstream: &Arc<Upstream>, asks: Rc<dyn Asks>, w
                 };
                 inner.spawn(async move { one.ask(peer).await });
             }
-            is_first.set(false);
             // Drawn anew each round, so that many balancers do not ask in step.
             sleep(pace.interval + drawn(pace.jitter)).await;
         }
     });
-}
-
-/// A server that is seen for the first time: whether it may have requests before it was asked.
-fn admit(pace: &Pace, upstream: &Upstream, records: &Records, peer: &PeerStatus, is_start: bool) {
-    if records.borrow().contains_key(&peer.info.id) {
-        return;
-    }
-    let is_bad = peer.state == brisk_balance::PeerState::Unhealthy;
-    records.borrow_mut().insert(peer.info.id, Record { is_bad, ..Record::default() });
-    if pace.mandatory {
-        // Servers that are new since the start have nothing to persist.
-        let keeps = pace.persistent && is_start && peer.last_check_passed.is_some();
-        upstream.group().must_be_checked(peer.info.id, keeps);
-    }
 }
 
 fn drawn(most: Duration) -> Duration {
@@ -87,6 +91,7 @@ fn drawn(most: Duration) -> Duration {
 
 /// One question to one server.
 struct One {
+    check: CheckId,
     pace: Pace,
     upstream: Arc<Upstream>,
     asks: Rc<dyn Asks>,
@@ -110,29 +115,13 @@ impl One {
         // Taken away while it was asked.
         let Some(record) = records.get_mut(&id) else { return };
         record.is_being_asked = false;
-        let passed = result.is_ok();
-        // In a row: one good answer ends a row of bad ones.
-        (record.passes, record.fails) = if passed { (record.passes + 1, 0) } else { (0, record.fails + 1) };
-        let was_bad = record.is_bad;
-        if passed && record.passes >= self.pace.passes {
-            record.is_bad = false;
-        }
-        if !passed && record.fails >= self.pace.fails {
-            record.is_bad = true;
-        }
-        let is_waiting = peer.state == brisk_balance::PeerState::Checking;
-        let health = match (record.is_bad, is_waiting && !passed) {
-            (true, _) => Health::Bad,
-            // Its first check has failed, though not often enough to be bad.
-            (false, true) => Health::Checking,
-            (false, false) if is_waiting && record.passes < self.pace.passes => Health::Checking,
-            (false, false) => Health::Good,
-        };
-        let is_bad = record.is_bad;
+        let (passed, was_bad) = (result.is_ok(), record.health == Health::Bad);
+        record.note(passed, &self.pace);
+        let health = record.health;
         drop(records);
-        self.upstream.group().checked(id, passed, health, clock::mono_ms());
+        self.upstream.group().checked(id, self.check, passed, health, clock::mono_ms());
         // Only changes are logged: a server that stays down would fill the log.
-        if was_bad == is_bad {
+        if was_bad == (health == Health::Bad) {
             return;
         }
         let (name, group) = (&peer.info.name, &self.upstream.group().name);
@@ -151,5 +140,28 @@ impl One {
                 format_args!("peer is healthy while health checking, peer: {name}, upstream: \"{group}\""),
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_in_a_row_count() {
+        let pace = Pace { fails: 2, passes: 2, ..Pace::default() };
+        let check = |health: Health, answers: &[bool], want: Health| {
+            let mut record = Record::new(health);
+            answers.iter().for_each(|passed| record.note(*passed, &pace));
+            assert_eq!(record.health, want, "{health:?} {answers:?}");
+        };
+        check(Health::Good, &[false, true, false], Health::Good);
+        check(Health::Good, &[true, false, false], Health::Bad);
+        check(Health::Bad, &[true, false, true], Health::Bad);
+        check(Health::Bad, &[true, true], Health::Good);
+        check(Health::Checking, &[true], Health::Checking);
+        check(Health::Checking, &[false], Health::Checking);
+        check(Health::Checking, &[true, true], Health::Good);
+        check(Health::Checking, &[false, false], Health::Bad);
     }
 }

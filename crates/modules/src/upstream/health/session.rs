@@ -8,7 +8,7 @@ use crate::limits::ANSWER_BYTES_MAX;
 use crate::ssl::peer::PeerTls;
 use crate::upstream::conf::Conf;
 use crate::upstream::group::Upstream;
-use brisk_balance::{Endpoint, PeerInfo};
+use brisk_balance::{CheckId, Endpoint, PeerInfo};
 use brisk_conf::{Diag, Directive, Span};
 use brisk_net::connect::{Options, datagrams};
 use brisk_net::timeout;
@@ -36,6 +36,8 @@ pub struct SessionCheck {
 
 /// Whom a check asks, and by what.
 pub struct Target {
+    /// The check among those of the group.
+    pub id: CheckId,
     /// The group that sessions are passed to.
     pub upstream: Arc<Upstream>,
     /// `proxy_connect_timeout`.
@@ -59,7 +61,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             _ => return Err(invalid_parameter(token)),
         }
     }
-    pace.check(d.span)?;
+    pace.check(d)?;
     let check = Arc::new(SessionCheck { pace, is_udp, talk: found, span: d.span, target: OnceLock::new() });
     // Pushed before it knows whom to ask: services start when the configuration is in force.
     cx.global.services.push(check.clone());
@@ -81,18 +83,21 @@ pub fn complete(
             "write it beside a proxy_pass that names an upstream block or an address without variables",
         ));
     };
-    // Before any session: with `mandatory` its servers get none until they were asked.
-    upstream.will_be_checked();
     let tls = tls.filter(|_| !check.is_udp).cloned();
     let timeout = conf.session_check_timeout;
-    let _ = check.target.set(Target { upstream: upstream.clone(), connect_timeout, tls, timeout });
+    // Before any session: with `mandatory` its servers get none until they were asked.
+    check.target.get_or_init(|| {
+        let id = upstream.will_be_checked(&check.pace);
+        Target { id, upstream: upstream.clone(), connect_timeout, tls, timeout }
+    });
     Ok(())
 }
 
 impl Service for SessionCheck {
     fn start(self: Arc<Self>, work: &Work) {
         if let Some(target) = self.target.get() {
-            round::start(&self.pace, &target.upstream, Rc::new(Questions(self.clone())), work);
+            let asks = Rc::new(Questions(self.clone()));
+            round::start(target.id, &self.pace, &target.upstream, asks, work);
         }
     }
 }
