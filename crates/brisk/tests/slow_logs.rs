@@ -52,7 +52,8 @@ fn a_named_pipe_whose_reader_sleeps() {
     let reader = std::fs::OpenOptions::new().read(true).open(&path).unwrap();
     flood(&server);
     server.wait_for_log(r"\[warn\].* \d+ lines for the log .*fifo. could not be written and are lost");
-    let metrics = server.request("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").text();
+    let metrics =
+        server.request("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").text();
     let lost =
         metrics.lines().find(|line| line.starts_with("brisk_log_lines_lost_total") && line.contains("fifo"));
     assert!(lost.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");

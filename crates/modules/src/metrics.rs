@@ -3,6 +3,7 @@
 //! Requests are counted by location only where a configuration has one of these directives: elsewhere counting
 //! would cost and nobody read it.
 
+use crate::own_page::refuses_name;
 use brisk_conf::{Arity, Context, Risk};
 use brisk_http::Method;
 use brisk_net::blocking;
@@ -29,7 +30,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[
     directive("metrics")
-        .doc("The location answers with all numbers in Prometheus' text format: requests by server, location and class of status with their times, connections, threads, the file cache and whatever modules count. Requests are recorded only where metrics or status is configured somewhere.")
+        .doc("The location answers with all numbers in Prometheus' text format: requests by server, location and class of status with their times, connections, threads, the file cache and whatever modules count. Requests are recorded only where metrics or status is configured somewhere. Where clients need not log in (auth_basic, auth_jwt, auth_request), it answers only under an address, localhost or a name that is in server_name, and over Unix sockets.")
         .in_(Context::SERVER.or(Context::LOCATION))
         .arity(Arity::NONE)
         .not_inherited()
@@ -41,7 +42,7 @@ static ROWS: &[Row] = &[
             Ok(())
         }),
     directive("status")
-        .doc("The location answers with the numbers of metrics as JSON.")
+        .doc("The location answers with the numbers of metrics as JSON, under the same names.")
         .in_(Context::SERVER.or(Context::LOCATION))
         .arity(Arity::NONE)
         .not_inherited()
@@ -84,6 +85,9 @@ impl ModuleConf for Conf {
 }
 
 fn handle(r: &mut Request, form: Form) -> Flow {
+    if let Some(refusal) = refuses_name(r, "a look at the metrics") {
+        return refusal;
+    }
     if !matches!(r.route.method, Method::Get | Method::Head) {
         return Flow::Status(405);
     }

@@ -113,7 +113,8 @@ fn a_location_or_a_method_purges() {
     let text = text.replacen("location / {", &locations, 1);
     let server = Builder::new(BIN).main("user root;").http(&text).start();
     let got = |method: &str, target: &str| {
-        let answer = ask(&server, method, target, "");
+        let answer = server
+            .request(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
         (answer.status, answer.text())
     };
     let number = |n: usize| (200, n.to_string());
@@ -135,6 +136,22 @@ fn a_location_or_a_method_purges() {
         {
             let request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\n\r\n");
             assert_eq!(server.request(request).status, 403, "{method} {target} {origin}");
+        }
+    }
+    // What a page merely shows, such as a picture, is asked for without `Origin`.
+    for (fields, want) in [
+        ("Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n", 403),
+        ("Host: 127.0.0.1\r\nSec-Fetch-Site: same-site\r\n", 403),
+        ("Host: 127.0.0.1\r\nReferer: http://evil.example/http://127.0.0.1/\r\n", 403),
+        ("Host: rebound.example\r\n", 403),
+        ("Host: 127.0.0.1\r\nSec-Fetch-Site: same-origin\r\nReferer: http://127.0.0.1/admin\r\n", 404),
+        ("Host: 127.0.0.1\r\nSec-Fetch-Site: none\r\n", 404),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let target = if want == 403 { "/purge/a?b" } else { "/purge/nothing" };
+            let answer =
+                server.request(format!("{method} {target} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n"));
+            assert_eq!(answer.status, want, "{method} {fields}");
         }
     }
     assert_eq!(got("GET", "/a?b"), number(5));

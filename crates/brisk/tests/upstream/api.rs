@@ -3,6 +3,8 @@
 use crate::{BACKENDS, BIN};
 use brisk_testkit::{Builder, Server};
 use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 
 fn builder() -> Builder {
     Builder::new(BIN).http(&format!(
@@ -14,7 +16,9 @@ fn builder() -> Builder {
              location /api {{ api write=on; }}
              location /known {{ api write=on; auth_basic area; auth_basic_user_file users; }}
              location /look/ {{ api; }}
-             location = /metrics {{ metrics; }} }} {BACKENDS}"
+             location = /metrics {{ metrics; }}
+             location = /status {{ status; }}
+             location = /stub {{ stub_status; }} }} {BACKENDS}"
     ))
     .file("users", "u:{PLAIN}p\n")
 }
@@ -153,6 +157,39 @@ fn pages_with_another_name_change_nothing() {
     let user = "Authorization: Basic dTpw\r\n";
     assert_eq!(patch("/known", "other.example", user), 200, "whoever says who it is may use any name");
     assert_eq!(patch("/known", "other.example", &format!("{user}Origin: http://evil.example\r\n")), 403);
+}
+
+/// The same page reads what it asks for, and browsers name no page then.
+#[test]
+fn pages_with_another_name_read_nothing() {
+    let server = builder().start();
+    let get = |path: &str, fields: &str| {
+        server.request(format!("GET {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n")).status
+    };
+    for path in ["/api/9/nginx", "/look/9/http/upstreams", "/metrics", "/status"] {
+        for (host, want) in [
+            ("rebound.example", 403),
+            ("rebound.example:8080", 403),
+            ("any.example", 403),
+            ("own.example", 200),
+            ("a.own.test", 200),
+            ("localhost", 200),
+            ("127.0.0.1", 200),
+            ("[::1]:80", 200),
+        ] {
+            assert_eq!(get(path, &format!("Host: {host}\r\n")), want, "{path} {host}");
+        }
+    }
+    server.wait_for_log("a look at the metrics was refused: .* add the name there");
+    assert_eq!(get("/known/9/nginx", "Host: rebound.example\r\nAuthorization: Basic dTpw\r\n"), 200);
+    // Programs that read nginx's numbers do so under any name.
+    assert_eq!(get("/stub", "Host: rebound.example\r\n"), 200);
+    // No browser connects to a Unix socket.
+    let mut socket = UnixStream::connect(server.dir().join("api.sock")).unwrap();
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
 }
 
 #[test]

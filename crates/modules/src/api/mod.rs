@@ -9,7 +9,7 @@ mod upstreams;
 
 use crate::changing::{self, Changing};
 use crate::limits::API_BODY_BYTES_MAX;
-use crate::own_page::{Guard, guard, has_own_name, is_own_origin};
+use crate::own_page::{has_foreign_name, is_own_origin, refuses_name};
 use crate::upstream::Upstream;
 use brisk_http::Method;
 use brisk_net::clock;
@@ -38,7 +38,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "api",
-    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams, stream/server_zones, stream/upstreams; Brisk's own: http/php, its PHP pools; databases, the roles of databases behind stream). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients need not log in, changes must be asked for under an address, localhost or a name that is in server_name.",
+    "The location answers with the server's state as JSON (versions 1 to 9 of nginx Plus's API: nginx, processes, connections, slabs, http/requests, http/upstreams, stream/server_zones, stream/upstreams; Brisk's own: http/php, its PHP pools; databases, the roles of databases behind stream). write=on allows servers of upstreams to be added, changed and removed: guard it with allow and deny, or listen on a Unix socket. Where clients need not log in, it answers only under an address, localhost or a name that is in server_name, and over Unix sockets.",
     "api write=on;",
     changing::set::<Api>,
 )];
@@ -78,6 +78,9 @@ fn handle(r: &mut Request, write: bool, prefix: &[u8]) -> Flow {
     // Reading has no effect, so it is not a matter of `write`.
     let is_change = !matches!(r.route.method, Method::Get | Method::Head | Method::Options);
     if !is_change {
+        if let Some(refusal) = refuses_name(r, "a look at the API") {
+            return refusal;
+        }
         let answer = look(r, prefix);
         return respond(r, answer);
     }
@@ -109,7 +112,7 @@ fn foreign(r: &Request) -> Option<Answer> {
         return refusal("requests of other sites' pages are refused");
     }
     // Also without a word of a page: old browsers do not say it.
-    if guard(r) != Guard::Identity && !has_own_name(r) {
+    if has_foreign_name(r) {
         return refusal(
             "changes are made under an address, localhost or a name that is in server_name, or where clients say who they are",
         );

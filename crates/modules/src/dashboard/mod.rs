@@ -39,7 +39,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "dashboard",
-    "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine; with rules about addresses alone, only under an address, localhost or a name that is in server_name. write=on lets the page set back ends down, drain them and change their weights; only in a location where clients must log in (auth_basic, auth_jwt, auth_request, without satisfy any).",
+    "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine. A proxy on this machine that sends none of Forwarded, X-Forwarded-For, X-Real-IP and Via looks like such a client, so behind one the location must be given rules. With rules about addresses alone it answers only under an address, localhost or a name that is in server_name. write=on lets the page set back ends down, drain them and change their weights; only in a location where clients must log in (auth_basic, auth_jwt, auth_request, without satisfy any).",
     "dashboard;",
     |cx, d| {
         // The page's tables are made of these records, which cost something.
