@@ -3,7 +3,7 @@
 use crate::group::Group;
 use crate::least;
 use crate::method::Until;
-use crate::peer::{Clock, Peer, PeerInfo, Stats};
+use crate::peer::{Clock, Peer, PeerId, PeerInfo, Stats};
 use std::any::Any;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -33,6 +33,18 @@ impl Seat {
             peer.conns += 1;
         }
         Lease::new(self.peer.clone(), self.group.clone(), false)
+    }
+}
+
+impl Group {
+    /// A place at this peer, for whoever knows which one it must be; `None`: it is gone, taken out of service, or full. That it has
+    /// failed lately turns nobody away: there is no other one in its place.
+    pub fn lease(self: &Arc<Group>, id: PeerId) -> Option<Lease> {
+        let mut state = self.lock();
+        let peer = state.peer_mut(id).filter(|peer| peer.is_in_service() && !peer.is_full())?;
+        peer.conns += 1;
+        Stats::add(&peer.info.stats.requests, 1);
+        Some(Lease::new(peer.info.clone(), self.clone(), false))
     }
 }
 
@@ -72,6 +84,11 @@ impl Lease {
     /// The peer, for a further place.
     pub fn seat(&self) -> Seat {
         Seat { peer: self.peer.clone(), group: self.group.clone() }
+    }
+
+    /// The peer has not taken the connection, or has failed within it.
+    pub fn failed(self, now_ms: u64) {
+        self.finish(Outcome::Failed, Times::default(), Clock::at(now_ms));
     }
 
     /// The group that it is of.

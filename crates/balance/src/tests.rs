@@ -528,3 +528,19 @@ fn a_lone_request_is_never_refused_a_retry() {
     let _two = Selection::new(group.clone(), Ask::default(), NOW);
     assert!(!group.may_retry(NOW));
 }
+
+#[test]
+fn a_peer_that_is_wanted_by_its_number_is_leased_though_it_has_failed() {
+    let group = group(Method::RoundRobin, &[spec(1, 1), ServerSpec { max_conns: 1, ..spec(2, 1) }]);
+    let ids: Vec<_> = group.peers(NOW).iter().map(|peer| peer.info.id).collect();
+    group.lease(ids[0]).unwrap().failed(NOW);
+    let lease = group.lease(ids[0]).unwrap();
+    assert_eq!(group.peers(NOW)[0].active, 1);
+    drop(lease);
+    assert_eq!(group.peers(NOW)[0].active, 0);
+    let only = group.lease(ids[1]).unwrap();
+    assert!(group.lease(ids[1]).is_none());
+    drop(only);
+    group.remove(ids[0]).unwrap();
+    assert!(group.lease(ids[0]).is_none() && group.lease(ids[1]).is_some());
+}
