@@ -8,7 +8,7 @@ use crate::greeting::Greeting;
 use crate::limits::{
     COLLECTED_BYTES_MAX, COLLECTED_COLUMNS_MAX, COLLECTED_MESSAGE_BYTES_MAX, HANDSHAKE_BYTES_MAX,
 };
-use crate::login::{Fixed, Login, Switch};
+use crate::login::{ChangeUser, Fixed, Login, Switch};
 use crate::packet::{Messages, put_message};
 use crate::password::{CACHING_SHA2, NATIVE, Secret};
 use crate::reply::{self, ErrPacket, OkPacket, parse_eof};
@@ -154,6 +154,34 @@ impl Connecting {
             capabilities: Capabilities::default(),
             is_proved: false,
         }
+    }
+
+    /// Another login on a connection that is open (COM_CHANGE_USER), after which nothing of the session before is left. `greeting` and
+    /// `capabilities` are the connection's.
+    pub fn change(
+        account: Account,
+        greeting: Greeting,
+        capabilities: Capabilities,
+        out: &mut Vec<u8>,
+    ) -> Result<Connecting, LoginError> {
+        let change = ChangeUser {
+            user: account.user.clone(),
+            answer: account.secret.native(&greeting.nonce),
+            database: account.database.clone(),
+            charset: Some(account.charset.into()),
+            plugin: NATIVE.to_vec(),
+            attributes: account.attributes.clone(),
+        };
+        let message = change.write(capabilities).ok_or(ProtocolError::Malformed("login"))?;
+        let mut sequence = 0;
+        put_message(out, &mut sequence, &message);
+        Ok(Connecting {
+            messages: Messages::new(sequence, HANDSHAKE_BYTES_MAX),
+            state: State::Answered(NATIVE.to_vec()),
+            greeting: Some(greeting),
+            capabilities,
+            ..Connecting::new(account)
+        })
     }
 
     /// Takes one message of what the server has sent. Nothing may follow the login's last message, nor the greeting of a server that

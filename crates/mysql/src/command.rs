@@ -45,6 +45,8 @@ pub enum Kind {
 pub const INIT_DB: u8 = 2;
 /// COM_QUERY.
 pub const QUERY: u8 = 3;
+/// COM_CHANGE_USER.
+pub const CHANGE_USER: u8 = 0x11;
 /// COM_STMT_PREPARE.
 pub const PREPARE: u8 = 0x16;
 /// COM_STMT_CLOSE.
@@ -62,7 +64,7 @@ impl Kind {
             0x05..=0x08 | 0x0c | 0x0d => Kind::Short,
             0x09 => Kind::Statistics,
             0x0e => Kind::Ping,
-            0x11 => Kind::ChangeUser,
+            CHANGE_USER => Kind::ChangeUser,
             PREPARE => Kind::Prepare,
             0x17 => Kind::Execute,
             0x18 => Kind::SendLongData,

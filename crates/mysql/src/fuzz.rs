@@ -6,7 +6,7 @@ use crate::client::{Account, Connecting, Query};
 use crate::command::{Execution, Kind, statement_id};
 use crate::follow::{Follower, Next};
 use crate::greeting::Greeting;
-use crate::login::{First, Switch};
+use crate::login::{ChangeUser, First, Switch};
 use crate::reply::{ErrPacket, OkPacket};
 use crate::session::{Role, Session};
 
@@ -22,6 +22,11 @@ pub fn fuzz_mysql_messages(data: &[u8]) {
     }
     if let Ok(switch) = Switch::parse(data) {
         assert_eq!(Switch::parse(&switch.write()), Ok(switch));
+    }
+    if let Ok(change) = ChangeUser::parse(data, Capabilities::FOLLOWED)
+        && let Some(bytes) = change.write(Capabilities::FOLLOWED)
+    {
+        assert_eq!(ChangeUser::parse(&bytes, Capabilities::FOLLOWED), Ok(change));
     }
     if let Ok(error) = ErrPacket::parse(data) {
         assert_eq!(ErrPacket::parse(&error.write()), Ok(error));

@@ -1,6 +1,7 @@
 //! What a client answers a greeting with: a request for TLS, and its name with the first answer to the plugin.
 
 use crate::capability::Capabilities;
+use crate::command;
 use crate::error::ProtocolError;
 use crate::wire::{Reader, put_number, put_text, put_until_nul};
 
@@ -142,6 +143,72 @@ impl Login {
     }
 }
 
+/// COM_CHANGE_USER: another account on a connection that is open.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ChangeUser {
+    /// The account's name.
+    pub user: Vec<u8>,
+    /// The answer to a plugin, by the nonce of the greeting.
+    pub answer: Vec<u8>,
+    /// The first database; empty: none.
+    pub database: Vec<u8>,
+    /// The number of the collation, if it is told.
+    pub charset: Option<u16>,
+    /// The plugin that the answer is of; empty: it is not told.
+    pub plugin: Vec<u8>,
+    /// The attributes of the connection as they are written, without their length.
+    pub attributes: Vec<u8>,
+}
+
+impl std::fmt::Debug for ChangeUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChangeUser")
+            .field("user", &self.user.escape_ascii().to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ChangeUser {
+    /// Reads the command, as these capabilities have it.
+    pub fn parse(message: &[u8], capabilities: Capabilities) -> Result<ChangeUser, ProtocolError> {
+        ChangeUser::fields(message, capabilities).ok_or(ProtocolError::Malformed("change of the user"))
+    }
+
+    fn fields(message: &[u8], capabilities: Capabilities) -> Option<ChangeUser> {
+        let mut from = Reader::new(message.get(1..)?);
+        let user = from.until_nul()?.to_vec();
+        let length = usize::from(from.u8()?);
+        let answer = from.take(length)?.to_vec();
+        let database = from.until_nul()?.to_vec();
+        // All that follows may be left out.
+        let charset = if from.is_empty() { None } else { Some(from.u16()?) };
+        let has_plugin = capabilities.has(Capabilities::PLUGIN_AUTH);
+        let plugin = if has_plugin { from.until_nul_or_end().to_vec() } else { Vec::new() };
+        let has_attributes = capabilities.has(Capabilities::CONNECT_ATTRS) && !from.is_empty();
+        let attributes = if has_attributes { from.text()?.to_vec() } else { Vec::new() };
+        Some(ChangeUser { user, answer, database, charset, plugin, attributes })
+    }
+
+    /// Writes the command for these capabilities. An answer that is too long is `None`.
+    pub fn write(&self, capabilities: Capabilities) -> Option<Vec<u8>> {
+        let mut out = vec![command::CHANGE_USER];
+        put_until_nul(&mut out, &self.user);
+        out.push(u8::try_from(self.answer.len()).ok()?);
+        out.extend_from_slice(&self.answer);
+        put_until_nul(&mut out, &self.database);
+        let Some(charset) = self.charset else { return Some(out) };
+        out.extend_from_slice(&charset.to_le_bytes());
+        if capabilities.has(Capabilities::PLUGIN_AUTH) {
+            put_until_nul(&mut out, &self.plugin);
+            if capabilities.has(Capabilities::CONNECT_ATTRS) {
+                put_number(&mut out, self.attributes.len() as u64);
+                out.extend_from_slice(&self.attributes);
+            }
+        }
+        Some(out)
+    }
+}
+
 /// What a server answers where it wants another plugin: `0xfe`, its name, its nonce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
@@ -218,6 +285,29 @@ mod tests {
         assert_eq!(First::parse(&bytes), Ok(First::TlsRequest(login.fixed)));
         assert!(First::parse(&sample(Capabilities::FOLLOWED).fixed.write()).is_err());
         assert!(First::parse(&sample(Capabilities::TLS).fixed.write()).is_err());
+    }
+
+    #[test]
+    fn a_change_of_the_user_is_read_as_it_is_written() {
+        let all = Capabilities::FOLLOWED;
+        let change = ChangeUser {
+            user: b"app".to_vec(),
+            answer: vec![0, 1, 255],
+            database: b"shop".to_vec(),
+            charset: Some(45),
+            plugin: b"mysql_native_password".to_vec(),
+            attributes: b"\x04_pid\x0242".to_vec(),
+        };
+        let bytes = change.write(all).unwrap();
+        assert_eq!(ChangeUser::parse(&bytes, all), Ok(change.clone()));
+        for length in 0..bytes.len() {
+            let _ = ChangeUser::parse(&bytes[..length], all);
+        }
+        assert!(ChangeUser::parse(b"\x11app\0\x14short\0", all).is_err());
+        let old = ChangeUser { charset: None, plugin: Vec::new(), attributes: Vec::new(), ..change.clone() };
+        assert_eq!(ChangeUser::parse(&old.write(all).unwrap(), all), Ok(old));
+        let long = ChangeUser { answer: vec![0; 256], ..change };
+        assert_eq!(long.write(all), None);
     }
 
     #[test]

@@ -42,6 +42,13 @@ pub enum Tracked {
     Unknown,
 }
 
+impl Tracked {
+    /// What MariaDB has in `@@last_gtid`: empty, or a transaction.
+    pub fn last_gtid(value: &[u8]) -> Tracked {
+        if value.is_empty() { Tracked::Nothing } else { checked(value, Tracked::MariaDb) }
+    }
+}
+
 /// An OK packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OkPacket {
@@ -223,6 +230,8 @@ mod tests {
         assert_eq!(written(&ok_with(0, &[b"autocommit", b"ON"])), Tracked::Nothing);
         assert_eq!(written(&ok_with(3, &[b"u-1:1-5,\nv:7"])), Tracked::MySql("u-1:1-5,v:7".into()));
         assert_eq!(written(&ok_with(7, &[b"whatever"])), Tracked::Nothing);
+        assert_eq!(Tracked::last_gtid(b"0-1-23"), Tracked::MariaDb("0-1-23".into()));
+        assert_eq!((Tracked::last_gtid(b""), Tracked::last_gtid(b"'")), (Tracked::Nothing, Tracked::Unknown));
         // A server that lies: what is no GTID never comes into a statement.
         assert_eq!(written(&ok_with(0, &[b"last_gtid", b"0-1-1') OR SLEEP(9"])), Tracked::Unknown);
         assert_eq!(written(&ok_with(0, &[b"last_gtid", &[b'1'; 5000]])), Tracked::Unknown);

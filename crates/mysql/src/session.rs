@@ -73,6 +73,9 @@ pub struct Session {
     /// How the replica does.
     replica: Backslashes,
     written: Written,
+    /// The primary has not told of a write with its answer, but can be asked.
+    is_untold: bool,
+    can_ask: bool,
     /// Counts the changes of `written`.
     writes: u64,
     last: Role,
@@ -96,6 +99,8 @@ impl Session {
             is_mode_lost: false,
             replica: Backslashes::Unknown,
             written: Written::default(),
+            is_untold: false,
+            can_ask: false,
             writes: 0,
             last: Role::Primary,
             statements: HashMap::new(),
@@ -113,6 +118,26 @@ impl Session {
     /// What it has written.
     pub fn written(&self) -> &Written {
         &self.written
+    }
+
+    /// The primary knows a session's last write and can be [asked](Session::told) for it, where answers do not tell of it.
+    pub fn may_ask_for_writes(&mut self) {
+        self.can_ask = true;
+    }
+
+    /// Whether the primary must be asked before a replica may answer after own writes.
+    pub fn is_untold(&self) -> bool {
+        self.is_untold
+    }
+
+    /// What the primary was asked for, and has answered.
+    pub fn told(&mut self, tracked: &Tracked) {
+        self.is_untold = false;
+        let before = self.written.clone();
+        self.written.add(tracked);
+        if self.written != before {
+            self.writes += 1;
+        }
     }
 
     /// How often that has changed: what a replica has is asked once for each.
@@ -247,6 +272,34 @@ impl Session {
         self.replica = Backslashes::of(status);
     }
 
+    /// The connection to the primary is a new one, or another one has come into its place, and it was just asked something and has
+    /// answered with this status.
+    pub fn primary_told(&mut self, status: u16) {
+        self.status = status;
+        self.is_mode_lost = false;
+        self.backslashes = Backslashes::of(status);
+        if std::mem::take(&mut self.is_untold) {
+            // Nobody is left who knows.
+            self.written = Written::Unknown;
+            self.writes += 1;
+        }
+    }
+
+    /// COM_CHANGE_USER was carried out on new connections, of which the primary's has answered with this status: a session as after a
+    /// login, but what was written stays.
+    pub fn changed_user(&mut self, status: u16, is_plain_charset: bool) {
+        // Before the old connection's last write is forgotten.
+        self.primary_told(status);
+        let (written, writes, can_ask) = (std::mem::take(&mut self.written), self.writes, self.can_ask);
+        *self = Session { written, can_ask, writes, ..Session::new(status, is_plain_charset) };
+        self.primary_told(status);
+    }
+
+    /// Whether the command that is under way is known to read only.
+    pub fn is_reading(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.class < Class::Setting)
+    }
+
     /// The connection to the replica is gone or given to others, and what it knew of its last statement.
     pub fn replica_lost(&mut self) {
         self.replica = Backslashes::Unknown;
@@ -256,6 +309,8 @@ impl Session {
     /// The answer to the command is complete.
     pub fn answered(&mut self, by: Role, outcome: &Outcome) {
         let Some(current) = self.current.take() else { return };
+        // Wherever it was to go: a replica's connection may have been made for it.
+        self.last = by;
         if by == Role::Replica {
             return;
         }
@@ -309,11 +364,15 @@ impl Session {
     fn note_writes(&mut self, current: &Current, outcome: &Outcome) {
         let before = self.written.clone();
         outcome.written.iter().for_each(|tracked| self.written.add(tracked));
-        // Preparing alone changes nothing, nor does a setting.
-        let may_write =
-            matches!(current.class, Class::Write | Class::Pin(_)) && current.kind != Kind::Prepare;
+        // Preparing alone changes nothing, nor does a setting, nor a reset, which rolls back.
+        let may_write = matches!(current.class, Class::Write | Class::Pin(_))
+            && !matches!(current.kind, Kind::Prepare | Kind::ResetConnection);
         if may_write && !outcome.is_tracked {
-            self.written.add(&Tracked::Unknown);
+            if self.can_ask {
+                self.is_untold = true;
+            } else {
+                self.written.add(&Tracked::Unknown);
+            }
         }
         if self.written != before {
             self.writes += 1;

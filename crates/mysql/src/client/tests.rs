@@ -115,6 +115,25 @@ fn tls_is_not_given_up() {
 }
 
 #[test]
+fn a_connection_is_used_for_another_login() {
+    let bytes = greeting(NATIVE, Capabilities::default());
+    let first = Greeting::parse(&bytes[4..]).unwrap();
+    let account = Account { database: b"shop".to_vec(), ..Account::new(b"app", b"secret") };
+    let mut out = Vec::new();
+    let mut connecting = Connecting::change(account, first, Capabilities::OWN, &mut out).unwrap();
+    let change = ChangeUser::parse(&sent(0, &mut out), Capabilities::OWN).unwrap();
+    assert_eq!((&change.user[..], &change.database[..]), (&b"app"[..], &b"shop"[..]));
+    assert!(Secret::Password(b"secret"[..].into()).is_answered_by(&change.answer, &NONCE));
+    // Servers may give another nonce.
+    let other = *b"another nonce of 20b";
+    let switch = Switch { plugin: NATIVE.to_vec(), data: [&other[..], b"\0"].concat() };
+    assert_eq!(connecting.next(&mut &framed(1, &switch.write())[..], &mut out), Ok(Step::More));
+    assert!(Secret::Password(b"secret"[..].into()).is_answered_by(&sent(2, &mut out), &other));
+    let ok = OkPacket::default().write();
+    assert!(matches!(connecting.next(&mut &framed(3, &ok)[..], &mut out), Ok(Step::Open(_))));
+}
+
+#[test]
 fn a_server_that_refuses_says_why() {
     let mut connecting = Connecting::new(Account::new(b"app", b"secret"));
     let refused = framed(0, b"\xff\x10\x04Too many connections");

@@ -29,6 +29,11 @@ fn reads_are_split_from_writes() {
     assert_eq!(step(&mut session, "SELECT a FROM t"), READ);
     assert_eq!(session.last(), Role::Replica);
     assert_eq!(step(&mut session, "SHOW WARNINGS"), Route::Last);
+    // Its connection was made for the read.
+    session.route(&query("SELECT a FROM t"), true);
+    session.replica_lost();
+    session.answered(Role::Replica, &ok(AUTOCOMMIT));
+    assert_eq!(session.last(), Role::Replica);
     assert_eq!(step(&mut session, "UPDATE t SET a = 1"), WRITE);
     assert_eq!(session.last(), Role::Primary);
     assert_eq!(step(&mut session, "SELECT @@hostname"), Route::Primary(Why::Asks));
@@ -194,4 +199,52 @@ fn replicas_are_told_only_of_what_they_read_alike() {
 , GLOBAL x = 1",
     );
     assert!(session.pin().is_some());
+}
+
+/// A client without session tracking: the primary is asked when it matters.
+#[test]
+fn a_write_that_was_not_told_is_asked_for() {
+    let untracked = Outcome { status: Some(AUTOCOMMIT), ..Outcome::default() };
+    let write = |session: &mut Session| {
+        session.route(&query("UPDATE t SET a = 1"), true);
+        session.answered(Role::Primary, &untracked);
+    };
+    let mut session = Session::new(AUTOCOMMIT, true);
+    session.may_ask_for_writes();
+    write(&mut session);
+    assert_eq!((step(&mut session, "SELECT 1"), session.is_untold()), (READ, true));
+    session.told(&Tracked::MariaDb("0-1-7".into()));
+    assert_eq!((session.is_untold(), session.writes()), (false, 1));
+    assert_eq!(session.written().question().unwrap(), "SELECT MASTER_GTID_WAIT('0-1-7', 0)");
+    // Nothing else was written.
+    write(&mut session);
+    session.told(&Tracked::MariaDb("0-1-7".into()));
+    assert_eq!((session.is_untold(), session.writes()), (false, 1));
+    session.route(b"\x1f", true);
+    session.answered(Role::Primary, &untracked);
+    assert!(!session.is_untold(), "a reset writes nothing");
+    // The connection that knew it is gone.
+    write(&mut session);
+    session.primary_told(AUTOCOMMIT);
+    assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::OwnWrites));
+    session.changed_user(AUTOCOMMIT, true);
+    assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::OwnWrites));
+    let mut session = Session::new(AUTOCOMMIT, true);
+    session.may_ask_for_writes();
+    write(&mut session);
+    session.changed_user(AUTOCOMMIT, true);
+    assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::OwnWrites));
+}
+
+#[test]
+fn another_account_begins_anew() {
+    let mut session = Session::new(AUTOCOMMIT, true);
+    step(&mut session, "SET NAMES utf8mb4");
+    step(&mut session, "SELECT @a := 1");
+    assert_eq!(session.pin(), Some(Pin::UserVariable));
+    session.changed_user(AUTOCOMMIT, true);
+    assert_eq!((session.pin(), session.settings().len()), (None, 0));
+    assert_eq!(step(&mut session, "SELECT 1"), READ);
+    session.changed_user(AUTOCOMMIT, false);
+    assert_eq!(session.pin(), Some(Pin::Charset));
 }
