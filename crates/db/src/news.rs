@@ -1,7 +1,7 @@
 //! How a session reads a view without a lock, and learns of another one.
 
 use crate::cluster::Cluster;
-use crate::view::View;
+use crate::view::{NoPrimary, View};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -89,6 +89,16 @@ impl News {
         // It may have changed before the waker was in its place.
         let now = self.cluster.roles();
         if now == self.roles { Poll::Pending } else { self.changed(now) }
+    }
+
+    /// Ready when every server was asked once, so that a primary could be known. The task is woken then.
+    pub fn poll_asked(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.view().primary().is_err_and(|why| why == NoPrimary::NotAsked) {
+            if self.poll_changed(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(())
     }
 
     fn changed(&mut self, now: u64) -> Poll<()> {

@@ -155,6 +155,26 @@ pub enum Action {
     Pass(Pass),
     /// `pass`: gives the connection to another server of this process, as if it had come there.
     HandOver(Template),
+    /// Its protocol is spoken here.
+    Serve(Arc<dyn Handler>),
+}
+
+/// What serves the sessions of a server by itself, and what [`handler`](crate::handler) is for.
+pub trait Handler: Send + Sync {
+    /// Serves one to its end; gives the status that it ends with.
+    fn serve<'s>(
+        &'s self,
+        session: &'s Session,
+        client: Client,
+    ) -> Pin<Box<dyn Future<Output = Status> + 's>>;
+}
+
+/// A client's connection before anything of its protocol.
+pub struct Client {
+    /// The connection.
+    pub io: Io,
+    /// Its address has `listen … ssl`: the session must be one of TLS, from where the protocol has it begin.
+    pub wants_tls: bool,
 }
 
 /// `proxy_bind`.

@@ -2,10 +2,12 @@
 //!
 //! Variables are computed from a [`Session`], and a line of the access log describes one. [`serve`] takes connections
 //! and datagrams from the host; [`opening`] checks access and finds the session's server; [`proxy`] finds a peer; [`relay`] moves bytes, [`udp`] datagrams.
+//! A [`handler`] speaks a protocol of its own with client and servers.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod conf;
+pub mod handler;
 mod handshake;
 pub mod limits;
 mod opening;
@@ -20,7 +22,7 @@ mod tcp;
 mod udp;
 mod vars;
 
-pub use proxy::{FORBIDDEN, Status, UNAVAILABLE};
+pub use proxy::{BAD_GATEWAY, BAD_REQUEST, FORBIDDEN, INTERNAL, OK, Status, UNAVAILABLE};
 pub use serve::install;
 pub use session::{Attempt, Origin, Session};
 pub use vars::VARIABLES;

@@ -16,3 +16,5 @@ pub const HELLO_FIRST_BYTES: usize = 4096;
 pub const PASSES_MAX: u32 = 10;
 /// Reads of one direction of a session before others have their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
+/// Connections of one session to peers that its log line tells of; a session that is served here may make more.
+pub const ATTEMPTS_SHOWN_MAX: usize = 64;

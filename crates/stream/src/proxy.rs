@@ -280,13 +280,7 @@ async fn secured(session: &Session, io: Io, proxy: &Proxy, host: &str) -> Result
     };
     let shake_hands = async {
         // Before TLS, as nginx sends it: who is told of the client by it need not be able to open the session.
-        let header = header(session, proxy);
-        let io = write_all(io, header.as_bytes()).await.map_err(|error| {
-            format!(
-                "send() failed ({}) while sending PROXY protocol to upstream",
-                brisk_conf::os_text(&error)
-            )
-        })?;
+        let io = introduced(session, io, proxy).await?;
         tls.begin(session, io, host).await
     };
     match timeout(proxy.connect_timeout, shake_hands).await {
@@ -296,6 +290,22 @@ async fn secured(session: &Session, io: Io, proxy: &Proxy, host: &str) -> Result
                 .to_string())
         }
     }
+}
+
+/// The connection of which the peer was told whose it is.
+pub(crate) async fn introduced(session: &Session, io: Io, proxy: &Proxy) -> Result<Io, String> {
+    write_all(io, header(session, proxy).as_bytes()).await.map_err(|error| {
+        let why = brisk_conf::os_text(&error);
+        format!("send() failed ({why}) while sending PROXY protocol to upstream")
+    })
+}
+
+/// A name has led a client to another server than the one whose protocol has begun.
+pub(crate) fn misled(session: &Session) -> Status {
+    let text =
+        format_args!("the name that the client asks for leads to a server that speaks another protocol");
+    session.log(LogLevel::Error, text);
+    INTERNAL
 }
 
 async fn write_all(io: Io, mut bytes: &[u8]) -> std::io::Result<Io> {
@@ -312,7 +322,7 @@ async fn write_all(io: Io, mut bytes: &[u8]) -> std::io::Result<Io> {
 /// `proxy_bind`: the address that connections to peers come from.
 ///
 /// With a mistake in it, which is logged, the kernel chooses, as in nginx.
-fn bound(session: &Session, proxy: &Proxy) -> Option<SocketAddr> {
+pub(crate) fn bound(session: &Session, proxy: &Proxy) -> Option<SocketAddr> {
     let text = proxy.bind.as_ref()?.address.eval(session);
     let text = String::from_utf8_lossy(&text);
     if text.is_empty() {
@@ -326,7 +336,7 @@ fn bound(session: &Session, proxy: &Proxy) -> Option<SocketAddr> {
 }
 
 /// Connects to one peer; the error is a message for the log.
-async fn dial(
+pub(crate) async fn dial(
     session: &Session,
     endpoint: &Endpoint,
     proxy: &Proxy,

@@ -39,14 +39,7 @@ impl Roles {
 
     /// The servers that fit. At a start the first answers are waited for, at most so long.
     pub async fn fitting(&mut self, limit: Duration) -> Result<Vec<ServerId>, Unfit> {
-        let answered = poll_fn(|cx| {
-            while self.news.view().primary().is_err_and(|why| why == NoPrimary::NotAsked) {
-                if self.news.poll_changed(cx).is_pending() {
-                    return Poll::Pending;
-                }
-            }
-            Poll::Ready(())
-        });
+        let answered = poll_fn(|cx| self.news.poll_asked(cx));
         // What was not answered in time is looked at as it is: nobody fits.
         let _ = timeout(limit, answered).await;
         let fitting = self.news.view().fitting(self.attrs);

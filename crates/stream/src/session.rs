@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Bytes have come from the client, and have gone to it.
-    pub(crate) fn moved(&self, received: u64, sent: u64) {
+    pub fn moved(&self, received: u64, sent: u64) {
         self.received_bytes.set(self.received_bytes.get() + received);
         self.sent_bytes.set(self.sent_bytes.get() + sent);
         self.server.borrow().stats.moved(received, sent);

@@ -1,6 +1,6 @@
 //! A client's connection, from its beginning to its end.
 
-use crate::conf::{Action, Proxy};
+use crate::conf::{Action, Client, Handler, Proxy};
 use crate::limits::PASSES_MAX;
 use crate::proxy::{self, Connected, INTERNAL, OK, Status, header};
 use crate::relay::{Direction, Failure, Moved, Side};
@@ -59,6 +59,11 @@ pub async fn serve(session: &Session, begun: Begun) -> Status {
         full(session),
         shown(&session.origin.listener.address)
     ));
+    // Where TLS begins within a protocol, its handler begins it.
+    let own = session.server().action.clone();
+    if let Action::Serve(handler) = &*own {
+        return serve_by(session, begun, &**handler).await.unwrap_or_else(|status| status);
+    }
     let client = match open(session, begun).await {
         Ok(client) => client,
         Err(status) => return status,
@@ -66,6 +71,7 @@ pub async fn serve(session: &Session, begun: Begun) -> Status {
     let server = session.server();
     session.step(format_args!("its server is \"{}\"", String::from_utf8_lossy(&server.name)));
     match &*server.action {
+        Action::Serve(_) => proxy::misled(session),
         Action::Return(text) => answer(session, &client, text).await,
         Action::HandOver(address) => {
             hand_over(session, client, address).map_or_else(|status| status, |()| OK)
@@ -81,6 +87,17 @@ pub async fn serve(session: &Session, begun: Begun) -> Status {
             status
         }
     }
+}
+
+/// Has a handler serve the connection; the error is the status that the session ends with before.
+async fn serve_by(session: &Session, begun: Begun, handler: &dyn Handler) -> Result<Status, Status> {
+    let Begun::Plain(io) = begun else { return Err(proxy::misled(session)) };
+    let place = &session.origin.place;
+    if place.proxy_protocol {
+        opening::take_header(session, &io).await?;
+    }
+    opening::begin(session)?;
+    Ok(handler.serve(session, Client { io, wants_tls: place.tls }).await)
 }
 
 /// A connection as a session begins with it.

@@ -118,6 +118,10 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
     }
     let server = session.server();
     match &*server.action {
+        Action::Serve(_) => {
+            session.log(LogLevel::Error, format_args!("the server's protocol is one of connections"));
+            INTERNAL
+        }
         Action::HandOver(_) => {
             session.log(LogLevel::Error, format_args!("\"pass\" is for TCP connections"));
             INTERNAL
