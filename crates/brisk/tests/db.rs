@@ -4,6 +4,8 @@
 mod mysql;
 #[path = "db/pgsql.rs"]
 mod pgsql;
+#[path = "db/split.rs"]
+mod split;
 
 use brisk_testkit::{Builder, Client, Server, wait};
 use serde_json::Value;

@@ -35,35 +35,38 @@ pub struct Tally {
 pub enum Pin {
     /// A transaction is open.
     Transaction,
-    /// `LOCK TABLES`, `FLUSH TABLES WITH READ LOCK`, backup locks.
-    LockedTables,
-    /// `GET_LOCK` and its kin.
-    NamedLock,
+    /// `LOCK TABLES`, `GET_LOCK` and their kin.
+    Lock,
     /// A temporary table.
     TemporaryTable,
     /// A user variable (`@name`).
     UserVariable,
-    /// A session variable that was set to what cannot be set elsewhere.
+    /// A setting that cannot be made elsewhere: a session variable, a character set.
     Setting,
-    /// A prepared statement with a cursor or long data.
-    PreparedStatement,
-    /// `HANDLER … OPEN`.
-    Handler,
+    /// `HANDLER … OPEN`, `PREPARE … FROM`.
+    OpenStatement,
+    /// A stored routine, which may leave anything.
+    Routine,
+    /// A two-phase transaction.
+    Xa,
+    /// A database that each server has for itself.
+    OwnDatabase,
     /// What was not understood.
     Unknown,
 }
 
 impl Pin {
     /// All of them, in the order of the counters.
-    pub const ALL: [Pin; 9] = [
+    pub const ALL: [Pin; 10] = [
         Pin::Transaction,
-        Pin::LockedTables,
-        Pin::NamedLock,
+        Pin::Lock,
         Pin::TemporaryTable,
         Pin::UserVariable,
         Pin::Setting,
-        Pin::PreparedStatement,
-        Pin::Handler,
+        Pin::OpenStatement,
+        Pin::Routine,
+        Pin::Xa,
+        Pin::OwnDatabase,
         Pin::Unknown,
     ];
 
@@ -71,13 +74,14 @@ impl Pin {
     pub fn name(self) -> &'static str {
         match self {
             Pin::Transaction => "transaction",
-            Pin::LockedTables => "locked_tables",
-            Pin::NamedLock => "named_lock",
+            Pin::Lock => "lock",
             Pin::TemporaryTable => "temporary_table",
             Pin::UserVariable => "user_variable",
             Pin::Setting => "setting",
-            Pin::PreparedStatement => "prepared_statement",
-            Pin::Handler => "handler",
+            Pin::OpenStatement => "open_statement",
+            Pin::Routine => "routine",
+            Pin::Xa => "xa",
+            Pin::OwnDatabase => "own_database",
             Pin::Unknown => "unknown",
         }
     }

@@ -31,6 +31,9 @@ trait Carrier: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Carrier for T {}
 
+/// In the third byte of a client's capabilities.
+const SESSION_TRACK: u8 = 0x80;
+
 /// One row: `None` is NULL.
 pub type Row = Vec<Option<String>>;
 
@@ -137,16 +140,36 @@ impl Connection {
     /// As root without a password, over a unix socket.
     pub fn local(socket: &Path) -> Result<Connection, Refused> {
         let stream = UnixStream::connect(socket)?;
-        Connection::log_in(Box::new(stream), "root", "", "")
+        Connection::log_in(Box::new(stream), "root", "", "", 0)
     }
 
     /// Over TCP, by `mysql_native_password`; an empty database is none.
     pub fn open(to: SocketAddr, user: &str, password: &str, database: &str) -> Result<Connection, Refused> {
+        Connection::over_tcp(to, user, password, database, 0)
+    }
+
+    /// The same for a client that wants to be told of changes to its session (`CLIENT_SESSION_TRACK`).
+    pub fn tracking(
+        to: SocketAddr,
+        user: &str,
+        password: &str,
+        database: &str,
+    ) -> Result<Connection, Refused> {
+        Connection::over_tcp(to, user, password, database, SESSION_TRACK)
+    }
+
+    fn over_tcp(
+        to: SocketAddr,
+        user: &str,
+        password: &str,
+        database: &str,
+        more: u8,
+    ) -> Result<Connection, Refused> {
         let stream = TcpStream::connect_timeout(&to, wait::DEADLINE)?;
         // Only a server that is stuck takes so long.
         stream.set_read_timeout(Some(wait::DEADLINE))?;
         stream.set_nodelay(true)?;
-        Connection::log_in(Box::new(stream), user, password, database)
+        Connection::log_in(Box::new(stream), user, password, database, more)
     }
 
     fn log_in(
@@ -154,6 +177,7 @@ impl Connection {
         user: &str,
         password: &str,
         database: &str,
+        more: u8,
     ) -> Result<Connection, Refused> {
         let mut connection = Connection { stream, version: String::new() };
         let (_, greeting) = connection.packet()?;
@@ -164,7 +188,7 @@ impl Connection {
         connection.version = version;
         // Protocol 4.1, transactions and mysql_native_password; packets of 16 MB, utf8.
         let with_database = u8::from(!database.is_empty()) << 3;
-        let mut login = vec![1 | with_database, 0xa2, 0x08, 0, 0, 0, 0, 1, 33];
+        let mut login = vec![1 | with_database, 0xa2, 0x08 | more, 0, 0, 0, 0, 1, 33];
         login.extend([0; 23]);
         login.extend([user.as_bytes(), b"\0"].concat());
         let proof = native(password, &nonce);
@@ -194,7 +218,8 @@ impl Connection {
         &self.version
     }
 
-    fn send(&mut self, number: u8, payload: &[u8]) -> io::Result<()> {
+    /// Sends a packet with this number.
+    pub fn send(&mut self, number: u8, payload: &[u8]) -> io::Result<()> {
         let mut packet = (payload.len() as u32).to_le_bytes().to_vec();
         packet[3] = number;
         packet.extend(payload);
@@ -210,7 +235,8 @@ impl Connection {
         Ok((head[3], payload))
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>, Refused> {
+    /// Waits for a packet; one with an error is an error.
+    pub fn receive(&mut self) -> Result<Vec<u8>, Refused> {
         let (_, payload) = self.packet()?;
         if payload.first() == Some(&0xff) { Err(refused(&payload)) } else { Ok(payload) }
     }
@@ -289,7 +315,8 @@ fn greeting_of(greeting: &[u8]) -> (String, Vec<u8>) {
     (version, [at(end + 5, 8), at(end + 5 + 8 + 19, 12)].concat())
 }
 
-fn native(password: &str, nonce: &[u8]) -> Vec<u8> {
+/// What proves a password by `mysql_native_password`.
+pub fn native(password: &str, nonce: &[u8]) -> Vec<u8> {
     if password.is_empty() {
         return Vec::new();
     }

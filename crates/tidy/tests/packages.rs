@@ -61,6 +61,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "brisk-split",
+        &[
+            "brisk-balance",
+            "brisk-conf",
+            "brisk-db",
+            "brisk-host",
+            "brisk-mysql",
+            "brisk-net",
+            "brisk-stream",
+        ],
+    ),
+    (
         "brisk-modules",
         &[
             "brisk-apache",
@@ -81,6 +93,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-php",
             "brisk-resolver",
             "brisk-server",
+            "brisk-split",
             "brisk-stream",
             "brisk-tls",
             "brisk-upstream",

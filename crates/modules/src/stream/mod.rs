@@ -7,6 +7,7 @@ pub mod part;
 mod peer_tls;
 mod rows;
 mod sockets;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use brisk_upstream::connect::local_address;
 use part::part;
 use peer_tls::OfSessions;
 use sockets::Named;
+use split::Splitting;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +54,7 @@ struct Conf {
     preread: Preread,
     ssl_preread: bool,
     proxy_ssl: bool,
+    splitting: Splitting,
     /// Of this server alone.
     action: Option<Arc<Action>>,
     /// What it passes to, if that is known now.
@@ -71,6 +74,7 @@ impl Default for Conf {
             preread: Preread { buffer_bytes: 16 << 10, timeout: limit },
             ssl_preread: false,
             proxy_ssl: false,
+            splitting: Splitting::default(),
             action: None,
             group: None,
             names: Vec::new(),
@@ -109,6 +113,11 @@ fn server(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             );
             Arc::new(Action::Return(Template::default()))
         });
+        let action = if conf.splitting.is_on {
+            split::action(cx, d, conf.splitting, conf.group.as_ref(), &conf.proxy)?
+        } else {
+            action
+        };
         let error_log = core.error_log.clone();
         let tls = crate::ssl::build::rules(cx)?.map(Arc::new);
         let mut proxy = conf.proxy;

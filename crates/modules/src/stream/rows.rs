@@ -277,6 +277,33 @@ pub(super) static ROWS: &[Row] = &[
             cx.conf::<Conf>().proxy.attrs = value::choice(d.arg(0), &ATTRS)?;
             Ok(())
         }),
+    // A session is split only where it is known who it is, and which server takes the writes.
+    directive("mysql_split")
+        .doc("Whether sessions with the MySQL or MariaDB servers of an upstream (with mysql_check and zone) are split: SELECTs outside of transactions go to a replica within its lag that has what the session has written, everything else to the primary. Clients log in to Brisk, and Brisk to the servers with their accounts: by mysql_accounts, or by hashes of mysql_native_password, which the account of mysql_check reads from mysql.user. Sessions of other accounts are passed to the primary as they are.")
+        .in_(BLOCKS)
+        .takes_flag()
+        .default("off")
+        .risk(Risk::Security)
+        .example("mysql_split on;")
+        .sets(|cx, on| cx.conf::<Conf>().splitting.is_on = on),
+    directive("mysql_accounts")
+        .doc("A file with accounts whose sessions are split (mysql_split): in each line a name and a password with a colon between them. Nobody but its owner may read it (0600).")
+        .in_(BLOCKS)
+        .takes("FILE")
+        .risk(Risk::Security)
+        .example("mysql_accounts /etc/brisk/mysql.accounts;")
+        .set(super::split::accounts),
+    // Off: what init_connect does for a connection is not done again for the next session.
+    directive("mysql_pool")
+        .doc("Connections to each server that each thread keeps for later sessions of the same account (mysql_split), for 10 seconds; 0: none. The next session logs in on one of them by COM_CHANGE_USER, which leaves nothing of the one before; init_connect of the server is not carried out again.")
+        .in_(BLOCKS)
+        .takes_number()
+        .range(0, 10_000)
+        .unit("connections")
+        .default("0")
+        .risk(Risk::Resource)
+        .example("mysql_pool 16;")
+        .sets(|cx, count| cx.conf::<Conf>().splitting.pool_max = count as usize),
     // A session may be silent for hours, and firewalls forget connections that are.
     directive("proxy_socket_keepalive")
         .doc("Whether TCP's keepalive is on for connections to servers.")

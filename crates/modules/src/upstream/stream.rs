@@ -3,6 +3,7 @@
 use super::group::Upstream;
 use super::implicit::{registry_of_stream, unnamed};
 use super::server::{self, Place};
+use crate::db::Kind;
 use brisk_balance::{Group, ServerSpec};
 use brisk_conf::{Diag, Token};
 use brisk_db::Cluster;
@@ -10,6 +11,13 @@ use brisk_server::conf::Cx;
 use brisk_server::vars::Template;
 use brisk_stream::conf::Balanced;
 use std::sync::Arc;
+
+impl Upstream {
+    /// Whether its servers are MySQL or MariaDB, which are asked for their roles.
+    pub fn is_mysql(&self) -> bool {
+        self.parts.database.as_ref().is_some_and(|check| check.kind == Kind::MySql)
+    }
+}
 
 impl Balanced for Upstream {
     fn name(&self) -> &str {

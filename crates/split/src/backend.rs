@@ -1,0 +1,377 @@
+//! A session's connection to one server: reached, logged in, told of the session's settings.
+
+use crate::wire::{self, Broken, Wire};
+use brisk_balance::{Lease, PeerId, Stats};
+use brisk_db::{News, Role};
+use brisk_mysql::Capabilities;
+use brisk_mysql::ProtocolError;
+use brisk_mysql::client::{Account, Answer, Connecting, LoginError, Opened, Query, Step};
+use brisk_mysql::greeting::Greeting;
+use brisk_mysql::limits::HANDSHAKE_BYTES_MAX;
+use brisk_mysql::reply::{ERR, ErrPacket};
+use brisk_net::{Io, Stream, clock, timeout};
+use brisk_stream::conf::Proxy;
+use brisk_stream::{Session, handler};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// A server that has said its greeting and waits.
+pub struct Greeted {
+    io: Io,
+    lease: Lease,
+    /// The greeting.
+    pub greeting: Greeting,
+    message: Vec<u8>,
+}
+
+/// A connection that takes commands.
+pub struct Backend {
+    /// Which server it is.
+    pub id: PeerId,
+    /// The connection.
+    pub wire: Wire,
+    /// What holds for messages.
+    pub capabilities: Capabilities,
+    /// Whether its OK packets tell of what was written.
+    pub tracks: bool,
+    /// The number of the session's writes that it was found to have.
+    pub confirmed: u64,
+    /// How it tells of what it has written.
+    pub tracking: Tracking,
+    greeting: Box<Greeting>,
+    /// How many of the session's settings it was told.
+    told: usize,
+    lease: Lease,
+}
+
+/// Why a server is not there for a session.
+#[derive(Debug)]
+pub enum Unready {
+    /// It cannot be reached, or has failed, or there is none.
+    Lost(String),
+    /// It refuses the session, which the client is told as it is.
+    Refused(ErrPacket),
+    /// With its connection something of the session is gone.
+    Gone,
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unready::Lost(why) => f.write_str(why),
+            Unready::Refused(error) => write!(f, "the server refused the session: {error}"),
+            Unready::Gone => f.write_str("the primary that has the session's transaction or state is gone"),
+        }
+    }
+}
+
+impl From<Broken> for Unready {
+    fn from(broken: Broken) -> Unready {
+        Unready::Lost(format!("the server {broken}"))
+    }
+}
+
+impl From<LoginError> for Unready {
+    fn from(error: LoginError) -> Unready {
+        match error {
+            LoginError::Refused(error) => Unready::Refused(error),
+            error => Unready::Lost(error.to_string()),
+        }
+    }
+}
+
+/// Reaches a server and waits for its greeting.
+pub async fn greet(session: &Session, proxy: &Proxy, lease: Lease) -> Result<Greeted, Unready> {
+    let begun = timeout(proxy.connect_timeout, begin(session, proxy, &lease)).await;
+    match begun.unwrap_or(Err(Unready::from(Broken::Silent))) {
+        Ok((io, greeting, message)) => Ok(Greeted { io, lease, greeting, message }),
+        Err(unready) => {
+            lease.failed(clock::mono_ms());
+            Err(unready)
+        }
+    }
+}
+
+async fn begin(session: &Session, proxy: &Proxy, lease: &Lease) -> Result<(Io, Greeting, Vec<u8>), Unready> {
+    let io = handler::reach(session, proxy, lease).await.map_err(Unready::Lost)?;
+    let message = wire::first_message(&io, 0, HANDSHAKE_BYTES_MAX).await?;
+    if message.first() == Some(&ERR) {
+        return Err(Unready::Refused(ErrPacket::parse(&message).map_err(Broken::from)?));
+    }
+    let greeting = Greeting::parse(&message).map_err(Broken::from)?;
+    Ok((io, greeting, message))
+}
+
+impl Greeted {
+    /// Which server it is.
+    pub fn id(&self) -> PeerId {
+        self.lease.peer.id
+    }
+
+    /// The connection as it is, for a login that is not ours.
+    pub fn into_parts(self) -> (Io, Lease) {
+        (self.io, self.lease)
+    }
+
+    /// Logs in. `group`: what its group is called.
+    pub async fn log_in(
+        self,
+        session: &Session,
+        proxy: &Proxy,
+        group: &str,
+        account: &Account,
+    ) -> Result<Backend, Unready> {
+        let done = timeout(proxy.connect_timeout, self.shake_hands(session, proxy, group, account)).await;
+        done.unwrap_or(Err(Unready::from(Broken::Silent)))
+    }
+
+    async fn shake_hands(
+        self,
+        session: &Session,
+        proxy: &Proxy,
+        group: &str,
+        account: &Account,
+    ) -> Result<Backend, Unready> {
+        let mut connecting = Connecting::new(account.clone());
+        let mut out = Vec::new();
+        let step = connecting.next(&mut &wire::framed(0, &self.message)[..], &mut out)?;
+        let stream = if step == Step::BeginTls {
+            wire::put(&self.io, &out).await?;
+            out.clear();
+            let stream = handler::secure(session, proxy, self.io, group).await.map_err(Unready::Lost)?;
+            // Passwords are proved to servers, never told.
+            connecting.tls_begun(false, &mut out)?;
+            stream
+        } else {
+            Stream::from(self.io)
+        };
+        let mut wire = Wire::new(Rc::new(stream), proxy);
+        let opened = finish(&mut wire, connecting, out).await?;
+        if !is_agreed(opened.capabilities, account.capabilities) {
+            return Err(Unready::Lost("the server offers less than the session was told of".to_string()));
+        }
+        Ok(Backend::new(self.lease, wire, *opened))
+    }
+}
+
+/// Sends what is to be sent and takes what comes, until the login is over.
+async fn finish(
+    wire: &mut Wire,
+    mut connecting: Connecting,
+    mut out: Vec<u8>,
+) -> Result<Box<Opened>, Unready> {
+    loop {
+        if !out.is_empty() {
+            wire.send(&std::mem::take(&mut out)).await?;
+        }
+        if wire.unread().is_empty() {
+            wire.fill().await?;
+        }
+        let mut rest = wire.unread();
+        let before = rest.len();
+        let step = connecting.next(&mut rest, &mut out)?;
+        let taken = before - rest.len();
+        wire.take(taken);
+        if let Step::Open(opened) = step {
+            return Ok(opened);
+        }
+    }
+}
+
+/// Whether a server has agreed on all that decides about the form of messages.
+fn is_agreed(have: Capabilities, wanted: Capabilities) -> bool {
+    of_form(have) == of_form(wanted)
+}
+
+/// What of it decides about the form of messages: all but what a login is made of.
+pub fn of_form(capabilities: Capabilities) -> Capabilities {
+    capabilities.without(Capabilities::TLS | Capabilities::CONNECT_WITH_DB)
+}
+
+/// A connection without a session.
+pub struct Parked {
+    wire: Wire,
+    capabilities: Capabilities,
+    greeting: Box<Greeting>,
+}
+
+impl Parked {
+    /// Whether nothing can be done with it any more.
+    pub fn is_stale(&self) -> bool {
+        self.wire.is_stale()
+    }
+
+    /// Takes its leave.
+    pub fn quit(self) {
+        self.wire.send_at_once(&wire::framed(0, &[1]));
+    }
+
+    /// Logs in anew, for another session.
+    pub async fn log_in(self, proxy: &Proxy, account: &Account) -> Result<LoggedIn, Unready> {
+        let Parked { mut wire, capabilities, greeting } = self;
+        let mut out = Vec::new();
+        let connecting = Connecting::change(account.clone(), *greeting, capabilities, &mut out)?;
+        let done = timeout(proxy.connect_timeout, finish(&mut wire, connecting, out)).await;
+        let opened = done.unwrap_or(Err(Unready::from(Broken::Silent)))?;
+        Ok(LoggedIn { wire, opened })
+    }
+}
+
+/// A connection of a session, without its place at the server.
+pub struct LoggedIn {
+    wire: Wire,
+    opened: Box<Opened>,
+}
+
+impl LoggedIn {
+    /// With its place.
+    pub fn at(self, lease: Lease) -> Backend {
+        Backend::new(lease, self.wire, *self.opened)
+    }
+}
+
+impl Backend {
+    fn new(lease: Lease, wire: Wire, opened: Opened) -> Backend {
+        Backend {
+            id: lease.peer.id,
+            wire,
+            capabilities: opened.capabilities,
+            tracks: false,
+            confirmed: 0,
+            tracking: Tracking::of(&opened.greeting),
+            greeting: Box::new(opened.greeting),
+            told: 0,
+            lease,
+        }
+    }
+
+    /// Gives up the session, of which nothing is in the connection, and the place at the server.
+    pub fn park(self) -> Parked {
+        Parked { wire: self.wire, capabilities: self.capabilities, greeting: self.greeting }
+    }
+
+    /// A statement of our own, whose answer is taken here.
+    pub async fn ask(&mut self, statement: &[u8]) -> Result<Answer, Broken> {
+        let mut out = Vec::new();
+        let query = Query::new(statement, self.capabilities, &mut out);
+        self.carry_out(query, &out).await
+    }
+
+    async fn carry_out(&mut self, mut query: Query, command: &[u8]) -> Result<Answer, Broken> {
+        self.wire.send(command).await?;
+        loop {
+            self.wire.fill().await?;
+            let mut rest = self.wire.unread();
+            let before = rest.len();
+            let answer = query.next(&mut rest)?;
+            let taken = before - rest.len();
+            self.wire.take(taken);
+            if let Some(answer) = answer {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// The first statement on a connection, and after COM_RESET_CONNECTION: has a primary's OK packets tell what was written, if the client
+    /// takes such packets. Gives the status. A server that cannot tell is none the worse: what was written is asked for, or not known.
+    pub async fn begin(&mut self, tracking: Option<Tracking>) -> Result<u16, Broken> {
+        let has_room = self.capabilities.has(Capabilities::SESSION_TRACK);
+        self.tracks = false;
+        if let Some(tracking) = tracking.filter(|_| has_room)
+            && let Answer::Ok(ok) = self.ask(tracking.statement()).await?
+        {
+            self.tracks = true;
+            return Ok(ok.status);
+        }
+        match self.ask(b"DO 0").await? {
+            Answer::Ok(ok) => Ok(ok.status),
+            Answer::Err(_) | Answer::Rows(_) => {
+                Err(ProtocolError::Unexpected("another answer than OK to a statement that does nothing")
+                    .into())
+            }
+        }
+    }
+
+    /// Carries out what the session has set since the last time. Gives the status, if there was anything.
+    pub async fn tell(&mut self, settings: &[Vec<u8>]) -> Result<Option<u16>, Unready> {
+        let mut status = None;
+        for setting in settings.get(self.told..).unwrap_or_default() {
+            let mut out = Vec::new();
+            let query = Query::command(setting, self.capabilities, &mut out);
+            match self.carry_out(query, &out).await? {
+                Answer::Ok(ok) => status = Some(ok.status),
+                Answer::Err(_) | Answer::Rows(_) => {
+                    return Err(Unready::Lost("the server does not take the session's settings".to_string()));
+                }
+            }
+            self.told += 1;
+        }
+        Ok(status)
+    }
+
+    /// The present settings are its own: they were made on it.
+    pub fn knows(&mut self, settings: &[Vec<u8>]) {
+        self.told = settings.len();
+    }
+
+    /// Adds what has moved to the server's figures.
+    pub fn count(&mut self) {
+        let (received, sent) = self.wire.moved();
+        let stats = &self.lease.peer.stats;
+        Stats::add(&stats.received_bytes, received);
+        Stats::add(&stats.sent_bytes, sent);
+    }
+
+    /// Takes its leave between two commands. Never within one: what is sent then might be taken for its end.
+    pub fn quit(self) {
+        self.wire.send_at_once(&wire::framed(0, &[1]));
+    }
+}
+
+/// Waits for `work`, unless the check finds meanwhile that the server does not answer.
+pub async fn unless_lost<T>(news: &mut News, id: PeerId, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        while news.poll_changed(cx).is_ready() {
+            let server = news.view().server(id);
+            if server.is_some_and(|server| server.role == Role::Unknown && server.trouble.is_some()) {
+                return Poll::Ready(None);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// How a server tells of what it has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracking {
+    /// MariaDB: a session variable.
+    LastGtid,
+    /// MySQL: GTIDs.
+    OwnGtid,
+}
+
+impl Tracking {
+    /// Of a server with this greeting.
+    pub fn of(greeting: &Greeting) -> Tracking {
+        if greeting.is_mariadb() { Tracking::LastGtid } else { Tracking::OwnGtid }
+    }
+
+    fn statement(self) -> &'static [u8] {
+        match self {
+            // What the client would be told of without us stays.
+            Tracking::LastGtid => {
+                b"SET SESSION session_track_system_variables = IF(@@session.session_track_system_variables = '*', '*', \
+                  CONCAT_WS(',', NULLIF(@@session.session_track_system_variables, ''), 'last_gtid'))"
+            }
+            Tracking::OwnGtid => b"SET SESSION session_track_gtids = OWN_GTID",
+        }
+    }
+}

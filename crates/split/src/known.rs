@@ -1,0 +1,190 @@
+//! Who a client is: what is known of its account, and whether its answer shows that it knows the password.
+
+use crate::accounts::Accounts;
+use brisk_db::Account;
+use brisk_mysql::greeting::NONCE_BYTES;
+use brisk_mysql::password::{CACHING_SHA2, NATIVE, Secret, Stored};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// What a client's answer can be judged by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// The password.
+    Password(Secret),
+    /// What servers keep of it.
+    Stored(Stored),
+}
+
+impl Known {
+    /// What is known of an account: of `mysql_accounts`, or else of the servers' own table. `client`: where it comes from; `None`: by a unix
+    /// socket. Which account of a name is meant depends on that, as it does for servers.
+    pub fn of(
+        own: &Accounts,
+        servers: &brisk_db::Accounts,
+        name: &[u8],
+        client: Option<IpAddr>,
+    ) -> Option<Known> {
+        if let Some(secret) = own.secret(name) {
+            return Some(Known::Password(secret.clone()));
+        }
+        let accounts = servers.named(std::str::from_utf8(name).ok()?);
+        let fitting = accounts.iter().filter(|account| matches(&account.host, client));
+        // Servers look at the more definite patterns first, and at one only.
+        let account: &Account = fitting.max_by_key(|account| definite(&account.host))?;
+        match account.native {
+            Some(hash) => Some(Known::Stored(Stored::from(hash))),
+            None if account.is_open => Some(Known::Password(Secret::Password(Box::default()))),
+            None => None,
+        }
+    }
+
+    /// What opens servers, if this answer of a plugin to a nonce is right.
+    pub fn prove(&self, plugin: &[u8], answer: &[u8], nonce: &[u8; NONCE_BYTES]) -> Option<Secret> {
+        match self {
+            Known::Password(secret) if plugin == NATIVE => {
+                secret.is_answered_by(answer, nonce).then(|| secret.clone())
+            }
+            Known::Password(secret) if plugin == CACHING_SHA2 => {
+                let wanted = secret.caching_sha2(nonce)?;
+                is_same(&wanted, answer).then(|| secret.clone())
+            }
+            Known::Stored(stored) if plugin == NATIVE => stored.open(answer, nonce),
+            Known::Password(_) | Known::Stored(_) => None,
+        }
+    }
+}
+
+/// Compares in a time that does not tell where the difference is.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (x, y)| sum | (x ^ y)) == 0
+}
+
+/// How much a pattern says of its hosts: one without wildcards the most, then the one whose first wildcard comes later.
+fn definite(pattern: &str) -> usize {
+    pattern.find(['%', '_', '/']).unwrap_or(usize::MAX)
+}
+
+/// Whether an account's host is this client's. Names are not looked up: a client is known by its address only, and is not on the servers'
+/// own machine, whatever machine it is on (`localhost`).
+fn matches(pattern: &str, client: Option<IpAddr>) -> bool {
+    let Some(client) = client.map(|ip| ip.to_canonical()) else { return pattern == "%" };
+    if let Some((network, mask)) = pattern.split_once('/') {
+        let (Ok(network), Ok(mask), IpAddr::V4(client)) =
+            (network.parse::<Ipv4Addr>(), mask.parse::<Ipv4Addr>(), client)
+        else {
+            return false;
+        };
+        return client.to_bits() & mask.to_bits() == network.to_bits();
+    }
+    is_like(pattern.as_bytes(), client.to_string().as_bytes())
+}
+
+/// `LIKE`: `%` is any text, `_` any character, a backslash takes the next one as it is.
+fn is_like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    // Where to go on if what follows the last `%` does not fit: it takes one character more.
+    let mut retry = None;
+    while from < text.len() {
+        let escaped = pattern.get(at) == Some(&b'\\') && at + 1 < pattern.len();
+        let wanted = pattern.get(if escaped { at + 1 } else { at });
+        match wanted {
+            Some(b'%') if !escaped => {
+                at += 1;
+                retry = Some((at, from));
+            }
+            Some(wanted) if *wanted == b'_' && !escaped || wanted.eq_ignore_ascii_case(&text[from]) => {
+                at += if escaped { 2 } else { 1 };
+                from += 1;
+            }
+            _ => match retry {
+                Some((after, start)) => {
+                    (at, from) = (after, start + 1);
+                    retry = Some((after, start + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|&byte| byte == b'%')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: [u8; NONCE_BYTES] = *b"aBcDeFgHiJkLmNoPqRsT";
+
+    #[test]
+    fn hosts_are_matched_as_servers_do() {
+        let check = |pattern: &str, client: &str, want: bool| {
+            let client = (client != "unix").then(|| client.parse().unwrap());
+            assert_eq!(matches(pattern, client), want, "{pattern} {client:?}");
+        };
+        for (pattern, client, want) in [
+            ("%", "10.0.0.7", true),
+            ("%", "unix", true),
+            ("localhost", "127.0.0.1", false),
+            ("localhost", "unix", false),
+            ("", "10.0.0.7", false),
+            ("10.0.0.7", "10.0.0.7", true),
+            ("10.0.0.7", "::ffff:10.0.0.7", true),
+            ("10.0.0.7", "10.0.0.71", false),
+            ("10.0.0.%", "10.0.0.71", true),
+            ("10.0.0.%", "10.0.1.71", false),
+            ("10.0.0._", "10.0.0.7", true),
+            ("10.0.0._", "10.0.0.71", false),
+            ("10.%.7", "10.0.7.7", true),
+            ("10.%.7", "10.0.7.8", false),
+            ("%.7%", "10.0.0.7", true),
+            ("192.168.0.0/255.255.0.0", "192.168.3.4", true),
+            ("192.168.0.0/255.255.0.0", "192.169.3.4", false),
+            ("192.168.0.0/16", "192.168.3.4", false),
+            ("fd00::%", "fd00::1", true),
+            ("web%.example.com", "10.0.0.7", false),
+        ] {
+            check(pattern, client, want);
+        }
+    }
+
+    #[test]
+    fn the_most_definite_account_counts() {
+        let mut servers = brisk_db::Accounts::default();
+        let stored = |password: &str| match password {
+            "any" => "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19",
+            _ => "",
+        };
+        servers.add("app", "%", "mysql_native_password", stored("any"));
+        servers.add("app", "10.0.0.%", "ed25519", "x");
+        servers.add("open", "10.0.0.7", "", "");
+        let own = Accounts::parse(b"file:secret\n").unwrap();
+        let known = |name: &[u8], client: &str| Known::of(&own, &servers, name, client.parse().ok());
+        assert!(matches!(known(b"app", "10.0.1.1"), Some(Known::Stored(_))));
+        assert_eq!(known(b"app", "10.0.0.1"), None);
+        assert_eq!(known(b"other", "10.0.0.1"), None);
+        assert_eq!(known(b"\xff", "10.0.0.1"), None);
+        assert_eq!(known(b"open", "10.0.0.8"), None);
+        let open = known(b"open", "10.0.0.7").unwrap();
+        assert!(open.prove(NATIVE, b"", &NONCE).is_some() && open.prove(NATIVE, b"x", &NONCE).is_none());
+        assert!(matches!(known(b"file", "10.0.0.1"), Some(Known::Password(_))));
+    }
+
+    #[test]
+    fn answers_of_both_plugins_are_judged() {
+        let secret = Secret::Password(b"secret"[..].into());
+        let (native, sha2) = (secret.native(&NONCE), secret.caching_sha2(&NONCE).unwrap());
+        let password = Known::Password(secret);
+        let stored = Known::Stored(Stored::of(b"secret"));
+        assert!(password.prove(NATIVE, &native, &NONCE).is_some());
+        assert!(password.prove(CACHING_SHA2, &sha2, &NONCE).is_some());
+        assert!(stored.prove(NATIVE, &native, &NONCE).is_some());
+        for (known, plugin, answer) in [
+            (&password, CACHING_SHA2, &native),
+            (&password, NATIVE, &sha2),
+            (&password, &b"mysql_clear_password"[..], &b"secret".to_vec()),
+            (&stored, CACHING_SHA2, &sha2),
+            (&stored, NATIVE, &Vec::new()),
+        ] {
+            assert!(known.prove(plugin, answer, &NONCE).is_none());
+        }
+    }
+}

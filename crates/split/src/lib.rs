@@ -1,0 +1,22 @@
+//! `mysql_split`: sessions with MySQL or MariaDB whose reads go to replicas.
+//!
+//! A client logs in here ([`opening`]), and with what it has shown its servers are opened ([`backend`]). Its commands are judged one by one
+//! by `brisk_mysql`'s session, which knows no sockets, and carried out by [`serve`]. A client whose account is not known here is
+//! passed on to the primary as it is ([`whole`]).
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod accounts;
+mod backend;
+mod exchange;
+mod known;
+pub mod limits;
+mod opening;
+mod pool;
+mod serve;
+mod split;
+mod whole;
+mod wire;
+
+pub use accounts::Accounts;
+pub use split::Split;

@@ -1,0 +1,594 @@
+//! A split session: takes a command, finds its server, passes the answer on.
+
+use crate::backend::{Backend, Tracking, Unready, greet, unless_lost};
+use crate::exchange::{Command, Failed};
+use crate::opening::{Claim, Opened, denied, lost, open_primary};
+use crate::split::Split;
+use crate::wire::{Broken, Wire};
+use brisk_balance::{Ask, Lease, PeerId, Selection};
+use brisk_db::{Cluster, News, Pin, Tally};
+use brisk_host::log::LogLevel;
+use brisk_host::vars::Context as _;
+use brisk_mysql::ProtocolError;
+use brisk_mysql::classify::{self, is_plain_charset};
+use brisk_mysql::client::{Account, Answer};
+use brisk_mysql::command::Kind;
+use brisk_mysql::follow::Outcome;
+use brisk_mysql::greeting::NONCE_BYTES;
+use brisk_mysql::login::ChangeUser;
+use brisk_mysql::reply::{ErrPacket, OkPacket, Tracked};
+use brisk_mysql::session::{Role, Route, Session as Course, Why};
+use brisk_net::clock;
+use brisk_stream::conf::Proxy;
+use brisk_stream::{BAD_GATEWAY, BAD_REQUEST, OK, Session, Status};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// A session under way.
+pub struct Running<'s> {
+    split: &'s Split,
+    session: &'s Session,
+    proxy: &'s Proxy,
+    news: News,
+    client: Wire,
+    course: Course,
+    account: Account,
+    nonce: [u8; NONCE_BYTES],
+    primary: Option<Backend>,
+    replica: Option<Backend>,
+    /// Until then (monotonic, ms) no replica is tried.
+    no_replica_until_ms: u64,
+    /// The last command was refused for want of a primary: that is told once.
+    is_refusing: bool,
+}
+
+/// A session ends with this.
+struct End(Status);
+
+impl<'s> Running<'s> {
+    /// A session whose client has logged in.
+    pub fn new(
+        split: &'s Split,
+        session: &'s Session,
+        proxy: &'s Proxy,
+        news: News,
+        opened: Opened,
+    ) -> Running<'s> {
+        let mut course = Course::new(opened.status, is_plain_charset(opened.account.charset));
+        course.primary_told(opened.status);
+        if opened.primary.tracking == Tracking::LastGtid {
+            course.may_ask_for_writes();
+        }
+        let running = Running {
+            split,
+            session,
+            proxy,
+            news,
+            client: opened.client,
+            course,
+            account: opened.account,
+            nonce: opened.nonce,
+            primary: Some(opened.primary),
+            replica: None,
+            no_replica_until_ms: 0,
+            is_refusing: false,
+        };
+        running.count_pin(None);
+        running
+    }
+
+    /// Serves it to its end.
+    pub async fn run(mut self) -> Status {
+        loop {
+            let command = Command::next(&mut self.client).await;
+            let done = match command {
+                Ok(command) => self.carry_out(command).await,
+                Err(Broken::Closed) => Err(self.leave()),
+                Err(broken) => self.refuse_client(&broken).await,
+            };
+            self.count();
+            if let Err(End(status)) = done {
+                return status;
+            }
+        }
+    }
+
+    fn cluster(&self) -> &Arc<Cluster> {
+        self.news.cluster()
+    }
+
+    fn log(&self, level: LogLevel, text: std::fmt::Arguments<'_>) {
+        self.session.log(level, text);
+    }
+
+    fn count(&mut self) {
+        let (received, sent) = self.client.moved();
+        self.session.moved(received, sent);
+        self.primary.iter_mut().chain(&mut self.replica).for_each(Backend::count);
+    }
+
+    /// The client has gone, and nothing of a command of its is on the way.
+    fn leave(&mut self) -> End {
+        let is_clean = self.course.may_move();
+        for backend in self.primary.take().into_iter().chain(self.replica.take()) {
+            if is_clean {
+                self.split.keep(&self.news, backend, &self.account);
+            } else {
+                backend.quit();
+            }
+        }
+        End(OK)
+    }
+
+    /// A client that does not keep to the protocol is told so, where it can be.
+    async fn refuse_client(&mut self, broken: &Broken) -> Result<(), End> {
+        let error = match broken {
+            Broken::Protocol(ProtocolError::Sequence { .. }) => {
+                Some(ErrPacket::new(1156, b"08S01", "Got packets out of order"))
+            }
+            Broken::Protocol(_) => Some(ErrPacket::new(1835, b"HY000", "Malformed communication packet")),
+            _ => None,
+        };
+        if let Some(error) = error {
+            let _ = self.client.send_message(1, &error.write()).await;
+        }
+        Err(End(lost(self.session, broken)))
+    }
+
+    async fn carry_out(&mut self, command: Command) -> Result<(), End> {
+        let kind = command.kind();
+        match kind {
+            Kind::Quit => return Err(self.leave()),
+            Kind::ChangeUser | Kind::ResetConnection if self.course.is_untold() => {
+                // Afterwards it could not be asked any more.
+                self.ask_for_writes().await;
+            }
+            _ => {}
+        }
+        if kind == Kind::ChangeUser {
+            return self.change_user(&command).await;
+        }
+        let before = self.course.pin();
+        let route = self.course.route(&command.message, command.is_whole);
+        self.count_pin(before);
+        let on_replica = match route {
+            Route::Refused => {
+                let error =
+                    ErrPacket::new(1047, b"08S01", "Unknown command: the proxy does not follow its answer");
+                return self.answer(&command, &error).await;
+            }
+            Route::Replica { after_own_writes } => self.replica_is_ready(after_own_writes, &command).await,
+            Route::Last => self.course.last() == Role::Replica && self.replica.is_some(),
+            Route::Primary(_) => false,
+        };
+        if on_replica && self.read(&command).await? {
+            Tally::add(&self.cluster().tally.replica_reads);
+            return Ok(());
+        }
+        self.count_at_primary(kind, route);
+        self.course.went_to_primary();
+        self.at_primary(command).await
+    }
+
+    /// Counts what binds the session now, if nothing did `before`.
+    fn count_pin(&self, before: Option<classify::Pin>) {
+        if let (None, Some(pin)) = (before, self.course.pin()) {
+            self.cluster().tally.pinned(shown(pin));
+        }
+    }
+
+    fn count_at_primary(&self, kind: Kind, route: Route) {
+        let tally = &self.cluster().tally;
+        if !matches!(kind, Kind::Query | Kind::Execute) {
+            return;
+        }
+        if !self.course.is_reading() {
+            return Tally::add(&tally.writes);
+        }
+        Tally::add(&tally.primary_reads);
+        if matches!(route, Route::Replica { .. } | Route::Primary(Why::OwnWrites)) {
+            Tally::add(&tally.late_reads);
+        }
+    }
+
+    /// Has the replica answer. False: it has failed before the client got anything of an answer, and another server may.
+    async fn read(&mut self, command: &Command) -> Result<bool, End> {
+        let Some(replica) = &mut self.replica else { return Ok(false) };
+        let (id, has_begun) = (replica.id, Cell::new(false));
+        let work = command.exchange(&mut self.client, replica, false, &has_begun);
+        let failed = match unless_lost(&mut self.news, id, work).await {
+            Some(Ok(outcome)) => {
+                self.course.answered(Role::Replica, &outcome);
+                return Ok(true);
+            }
+            Some(Err(Failed::Client(broken))) => return Err(End(lost(self.session, &broken))),
+            Some(Err(Failed::Server(broken))) => broken,
+            None => Broken::Lost,
+        };
+        self.log(LogLevel::Error, format_args!("the replica {failed} while it answered a read"));
+        self.replica_has_failed();
+        if has_begun.get() {
+            // Half of an answer has left, and there is no way to take it back.
+            self.client.abort();
+            return Err(End(BAD_GATEWAY));
+        }
+        Ok(false)
+    }
+
+    fn drop_replica(&mut self) {
+        self.replica = None;
+        self.course.replica_lost();
+    }
+
+    fn replica_has_failed(&mut self) {
+        self.drop_replica();
+        self.no_replica_until_ms = clock::mono_ms() + crate::limits::REPLICA_PAUSE_MS;
+        self.cluster().doubt();
+    }
+
+    async fn at_primary(&mut self, command: Command) -> Result<(), End> {
+        match self.primary_is_ready().await {
+            Ok(false) => {}
+            // Another server may read statements otherwise.
+            Ok(true) => {
+                let before = self.course.pin();
+                let _ = self.course.route(&command.message, command.is_whole);
+                self.count_pin(before);
+                self.course.went_to_primary();
+            }
+            Err(unready) => return self.without_primary(&command, &unready).await,
+        }
+        let Some(primary) = &mut self.primary else { return Err(End(BAD_GATEWAY)) };
+        let (id, has_begun) = (primary.id, Cell::new(false));
+        let work = command.exchange(&mut self.client, primary, true, &has_begun);
+        match unless_lost(&mut self.news, id, work).await {
+            Some(Ok(outcome)) => self.answered(command.kind(), outcome).await,
+            Some(Err(Failed::Client(broken))) => Err(End(lost(self.session, &broken))),
+            Some(Err(Failed::Server(broken))) => {
+                self.primary_failed(&command, &broken, has_begun.get()).await
+            }
+            None => self.primary_failed(&command, &Broken::Lost, has_begun.get()).await,
+        }
+    }
+
+    async fn answered(&mut self, kind: Kind, mut outcome: Outcome) -> Result<(), End> {
+        let Some(primary) = &mut self.primary else { return Ok(()) };
+        outcome.is_tracked &= primary.tracks;
+        self.is_refusing = false;
+        let was_open = self.course.is_in_transaction();
+        self.course.answered(Role::Primary, &outcome);
+        primary.knows(self.course.settings());
+        if !was_open && self.course.is_in_transaction() {
+            self.cluster().tally.pinned(Pin::Transaction);
+        }
+        if kind == Kind::ResetConnection && outcome.error.is_none() {
+            self.reset().await;
+        }
+        Ok(())
+    }
+
+    /// It may have carried the command out: nobody repeats it, and the client is told as libraries tell it of a server that is gone.
+    async fn primary_failed(
+        &mut self,
+        command: &Command,
+        broken: &Broken,
+        has_begun: bool,
+    ) -> Result<(), End> {
+        self.log(LogLevel::Error, format_args!("the primary {broken} while it answered a command"));
+        self.primary = None;
+        self.cluster().doubt();
+        Tally::add(&self.cluster().tally.failed_sessions);
+        if has_begun || !command.is_whole || !command.kind().has_answer() {
+            self.client.abort();
+        } else {
+            let error = ErrPacket::new(2013, b"HY000", "Lost connection to MySQL server during query");
+            let _ = self.client.send_message(1, &error.write()).await;
+        }
+        Err(End(BAD_GATEWAY))
+    }
+
+    /// There is no primary for the command, or not the one that has the session's state: nothing was sent to anybody.
+    async fn without_primary(&mut self, command: &Command, unready: &Unready) -> Result<(), End> {
+        if !std::mem::replace(&mut self.is_refusing, true) {
+            self.log(LogLevel::Error, format_args!("a command is refused: {unready}"));
+        }
+        let (error, is_over) = match unready {
+            Unready::Gone => (ErrPacket::new(2006, b"HY000", "MySQL server has gone away"), true),
+            Unready::Refused(error) => (error.clone(), false),
+            Unready::Lost(why) => {
+                // As a server says it that takes no writes: clients know that they may come again.
+                let text =
+                    format!("No server takes writes at present ({why}), so it cannot execute this statement");
+                (ErrPacket::new(1290, b"HY000", &text), false)
+            }
+        };
+        if is_over {
+            Tally::add(&self.cluster().tally.failed_sessions);
+        }
+        self.answer(command, &error).await?;
+        if is_over { Err(End(BAD_GATEWAY)) } else { Ok(()) }
+    }
+
+    /// Answers a command that goes nowhere.
+    async fn answer(&mut self, command: &Command, error: &ErrPacket) -> Result<(), End> {
+        let told = async {
+            let sequence = command.pass_by(&mut self.client).await?;
+            if command.kind().has_answer() {
+                self.client.send_message(sequence, &error.write()).await?;
+            }
+            Ok::<(), Broken>(())
+        };
+        told.await.map_err(|broken| End(lost(self.session, &broken)))
+    }
+
+    /// The connection to the present primary is there: true if it is another one than before, which it is only if nothing was lost with that.
+    async fn primary_is_ready(&mut self) -> Result<bool, Unready> {
+        let present = Split::primary(&mut self.news);
+        if let (Some(have), Ok(id)) = (&self.primary, &present)
+            && have.id == *id
+            && !have.wire.is_stale()
+        {
+            return Ok(false);
+        }
+        self.primary = None;
+        if !self.course.may_move() {
+            return Err(Unready::Gone);
+        }
+        present?;
+        Tally::add(&self.cluster().tally.moved_sessions);
+        let status = self.connect_primary(None).await?;
+        self.course.primary_told(status);
+        self.log(LogLevel::Info, format_args!("the session goes on at another connection to the primary"));
+        Ok(true)
+    }
+
+    /// Opens a connection to the primary for the present account, in the state that the session's settings give it. Gives its status.
+    async fn connect_primary(&mut self, account: Option<&Account>) -> Result<u16, Unready> {
+        let account = account.unwrap_or(&self.account);
+        let settings = self.course.settings();
+        let made =
+            open_primary(self.split, self.session, self.proxy, &mut self.news, None, account, settings).await;
+        let (primary, status) = made?;
+        self.primary = Some(primary);
+        Ok(status)
+    }
+
+    /// Whether a replica may answer: one that may be read from, has the session's settings, and its writes where they are asked for.
+    async fn replica_is_ready(&mut self, after_own_writes: bool, command: &Command) -> bool {
+        let have = self.replica.as_ref().filter(|replica| !replica.wire.is_stale()).map(|replica| replica.id);
+        let view = self.news.view();
+        let is_reader = have.is_some_and(|id| view.readers(None).any(|server| server.id == id));
+        if !is_reader {
+            self.drop_replica();
+            // How it reads a backslash was not known when the statement was judged.
+            if !self.connect_replica().await || command.message.contains(&b'\\') {
+                return false;
+            }
+        }
+        if after_own_writes && self.course.is_untold() && !self.ask_for_writes().await {
+            return false;
+        }
+        let Some(replica) = &mut self.replica else { return false };
+        let id = replica.id;
+        // One that cannot say what it has does not answer after own writes.
+        let has_position = self.news.view().server(id).is_some_and(|server| server.position.is_some());
+        let work = prepare(replica, &self.course, after_own_writes, has_position);
+        let prepared = unless_lost(&mut self.news, id, work).await;
+        match prepared.unwrap_or(Err(Unready::from(Broken::Lost))) {
+            Ok((is_there, status)) => {
+                status.into_iter().for_each(|status| self.course.replica_told(status));
+                is_there
+            }
+            Err(unready) => {
+                self.log(LogLevel::Error, format_args!("a replica is passed over: {unready}"));
+                self.replica_has_failed();
+                false
+            }
+        }
+    }
+
+    /// Asks the primary what the session has written last, where its answers have not told. False: it cannot be asked.
+    async fn ask_for_writes(&mut self) -> bool {
+        let Some(primary) = &mut self.primary else { return false };
+        let id = primary.id;
+        let answer = unless_lost(&mut self.news, id, primary.ask(b"SELECT @@last_gtid")).await;
+        match answer.unwrap_or(Err(Broken::Lost)) {
+            Ok(Answer::Rows(rows)) => {
+                let value = rows.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+                self.course.told(&value.map_or(Tracked::Unknown, Tracked::last_gtid));
+            }
+            Ok(Answer::Ok(_) | Answer::Err(_)) => self.course.told(&Tracked::Unknown),
+            Err(broken) => {
+                self.log(LogLevel::Error, format_args!("the primary {broken} when it was asked for a GTID"));
+                self.primary = None;
+                self.cluster().doubt();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Connects to one of the replicas that may be read from, as the upstream's method chooses it.
+    async fn connect_replica(&mut self) -> bool {
+        let now_ms = clock::mono_ms();
+        if now_ms < self.no_replica_until_ms {
+            return false;
+        }
+        let readers: Vec<PeerId> = self.news.view().readers(None).map(|server| server.id).collect();
+        if readers.is_empty() {
+            return false;
+        }
+        let group = &self.split.group;
+        let ask = Ask {
+            key: group.key().map(|key| key.eval(self.session)).unwrap_or_default(),
+            client: self.session.client.get().ip(),
+            own: None,
+            seed: group.seed(),
+        };
+        let cluster = self.cluster().clone();
+        let mut selection = Selection::new(group.group().clone(), ask, now_ms);
+        selection.restrict(&readers);
+        while let Some(lease) = selection.next(clock::mono_ms()) {
+            let id = lease.peer.id;
+            let work = open_replica(self.split, self.session, self.proxy, &cluster, lease, &self.account);
+            let made = unless_lost(&mut self.news, id, work).await;
+            let made = made.unwrap_or(Err(Unready::from(Broken::Lost)));
+            match made {
+                Ok((replica, status)) => {
+                    self.replica = Some(replica);
+                    self.course.replica_told(status);
+                    return true;
+                }
+                Err(unready) => {
+                    self.log(LogLevel::Error, format_args!("a replica is passed over: {unready}"));
+                    self.cluster().doubt();
+                }
+            }
+        }
+        self.no_replica_until_ms = clock::mono_ms() + crate::limits::REPLICA_PAUSE_MS;
+        false
+    }
+
+    /// COM_RESET_CONNECTION was carried out.
+    async fn reset(&mut self) {
+        self.drop_replica();
+        let Some(primary) = &mut self.primary else { return };
+        // Its answer is out already: a failure is found by the next command.
+        let (id, tracking) = (primary.id, primary.tracking);
+        match unless_lost(&mut self.news, id, primary.begin(Some(tracking))).await {
+            Some(Ok(status)) => self.course.primary_told(status),
+            Some(Err(_)) | None => self.primary = None,
+        }
+    }
+
+    /// COM_CHANGE_USER: the new account's own connections take the place of the present ones.
+    async fn change_user(&mut self, command: &Command) -> Result<(), End> {
+        let session = self.session;
+        let over = |broken: Broken| End(lost(session, &broken));
+        let change = ChangeUser::parse(&command.message, self.account.capabilities);
+        let change = match change {
+            Ok(change) if command.is_whole => change,
+            _ => return self.refuse_client(&ProtocolError::Malformed("change of the user").into()).await,
+        };
+        let mut sequence = 1;
+        let claim = Claim {
+            plugin: &change.plugin,
+            answer: &change.answer,
+            capabilities: self.account.capabilities,
+            nonce: &self.nonce,
+        };
+        let secret = match self.split.known(session, &self.news, &change.user) {
+            Some(known) => claim.prove(&known, &mut self.client, &mut sequence).await.map_err(over)?,
+            None => None,
+        };
+        let Some(secret) = secret else {
+            let error = denied(session, &change.user, !change.answer.is_empty());
+            self.client.send_message(sequence, &error.write()).await.map_err(over)?;
+            return Err(End(BAD_REQUEST));
+        };
+        let charset = change.charset.map_or(Some(self.account.charset), |number| u8::try_from(number).ok());
+        let Some(charset) = charset else {
+            let error = ErrPacket::new(1115, b"42000", "Unknown character set");
+            self.client.send_message(sequence, &error.write()).await.map_err(over)?;
+            return Err(End(BAD_REQUEST));
+        };
+        let account = Account {
+            user: change.user,
+            database: change.database,
+            secret,
+            charset,
+            attributes: change.attributes,
+            ..self.account.clone()
+        };
+        self.begin_again(account, sequence).await
+    }
+
+    /// Goes on as a session of another account.
+    async fn begin_again(&mut self, account: Account, sequence: u8) -> Result<(), End> {
+        let session = self.session;
+        let over = |broken: Broken| End(lost(session, &broken));
+        self.drop_replica();
+        self.primary = None;
+        // Nothing was set by it yet.
+        self.course.changed_user(0, is_plain_charset(account.charset));
+        match self.connect_primary(Some(&account)).await {
+            Ok(status) => {
+                self.course.changed_user(status, is_plain_charset(account.charset));
+                self.account = account;
+                let ok = OkPacket { status, ..OkPacket::default() };
+                self.client.send_message(sequence, &ok.write()).await.map_err(over)?;
+                Ok(())
+            }
+            Err(unready) => {
+                let error = crate::opening::no_primary(session, &self.news, &unready);
+                self.client.send_message(sequence, &error.write()).await.map_err(over)?;
+                Err(End(BAD_GATEWAY))
+            }
+        }
+    }
+}
+
+/// A connection to a replica that has said how it reads statements.
+async fn open_replica(
+    split: &Split,
+    session: &Session,
+    proxy: &Proxy,
+    cluster: &Arc<Cluster>,
+    lease: Lease,
+    account: &Account,
+) -> Result<(Backend, u16), Unready> {
+    let mut replica = match split.again(proxy, cluster, lease, account).await {
+        Ok(kept) => kept,
+        Err(lease) => {
+            let greeted = greet(session, proxy, lease).await?;
+            split.log_in(session, proxy, cluster, greeted, account).await?
+        }
+    };
+    let status = replica.begin(None).await?;
+    Ok((replica, status))
+}
+
+/// Tells a replica of settings, and asks it for the session's writes. Gives whether it may answer, and its status after settings.
+async fn prepare(
+    replica: &mut Backend,
+    course: &Course,
+    after_own_writes: bool,
+    has_position: bool,
+) -> Result<(bool, Option<u16>), Unready> {
+    let status = replica.tell(course.settings()).await?;
+    if !after_own_writes || replica.confirmed == course.writes() {
+        return Ok((true, status));
+    }
+    let Some(question) = course.written().question() else {
+        return Ok((course.written().is_there(None), status));
+    };
+    if !has_position {
+        return Ok((false, status));
+    }
+    let is_there = match replica.ask(question.as_bytes()).await? {
+        Answer::Rows(rows) => {
+            let value = rows.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+            course.written().is_there(value)
+        }
+        Answer::Ok(_) | Answer::Err(_) => false,
+    };
+    if is_there {
+        replica.confirmed = course.writes();
+    }
+    Ok((is_there, status))
+}
+
+/// A reason as reports have it.
+fn shown(pin: classify::Pin) -> Pin {
+    match pin {
+        classify::Pin::UserVariable => Pin::UserVariable,
+        classify::Pin::Set | classify::Pin::Charset | classify::Pin::ManySettings => Pin::Setting,
+        classify::Pin::TemporaryTable => Pin::TemporaryTable,
+        classify::Pin::Lock => Pin::Lock,
+        classify::Pin::Open => Pin::OpenStatement,
+        classify::Pin::Routine => Pin::Routine,
+        classify::Pin::Xa => Pin::Xa,
+        classify::Pin::OwnDatabase => Pin::OwnDatabase,
+        classify::Pin::ExecutableComment | classify::Pin::Unclear => Pin::Unknown,
+    }
+}

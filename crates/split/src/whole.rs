@@ -1,0 +1,142 @@
+//! A session that is not split, since its account is not known here: the primary judges the client, and then bytes pass.
+
+use crate::backend::Greeted;
+use crate::opening::{Beginning, Newcomer, greet, lost, no_primary};
+use crate::split::Split;
+use crate::wire::{Broken, Wire};
+use brisk_balance::Lease;
+use brisk_db::{News, ServerId};
+use brisk_host::log::LogLevel;
+use brisk_host::vars::Context as _;
+use brisk_mysql::limits::HANDSHAKE_BYTES_MAX;
+use brisk_mysql::login::{Login, Switch};
+use brisk_mysql::password::NATIVE;
+use brisk_mysql::reply::{EOF, ERR, ErrPacket, OK as OK_PACKET};
+use brisk_mysql::{Capabilities, ProtocolError};
+use brisk_net::{Stream, timeout};
+use brisk_stream::conf::Proxy;
+use brisk_stream::{BAD_GATEWAY, BAD_REQUEST, OK, Session, Status, handler};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// See the module's head.
+pub struct Whole {
+    client: Wire,
+    server: Wire,
+    id: ServerId,
+    _lease: Lease,
+}
+
+/// Has the primary judge the client: it gets the primary's nonce, and what it answers is passed on. Frames have numbers of their own on
+/// each side.
+pub async fn open(
+    split: &Split,
+    session: &Session,
+    proxy: &Proxy,
+    news: &mut News,
+    mut newcomer: Newcomer,
+    greeted: Option<Greeted>,
+) -> Result<Beginning, Status> {
+    if newcomer.is_secure || proxy.tls.is_some() {
+        // Plugins tell passwords in clear where they take a connection for one of TLS, and each side would take it for another one.
+        let text = "This account is not known to the proxy, and TLS ends there";
+        session.log(LogLevel::Error, format_args!("{text}: write it into the file of mysql_accounts"));
+        newcomer.tell(session, &ErrPacket::new(1045, b"28000", text).write()).await?;
+        return Err(BAD_REQUEST);
+    }
+    let greeted = match greeted {
+        Some(greeted) => Ok(greeted),
+        None => greet(split, session, proxy, news).await,
+    };
+    let greeted = match greeted {
+        Ok(greeted) => greeted,
+        Err(unready) => {
+            let error = no_primary(session, news, &unready);
+            newcomer.tell(session, &error.write()).await?;
+            return Err(BAD_GATEWAY);
+        }
+    };
+    session.log(LogLevel::Info, format_args!("the client's account is not known: its session is not split"));
+    let judged = timeout(proxy.connect_timeout, judge(session, proxy, newcomer, greeted)).await;
+    judged.unwrap_or_else(|_| Err(lost(session, &Broken::Silent)))
+}
+
+async fn judge(
+    session: &Session,
+    proxy: &Proxy,
+    mut newcomer: Newcomer,
+    greeted: Greeted,
+) -> Result<Beginning, Status> {
+    let refuse = |broken: Broken| {
+        session.log(LogLevel::Error, format_args!("the server {broken} while a client was logging in"));
+        BAD_GATEWAY
+    };
+    let login = ask_again(session, &mut newcomer, &greeted).await?;
+    let Some(login) = login.write() else {
+        return Err(lost(session, &ProtocolError::Malformed("login").into()));
+    };
+    let (io, lease) = greeted.into_parts();
+    let id = lease.peer.id;
+    let mut server = Wire::new(Rc::new(Stream::from(io)), proxy);
+    let mut sequence = server.send_message(1, &login).await.map_err(refuse)?;
+    loop {
+        let message = server.message(sequence, HANDSHAKE_BYTES_MAX).await.map_err(refuse)?;
+        sequence = sequence.wrapping_add(1);
+        newcomer.tell(session, &message).await?;
+        match message.first() {
+            Some(&OK_PACKET) => {
+                let client = newcomer.wire;
+                return Ok(Beginning::Whole(Box::new(Whole { client, server, id, _lease: lease })));
+            }
+            Some(&ERR) => return Err(BAD_REQUEST),
+            // The short way of caching_sha2_password has worked: its OK packet follows.
+            Some(1) if message == [1, 3] => continue,
+            Some(&(EOF | 1)) => {}
+            _ => return Err(refuse(ProtocolError::Unexpected("a message").into())),
+        }
+        let answer = newcomer.answer().await.map_err(|broken| lost(session, &broken))?;
+        sequence = server.send_message(sequence, &answer).await.map_err(refuse)?;
+    }
+}
+
+/// The client's login with an answer to the server's own nonce.
+async fn ask_again(session: &Session, newcomer: &mut Newcomer, greeted: &Greeted) -> Result<Login, Status> {
+    let greeting = &greeted.greeting;
+    let mut login = newcomer.login.clone();
+    login.fixed.capabilities = login.fixed.capabilities & (greeting.capabilities | Capabilities::MYSQL);
+    if !login.fixed.capabilities.has(Capabilities::PLUGIN_AUTH) {
+        // The only plugin that it can know; and nobody can ask it anew.
+        let text = "This account is not known to the proxy, and the client is too old to be passed on";
+        newcomer.tell(session, &ErrPacket::new(1045, b"28000", text).write()).await?;
+        return Err(BAD_REQUEST);
+    }
+    let plugin = if greeting.plugin.is_empty() { NATIVE.to_vec() } else { greeting.plugin.clone() };
+    let switch = Switch { plugin: plugin.clone(), data: [&greeting.nonce[..], b"\0"].concat() };
+    newcomer.tell(session, &switch.write()).await?;
+    login.answer = newcomer.answer().await.map_err(|broken| lost(session, &broken))?;
+    login.plugin = plugin;
+    Ok(login)
+}
+
+impl Whole {
+    /// Passes on until a side has closed, or the server is not the primary any more.
+    pub async fn relay(self, session: &Session, proxy: &Proxy, news: &mut News) -> Status {
+        let id = self.id;
+        let unfit = poll_fn(|cx| {
+            while news.poll_changed(cx).is_ready() {
+                if news.view().primary().map(|server| server.id) != Ok(id) {
+                    let text = "the server is lost, or has another role now: the session ends";
+                    session.log(LogLevel::Warn, format_args!("{text}"));
+                    return Poll::Ready(());
+                }
+            }
+            Poll::Pending
+        });
+        let (client, server) = (&self.client, &self.server);
+        let client = (client.stream(), client.unread());
+        let server = (server.stream(), server.unread());
+        handler::relay(session, proxy, client, server, unfit).await;
+        OK
+    }
+}

@@ -1,0 +1,233 @@
+//! One side of a session: a connection, and what has come on it without being taken yet.
+
+use crate::limits::{BUFFER_KEPT_BYTES_MAX, READS_PER_TURN_MAX};
+use brisk_conf::os_text;
+use brisk_mysql::ProtocolError;
+use brisk_mysql::packet::{HEADER_BYTES, Messages, put_message};
+use brisk_net::{Io, Stream, timeout};
+use brisk_stream::conf::Proxy;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Why a side cannot go on.
+#[derive(Debug)]
+pub enum Broken {
+    /// It has closed.
+    Closed,
+    /// Reading or writing has failed.
+    Failed(io::Error),
+    /// Nothing has come, or gone, for too long.
+    Silent,
+    /// It has not kept to the protocol.
+    Protocol(ProtocolError),
+    /// The check has found that it does not answer.
+    Lost,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Closed => f.write_str("closed the connection"),
+            Broken::Failed(error) => write!(f, "failed ({})", os_text(error)),
+            Broken::Silent => f.write_str("timed out (110: Connection timed out)"),
+            Broken::Protocol(error) => write!(f, "sent {error}"),
+            Broken::Lost => f.write_str("does not answer its check"),
+        }
+    }
+}
+
+impl From<ProtocolError> for Broken {
+    fn from(error: ProtocolError) -> Broken {
+        Broken::Protocol(error)
+    }
+}
+
+/// See the module's head.
+pub struct Wire {
+    stream: Rc<Stream>,
+    received: Vec<u8>,
+    start: usize,
+    /// So long a silence is the end.
+    limit: Duration,
+    /// What is read at a time.
+    piece_bytes: usize,
+    /// Bytes that were counted already: received, sent.
+    counted: (u64, u64),
+    /// Reads since others had their turn.
+    reads: usize,
+}
+
+impl Wire {
+    /// A connection with the limits of its server's proxy.
+    pub fn new(stream: Rc<Stream>, proxy: &Proxy) -> Wire {
+        let (limit, piece_bytes) = (proxy.timeout, proxy.buffer_bytes.max(HEADER_BYTES));
+        Wire { stream, received: Vec::new(), start: 0, limit, piece_bytes, counted: (0, 0), reads: 0 }
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// What has come and was not taken.
+    pub fn unread(&self) -> &[u8] {
+        &self.received[self.start..]
+    }
+
+    /// Takes so many bytes of it.
+    pub fn take(&mut self, count: usize) {
+        self.start += count;
+        if self.start == self.received.len() {
+            self.received.clear();
+            self.start = 0;
+            if self.received.capacity() > BUFFER_KEPT_BYTES_MAX {
+                self.received = Vec::new();
+            }
+        }
+    }
+
+    /// Bytes that have come and gone since this was asked the last time.
+    pub fn moved(&mut self) -> (u64, u64) {
+        let now = (self.stream.received(), self.stream.sent());
+        let before = std::mem::replace(&mut self.counted, now);
+        (now.0 - before.0, now.1 - before.1)
+    }
+
+    /// Waits until something may have come; meanwhile it holds no buffer if that is empty.
+    pub async fn rest(&mut self) -> Result<(), Broken> {
+        if !self.unread().is_empty() {
+            return Ok(());
+        }
+        self.received = Vec::new();
+        timeout(self.limit, self.stream.readable()).await.map_err(|_| Broken::Silent)
+    }
+
+    /// Waits for more. A side that always has more does not keep other sessions waiting.
+    pub async fn fill(&mut self) -> Result<(), Broken> {
+        self.reads += 1;
+        if self.reads > READS_PER_TURN_MAX {
+            self.reads = 0;
+            brisk_net::one_turn().await;
+        }
+        if self.start > 0 {
+            self.received.drain(..self.start);
+            self.start = 0;
+        }
+        let have = self.received.len();
+        self.received.resize(have + self.piece_bytes.max(have), 0);
+        let read = timeout(self.limit, self.stream.read(&mut self.received[have..])).await;
+        let count = match &read {
+            Ok(Ok(count)) => *count,
+            _ => 0,
+        };
+        self.received.truncate(have + count);
+        match read {
+            Err(_) => Err(Broken::Silent),
+            Ok(Err(error)) => Err(Broken::Failed(error)),
+            Ok(Ok(0)) => Err(Broken::Closed),
+            Ok(Ok(_)) => Ok(()),
+        }
+    }
+
+    /// Writes all of it.
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        match timeout(self.limit, self.stream.write_all(bytes)).await {
+            Err(_) => Err(Broken::Silent),
+            Ok(Err(error)) => Err(Broken::Failed(error)),
+            Ok(Ok(())) => Ok(()),
+        }
+    }
+
+    /// Writes one message; gives the number of the next frame.
+    pub async fn send_message(&mut self, mut sequence: u8, message: &[u8]) -> Result<u8, Broken> {
+        let mut bytes = Vec::with_capacity(message.len() + HEADER_BYTES);
+        put_message(&mut bytes, &mut sequence, message);
+        self.send(&bytes).await.map(|()| sequence)
+    }
+
+    /// Waits for one message of at most so many bytes.
+    pub async fn message(&mut self, sequence: u8, limit_bytes: usize) -> Result<Vec<u8>, Broken> {
+        let mut messages = Messages::new(sequence, limit_bytes);
+        loop {
+            let mut rest = self.unread();
+            let before = rest.len();
+            let found = messages.next(&mut rest)?;
+            let taken = before - rest.len();
+            self.take(taken);
+            match found {
+                Some(message) => return Ok(message),
+                None => self.fill().await?,
+            }
+        }
+    }
+
+    /// Between two commands: whether the other side has closed, or has sent what nobody has asked for.
+    pub fn is_stale(&self) -> bool {
+        if !self.unread().is_empty() || self.stream.is_closed() {
+            return true;
+        }
+        // No event since the last read found nothing more.
+        if !self.stream.io().is_readable() {
+            return false;
+        }
+        let seen = self.stream.try_read(&mut [0]);
+        !matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Writes what fits at once, for what nobody answers.
+    pub fn send_at_once(&self, bytes: &[u8]) {
+        let _ = self.stream.try_write(bytes);
+    }
+
+    /// Says at once that the end is not a regular one.
+    pub fn abort(&self) {
+        self.stream.abort();
+    }
+}
+
+/// Waits for exactly one message of an early part of a handshake, and reads nothing behind it: TLS may begin there.
+pub async fn first_message(io: &Io, sequence: u8, limit_bytes: usize) -> Result<Vec<u8>, Broken> {
+    let mut messages = Messages::new(sequence, limit_bytes);
+    let mut header = [0; HEADER_BYTES];
+    exactly(io, &mut header).await?;
+    if let Some(message) = messages.next(&mut &header[..])? {
+        return Ok(message);
+    }
+    // It was accepted, so it is no more than the limit.
+    let mut body = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
+    exactly(io, &mut body).await?;
+    let whole = messages.next(&mut &body[..])?;
+    whole.ok_or(Broken::Protocol(ProtocolError::Malformed("message of a handshake")))
+}
+
+async fn exactly(io: &Io, mut room: &mut [u8]) -> Result<(), Broken> {
+    while !room.is_empty() {
+        match io.try_read(room) {
+            Ok(0) => return Err(Broken::Closed),
+            Ok(count) => room = &mut room[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => io.readable().await,
+            Err(error) => return Err(Broken::Failed(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes bytes where there is no session of TLS yet.
+pub async fn put(io: &Io, mut bytes: &[u8]) -> Result<(), Broken> {
+    while !bytes.is_empty() {
+        match io.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => io.writable().await,
+            Err(error) => return Err(Broken::Failed(error)),
+        }
+    }
+    Ok(())
+}
+
+/// A message in its frame.
+pub fn framed(mut sequence: u8, message: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(message.len() + HEADER_BYTES);
+    put_message(&mut bytes, &mut sequence, message);
+    bytes
+}
