@@ -8,6 +8,7 @@ use crate::ports::{self, Port};
 use crate::process;
 use crate::temp::TempDir;
 use crate::wait;
+use brisk_tls::issue::Issued;
 use rustix::process::Signal;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -236,12 +237,24 @@ impl Replicated {
 
     /// As [`Replicated::start`], with this number of servers.
     pub fn of(count: usize) -> Replicated {
-        let dir = TempDir::in_memory(count as u64 * NODE_BYTES_MAX);
+        Replicated::below(TempDir::in_memory(count as u64 * NODE_BYTES_MAX), count, "")
+    }
+
+    /// A server alone, which has TLS.
+    pub fn with_tls(own: &Issued) -> Replicated {
+        let dir = TempDir::in_memory(NODE_BYTES_MAX);
+        let certificate = dir.write("server.crt", own.certificate_pem());
+        let key = dir.write("server.key", own.key_pem());
+        let more = format!("ssl-cert = {}\nssl-key = {}\n", certificate.display(), key.display());
+        Replicated::below(dir, 1, &more)
+    }
+
+    fn below(dir: TempDir, count: usize, more: &str) -> Replicated {
         let mut nodes = nodes(&dir, count, |_, number| {
             format!(
                 "server_id = {}\nlog_bin = binlog\nlog_slave_updates = ON\nbinlog_format = ROW\ngtid_strict_mode = ON\n\
                  relay_log = relay\nslave_net_timeout = 10\nrpl_semi_sync_slave_enabled = ON\n\
-                 rpl_semi_sync_master_timeout = 60000\nrpl_semi_sync_master_wait_point = AFTER_SYNC\n",
+                 rpl_semi_sync_master_timeout = 60000\nrpl_semi_sync_master_wait_point = AFTER_SYNC\n{more}",
                 number + 1
             )
         });

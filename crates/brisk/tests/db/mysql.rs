@@ -3,7 +3,9 @@
 use super::{expect, primary_and_readers, roles, start, status};
 use brisk_testkit::mariadb::Connection;
 use brisk_testkit::mariadb_cluster::{APP, Node, PROBE};
-use brisk_testkit::{Backend, Galera, Replicated, Server, wait};
+use brisk_testkit::tls::issue;
+use brisk_testkit::{Backend, Galera, Replicated, Server, TempDir, process, wait};
+use rustix::process::Signal;
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -215,6 +217,48 @@ fn an_account_that_may_not_ask() {
     // It has TLS for nobody.
     let server = start(&addresses, &format!("{CHECK} ssl"), PROBE.1);
     server.wait_for_log("is lost: the server has no TLS");
+}
+
+/// A replica that stands still is lost, and so are the sessions that it has: they would wait for as long as it does.
+#[test]
+fn a_replica_that_stands_still() {
+    let db = Replicated::start();
+    let addresses: Vec<SocketAddr> = db.nodes.iter().map(Node::address).collect();
+    let server = start(&addresses, "mysql_check user=probe lag=1h interval=100ms timeout=1s", PROBE.1);
+    expect(&server, "primary* replica* replica*");
+    let mut session = wait::until("a session at the second server", || {
+        let mut session = through(&server, 2)?;
+        let id = session.try_value("SELECT @@server_id").ok()??;
+        (id == "2").then_some(session)
+    });
+    process::signal(db.nodes[1].pid(), Signal::STOP);
+    // The signal takes effect a little later.
+    wait::holds("the end of its session", || session.try_run("SELECT 1").is_err_and(|why| why.code == 0));
+    expect(&server, "primary* unknown replica*");
+    assert_eq!(status(&server)["servers"][1]["trouble"], "it does not answer in time");
+    read_from(&server, &[2]);
+    process::signal(db.nodes[1].pid(), Signal::CONT);
+    expect(&server, "primary* replica* replica*");
+}
+
+/// `ssl` asks over TLS, `ssl=FILE` only those that are who they should be.
+#[test]
+fn a_check_over_tls() {
+    let authority = issue("an authority", true, None);
+    let db = Replicated::with_tls(&issue("127.0.0.1", false, Some(&authority)));
+    db.nodes[0].root().run("ALTER USER probe@'%' REQUIRE SSL");
+    let dir = TempDir::new();
+    let known = dir.write("known.crt", authority.certificate_pem());
+    let strange = dir.write("strange.crt", issue("another authority", true, None).certificate_pem());
+    let addresses = [db.nodes[0].address()];
+    for ssl in ["ssl".to_string(), format!("ssl={}", known.display())] {
+        expect(&start(&addresses, &format!("{CHECK} {ssl}"), PROBE.1), "primary*");
+    }
+    let server = start(&addresses, &format!("{CHECK} ssl={}", strange.display()), PROBE.1);
+    server.wait_for_log("is lost: upstream SSL certificate verify error");
+    assert!(through(&server, 1).is_none());
+    let server = start(&addresses, CHECK, PROBE.1);
+    server.wait_for_log("is lost: the server refused the login: error 1045: Access denied");
 }
 
 /// A server that does not keep to the protocol is lost, and nobody comes to it.
