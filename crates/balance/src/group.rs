@@ -6,7 +6,6 @@ use crate::hash::Points;
 use crate::method::Method;
 use crate::peer::{Clock, Endpoint, Peer, PeerId, PeerInfo, ServerSpec, address_id};
 use crate::set::Set;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -45,9 +44,8 @@ pub(crate) struct State {
     pub generation: u64,
     next_id: PeerId,
     pub budget: Budget,
-    /// Requests that wait for a free peer, in order.
-    pub waiters: VecDeque<(u64, Waker)>,
-    next_waiter: u64,
+    /// Rung when a peer may have become free.
+    pub bell: Option<Waker>,
     pub points: Option<(u64, Arc<Points>)>,
 }
 
@@ -87,10 +85,10 @@ impl State {
         }
     }
 
-    /// The one who has waited longest looks again.
-    pub fn wake_one(&mut self) {
-        if let Some((_, waker)) = self.waiters.front() {
-            waker.wake_by_ref();
+    /// A peer may have become free: one who waits is to look again.
+    pub fn wake_one(&self) {
+        if let Some(bell) = &self.bell {
+            bell.wake_by_ref();
         }
     }
 
@@ -133,8 +131,7 @@ impl Group {
                 generation: 0,
                 next_id: 0,
                 budget: Budget::default(),
-                waiters: VecDeque::new(),
-                next_waiter: 0,
+                bell: None,
                 points: None,
             }),
         };
@@ -176,6 +173,7 @@ impl Group {
             }
         }
         state.changed();
+        state.wake_one();
     }
 
     /// Takes another configuration that leaves the servers to those who have changed them: they all stay.
@@ -216,30 +214,10 @@ impl Group {
         state.budget.retry(now_ms) || self.requests.load(Ordering::Relaxed) <= 1
     }
 
-    /// Requests that wait in [`Group::enqueue`].
-    pub fn waiting(&self) -> usize {
-        self.lock().waiters.len()
-    }
-
-    /// Puts a request into the queue; it is woken when a peer may have become free. `None`: `max` wait already.
-    pub fn enqueue(&self, max: usize, waker: &Waker) -> Option<u64> {
-        let mut state = self.lock();
-        if state.waiters.len() >= max {
-            return None;
-        }
-        let ticket = state.next_waiter;
-        state.next_waiter += 1;
-        state.waiters.push_back((ticket, waker.clone()));
-        Some(ticket)
-    }
-
-    /// Whether a request has come to the front of the queue; renews its waker.
-    pub fn is_first(&self, ticket: u64, waker: &Waker) -> bool {
-        let mut state = self.lock();
-        if let Some(entry) = state.waiters.iter_mut().find(|(have, _)| *have == ticket) {
-            entry.1.clone_from(waker);
-        }
-        state.waiters.front().is_some_and(|(have, _)| *have == ticket)
+    /// Has `bell` woken whenever a peer may have become free, in the thread that has freed it. The group is locked meanwhile: what is
+    /// woken must not come back to it at once.
+    pub fn ring(&self, bell: Waker) {
+        self.lock().bell = Some(bell);
     }
 
     /// Whether a peer could take a request now.
@@ -250,13 +228,6 @@ impl Group {
             let can_be_asked = is_single && peer.is_in_service() && !peer.is_full();
             can_be_asked || peer.is_available(Clock::at(now_ms))
         })
-    }
-
-    /// Leaves the queue: the request got its peer, or gives up. The next one looks.
-    pub fn dequeue(&self, ticket: u64) {
-        let mut state = self.lock();
-        state.waiters.retain(|(have, _)| *have != ticket);
-        state.wake_one();
     }
 }
 

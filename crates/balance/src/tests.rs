@@ -451,18 +451,35 @@ fn srv_records_of_lower_priority_are_backups() {
     assert_eq!(order, [1, 2, 3]);
 }
 
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Bell(std::sync::atomic::AtomicUsize);
+
+impl std::task::Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn the_queue_is_first_come_first_served() {
+fn the_bell_is_rung_when_a_peer_becomes_free() {
     let mut one = spec(1, 1);
     one.max_conns = 1;
     let group = group(Method::RoundRobin, &[one]);
-    let waker = std::task::Waker::noop();
-    let (a, b) = (group.enqueue(2, waker).unwrap(), group.enqueue(2, waker).unwrap());
-    assert_eq!(group.enqueue(2, waker), None);
-    assert!(group.is_first(a, waker) && !group.is_first(b, waker));
-    group.dequeue(a);
-    assert!(group.is_first(b, waker));
-    assert_eq!(group.waiting(), 1);
+    let bell = Arc::new(Bell::default());
+    group.ring(bell.clone().into());
+    let rung = || bell.0.load(std::sync::atomic::Ordering::Relaxed);
+    let mut selection = Selection::new(group.clone(), Ask::default(), NOW);
+    let lease = selection.next(NOW).unwrap();
+    assert!(!group.has_place(NOW) && rung() == 0);
+    drop(lease);
+    assert!(group.has_place(NOW) && rung() == 1);
+    selection.restart();
+    let lease = selection.next(NOW).unwrap();
+    selection.finish(lease, Outcome::Ok, Times::default(), NOW);
+    assert_eq!(rung(), 2);
+    group.add(spec(2, 1));
+    assert_eq!(rung(), 3);
 }
 
 #[test]

@@ -78,6 +78,7 @@ pub mod supervise;
 mod try_files;
 pub mod upstream;
 mod userid;
+mod waiting;
 
 use brisk_server::module::Module;
 

@@ -17,9 +17,7 @@ pub const QUEUE_DEFAULT_REQUESTS_MAX: usize = 511;
 pub const QUEUE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 /// Requests that have waited for longer are turned away while more than the usual number wait.
 pub const QUEUE_TARGET: Duration = Duration::from_millis(100);
-/// A pool that has turned a request away lets no more wait for this time than are served soon; in milliseconds.
-pub const QUEUE_PRESSED_MS: u64 = 1000;
-/// What is served within this time is served soon, in milliseconds: whom it refuses meanwhile it refuses at once.
+/// What is served within this time is served soon, in milliseconds: whom an overloaded pool refuses it refuses at once.
 pub const QUEUE_SOON_MS: u64 = 50;
 /// The most workers of a pool that does not say.
 pub const CHILDREN_DEFAULT_MAX: u32 = 32;
@@ -56,8 +54,3 @@ pub const SIZE_STEP: f64 = 0.4;
 pub const SIZE_STALL_MS: u64 = 500;
 /// Work whose blocked part has changed by so much is other work: the number of workers is looked for anew.
 pub const SIZE_BLOCKED_CHANGE: f64 = 0.25;
-
-/// A worker that has become free goes to a request of the thread that it is connected to, while the one whose turn it is has waited no longer
-/// than twice as long as that one and this time; in milliseconds. To hand a connection to another thread takes three wake-ups, which cost
-/// more than a short script.
-pub const QUEUE_NEAR_MS: u64 = 10;

@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("brisk-pgsql", &[]),
     ("brisk-gateway", &["brisk-http"]),
     ("brisk-otlp", &[]),
-    ("brisk-php", &[]),
+    ("brisk-php", &["brisk-balance"]),
     ("brisk-x509", &[]),
     ("brisk-tls", &["brisk-x509"]),
     ("brisk-quic", &["brisk-tls"]),

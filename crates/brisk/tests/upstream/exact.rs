@@ -82,6 +82,40 @@ fn places_are_counted_over_all_threads() {
     assert!(load.most.load(Ordering::SeqCst) <= 3);
 }
 
+/// Of one thread: a place that becomes free is for the one that has waited longest.
+#[test]
+fn who_waits_for_a_place_is_served_in_the_order_of_coming() {
+    let (gate, order) = (Gate::default(), Arc::<Mutex<Vec<String>>>::default());
+    let (shut, seen) = (gate.clone(), order.clone());
+    let backend = Backend::start(move |mut peer| {
+        while let Some(head) = peer.head() {
+            seen.lock().unwrap().push(head.split(' ').nth(1).unwrap().to_string());
+            drop(shut.1.wait_while(shut.0.lock().unwrap(), |open| !*open).unwrap());
+            peer.answer("ok");
+        }
+    });
+    let text = format!(
+        "upstream u {{ server 127.0.0.1:{} max_conns=1; queue 100 timeout=60s; }}
+         server {{ listen 127.0.0.1:{{{{PORT}}}}; location = /metrics {{ metrics; }} location / {{ proxy_pass http://u; }} }}",
+        backend.port()
+    );
+    let server = Builder::new(BIN).main("worker_processes 1;").http(&text).start();
+    let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
+    for (at, client) in clients.iter_mut().enumerate() {
+        client.send(format!("GET /{at} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let line = format!("\nbrisk_upstream_queue{{upstream=\"u\"}} {at}\n");
+        wait::holds("one at the back end, the others in the queue", || {
+            order.lock().unwrap().len() == 1 && server.get("/metrics").text().contains(&line)
+        });
+    }
+    open(&gate);
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "ok");
+    }
+    let want: Vec<String> = (0..8).map(|at| format!("/{at}")).collect();
+    assert_eq!(*order.lock().unwrap(), want);
+}
+
 #[test]
 fn the_least_busy_server_is_the_same_for_all_threads() {
     let gate = Gate::default();

@@ -78,7 +78,7 @@ fn one(upstream: &Upstream, of: Of) -> Value {
         json["zone"] = zone.into();
     }
     if let Some(max) = upstream.queue_max() {
-        json["queue"] = json!({ "size": group.waiting(), "max_size": max });
+        json["queue"] = json!({ "size": upstream.waiting(), "max_size": max });
     }
     json
 }

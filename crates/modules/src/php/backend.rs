@@ -2,18 +2,17 @@
 
 use super::PoolSpec;
 use super::watch::State;
-use brisk_balance::{Ask, Endpoint, Group, Lease, Method, Selection, ServerSpec};
+use crate::waiting::{Waiting, place};
+use brisk_balance::{Ask, Endpoint, Group, Lease, Line, Method, Room, Selection, ServerSpec};
 use brisk_http::Method as HttpMethod;
-use brisk_net::{Sleep, clock, sleep_until};
+use brisk_net::clock;
+use brisk_php::Pace;
 use brisk_php::limits::QUEUE_TARGET;
-use brisk_php::{From, Line, Pace, Room, Verdict};
 use brisk_server::request::Request;
 use brisk_upstream::backend::{Backend, Keepalive, ProcessPool};
-use std::future::Future as _;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// See the module's head.
 pub(crate) struct Pool {
@@ -28,58 +27,6 @@ pub(crate) struct Pool {
     /// The places that the group has.
     applied: AtomicU32,
     state: Arc<State>,
-}
-
-/// Requests that wait for a worker. It stands in the group's queue as the only one there, so it is woken when a place is free.
-struct Waiting {
-    line: Mutex<Line<Waker>>,
-    /// How many wait, for those who need not lock the line to learn that none does.
-    count: AtomicUsize,
-}
-
-impl Waiting {
-    fn new() -> Waiting {
-        Waiting { line: Mutex::new(Line::new(QUEUE_TARGET)), count: AtomicUsize::new(0) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Line<Waker>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// For a free worker, which one that was called may be about to take.
-    fn call_if_nobody_is(self: &Arc<Self>) {
-        if !self.lock().is_calling() {
-            self.wake_by_ref();
-        }
-    }
-
-    /// Gives a locked line back in which somebody has come or gone.
-    fn changed(&self, line: MutexGuard<'_, Line<Waker>>) {
-        self.count.store(line.len(), Ordering::Relaxed);
-    }
-}
-
-impl Wake for Waiting {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    /// Called with the group locked: the line never calls the group while it is locked itself.
-    fn wake_by_ref(self: &Arc<Self>) {
-        let called = self.lock().call(this_thread(), clock::mono_ms()).cloned();
-        if let Some(waker) = called {
-            waker.wake();
-        }
-    }
-}
-
-/// A number of this thread's own.
-fn this_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    thread_local! {
-        static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    OWN.with(|own| *own)
 }
 
 /// Requests that got a worker in the last full second.
@@ -109,37 +56,14 @@ impl Rate {
     }
 }
 
-/// A request's place in the line; dropping it gives the place up.
-struct Place {
-    waiting: Arc<Waiting>,
-    group: Arc<Group>,
-    ticket: u64,
-    deadline_ms: u64,
-    /// Until it is to look again: at the target, and at the deadline.
-    sleep: Sleep,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let now_ms = clock::mono_ms();
-        let mut line = self.waiting.lock();
-        line.leave(self.ticket, now_ms);
-        self.waiting.changed(line);
-        // It may have been called for a worker that it does not take.
-        if self.group.has_place(now_ms) {
-            self.waiting.wake_by_ref();
-        }
-    }
-}
-
 impl Pool {
     /// The pool of a configuration.
     pub(super) fn new(spec: Arc<PoolSpec>) -> Pool {
         let state = State::of(&spec);
         let places = state.places();
         let group = Arc::new(Group::new(&spec.settings.pool, Method::RoundRobin, &[server(&spec, places)]));
-        let waiting = Arc::new(Waiting::new());
-        group.enqueue(usize::MAX, &Waker::from(waiting.clone()));
+        let waiting = Waiting::new(QUEUE_TARGET);
+        group.ring(waiting.clone().into());
         let id = crate::upstream::new_id();
         let (rate, refused) = (Rate::default(), AtomicU64::new(0));
         Pool {
@@ -175,7 +99,6 @@ impl Pool {
         self.state.set_places(places);
         if self.applied.swap(places, Ordering::Relaxed) != places {
             self.group.apply(Method::RoundRobin, &[server(&self.spec, places)]);
-            self.waiting.wake_by_ref();
         }
     }
 
@@ -193,37 +116,7 @@ impl Pool {
     fn room(&self, line: &Line<Waker>, now_ms: u64) -> Room {
         let settings = &self.spec.settings;
         let pace = Pace { per_second: self.rate.per_second(), is_capacity: line.is_busy(now_ms) };
-        Room::new(settings.queue(), self.places(), settings.children_max() as usize, pace)
-    }
-
-    /// Begins to wait in the line. `None`: there is no place in it.
-    fn join(&self, host: u32, waker: &Waker) -> Option<Place> {
-        let now_ms = clock::mono_ms();
-        let mut line = self.waiting.lock();
-        let room = self.room(&line, now_ms);
-        let shed = line.make_room(room, host, now_ms).cloned();
-        let ticket = line.join(room, From { host, thread: this_thread() }, now_ms, waker.clone());
-        self.waiting.changed(line);
-        if let Some(waker) = shed {
-            waker.wake();
-        }
-        let deadline_ms = now_ms + self.spec.settings.queue().timeout.as_millis() as u64;
-        let first = deadline_ms.min(now_ms + QUEUE_TARGET.as_millis() as u64 + 1);
-        let (waiting, group) = (self.waiting.clone(), self.group.clone());
-        Some(Place { waiting, group, ticket: ticket?, deadline_ms, sleep: sleep_until(first) })
-    }
-
-    /// What a request in the line is to do now.
-    fn ask(&self, ticket: u64, waker: &Waker) -> Verdict {
-        let now_ms = clock::mono_ms();
-        let mut line = self.waiting.lock();
-        // A line of the usual length is left to its order and its time-out, also while pm auto has fewer places than it may.
-        let usual = self.room(&line, now_ms).usual;
-        let late: Vec<Waker> = line.shed_late(usual, now_ms).into_iter().cloned().collect();
-        let verdict = line.ask(ticket, |have| have.clone_from(waker));
-        self.waiting.changed(line);
-        late.into_iter().for_each(Waker::wake);
-        verdict
+        brisk_php::room(settings.queue(), self.places(), settings.children_max() as usize, pace)
     }
 }
 
@@ -243,10 +136,6 @@ fn server(spec: &PoolSpec, places: u32) -> ServerSpec {
         max_fails: 0,
         ..ServerSpec::new(&spec.settings.pool, vec![Endpoint::Unix(spec.socket.clone())])
     }
-}
-
-fn leave(r: &mut Request) {
-    r.state.visit.get_mut::<Option<Place>>().take();
 }
 
 impl Backend for Pool {
@@ -278,52 +167,32 @@ impl Backend for Pool {
     }
 
     fn chosen(&self, r: &mut Request, _: &Lease) {
-        if let Some(place) = r.state.visit.get_mut::<Option<Place>>() {
-            self.waiting.lock().served(place.ticket);
+        if let Some(place) = place(r).take() {
+            place.served();
         }
-        leave(r);
         self.rate.note();
     }
 
-    /// Where others wait, one that comes gets behind them, and one in the line waits for its turn.
     fn may_choose(&self, r: &mut Request) -> bool {
-        if self.waiting.count.load(Ordering::Relaxed) == 0 {
-            return true;
-        }
-        let place = r.state.visit.get_mut::<Option<Place>>();
-        place.as_ref().is_some_and(|place| self.waiting.lock().is_next(place.ticket))
+        self.waiting.may_choose(r)
     }
 
     fn poll_place(&self, r: &mut Request, cx: &mut Context<'_>) -> Poll<bool> {
-        let now_ms = clock::mono_ms();
-        if r.state.visit.get_mut::<Option<Place>>().is_none() {
-            let Some(place) = self.join(r.route.server.0, cx.waker()) else { return Poll::Ready(false) };
-            *r.state.visit.get_mut::<Option<Place>>() = Some(place);
-        }
-        let Some(place) = r.state.visit.get_mut::<Option<Place>>() else { return Poll::Ready(false) };
-        let is_over = now_ms >= place.deadline_ms;
-        match self.ask(place.ticket, cx.waker()) {
-            Verdict::Shed => {
-                leave(r);
+        if place(r).is_none() {
+            let (host, limit) = (r.route.server.0, self.spec.settings.queue().timeout);
+            let room = |line: &Line<Waker>, now_ms| self.room(line, now_ms);
+            let Some(joined) = self.waiting.join(&self.group, host, limit, room, cx.waker()) else {
                 return Poll::Ready(false);
-            }
-            _ if is_over => {
-                leave(r);
-                return Poll::Ready(false);
-            }
-            Verdict::First if self.group.has_place(now_ms) => return Poll::Ready(true),
-            // One that has come since may be of a host whose turn is first: the one that was woken for the free place is not who takes it.
-            Verdict::Waits if self.group.has_place(now_ms) => self.waiting.call_if_nobody_is(),
-            Verdict::First => self.waiting.lock().recall(place.ticket),
-            Verdict::Waits => {}
+            };
+            *place(r) = Some(joined);
         }
-        while Pin::new(&mut place.sleep).poll(cx).is_ready() {
-            if clock::mono_ms() >= place.deadline_ms {
-                return Poll::Ready(true);
-            }
-            place.sleep = sleep_until(place.deadline_ms);
+        let Some(place) = place(r) else { return Poll::Ready(false) };
+        // A line of the usual length is left to its order and its time-out, also while pm auto has fewer places than it may.
+        let polled = place.poll(cx, |line, now_ms| self.room(line, now_ms).usual);
+        if polled == Poll::Ready(false) {
+            *crate::waiting::place(r) = None;
         }
-        Poll::Pending
+        polled
     }
 
     fn processes(&self) -> Option<&dyn ProcessPool> {
@@ -345,7 +214,7 @@ impl ProcessPool for Pool {
     }
 
     fn refuse(&self, r: &mut Request) -> u16 {
-        let waiting = self.waiting.lock().len();
+        let waiting = self.waiting.len();
         self.refused.fetch_add(1, Ordering::Relaxed);
         let seconds = 1 + waiting as u64 / self.rate.per_second();
         r.resp.set("Retry-After", seconds.to_string());

@@ -9,6 +9,7 @@ use super::server::Server;
 use super::state::Kept;
 use super::sticky::Sticky;
 use crate::db;
+use crate::waiting::Waiting;
 use brisk_balance::{Ask, Check, CheckId, Group, Lease, Method, PeerId, Selection, ServerSpec};
 use brisk_db::Cluster;
 use brisk_net::clock;
@@ -61,7 +62,7 @@ pub struct Upstream {
     /// Told when a server was added whose name may have to be looked up.
     pub(super) names: Notice,
     /// Taken from the zone, or made, at its first use: by then the configuration is live.
-    group: OnceLock<Arc<Group>>,
+    group: OnceLock<Queued>,
     /// The same of what is known of databases' roles.
     cluster: OnceLock<Arc<Cluster>>,
 }
@@ -74,9 +75,22 @@ pub(super) struct Groups {
     clusters: Mutex<HashMap<(String, db::Kind), Arc<Cluster>>>,
 }
 
+/// A group, and the requests that wait for one of its servers.
+#[derive(Clone)]
+struct Queued {
+    group: Arc<Group>,
+    waiting: Arc<Waiting>,
+}
+
+impl Queued {
+    fn new(group: Group) -> Queued {
+        Queued { group: Arc::new(group), waiting: Waiting::new(queue::NO_TARGET) }
+    }
+}
+
 /// A group in a zone.
 struct Shared {
-    group: Arc<Group>,
+    group: Queued,
     /// The file that its servers are kept in.
     state: Option<String>,
 }
@@ -111,12 +125,26 @@ impl Upstream {
 
     /// The servers with all that is known of them.
     pub fn group(&self) -> &Arc<Group> {
+        &self.queued().group
+    }
+
+    /// Requests that wait for a server.
+    pub fn waiting(&self) -> usize {
+        self.queued().waiting.len()
+    }
+
+    fn queued(&self) -> &Queued {
         self.group.get_or_init(|| {
             let checks = self.checks();
-            match &self.parts.zone {
-                None => Arc::new(self.parts.new_group(&checks)),
+            let queued = match &self.parts.zone {
+                None => Queued::new(self.parts.new_group(&checks)),
                 Some(zone) => zone.state::<Groups>().get(&self.parts, &checks),
+            };
+            // Where none may wait there is nobody to be called.
+            if self.parts.queue.is_some() {
+                queued.group.ring(queued.waiting.clone().into());
             }
+            queued
         })
     }
 
@@ -243,23 +271,23 @@ impl Notice {
 }
 
 impl Groups {
-    fn get(&self, parts: &Parts, checks: &[Check]) -> Arc<Group> {
+    fn get(&self, parts: &Parts, checks: &[Check]) -> Queued {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         let state = parts.state.as_ref().map(|state| state.path.clone());
         let key = (parts.is_of_stream, parts.name.clone());
         let Some(shared) = groups.get_mut(&key) else {
-            let group = Arc::new(parts.new_group(checks));
+            let group = Queued::new(parts.new_group(checks));
             groups.insert(key, Shared { group: group.clone(), state });
             return group;
         };
         // Before the servers, so that those which are new have passed no check.
-        shared.group.begin_checks(checks);
+        shared.group.group.begin_checks(checks);
         if state.is_some() && state == shared.state {
             // The group is what the file was written from, or should have been: it knows more.
-            shared.group.keep_servers(parts.method);
+            shared.group.group.keep_servers(parts.method);
         } else {
             // Servers that are still there keep their counters and connections.
-            shared.group.apply(parts.method, &parts.specs());
+            shared.group.group.apply(parts.method, &parts.specs());
         }
         shared.state = state;
         shared.group.clone()
@@ -317,8 +345,14 @@ impl Backend for Upstream {
         }
     }
 
+    /// Nobody passes those that wait.
+    fn may_choose(&self, r: &mut Request) -> bool {
+        self.parts.queue.is_none() || self.queued().waiting.may_choose(r)
+    }
+
     fn poll_place(&self, r: &mut Request, cx: &mut Context<'_>) -> Poll<bool> {
-        let Some((max, limit)) = self.parts.queue else { return Poll::Ready(false) };
-        queue::poll_place(self.group(), max, limit, r, cx)
+        let Some(queue) = self.parts.queue else { return Poll::Ready(false) };
+        let Queued { group, waiting } = self.queued();
+        queue::poll_place(waiting, group, queue, r, cx)
     }
 }

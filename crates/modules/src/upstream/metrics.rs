@@ -21,7 +21,7 @@ pub(super) fn metrics(to: &mut Scrape) {
             to.gauge("brisk_upstream_active", "Requests that a back end is answering.", labels, active);
         });
         let labels = [("upstream", name)];
-        let waiting = upstream.group().waiting() as f64;
+        let waiting = upstream.waiting() as f64;
         to.gauge("brisk_upstream_queue", "Requests that wait for a back end.", &labels, waiting);
         let idle = upstream.idle().load(Ordering::Relaxed) as f64;
         to.gauge("brisk_upstream_idle_connections", "Connections kept for later requests.", &labels, idle);
