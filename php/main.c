@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -140,6 +141,15 @@ int main(int argc, char **argv)
     worker_catch_signals();
     if (!php_begin(program))
         fail("pool %s: PHP could not be started; what it says stands above", settings.pool);
+    /* It was told to end while PHP began: nobody wants it any more. From here on the pool reads its signals. */
+    sigset_t quit;
+    sigemptyset(&quit);
+    sigaddset(&quit, SIGQUIT);
+    sigprocmask(SIG_BLOCK, &quit, NULL);
+    if (is_draining) {
+        php_end();
+        return 0;
+    }
     set_title(argv);
     int code = pool_main(CONTROL_FD, LIFELINE_FD, READY_FD);
     php_end();

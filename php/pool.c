@@ -33,6 +33,7 @@ static struct {
     uint64_t tick_at_ms;
     uint64_t fork_not_before_ms;
     uint64_t pause_ms;         /* after workers that died young */
+    int failed_starts;         /* such deaths since a worker last was of use */
     int spawn_rate;            /* of dynamic: doubles while idle workers are missing */
     bool is_at_limit;
 } pool;
@@ -45,6 +46,8 @@ static struct {
 #define PAUSE_MS_MIN 100
 #define PAUSE_MS_MAX 5000
 #define YOUNG_MS 1000
+/* So many workers in turn end before they can take a request, while no other one does: then the pool gives up. */
+#define FAILED_STARTS_MAX 3
 #define END_MS 10000
 
 static struct slot *slot_of(pid_t pid)
@@ -86,6 +89,28 @@ static void forget_master(void)
             close(pool.callers[at]);
 }
 
+/* Whether any worker takes requests, or would if it had none. */
+static bool is_any_up(void)
+{
+    for (int at = 0; at < settings.max_children; at++)
+        if (board->slots[at].pid && board->slots[at].state >= SLOT_ACCEPTING)
+            return true;
+    return false;
+}
+
+/*
+ * A worker has ended before it could take a request. Without any that can, the pool is of no use, and requests would wait for nothing: it ends, and
+ * the server refuses them until another pool master serves. A start fails with the first worker that says so by itself (a script of worker mode
+ * with an error); crashes may be bad luck.
+ */
+static void give_up_if_hopeless(bool by_itself)
+{
+    pool.failed_starts++;
+    bool is_start = pool.ready >= 0;
+    if (pool.stage == SERVING && !is_any_up() && ((is_start && by_itself) || pool.failed_starts >= FAILED_STARTS_MAX))
+        fail("pool %s ends: its workers end before they can take a request; what they say stands above", settings.pool);
+}
+
 static bool fork_worker(void)
 {
     struct slot *slot = slot_of(0);
@@ -108,6 +133,8 @@ static bool fork_worker(void)
         say(LEVEL_ERROR, "forking a worker of pool %s failed (%s)", settings.pool, strerror(error));
         output_close(place);
         slot->state = SLOT_FREE;
+        if (pool.ready >= 0 && !is_any_up())
+            fail("pool %s ends: it has no worker, and cannot fork one (%s)", settings.pool, strerror(error));
         pool.fork_not_before_ms = now + PAUSE_MS_MAX;
         return false;
     }
@@ -345,14 +372,16 @@ static void reaped(pid_t pid, int status)
     /* What the script has started and what is left of its group ends with it. */
     if (slot->kill_at_ms)
         kill(-pid, SIGKILL);
-    bool died_young = !slot->is_told_to_end && slot->requests == 0 && now < slot->started_ms + YOUNG_MS;
-    if (died_young && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+    bool was_of_use = slot->is_told_to_end || slot->requests > 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    bool has_failed = !was_of_use && (slot->state == SLOT_STARTING || now < slot->started_ms + YOUNG_MS);
+    if (has_failed) {
         pool.pause_ms = pool.pause_ms ? pool.pause_ms * 2 : PAUSE_MS_MIN;
         if (pool.pause_ms > PAUSE_MS_MAX)
             pool.pause_ms = PAUSE_MS_MAX;
         pool.fork_not_before_ms = now + pool.pause_ms;
     } else {
         pool.pause_ms = 0;
+        pool.failed_starts = 0;
     }
     board->restarts++;
     output_close((size_t)(slot - board->slots));
@@ -364,6 +393,8 @@ static void reaped(pid_t pid, int status)
     slot->kill_at_ms = 0;
     /* Whoever waits may have waited for this one. */
     pool.look_at_ms = pool.look_at_ms ? pool.look_at_ms : now;
+    if (has_failed)
+        give_up_if_hopeless(WIFEXITED(status));
 }
 
 static void tell_all_to_end(void)
@@ -414,13 +445,15 @@ static void read_signals(void)
 
 /* The control socket: one line, one answer. */
 
+/* To a caller that takes it within a second or so: one that reads byte by byte, as a script can, must not keep the master. */
 static void send_all(int fd, const char *text)
 {
-    struct timeval second = {.tv_sec = 1};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
-    for (size_t left = strlen(text); left > 0;) {
+    struct timeval part = {.tv_usec = 100 * 1000};
+    uint64_t until = now_ms() + 1000;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &part, sizeof part);
+    for (size_t left = strlen(text); left > 0 && now_ms() < until;) {
         ssize_t count = send(fd, text, left, MSG_NOSIGNAL);
-        if (count <= 0 && errno != EINTR)
+        if (count <= 0 && errno != EINTR && errno != EAGAIN)
             return;
         if (count > 0) {
             text += count;
@@ -523,12 +556,7 @@ static void take_caller(void)
 /* Says that it serves, once a worker accepts connections; or at once where workers come only on demand. */
 static void tell_ready(void)
 {
-    int accepting;
-    count_workers(&accepting);
-    bool is_up = settings.manager == PM_ONDEMAND;
-    for (int at = 0; at < settings.max_children && !is_up; at++)
-        is_up = board->slots[at].pid && board->slots[at].state >= SLOT_ACCEPTING;
-    if (pool.ready < 0 || !is_up)
+    if (pool.ready < 0 || (settings.manager != PM_ONDEMAND && !is_any_up()))
         return;
     ssize_t ignored = write(pool.ready, "ready\n", 6);
     (void)ignored;

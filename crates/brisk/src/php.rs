@@ -13,11 +13,11 @@ use crate::site::Site;
 use brisk_cli::{Call, Entry};
 use brisk_load::output;
 use brisk_modules::php::{PoolSpec, Pools};
+use brisk_net::connect::unix_at_once;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,13 +143,13 @@ fn ask(pool: &PoolSpec) -> Result<Value, String> {
         ));
     }
     let mut answer = String::new();
-    let asked = UnixStream::connect(&pool.control).and_then(|mut stream| {
+    let asked = unix_at_once(&pool.control).and_then(|mut stream| {
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         stream.write_all(b"status\n")?;
         stream.read_to_string(&mut answer)
     });
     asked.map_err(|error| {
-        format!("pool {name} does not answer ({}): does the server run?", brisk_conf::os_text(&error))
+        format!("pool {name} does not answer ({}): does the server run, and the pool, as its error log says?", brisk_conf::os_text(&error))
     })?;
     serde_json::from_str(&answer).map_err(|error| format!("pool {name} answers what is no JSON ({error})"))
 }

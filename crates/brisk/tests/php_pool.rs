@@ -16,5 +16,7 @@ mod pools;
 mod requests;
 #[path = "php_pool/site.rs"]
 mod site;
+#[path = "php_pool/start.rs"]
+mod start;
 #[path = "php_pool/worker.rs"]
 mod worker;

@@ -6,6 +6,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Whom to connect to.
@@ -63,6 +64,17 @@ pub enum Started {
     Made(Io),
     /// It is made, or has failed, when [`Io::poll_writable`] is ready: [`finish`] tells.
     Begun(Io),
+}
+
+/// A connection to a unix socket for one who waits for answers, with a time-out of its own, but not without end for a place in the queue of a process
+/// that accepts nothing any more: a full queue is an error ([`io::ErrorKind::WouldBlock`]).
+pub fn unix_at_once(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(&fd, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(fd);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// Begins to connect. The connection is made, or has failed, when [`Io::poll_writable`] is ready: [`finish`] tells.

@@ -33,6 +33,10 @@ pub const SIZE_LOSS: f64 = 0.02;
 pub const SIZE_GAIN_CLIMB: f64 = 0.05;
 /// A step that serves so much more is not looked at twice.
 pub const SIZE_GAIN_PLAIN: f64 = 0.2;
+/// A step is followed by the next one early if it serves at least so much of what it would with all workers as good as those before.
+pub const SIZE_EARLY_YIELD: f64 = 0.8;
+/// And if workers are blocked for so much of their time.
+pub const SIZE_EARLY_BLOCKED: f64 = 0.5;
 /// A pool that no request waits for keeps as many workers as were busy at once in this time.
 pub const SIZE_IDLE_MS: u64 = 30_000;
 /// At most a quarter of the workers is given up in this time.
@@ -54,3 +58,5 @@ pub const SIZE_STEP: f64 = 0.4;
 pub const SIZE_STALL_MS: u64 = 500;
 /// Work whose blocked part has changed by so much is other work: the number of workers is looked for anew.
 pub const SIZE_BLOCKED_CHANGE: f64 = 0.25;
+/// A pool whose processes cannot be started is tried again after a pause, which doubles up to this.
+pub const START_PAUSE_MAX: Duration = Duration::from_secs(5);

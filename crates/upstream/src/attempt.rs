@@ -14,6 +14,7 @@ use crate::peer::ChosenPeer;
 use crate::pool;
 use crate::protocol::Protocol;
 use crate::request::UpstreamRequest;
+use crate::retry;
 use brisk_balance::Selection;
 use brisk_http::HeaderId;
 use brisk_net::{Activity, Cause, Failure, Retry, Scope, clock};
@@ -233,7 +234,7 @@ fn choose<P: Protocol>(
             if let Some(pool) = group.processes() {
                 let status = pool.refuse(r);
                 state.unasked(group.name(), status);
-                return Step::failed(None, Failure::decided(status));
+                return Step::failed(None, retry::refused(status));
             }
             state.unasked(group.name(), 502);
             // nginx's words; 502, and never a retry, since no peer is left.

@@ -3,7 +3,7 @@
 use crate::head::BackendHead;
 use crate::tls::Tls;
 use brisk_balance::{Ask, Endpoint, Group, Lease, Selection};
-use brisk_net::clock;
+use brisk_net::{Failure, clock};
 use brisk_server::request::Request;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -69,6 +69,10 @@ pub trait ProcessPool: Send + Sync {
     /// A request is refused because no process has a place for it: the status, and what the answer says besides.
     /// 503 in most cases; only the pool knows when it is worth coming again (`Retry-After`).
     fn refuse(&self, r: &mut Request) -> u16;
+
+    /// A connection could not be made, or has ended without an answer. The status if that is so because the pool cannot be reached now, and
+    /// another attempt would find the same; the reason and the remedy have been logged then.
+    fn out_of_reach(&self, r: &mut Request, failure: &Failure) -> Option<u16>;
 }
 
 /// A group of servers.

@@ -122,6 +122,9 @@ impl<P: Protocol> UpstreamRequest<P> {
                 Verdict::Done(Ok(answer::of(self, r, exchange, head)))
             }
             Ended::Failed { peer, is_reused, failure } => {
+                if let Some(refused) = self.out_of_reach(r, peer.as_deref(), &failure) {
+                    return Verdict::Done(Err(refused));
+                }
                 // Each attempt is logged, also if the next one succeeds, as in nginx.
                 failure::report(&failure, r);
                 match peer.and_then(|peer| self.next_for_failure(r, peer, is_reused, &failure)) {
@@ -130,6 +133,15 @@ impl<P: Protocol> UpstreamRequest<P> {
                 }
             }
         }
+    }
+
+    /// What becomes of a request to a pool of processes that cannot be reached: it would find the same again and again, as often as it is
+    /// tried, for no attempt at a pool counts that no process has seen.
+    fn out_of_reach(&self, r: &mut Request, peer: Option<&ChosenPeer>, failure: &Failure) -> Option<Failure> {
+        let pool = peer?.group.processes().filter(|_| retry::condition(failure) == Some(next::ERROR))?;
+        let status = pool.out_of_reach(r, failure)?;
+        self.state.note(|attempt| attempt.status = status);
+        Some(retry::refused(status))
     }
 
     /// Where the next attempt goes on after one without a response, if there is to be one.

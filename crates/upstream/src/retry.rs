@@ -74,6 +74,12 @@ pub fn condition(failure: &Failure) -> Option<u32> {
     }
 }
 
+/// The failure of a request that its pool of processes has refused, which has logged why. The cache may give out an old answer, as where any
+/// other server fails.
+pub(crate) fn refused(status: u16) -> Failure {
+    Failure::upstream(Activity::Connecting, Cause::Decided(status)).retry_is(Retry::Never)
+}
+
 /// How an attempt counts for its peer if its response is not passed on for its status.
 pub(crate) fn outcome_of_status(status: u16) -> Outcome {
     // The peer works: it only lacks what others may have.
@@ -157,6 +163,13 @@ mod tests {
         ] {
             assert_eq!(condition(&failure), want, "{failure:?}");
         }
+    }
+
+    #[test]
+    fn a_pool_that_refuses_has_failed_like_any_server() {
+        let failure = refused(503);
+        assert_eq!((condition(&failure), failure.retry()), (Some(next::ERROR), Retry::Never));
+        assert_eq!(brisk_server::failure::status(&failure), 503);
     }
 
     #[test]

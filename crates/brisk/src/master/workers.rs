@@ -399,7 +399,8 @@ impl Master {
                 continue;
             }
             let (now, is_good) = (Instant::now(), status.exit_status() == Some(0));
-            if self.pools.gone(pid, &how, now)
+            let with_error = status.exit_status().is_some_and(|code| code != 0);
+            if self.pools.gone(pid, &how, with_error, now)
                 || self.programs.gone(pid, &how, is_good, now)
                 || self.reader_has_ended(pid, &how)
             {

@@ -3,8 +3,8 @@
 use brisk_gateway::Params as _;
 use brisk_gateway::fastcgi::{Demux, Event, RequestWriter, stdin_end};
 use brisk_modules::php::PoolSpec;
+use brisk_net::connect::unix_at_once;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// All workers may be busy.
@@ -14,12 +14,12 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 pub fn ask(pool: &PoolSpec, question: &str, file: &str) -> Result<Vec<u8>, String> {
     let name = &pool.settings.pool;
     exchange(pool, question, file).map_err(|error| {
-        format!("pool {name} does not answer ({}): does the server run?", brisk_conf::os_text(&error))
+        format!("pool {name} does not answer ({}): does the server run, and the pool, as its error log says?", brisk_conf::os_text(&error))
     })
 }
 
 fn exchange(pool: &PoolSpec, question: &str, file: &str) -> io::Result<Vec<u8>> {
-    let mut stream = UnixStream::connect(&pool.socket)?;
+    let mut stream = unix_at_once(&pool.socket)?;
     stream.set_read_timeout(Some(ANSWER_TIME))?;
     stream.set_write_timeout(Some(ANSWER_TIME))?;
     let mut request = Vec::new();

@@ -7,6 +7,7 @@
 mod accounts;
 mod door;
 mod folders;
+mod notes;
 mod program;
 
 use crate::channel;
@@ -14,13 +15,16 @@ use crate::control::Call;
 pub use accounts::unknown as unknown_accounts;
 use brisk_conf::Diag;
 use brisk_modules::php::{PoolSpec, Pools as Wanted};
+use brisk_net::connect;
 use brisk_net::sys::{Account, Confinement};
 use brisk_php::Settings;
+use brisk_php::limits::START_PAUSE_MAX;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
 use door::Door;
 use folders::Folders;
+use notes::{Reason, note, refusal};
 use program::Kind;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -28,7 +32,6 @@ use rustix::process::Signal;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,7 +52,7 @@ const POLICY: Policy = Policy {
     start_time_max: Duration::from_mins(1),
     healthy_after: Duration::from_secs(1),
     pause_min: Duration::from_millis(200),
-    pause_max: Duration::from_secs(5),
+    pause_max: START_PAUSE_MAX,
     is_alone: false,
 };
 
@@ -84,6 +87,7 @@ struct Process {
     /// Until it has said that it serves.
     ready: Option<PipeReader>,
     says_ready: SaysReady,
+    reason: Reason,
 }
 
 /// How a program says that it serves.
@@ -206,6 +210,12 @@ impl Pools {
         let known = known.join(", ");
         match self.list.iter_mut().find(|pool| pool.name() == name && !pool.is_leaving) {
             Some(pool) => {
+                // Somebody has removed the names of its sockets.
+                if !pool.door.is_named()
+                    && let Ok(door) = pool.door.again()
+                {
+                    pool.door = door;
+                }
                 call.waits_for("the pool's new processes to serve");
                 pool.callers.push(call);
                 pool.replace();
@@ -244,6 +254,8 @@ impl Pools {
     pub fn reopen(&mut self) {
         for pool in &self.list {
             match pool.program.kind {
+                // The one that is tried next opens them.
+                Kind::Master if pool.door.is_closed() => continue,
                 Kind::Master => {}
                 Kind::Fpm => {
                     pool.family.pids().into_iter().for_each(|pid| pool.signal(pid, Signal::USR1));
@@ -328,6 +340,7 @@ impl Pools {
                         let text =
                             format!("the master {pid} of PHP pool \"{}\" did not start in time", pool.name());
                         self.notes.push((LogLevel::Alert, text));
+                        self.cannot_be_started(at, "it did not start in time");
                     }
                     Due::EndOverdue(pid) => {
                         let pool = &mut self.list[at];
@@ -340,8 +353,8 @@ impl Pools {
         self.list.retain(|pool| !pool.is_leaving || !pool.family.is_empty());
     }
 
-    /// A child has ended. False if it is no pool's.
-    pub fn gone(&mut self, pid: Pid, how: &str, now: Instant) -> bool {
+    /// A child has ended; `with_error`: by itself, since it could not go on. False if it is no pool's.
+    pub fn gone(&mut self, pid: Pid, how: &str, with_error: bool, now: Instant) -> bool {
         let Some(at) = self.list.iter().position(|pool| pool.family.get(pid).is_some()) else {
             return false;
         };
@@ -352,10 +365,38 @@ impl Pools {
         let level = if was_told { LogLevel::Notice } else { LogLevel::Alert };
         let text = format!("the master {pid} of PHP pool \"{}\" {how}", pool.name());
         if matches!(gone.state, State::Starting { .. } | State::Killed) {
-            pool.answer(&Err(format!("{text}; the error log says why, and the processes before go on")));
+            let rest = if pool.serves() { ", and the processes before go on" } else { "" };
+            pool.answer(&Err(format!("{text}; the error log says why{rest}")));
         }
         self.notes.push((level, text));
+        let gave_up = match gone.state {
+            State::Starting { .. } => true,
+            // For one that was killed another is started, and connections wait for that.
+            State::Ready { .. } | State::Stuck => with_error,
+            State::Draining { .. } | State::Killed => false,
+        };
+        if gave_up {
+            self.cannot_be_started(at, gone.link.reason.or(how));
+        }
         true
+    }
+
+    /// Where none of a pool's processes serves, or is about to, nobody is to wait until others do: requests are refused until then.
+    fn cannot_be_started(&mut self, at: usize, why: &str) {
+        let pool = &mut self.list[at];
+        let has_sockets = |state: State| !matches!(state, State::Draining { .. } | State::Killed);
+        if pool.is_leaving || pool.family.iter().any(|process| has_sockets(process.state)) {
+            return;
+        }
+        let text = match pool.door.close() {
+            Ok(true) => refusal(pool.name(), why),
+            Ok(false) => return,
+            Err(error) => format!(
+                "PHP pool \"{}\" cannot be started ({why}), and its sockets could not be closed ({error}): its requests wait",
+                pool.name()
+            ),
+        };
+        self.notes.push((LogLevel::Alert, text));
     }
 
     /// What is to be logged since the last call.
@@ -372,7 +413,9 @@ impl Pools {
             let mut serves = says_ready == SaysReady::AtOnce;
             process.child.output.lines(|line| {
                 serves |= says_ready == SaysReady::InOutput && line.ends_with("ready to handle connections");
-                notes.push(note(line));
+                let note = note(line);
+                process.reason.note(&note);
+                notes.push(note);
             });
             if serves {
                 process.says_ready = SaysReady::Done;
@@ -390,7 +433,17 @@ impl Pools {
         }
         let name = pool.name().to_string();
         for pid in ready {
-            pool.family.ready(pid);
+            // One that is to end has said it in the same moment.
+            if !pool.family.ready(pid) {
+                continue;
+            }
+            if let Some(process) = pool.family.get_mut(pid) {
+                process.link.reason.serves();
+            }
+            if let Err(error) = pool.door.reopen() {
+                let text = format!("the sockets of PHP pool \"{name}\" could not be opened again ({error})");
+                notes.push((LogLevel::Alert, text));
+            }
             notes.push((LogLevel::Notice, format!("the master {pid} of PHP pool \"{name}\" serves")));
             pool.retire_others(pid);
             pool.answer(&Ok(format!("process {pid}")));
@@ -419,6 +472,7 @@ impl Pools {
                 let program = pool.program.path.display();
                 let text = format!("starting \"{program}\" for PHP pool \"{name}\" failed ({error})");
                 self.notes.push((LogLevel::Alert, text));
+                self.cannot_be_started(at, &error.to_string());
             }
         }
     }
@@ -435,32 +489,8 @@ impl Pools {
 }
 
 fn open_log(path: &str) -> io::Result<File> {
-    File::options().append(true).create(true).mode(0o640).open(path)
-}
-
-/// A line of a pool master, `[LEVEL] TEXT`; others come from libraries.
-fn note(line: &str) -> (LogLevel, String) {
-    let levels = [
-        ("[notice] ", LogLevel::Notice),
-        ("[warn] ", LogLevel::Warn),
-        ("[error] ", LogLevel::Error),
-        ("[alert] ", LogLevel::Alert),
-    ];
-    let known = levels.iter().find_map(|(head, level)| Some((*level, line.strip_prefix(head)?.to_string())));
-    known.or_else(|| fpm_note(line)).unwrap_or_else(|| (LogLevel::Error, format!("PHP: {line}")))
-}
-
-/// A line of PHP-FPM, `[DATE] LEVEL: TEXT`.
-fn fpm_note(line: &str) -> Option<(LogLevel, String)> {
-    let (level, text) = line.strip_prefix('[')?.split_once("] ")?.1.split_once(": ")?;
-    let level = match level {
-        "DEBUG" | "NOTICE" => LogLevel::Notice,
-        "WARNING" => LogLevel::Warn,
-        "ERROR" => LogLevel::Error,
-        "ALERT" => LogLevel::Alert,
-        _ => return None,
-    };
-    Some((level, format!("PHP-FPM: {text}")))
+    // A named pipe that nobody reads is an error, and nothing to wait for.
+    File::options().append(true).create(true).mode(0o640).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 impl Pool {
@@ -476,7 +506,8 @@ impl Pool {
 
     /// Gives its processes another file to write a log to.
     fn send_log(&self, name: &str, file: &File) -> io::Result<()> {
-        let stream = UnixStream::connect(&self.spec.control)?;
+        // The master process never waits for one that takes no callers.
+        let stream = connect::unix_at_once(&self.spec.control)?;
         channel::send_with_fd(&stream, format!("log {name}\n").as_bytes(), file.as_fd())
     }
 
@@ -506,12 +537,26 @@ impl Pool {
         }
     }
 
-    /// Another process is to be started; those that serve go on until it does.
+    /// Another process is to be started; those that serve go on until it does. One that does not serve yet begins with what was before, or
+    /// hangs: nobody waits for it any more. It may have answered requests all the same, so it finishes what it has begun.
     fn replace(&mut self) {
         self.family.want(true);
-        for pid in self.family.pids() {
-            self.family.stuck(pid);
+        let is_starting = |state: State| matches!(state, State::Starting { .. });
+        let all: Vec<_> = self.family.iter().map(|one| (one.pid, is_starting(one.state))).collect();
+        for (pid, is_starting) in all {
+            if is_starting {
+                self.signal(pid, Signal::QUIT);
+                self.family.draining(pid, Some(Instant::now() + END_TIME));
+            } else {
+                self.family.stuck(pid);
+            }
         }
+    }
+
+    /// Whether any of its processes takes requests.
+    fn serves(&self) -> bool {
+        let serves = |state: State| matches!(state, State::Ready { .. } | State::Stuck);
+        self.family.iter().any(|process| serves(process.state))
     }
 
     fn retire_others(&mut self, pid: Pid) {
@@ -555,12 +600,13 @@ impl Pool {
         let descriptors = vec![listener, control, lifeline, writer.into(), settings, out, error];
         let confinement = Confinement { account: None, limits: Vec::new(), death_signal: None, descriptors };
         let child = Child::start(command, confinement)?;
-        Ok(Process { child, ready: Some(reader), says_ready: SaysReady::Pipe })
+        Ok(Process { child, ready: Some(reader), says_ready: SaysReady::Pipe, reason: Reason::default() })
     }
 
-    /// PHP-FPM takes a socket that is open already, as from itself when it is reloaded.
+    /// PHP-FPM takes a socket that is open already, as from itself when it is reloaded. It is told another name of it: when it ends it removes
+    /// that, while the next one serves.
     fn start_fpm(&self) -> io::Result<Process> {
-        let socket = self.spec.socket.display().to_string();
+        let socket = self.spec.socket.with_extension("fpm").display().to_string();
         let file = memory(&self.spec.settings.fpm_file(self.user.as_deref(), &socket))?;
         let listener = self.door.requests()?;
         let mut command = Command::new(&self.program.path);
@@ -575,7 +621,7 @@ impl Pool {
             descriptors: vec![listener, file],
         };
         let child = Child::start(command, confinement)?;
-        Ok(Process { child, ready: None, says_ready: SaysReady::InOutput })
+        Ok(Process { child, ready: None, says_ready: SaysReady::InOutput, reason: Reason::default() })
     }
 
     /// php-cgi takes the socket as its input, and makes its children by itself.
@@ -595,7 +641,7 @@ impl Pool {
             descriptors: vec![listener],
         };
         let child = Child::start(command, confinement)?;
-        Ok(Process { child, ready: None, says_ready: SaysReady::AtOnce })
+        Ok(Process { child, ready: None, says_ready: SaysReady::AtOnce, reason: Reason::default() })
     }
 
     /// The user that a program without a way of its own to become one is started as.
@@ -616,17 +662,4 @@ fn memory(text: &str) -> io::Result<OwnedFd> {
     file.write_all(text.as_bytes())?;
     file.rewind()?;
     Ok(file.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_have_their_levels() {
-        assert_eq!(note("[warn] a pool"), (LogLevel::Warn, "a pool".into()));
-        let notice = (LogLevel::Notice, "PHP-FPM: ready to handle connections".into());
-        assert_eq!(note("[23-Nov-2026 02:00:00] NOTICE: ready to handle connections"), notice);
-        assert_eq!(note("Segmentation"), (LogLevel::Error, "PHP: Segmentation".into()));
-    }
 }

@@ -126,6 +126,23 @@ fn pool_masters_that_are_killed() {
     });
 }
 
+/// The one that is started for the one that was killed is what the reload replaces, and it may serve already.
+#[test]
+fn pool_masters_that_are_killed_before_a_reload() {
+    let site = faulty("");
+    site.get("/pid.php");
+    under_load(&site, || {
+        for _ in 0..times().div_ceil(5) {
+            let master = site.master();
+            site.wait_for_workers(6);
+            process::signal(master, Signal::KILL);
+            let reload = site.php(&["reload", "www"]);
+            brisk_testkit::server::check(&reload, 0, &["pool www: process \\d+ serves"]);
+        }
+    });
+    has_all_places(&site, 6);
+}
+
 /// A database that takes connections and says nothing while it is silent.
 struct Database {
     port: u16,

@@ -5,9 +5,9 @@ use super::watch::State;
 use crate::waiting::{Waiting, place};
 use brisk_balance::{Ask, Endpoint, Group, Lease, Line, Method, Room, Selection, ServerSpec};
 use brisk_http::Method as HttpMethod;
-use brisk_net::clock;
+use brisk_net::{Activity, Failure, clock};
 use brisk_php::Pace;
-use brisk_php::limits::QUEUE_TARGET;
+use brisk_php::limits::{QUEUE_TARGET, START_PAUSE_MAX};
 use brisk_server::request::Request;
 use brisk_upstream::backend::{Backend, Keepalive, ProcessPool};
 use std::sync::Arc;
@@ -225,5 +225,31 @@ impl ProcessPool for Pool {
             self.name()
         );
         503
+    }
+
+    fn out_of_reach(&self, r: &mut Request, failure: &Failure) -> Option<u16> {
+        // While a pool's processes cannot be started, the master process lets nobody reach its socket.
+        let is_closed = rustix::fs::stat(self.spec.socket.as_path()).is_err();
+        let name = self.name();
+        match (is_closed, failure.activity()) {
+            (true, _) => brisk_server::rlog!(
+                r,
+                Error,
+                "PHP pool \"{name}\" does not run: its processes cannot be started, the error log says above why and what helps; it is tried again within seconds, and at once by \"brisk php reload {name}\""
+            ),
+            (false, Activity::Connecting) => {
+                brisk_server::failure::report(failure, r);
+                brisk_server::rlog!(
+                    r,
+                    Error,
+                    "PHP pool \"{name}\" takes no connection now: too many wait for its processes, or it has lost the server's master process"
+                );
+            }
+            // A process has ended over it.
+            (false, _) => return None,
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        r.resp.set("Retry-After", START_PAUSE_MAX.as_secs().to_string());
+        Some(503)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::PoolSpec;
 use super::backend::Pool;
+use brisk_net::connect::unix_at_once;
 use brisk_net::{blocking, clock, sleep};
 use brisk_php::{Bounds, Load, Manager, Memory, Sizer, memory_groups, pressure_percent};
 use brisk_server::conf::{Cx, Snapshot};
@@ -10,7 +11,6 @@ use brisk_server::service::{Service, Work};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -184,7 +184,7 @@ async fn tell(control: PathBuf, size: u32, why: &str) {
 
 /// One order and its answer.
 fn order(control: &Path, line: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(control)?;
+    let mut stream = unix_at_once(control)?;
     stream.set_read_timeout(Some(ANSWER_TIME))?;
     stream.set_write_timeout(Some(ANSWER_TIME))?;
     stream.write_all(line.as_bytes())?;
@@ -262,7 +262,11 @@ pub(super) fn metrics(to: &mut Scrape) {
         let (load, line) = (pool.state().load(), pool.line());
         for (name, help, value) in [
             ("brisk_php_requests_total", "Requests that PHP has begun.", load.requests),
-            ("brisk_php_refused_total", "Requests that were refused because too many waited.", line.refused),
+            (
+                "brisk_php_refused_total",
+                "Requests that were refused: too many waited, or the pool did not run.",
+                line.refused,
+            ),
             (
                 "brisk_php_gone_total",
                 "Requests whose client had gone before PHP saw them.",

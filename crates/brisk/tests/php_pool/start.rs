@@ -1,0 +1,199 @@
+//! Pools that cannot be started, and sockets that are gone: requests are refused at once, and served again as soon as that is possible.
+
+use crate::site::{Site, builder, conf, title};
+use brisk_testkit::{Response, process, wait};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Long before a start is given up that goes on, and before a request's time is over: a minute each.
+const SOON: Duration = Duration::from_secs(30);
+
+/// An answer that comes soon, to a request that might be repeated and to one that may not.
+fn both(site: &Site) -> [Response; 2] {
+    let began = Instant::now();
+    let answers = [site.get("/a.php"), site.post("/a.php", b"a=1")];
+    assert!(began.elapsed() < SOON, "{:?}\n{}", began.elapsed(), site.server.error_log());
+    answers
+}
+
+fn are_refused(site: &Site) {
+    for answer in both(site) {
+        assert_eq!(answer.status, 503, "{}", site.server.error_log());
+        assert_eq!(answer.header("Retry-After"), Some("5"));
+    }
+}
+
+fn serves(site: &Site) {
+    wait::holds("an answer of the pool", || site.get("/a.php").status == 200);
+    assert!(both(site).iter().all(|answer| answer.status == 200), "{}", site.server.error_log());
+}
+
+#[test]
+fn a_pool_that_cannot_start_refuses_at_once_and_serves_when_it_can() {
+    let site = Site::of(
+        builder()
+            .http(&conf("pm static; max_children 2; chdir {{DIR}}/later;", ""))
+            .allow_alerts("PHP pool \"www\"|pool www"),
+    );
+    site.script("a.php", "<?php echo getcwd();");
+    are_refused(&site);
+    site.server.wait_for_log(
+        "\\[alert\\] .*PHP pool \"www\" cannot be started \\(pool www: chdir\\(.*\\): make the folder",
+    );
+    site.server.wait_for_log("PHP pool \"www\" does not run: .*\"brisk php reload www\"");
+    let status = site.php(&["status"]);
+    brisk_testkit::server::check(&status, 1, &["pool www does not answer"]);
+    // It was told once, and tried again since.
+    wait::holds("another try", || site.server.error_log().matches("exited with code 78").count() > 1);
+    assert_eq!(site.server.error_log().matches("cannot be started (").count(), 1);
+    are_refused(&site);
+    fs::create_dir(site.server.dir().join("later")).unwrap();
+    serves(&site);
+}
+
+/// A pool of one process, whose script does what the file "go" says, once it is there.
+struct Script {
+    site: Site,
+    notes: PathBuf,
+}
+
+impl Script {
+    fn start(pool: &str, go: Option<&str>) -> Script {
+        let builder = builder();
+        let notes = builder.dir().join("notes");
+        fs::create_dir(&notes).unwrap();
+        fs::set_permissions(&notes, Permissions::from_mode(0o777)).unwrap();
+        let text =
+            "<?php touch('NOTES/began'); while (!file_exists('NOTES/go')) { usleep(1000); clearstatcache(); }
+            if (file_get_contents('NOTES/go') !== 'yes') throw new Exception('it was told so');
+            while (frankenphp_handle_request(function () { echo 'ok'; }));";
+        let builder = builder.file("html/worker.php", text.replace("NOTES", &notes.display().to_string()));
+        for name in ["html", "html/worker.php"] {
+            fs::set_permissions(builder.dir().join(name), Permissions::from_mode(0o755)).unwrap();
+        }
+        tell(&notes, go);
+        let pool = format!("pm static; max_children 1; worker {{{{DIR}}}}/html/worker.php; {pool}");
+        let builder = builder.http(&conf(&pool, "")).allow_alerts("PHP pool \"www\"|pool www");
+        Script { site: Site::of(builder), notes }
+    }
+
+    fn tell(&self, go: &str) {
+        tell(&self.notes, Some(go));
+    }
+}
+
+/// In one step: the script may be looking.
+fn tell(notes: &std::path::Path, go: Option<&str>) {
+    if let Some(go) = go {
+        fs::write(notes.join("go.new"), go).unwrap();
+        fs::rename(notes.join("go.new"), notes.join("go")).unwrap();
+    }
+}
+
+/// Requests that come while the first start goes on wait for how it ends.
+#[test]
+fn who_comes_during_a_start_waits_for_it() {
+    for (go, status) in [("yes", 200), ("no", 503)] {
+        let script = Script::start("", None);
+        let site = &script.site;
+        wait::holds("the script's begin", || script.notes.join("began").exists());
+        let (mut one, mut other) = (site.server.client(), site.server.client());
+        one.send("GET /a.php HTTP/1.1\r\nHost: a\r\n\r\n");
+        other.send("POST /a.php HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=1");
+        script.tell(go);
+        let began = Instant::now();
+        assert_eq!(
+            [one.response().status, other.response().status],
+            [status; 2],
+            "{}",
+            site.server.error_log()
+        );
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        if go == "no" {
+            site.server
+                .wait_for_log("PHP pool \"www\" cannot be started \\(.*it was told so.*\\): mend the script");
+            are_refused(site);
+            script.tell("yes");
+        }
+        serves(site);
+    }
+}
+
+/// What was being started began with what was before the reload; it may also hang, and then nobody else would end it.
+#[test]
+fn a_reload_during_a_start_begins_it_anew() {
+    let script = Script::start("", None);
+    let (site, began) = (&script.site, script.notes.join("began"));
+    wait::holds("the script's begin", || began.exists());
+    fs::remove_file(&began).unwrap();
+    thread::scope(|scope| {
+        let reload = scope.spawn(|| site.php(&["reload", "www"]));
+        wait::holds("the begin of another one", || began.exists());
+        script.tell("yes");
+        brisk_testkit::server::check(&reload.join().unwrap(), 0, &["pool www: process \\d+ serves"]);
+    });
+    serves(site);
+    wait::holds("one pool master alone", || {
+        let children = process::children(site.server.child_pid());
+        children.into_iter().filter(|pid| title(*pid).contains("php")).count() == 1
+    });
+}
+
+/// Its worker ends after each request, and the next one finds a script with an error.
+#[test]
+fn a_pool_that_has_served_and_can_no_more_refuses_at_once() {
+    let script = Script::start("max_requests 1;", Some("yes"));
+    let site = &script.site;
+    serves(site);
+    script.tell("no");
+    wait::holds("a refusal", || {
+        let began = Instant::now();
+        let status = site.get("/a.php").status;
+        assert!(
+            matches!(status, 200 | 503) && began.elapsed() < SOON,
+            "{status} after {:?}",
+            began.elapsed()
+        );
+        status == 503
+    });
+    site.server.wait_for_log("its workers end before they can take a request");
+    script.tell("yes");
+    serves(site);
+}
+
+/// Each request needs a connection of its own, and there is no way to any process. The thread that has it must not try for ever.
+#[test]
+fn a_socket_that_somebody_has_removed_is_no_endless_loop() {
+    let site = Site::new("pm static; max_children 1; max_requests 1;", "");
+    site.script("a.php", "<?php echo 'ok';");
+    serves(&site);
+    let folder = fs::read_dir(site.server.dir().join("logs/brisk-php")).unwrap();
+    let sockets = folder.map(|entry| entry.unwrap().path());
+    sockets.filter(|path| path.extension().is_some_and(|end| end == "sock")).for_each(|path| {
+        fs::remove_file(path).unwrap();
+    });
+    // A connection may be kept that was made before.
+    wait::holds("a refusal", || site.get("/a.php").status == 503);
+    are_refused(&site);
+    brisk_testkit::server::check(&site.php(&["reload", "www"]), 0, &["pool www: process \\d+ serves"]);
+    serves(&site);
+}
+
+#[test]
+fn php_fpm_that_ends_leaves_the_pools_socket_to_the_next_one() {
+    let site = Site::of(builder().env("BRISK_PHP", "php-fpm").http(&conf("pm static; max_children 2;", "")));
+    site.script("a.php", "<?php echo 'ok';");
+    serves(&site);
+    let masters = || {
+        let is_master = |pid: &u32| title(*pid).starts_with("php-fpm: master");
+        process::children(site.server.child_pid()).into_iter().filter(is_master).collect::<Vec<_>>()
+    };
+    let before = masters();
+    assert_eq!(before.len(), 1);
+    brisk_testkit::server::check(&site.php(&["reload", "www"]), 0, &["pool www: process \\d+ serves"]);
+    before.into_iter().for_each(process::wait_gone);
+    assert!(both(&site).iter().all(|answer| answer.status == 200), "{}", site.server.error_log());
+}
