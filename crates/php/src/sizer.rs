@@ -2,16 +2,17 @@
 //!
 //! The number is the smallest one that serves within 2 % of the most requests per second that were seen. While requests wait, it is climbed
 //! to in steps of two fifths, each of which must have served more than the one before; then the gap below it is narrowed. Such steps
-//! keep what is tried below 1.5 times the best number. A climb ends at once where more workers cannot help: the processors are full, memory
+//! keep what is tried below 1.5 times the best number. A step that has plainly brought all that it could is followed by the next one early: where
+//! pages wait, the way from one worker per processor is long. A climb ends at once where more workers cannot help: the processors are full, memory
 //! is short, or the limit is reached. How long requests take says nothing: in a pool that is too large they wait for each other, and a pool
 //! that grows for that reason grows without end. What counts is which part of its time a worker neither runs nor waits for a processor.
 //!
 //! While nothing waits, the pool shrinks to the most requests that were served at once lately.
 
 use crate::limits::{
-    SIZE_BLOCKED_CHANGE, SIZE_GAIN_CLIMB, SIZE_GAIN_PLAIN, SIZE_IDLE_MS, SIZE_LOSS, SIZE_MEMORY_MS,
-    SIZE_MEMORY_PRESSURE_PERCENT, SIZE_PROBE_MS, SIZE_SETTLE_MS_MAX, SIZE_SHRINK_MS, SIZE_STALL_MS,
-    SIZE_STEP,
+    SIZE_BLOCKED_CHANGE, SIZE_EARLY_BLOCKED, SIZE_EARLY_YIELD, SIZE_GAIN_CLIMB, SIZE_GAIN_PLAIN,
+    SIZE_IDLE_MS, SIZE_LOSS, SIZE_MEMORY_MS, SIZE_MEMORY_PRESSURE_PERCENT, SIZE_PROBE_MS, SIZE_SETTLE_MS_MAX,
+    SIZE_SHRINK_MS, SIZE_STALL_MS, SIZE_STEP,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -271,7 +272,7 @@ impl Sizer {
             return self.size;
         }
         self.window.add(sample);
-        if !self.is_full() {
+        if !self.is_full() && !self.has_paid() {
             return self.size;
         }
         let is_stalled = self.is_stalled();
@@ -300,6 +301,27 @@ impl Sizer {
         let is_long = window_ms >= longest_ms && completed >= 20 || window_ms >= 4 * longest_ms;
         let is_idle = self.window.sum.waited_ms == 0 && window_ms >= 1000;
         window_ms >= shortest_ms && completed >= requests || is_long || is_idle || self.is_stalled()
+    }
+
+    /// Whether the last step of a climb has brought so nearly all that it could that more need not be seen. Only of work that waits: where
+    /// workers run, one too many is found out by a small difference.
+    fn has_paid(&self) -> bool {
+        let sum = &self.window.sum;
+        let is_seen =
+            sum.window_ms >= 250 && sum.completed >= 50 || sum.window_ms >= 1000 && sum.completed >= 20;
+        let is_plain = self.before().is_none_or(|(size, rate)| {
+            sum.rate() / rate - 1.0 >= SIZE_EARLY_YIELD * (f64::from(self.size) / f64::from(size) - 1.0)
+        });
+        self.search == Search::Climbing { is_second_look: false }
+            && is_seen
+            && is_plain
+            && sum.is_backlogged()
+            && sum.blocked() >= SIZE_EARLY_BLOCKED
+    }
+
+    /// The next smaller number that was tried, and its requests per second.
+    fn before(&self) -> Option<(u32, f64)> {
+        self.tried.range(..self.size).next_back().map(|(size, rate)| (*size, *rate))
     }
 
     /// All workers have requests that take long, and others wait: there is nothing to compare.
@@ -369,7 +391,7 @@ impl Sizer {
 
     fn climb(&mut self, now_ms: u64, seen: &Sample, is_second_look: bool) {
         self.tried.insert(self.size, seen.rate());
-        let before = self.tried.range(..self.size).next_back().map(|(size, rate)| (*size, *rate));
+        let before = self.before();
         let gain = before.map_or(1.0, |(_, rate)| seen.rate() / rate - 1.0);
         if gain < SIZE_GAIN_PLAIN && !is_second_look {
             self.search = Search::Climbing { is_second_look: true };
