@@ -30,7 +30,9 @@ static int open_log(const char *path)
     if (!path)
         return -1;
     int standard = standard_log(path);
-    int fd = standard >= 0 ? fcntl(standard, F_DUPFD_CLOEXEC, 10) : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    /* A named pipe that nobody reads is an error, and nothing to wait for. */
+    int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
+    int fd = standard >= 0 ? fcntl(standard, F_DUPFD_CLOEXEC, 10) : open(path, flags, 0640);
     if (fd < 0)
         say(LEVEL_ERROR, "opening the log \"%s\" of pool %s failed (%s)", path, settings.pool, strerror(errno));
     return fd;

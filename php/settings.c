@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,33 @@ struct settings settings = {
 static const char *const LEVELS[] = {"notice", "warn", "error", "alert"};
 
 static int log_fd = STDERR_FILENO;
+#define LOG_WAIT_MS 1000
+#define LOG_TRIES_MAX 3
 
 void say_begin(void)
 {
     int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
-    if (fd >= 0)
-        log_fd = fd;
+    if (fd < 0)
+        return;
+    log_fd = fd;
+    fcntl(log_fd, F_SETFL, O_NONBLOCK | fcntl(log_fd, F_GETFL));
+}
+
+/*
+ * The log is a pipe that the server's master process reads. A log that is full or closed must not end the pool, and one that is not read (that process
+ * was stopped) must not stop it: it is waited for once, and what does not fit then is lost until it is read again.
+ */
+static void log_write(const struct iovec *pieces, int count)
+{
+    static bool is_stuck;
+    for (int tries = 0;; tries++) {
+        bool is_full = writev(log_fd, pieces, count) < 0 && errno == EAGAIN;
+        struct pollfd room = {log_fd, POLLOUT, 0};
+        if (!is_full || is_stuck || tries == LOG_TRIES_MAX || poll(&room, 1, LOG_WAIT_MS) <= 0) {
+            is_stuck = is_full;
+            return;
+        }
+    }
 }
 
 static void say_list(enum level level, const char *format, va_list list)
@@ -32,9 +54,8 @@ static void say_list(enum level level, const char *format, va_list list)
     vsnprintf(line + head, sizeof line - head - 1, format, list);
     size_t length = strlen(line);
     line[length++] = '\n';
-    /* A log that is full or closed must not end the pool. */
-    ssize_t ignored = write(log_fd, line, length);
-    (void)ignored;
+    const struct iovec piece = {line, length};
+    log_write(&piece, 1);
 }
 
 void say(enum level level, const char *format, ...)
@@ -54,8 +75,7 @@ void say_text(enum level level, const char *text, size_t length, const char *for
     vsnprintf(head + begin, sizeof head - (size_t)begin, format, list);
     va_end(list);
     const struct iovec pieces[] = {{head, strlen(head)}, {(void *)text, length}, {(void *)"\n", 1}};
-    ssize_t ignored = writev(log_fd, pieces, 3);
-    (void)ignored;
+    log_write(pieces, 3);
 }
 
 void fail(const char *format, ...)

@@ -15,6 +15,28 @@ volatile sig_atomic_t is_draining;
 /* The connection that waits for its next request; -1: none does. */
 static volatile sig_atomic_t waiting_fd = -1;
 
+/* Whom it was forked by; 0: nobody yet. */
+static pid_t master;
+
+/*
+ * The master is gone, which would have ended a request that takes too long (request_terminate_timeout), and without it nobody would: the place
+ * in the pool and a processor would be gone for good. SIGALRM ends the process. Called in a handler of a signal.
+ */
+static void end_in_time(void)
+{
+    const struct slot *slot = own_slot;
+    if (!slot || is_copy)
+        return;
+    /* The script of worker mode, which has not come to its first request. */
+    if (slot->state == SLOT_STARTING)
+        alarm(1);
+    bool counts = slot->state == SLOT_RUNNING && (!slot->is_finished || settings.terminate_tracks_finished);
+    if (!counts || settings.terminate_timeout_ms <= 0)
+        return;
+    uint64_t ran_ms = (now_us() - slot->began_us) / 1000, limit_ms = (uint64_t)settings.terminate_timeout_ms;
+    alarm(ran_ms < limit_ms ? (unsigned)((limit_ms - ran_ms) / 1000 + 1) : 1);
+}
+
 /*
  * SIGQUIT: no further request. A call of accept() that comes after this finds a descriptor that is no socket, one that waits is
  * interrupted; a connection that waits for its next request is shut down for reading, which ends the wait, or leaves a request that
@@ -25,6 +47,8 @@ static void drain(int signal)
     (void)signal;
     int error = errno;
     is_draining = 1;
+    if (getppid() != master)
+        end_in_time();
     dup2(null_fd, listen_fd);
     if (waiting_fd >= 0)
         shutdown(waiting_fd, SHUT_RD);
@@ -71,7 +95,7 @@ static void begin_process(struct slot *slot)
     slot->requests = slot->busy_us = slot->cpu_us = slot->duration_us = 0;
     /* A group of its own: what a script starts ends with it if it is killed. */
     setpgid(0, 0);
-    pid_t master = getppid();
+    master = getppid();
     /* Without its master a worker finishes what it has begun. */
     prctl(PR_SET_PDEATHSIG, SIGQUIT);
     if (getppid() != master || master == 1)

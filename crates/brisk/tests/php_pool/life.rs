@@ -166,6 +166,30 @@ fn a_pool_master_that_is_killed_comes_back() {
     assert_ne!(site.master(), master);
 }
 
+/// Nobody else would end it: its place in the pool and a processor would be gone for good.
+#[test]
+fn an_endless_request_ends_in_time_though_its_pool_master_was_killed() {
+    let site = Site::of(
+        builder()
+            .http(&conf("pm static; max_children 2; request_terminate_timeout 3s;", ""))
+            .allow_alerts("PHP pool \"www\" exited on signal 9"),
+    );
+    let note = site.notes().join("pid");
+    let path = note.display();
+    site.script(
+        "loop.php",
+        &format!("<?php set_time_limit(0); file_put_contents('{path}.new', getmypid()); rename('{path}.new', '{path}'); for (;;) {{}}"),
+    );
+    site.script("pid.php", "<?php echo getmypid();");
+    let mut client = site.server.client();
+    client.send("POST /loop.php HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let worker: u32 = wait::until("the script's begin", || std::fs::read_to_string(&note).ok()?.parse().ok());
+    process::signal(site.master(), Signal::KILL);
+    process::wait_gone(worker);
+    assert_eq!(client.response().status, 502);
+    wait::holds("an answer of another worker", || site.get("/pid.php").status == 200);
+}
+
 #[test]
 fn a_pool_ends_with_its_server_and_not_with_the_master_alone() {
     let conf = conf("pm static; max_children 2;", "");
