@@ -44,6 +44,9 @@ pub const TAKEOVER_ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 pub const TAKEOVER_ANSWER_BYTES_MAX: usize = 1024;
 /// Option files include each other; a circle of them ends here.
 pub const INCLUDES_MAX: usize = 10;
+/// A pool master that is killed while it starts may have had bad luck, or have served already without having said so; after so many in a row
+/// the pool's requests are refused.
+pub const POOL_CRASHED_STARTS_MAX: u32 = 3;
 /// Folders that one pool watches.
 pub const WATCHED_FOLDERS_MAX: usize = 10_000;
 /// Changes of code that come within this time are one.

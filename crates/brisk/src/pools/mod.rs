@@ -12,6 +12,7 @@ mod program;
 
 use crate::channel;
 use crate::control::Call;
+use crate::limits::POOL_CRASHED_STARTS_MAX;
 pub use accounts::unknown as unknown_accounts;
 use brisk_conf::Diag;
 use brisk_modules::php::{PoolSpec, Pools as Wanted};
@@ -77,6 +78,8 @@ struct Pool {
     folders: Option<Folders>,
     /// They wait for other processes to serve.
     callers: Vec<Call>,
+    /// Starts in a row that ended by a signal.
+    crashed_starts: u32,
     /// It is not in the configuration any more: it goes when its processes have ended.
     is_leaving: bool,
 }
@@ -196,6 +199,7 @@ impl Pools {
                 family,
                 folders: None,
                 callers: Vec::new(),
+                crashed_starts: 0,
                 is_leaving: false,
             };
             self.notes.extend(pool.watch());
@@ -370,7 +374,11 @@ impl Pools {
         }
         self.notes.push((level, text));
         let gave_up = match gone.state {
-            State::Starting { .. } => true,
+            State::Starting { .. } if with_error => true,
+            State::Starting { .. } => {
+                pool.crashed_starts += 1;
+                pool.crashed_starts >= POOL_CRASHED_STARTS_MAX
+            }
             // For one that was killed another is started, and connections wait for that.
             State::Ready { .. } | State::Stuck => with_error,
             State::Draining { .. } | State::Killed => false,
@@ -437,6 +445,7 @@ impl Pools {
             if !pool.family.ready(pid) {
                 continue;
             }
+            pool.crashed_starts = 0;
             if let Some(process) = pool.family.get_mut(pid) {
                 process.link.reason.serves();
             }

@@ -2,6 +2,7 @@
 
 use crate::site::{Site, builder, conf, title};
 use brisk_testkit::{Response, process, wait};
+use rustix::process::Signal;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -120,6 +121,25 @@ fn who_comes_during_a_start_waits_for_it() {
         }
         serves(site);
     }
+}
+
+/// As for a lack of memory. One may be bad luck, and requests wait for the next start.
+#[test]
+fn starts_that_are_killed_again_and_again_are_failed_ones() {
+    let script = Script::start("", None);
+    let (site, began) = (&script.site, script.notes.join("began"));
+    let mut client = site.server.client();
+    client.send("POST /a.php HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=1");
+    for _ in 0..3 {
+        wait::holds("the script's begin", || began.exists());
+        fs::remove_file(&began).unwrap();
+        process::signal(site.master(), Signal::KILL);
+    }
+    assert_eq!(client.response().status, 503, "{}", site.server.error_log());
+    site.server.wait_for_log("PHP pool \"www\" cannot be started \\(exited on signal 9\\): give it memory");
+    are_refused(site);
+    script.tell("yes");
+    serves(site);
 }
 
 /// What was being started began with what was before the reload; it may also hang, and then nobody else would end it.
