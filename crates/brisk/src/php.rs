@@ -149,7 +149,10 @@ fn ask(pool: &PoolSpec) -> Result<Value, String> {
         stream.read_to_string(&mut answer)
     });
     asked.map_err(|error| {
-        format!("pool {name} does not answer ({}): does the server run, and the pool, as its error log says?", brisk_conf::os_text(&error))
+        format!(
+            "pool {name} does not answer ({}): does the server run, and the pool, as its error log says?",
+            brisk_conf::os_text(&error)
+        )
     })?;
     serde_json::from_str(&answer).map_err(|error| format!("pool {name} answers what is no JSON ({error})"))
 }

@@ -14,7 +14,10 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 pub fn ask(pool: &PoolSpec, question: &str, file: &str) -> Result<Vec<u8>, String> {
     let name = &pool.settings.pool;
     exchange(pool, question, file).map_err(|error| {
-        format!("pool {name} does not answer ({}): does the server run, and the pool, as its error log says?", brisk_conf::os_text(&error))
+        format!(
+            "pool {name} does not answer ({}): does the server run, and the pool, as its error log says?",
+            brisk_conf::os_text(&error)
+        )
     })
 }
 
