@@ -2,7 +2,7 @@
 
 use super::{BIN, expect, status};
 use brisk_testkit::mariadb::{Connection, native};
-use brisk_testkit::mariadb_cluster::{APP, PROBE};
+use brisk_testkit::mariadb_cluster::{APP, Node, PROBE};
 use brisk_testkit::server::check;
 use brisk_testkit::{Builder, Replicated, Server, process, wait};
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ fn mark(db: &Replicated) {
 fn split(more: &str) -> (Replicated, Server) {
     let db = Replicated::start();
     mark(&db);
-    let addresses: Vec<SocketAddr> = db.nodes.iter().map(|node| node.address()).collect();
+    let addresses: Vec<SocketAddr> = db.nodes.iter().map(Node::address).collect();
     let server = start(&addresses, more);
     expect(&server, "primary* replica* replica*");
     if !more.contains("mysql_accounts") {
@@ -207,7 +207,7 @@ fn accounts_that_are_not_known_are_passed_to_the_primary() {
     mark(&db);
     db.nodes[0].root().run("REVOKE SELECT ON mysql.* FROM probe@'%'");
     db.catch_up(0);
-    let addresses: Vec<SocketAddr> = db.nodes.iter().map(|node| node.address()).collect();
+    let addresses: Vec<SocketAddr> = db.nodes.iter().map(Node::address).collect();
     let server = start(&addresses, "");
     expect(&server, "primary* replica* replica*");
     server.wait_for_log("the accounts of its servers cannot be read");
