@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import ssl
 import subprocess
 import urllib.error
@@ -10,7 +11,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from lab import examples, load, php, servers
+from lab import databases, examples, load, machines, php, servers
 from lab.advice import Advice, judged
 from lab.load import Setting, Target
 from lab.page import Page, cpu_chart, measured, number, percent, sweep_charts
@@ -30,10 +31,13 @@ BALANCER = ["proxy_http", "proxy_balancer", "slotmem_shm", "lbmethod_byrequests"
 INTRO = """
 The article loads a small banking application, with its login in a JSON Web Token, by 10 to 200 users: Apache, then nginx;
 then the database on a machine of its own; then 12 PHP processes in place of 5; then a balancer before two servers.
-Here everything shares one machine, so the step to a second machine for the database cannot be taken, and two
-application servers have no more CPUs than one: what can be seen is what each tier costs. The article would like to see the
+Here everything shares one machine, so two application servers have no more CPUs than one: what can be seen is what each tier
+costs. For the step to a second machine, and to replicas of the database after it, there are machines of {share:.0%} of a CPU each in
+network namespaces of their own. The article would like to see the
 application in other languages: the same page, byte for byte, is made by Node and by Java as well.
 """
+# CPUs that a machine has where several stand beside each other, so that the load generator keeps most of its own.
+SHARE = 0.3
 # As many as PHP has processes where it has most.
 CONNECTIONS = 12
 DRIVER = [
@@ -48,6 +52,8 @@ class Bank:
 
     def __init__(self, app):
         self.app, self.cookie, self.page = app, None, None
+        # What databases on machines of their own begin with.
+        self.files = None
         with open(app.folder / "people.csv", newline="") as people:
             self.person = next(csv.DictReader(people))
 
@@ -74,11 +80,26 @@ class Bank:
 
     def target(self, port, tiers, prime=0):
         """The page of three queries. Any server takes the cookie that another one gave: nothing is kept on any of them."""
-        base = f"https://127.0.0.1:{port}"
+        return self.target_at("127.0.0.1", port, {**tiers, "database": self.app.database}, prime)
+
+    def target_at(self, address, port, tiers, prime=0):
+        base = f"https://{address}:{port}"
         if self.cookie is None:
             self.cookie = log_in(base, self.person)
-        tiers["database"] = self.app.database
         return Target(f"{base}/account", tiers, ["-b", self.cookie], contains="Latest transfers", prime=prime)
+
+
+    def site_with(self, stage, name, source):
+        """The pages, with their database elsewhere."""
+        site = stage.folder / f"site-{name}"
+        if not site.exists():
+            shutil.copytree(self.app.site, site)
+            config = site / "config.php"
+            text = re.sub(r"'mysql:[^']*'", f"'mysql:{source};dbname=bank;charset=utf8mb4'", config.read_text())
+            config.write_text(text)
+            for path in [site, *site.rglob("*")]:
+                stage.give(path)
+        return site
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -118,12 +139,12 @@ def on_apache(bank, children):
     return up
 
 
-def serve(stage, bank, name, socket, tls="ssl", label=None):
+def serve(stage, bank, name, socket, tls="ssl", label=None, site=None):
     return WEB[name](
         stage,
         HERE / "bank.conf",
         label or name.lower(),
-        SITE=bank.app.site / "public",
+        SITE=(site or bank.app.site) / "public",
         SOCKET=socket,
         TLS=tls,
         **servers.certificate(stage),
@@ -157,6 +178,56 @@ def balanced(bank, name):
         return bank.target(port, {"server": process.pid, **tiers})
 
     return up
+
+
+def elsewhere(bank, hosts, children, count):
+    """nginx and PHP on the first machine; on it too, on the second, or as a primary with replicas on all others, the databases."""
+
+    def up(stage):
+        config, tiers = bank.config(), {}
+        config = {key: config[key] for key in ("user", "password", "database")}
+        places = hosts[1 : 1 + count] if count else hosts[:1]
+        servers_ = []
+        for number, host in enumerate(places, 1):
+            with stage.on(host):
+                servers_.append(databases.Database(stage, bank.files, config, number))
+            tiers["database" if count < 2 else f"database {number}"] = servers_[-1].process.pid
+        for replica in servers_[1:]:
+            replica.copies(servers_[0])
+        with stage.on(hosts[0]):
+            source = f"host={servers_[0].address};port={databases.PORT}"
+            if count > 1:
+                password = private(stage, "probe.pw", "probe\n")
+                stage.give(password)
+                lines = [f"server {server.address}:{databases.PORT};" for server in servers_]
+                lines[0] = lines[0].replace(";", " role=primary;")
+                port, process = servers.brisk(
+                    stage, HERE / "split.conf", "split", SERVERS=" ".join(lines), PASSWORD=password
+                )
+                tiers["splitter"] = process.pid
+                source = f"host=127.0.0.1;port={port}"
+            socket, fpm = pool(stage, "bank", children)
+            site = bank.site_with(stage, f"{children}-{count}-{source.rpartition('=')[2]}", source)
+            port, process = serve(stage, bank, "nginx", socket, site=site)
+        return bank.target_at(hosts[0].address, port, {"server": process.pid, "PHP": fpm.pid, **tiers})
+
+    return up
+
+
+def settings_elsewhere(bank, hosts):
+    return [
+        Setting("one machine", "all on one machine, 5 PHP processes", elsewhere(bank, hosts, 5, 0), "660"),
+        Setting("elsewhere 5", "the database on a second machine, 5 PHP processes", elsewhere(bank, hosts, 5, 1)),
+        Setting("elsewhere 12", "the same, 12 PHP processes", elsewhere(bank, hosts, 12, 1), "825, derived: 660 + 25 %"),
+        Setting("replicas", "a primary, two replicas and Brisk's `mysql_split`", elsewhere(bank, hosts, 12, 3)),
+    ]
+
+
+ADVICE_ELSEWHERE = [
+    Advice("the database on a machine of its own", "`dsn`", "–", "one machine", "elsewhere 5"),
+    Advice("more PHP processes, the database elsewhere", "`pm.max_children = 12`", "+25 %", "elsewhere 5", "elsewhere 12"),
+    Advice("two replicas that are read from", "`mysql_split on;`", "“replication or clustering”", "elsewhere 12", "replicas"),
+]
 
 
 def node(stage, bank):
@@ -275,13 +346,29 @@ def run(stage, about):
             bank.look_alike(first.url.split(":")[2].split("/")[0], "PHP")
         sweeps = {row.label: sweep(stage, row, users, "1s" if quick else "3s") for row in rows}
         options = ["-c", "50", "-w", "500ms", "-d", "1s" if quick else "3s"]
-        results = load.rounds(stage, rows, ADVICE, options, stage.until(0 if quick else 0.95), 2 if quick else 3)
-    return written(results, sweeps, users)
+        results = load.rounds(stage, rows, ADVICE, options, stage.until(0 if quick else 0.7), 2 if quick else 3)
+        apart = on_machines(stage, bank, options, quick)
+    return written(results, sweeps, users, apart)
 
 
-def written(results, sweeps, users):
-    page = Page("000", "a banking application under more and more users", INTRO)
-    page.verdicts(judged(results, ADVICE), "At 50 users.")
+def on_machines(stage, bank, options, quick):
+    """The article's step to a second machine, and that to replicas. Where there can be no machines, why not."""
+    reason = machines.why_not()
+    if reason:
+        return reason
+    bank.files = stage.folder / "bank-data"
+    bank.app.copy_of_data(bank.files)
+    with machines.machines(application=SHARE, primary=SHARE, replica1=SHARE, replica2=SHARE) as hosts:
+        rows = settings_elsewhere(bank, hosts)
+        return load.rounds(stage, rows, ADVICE_ELSEWHERE, options, stage.until(0 if quick else 0.95), 2 if quick else 3)
+
+
+def written(results, sweeps, users, apart):
+    page = Page("000", "a banking application under more and more users", INTRO.format(share=SHARE))
+    head, rows = judged(results, ADVICE)
+    if not isinstance(apart, str):
+        rows += judged(apart, ADVICE_ELSEWHERE)[1]
+    page.verdicts((head, rows), "At 50 users.")
     page.heading("50 users")
     page.text(
         "`brisk bench -c 50` over TLS: the page of the accounts, three queries. The article's figures are those of its "
@@ -291,6 +378,15 @@ def written(results, sweeps, users):
     tiers = ["server", "application", "PHP", "database"]
     page.table(*measured(results, tiers))
     cpu_chart(page, results, tiers)
+    page.heading("The database elsewhere, and its replicas")
+    if isinstance(apart, str):
+        page.text(f"Not measured here: {apart}.")
+    else:
+        page.text(
+            f"nginx, PHP and the databases on machines of {SHARE} CPUs each. The replicas follow the primary by GTID; Brisk, on the "
+            "application's machine, asks them what they are and gives them what only reads."
+        )
+        page.table(*measured(apart, ["server", "PHP", "splitter", "database"]))
     page.heading("Over the number of users")
     told = [("the article, one server (nginx)", [[200, 660]]), ("the article, two servers", [[200, 1500]])]
     sweep_charts(page, {label: swept["runs"] for label, swept in sweeps.items()}, told)

@@ -98,6 +98,8 @@ class Stage:
         self.processes = []
         self.is_starting = self.is_interrupted = False
         self.ports = set()
+        # Where programs are started: here, or on one of `machines.machines`.
+        self.machine = None
         # CPUs that were busy with something else, per run; see load.of_others.
         self.foreign = []
         self.began, self.seconds = time.monotonic(), minutes * 60
@@ -135,6 +137,20 @@ class Stage:
             yield self
         finally:
             self.stop_since(before)
+
+    @contextlib.contextmanager
+    def on(self, machine):
+        """What is started within runs on that machine."""
+        before, self.machine = self.machine, machine
+        try:
+            yield self
+        finally:
+            self.machine = before
+
+    @property
+    def address(self):
+        """Where programs listen that are started now."""
+        return self.machine.address if self.machine else "127.0.0.1"
 
     def until(self, share):
         """The moment at which this share of the experiment's time is over."""
@@ -179,10 +195,10 @@ class Stage:
         return path
 
     def fill(self, template, name, **values):
-        """A copy of a file of the repository in which @NAME@ is replaced; @DIR@ is the stage's folder."""
+        """A copy of a file of the repository in which @NAME@ is replaced; @DIR@ is the stage's folder, @HOST@ the address."""
         text = Path(template).read_text()
         # Twice: what is filled in may name the folder.
-        for key, value in 2 * list({"DIR": self.folder, **values}.items()):
+        for key, value in 2 * list({"DIR": self.folder, "HOST": self.address, **values}.items()):
             text = text.replace(f"@{key}@", str(value))
         left = [word for word in text.split() if word.count("@") == 2 and word.strip("@;").isupper()]
         if left:
@@ -192,6 +208,10 @@ class Stage:
     def start(self, name, command, ready, env=None):
         """Starts a program in the foreground and waits until its port or socket takes connections."""
         log = self.folder / f"{name}.out"
+        address, who = self.address, self.identity()
+        if self.machine:
+            # Entering a machine takes root; the last step of that gives it up.
+            command, who = self.machine.inside(command), {}
         environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(self.folder), **(env or {})}
         self.is_starting = True
         try:
@@ -204,7 +224,7 @@ class Stage:
                     cwd=self.folder,
                     env=environment,
                     start_new_session=True,
-                    **self.identity(),
+                    **who,
                 )
             process = Process(name, popen, log)
             self.processes.append(process)
@@ -213,7 +233,7 @@ class Stage:
         if self.is_interrupted:
             raise KeyboardInterrupt
         deadline = time.monotonic() + START_SECONDS_MAX
-        while not takes_connections(ready):
+        while not takes_connections(ready, address):
             if not process.is_alive():
                 raise Refused(f"{name} does not start ({' '.join(map(str, command))}):\n{process.last_words()}")
             if time.monotonic() > deadline:
@@ -222,9 +242,9 @@ class Stage:
         return process
 
 
-def takes_connections(ready):
+def takes_connections(ready, host="127.0.0.1"):
     family = socket.AF_INET if isinstance(ready, int) else socket.AF_UNIX
-    address = ("127.0.0.1", ready) if isinstance(ready, int) else str(ready)
+    address = (host, ready) if isinstance(ready, int) else str(ready)
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
         try:
