@@ -1,5 +1,6 @@
 """MariaDB servers with the data of an example: alone, or as a primary with replicas."""
 
+import shutil
 import subprocess
 
 from .stage import program
@@ -23,6 +24,8 @@ class Database:
 
     def __init__(self, stage, files, config, number):
         self.stage, self.number = stage, number
+        # What the last one of this number wrote is not there.
+        shutil.rmtree(stage.folder / f"database{number}", ignore_errors=True)
         self.folder = stage.make(f"database{number}")
         data = self.folder / "data"
         subprocess.run(["cp", "-a", files, data], check=True)
