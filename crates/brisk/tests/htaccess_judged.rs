@@ -249,7 +249,7 @@ fn right_while(
         for answer in answers {
             let answer = answer.expect("an answer");
             let text = answer.text();
-            assert!(is_right(answer.status, &text), "{} {text}", answer.status);
+            assert!(is_right(answer.status, &text), "{} {text}\n{}", answer.status, server.error_log());
         }
     });
 }
