@@ -59,7 +59,7 @@ download() {
         die "apt knows not all of: $packages; have somebody run \`apt-get update\`"
     if [ -n "$missing$alone" ]; then
         say "downloading" $missing $alone
-        (cd "$dir/packages" && apt-get -q -o APT::Sandbox::User=root download $missing $alone >apt.log 2>&1) ||
+        (cd "$dir/packages" && apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=5 download $missing $alone >apt.log 2>&1) ||
             die "apt-get download failed: $(tail -n 3 "$dir/packages/apt.log"); perhaps \`apt-get update\` helps"
         for package in "$dir"/packages/*.deb; do
             dpkg-deb -x "$package" "$root"
@@ -252,7 +252,7 @@ up() {
 stop() {
     pid=$(pid_of "$1" "$2") || return 0
     kill "$pid"
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         [ -e "/proc/$pid" ] || return 0
         sleep 0.1
     done

@@ -224,7 +224,7 @@ class Databases:
 
     def start(self):
         command = ["mariadb-install-db", "--no-defaults", f"--datadir={self.pristine}", "--auth-root-authentication-method=normal",
-                   "--skip-test-db", "--innodb-log-file-size=4M"]
+                   "--skip-test-db", "--innodb-log-file-size=4M", f"--tmpdir={self.nodes[0].folder}"]
         subprocess.run(command + (["--user=root"] if os.getuid() == 0 else []), check=True, stdin=subprocess.DEVNULL, capture_output=True)
         for node in self.nodes:
             shutil.copytree(self.pristine, f"{node.folder}/data")

@@ -142,11 +142,12 @@ class Stage:
 
     def database(self):
         data = self.folder / "data"
-        subprocess.run(["mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=root", "--skip-test-db"], check=True,
+        subprocess.run(["mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--tmpdir={self.folder}", "--user=root",
+                        "--skip-test-db"], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.socket = self.folder / "db.sock"
         self.start("mariadbd", "--no-defaults", f"--datadir={data}", "--user=root", f"--socket={self.socket}", "--skip-networking",
-                   f"--pid-file={self.folder}/db.pid", "--innodb-buffer-pool-size=256M")
+                   f"--tmpdir={self.folder}", f"--pid-file={self.folder}/db.pid", "--innodb-buffer-pool-size=256M")
         wait_for(self.socket.exists, "MariaDB does not run")
         wait_for(lambda: self.sql("SELECT 1", check=False) == 0, "MariaDB does not answer")
         self.sql("CREATE DATABASE plant; CREATE USER plant@localhost IDENTIFIED BY 'plant'; GRANT ALL ON plant.* TO plant@localhost")

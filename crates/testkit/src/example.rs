@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::ports;
 use crate::response::Response;
 use crate::temp::TempDir;
+use crate::wait;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -121,7 +122,12 @@ impl Visitor {
             "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{cookie}{length}{fields}\r\n",
             self.port
         );
-        let response = Client::connect(self.port).request([head.as_bytes(), body].concat());
+        // A page may take seconds on a machine that is busy with other tests. A pool that therefore refuses has not seen the request.
+        let response = wait::until("a pool that takes a request", || {
+            let response = Client::connect(self.port).request([head.as_bytes(), body].concat());
+            let is_refused = response.status == 503 && response.header("Retry-After").is_some();
+            (!is_refused).then_some(response)
+        });
         for set in response.all("Set-Cookie") {
             if let Some((name, value)) = set.split(';').next().and_then(|pair| pair.split_once('=')) {
                 self.cookies.insert(name.to_string(), value.to_string());

@@ -183,6 +183,8 @@ fn nodes(dir: &TempDir, count: usize, options: impl Fn(&[Node], usize) -> String
     let first = nodes[0].folder.join("data");
     let mut install = Command::new("mariadb-install-db");
     install.arg("--no-defaults").arg(format!("--datadir={}", first.display()));
+    // A server that starts removes all temporary tables of its folder, which would be /tmp, and another one's with them.
+    install.arg(format!("--tmpdir={}", nodes[0].folder.display()));
     install.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=4M"]);
     if rustix::process::getuid().is_root() {
         install.arg("--user=root");
