@@ -9,6 +9,7 @@
 //! owned by a task wakes the task.
 
 use crate::event_loop::Loop;
+use crate::pipe::Pipe;
 use crate::source::{NOWHERE, Ready, Source};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -203,6 +204,27 @@ impl Io {
     /// Moves up to `count` bytes of `file` from `offset` without copying; advances `offset`.
     pub fn try_sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
         self.attempt(|fd| rustix::fs::sendfile(fd, file, Some(offset), count))
+    }
+
+    /// Fills an empty pipe with what is there; 0 is the end. `WouldBlock` clears the readiness.
+    pub fn try_fill(&self, pipe: &mut Pipe) -> io::Result<usize> {
+        loop {
+            match pipe.fill(self.source.fd.as_fd()) {
+                Ok(count) => return Ok(count),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    if error == rustix::io::Errno::AGAIN {
+                        self.clear(Ready::READ);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Sends what a pipe holds, as far as the socket takes it.
+    pub fn try_drain(&self, pipe: &mut Pipe) -> io::Result<usize> {
+        self.attempt(|fd| pipe.drain(fd))
     }
 
     /// Sends a TLS record of another type than data, where the kernel seals.

@@ -8,6 +8,7 @@
 //! [`Stream::poll_readable`] and in [`Stream::set_hot`].
 
 use crate::io::Io;
+use crate::pipe::Pipe;
 use crate::tls::{Tls, TlsError};
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
@@ -247,6 +248,23 @@ impl Stream {
             None => self.io.try_sendfile(file, offset, count),
             Some(tls) => tls.try_sendfile(&self.io, file, offset, count),
         })
+    }
+
+    /// Whether [`Stream::try_fill`] and [`Stream::try_drain`] work here: the bytes are the socket's own.
+    pub fn can_splice(&self) -> bool {
+        self.tls.get().is_none()
+    }
+
+    /// As [`Stream::try_read`], into an empty pipe. Only where [`Stream::can_splice`].
+    pub fn try_fill(&self, pipe: &mut Pipe) -> io::Result<usize> {
+        let count = self.io.try_fill(pipe)?;
+        self.received.set(self.received.get() + count as u64);
+        Ok(count)
+    }
+
+    /// As [`Stream::try_write`], from a pipe. Only where [`Stream::can_splice`].
+    pub fn try_drain(&self, pipe: &mut Pipe) -> io::Result<usize> {
+        self.count_sent(self.io.try_drain(pipe))
     }
 
     /// Ready when a read may succeed (or report the end).

@@ -12,14 +12,14 @@ use brisk_host::peer::Peer;
 use brisk_host::thread::{self, Passed};
 use brisk_host::vars::{Context as _, Template};
 use brisk_net::listen::Address;
-use brisk_net::{Deadline, Io, Stream, clock, sleep_until};
+use brisk_net::{Deadline, Io, Pipe, Stream, clock, sleep_until};
 use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 impl Side for Stream {
@@ -49,6 +49,30 @@ impl Side for Stream {
 
     fn poll_end(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_shutdown_write(cx)
+    }
+
+    fn can_splice(&self) -> bool {
+        Stream::can_splice(self)
+    }
+
+    fn poll_fill(&self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_readable(cx));
+            match self.try_fill(pipe) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+
+    fn poll_drain(&self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_writable(cx));
+            match self.try_drain(pipe) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
     }
 }
 

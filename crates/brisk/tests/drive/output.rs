@@ -26,6 +26,17 @@ fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
+/// A full disk ends a command with 1 and a line. What `is_timed` may count nothing, and has nothing to print then.
+fn said_once(args: &[&str], is_timed: bool) {
+    wait::holds("an output that cannot be written", || {
+        let (code, errors) = unharmed(spawn(args, full(), Stdio::piped()), args);
+        let said = errors.matches("cannot write to the standard output: No space left on device").count();
+        let is_said = (code, said) == (Some(1), 1);
+        assert!(is_said || is_timed && said == 0, "{args:?}: {code:?}: {errors}");
+        is_said
+    });
+}
+
 #[test]
 fn a_closed_pipe_is_quiet_and_a_full_disk_is_said() {
     let server = server();
@@ -86,14 +97,7 @@ fn a_closed_pipe_is_quiet_and_a_full_disk_is_said() {
         let is_timed = is_load || ["siege", "wrk", "httperf"].contains(&args[0]);
         assert!(with_closed == code || is_timed, "{args:?}: {with_closed:?}, not {code:?}: {errors}");
         assert!(!errors.contains("Broken pipe") && !errors.contains("standard output"), "{args:?}: {errors}");
-        wait::until("an output that cannot be written", || {
-            let (with_full, errors) = unharmed(spawn(args, full(), Stdio::piped()), args);
-            let said = errors.matches("cannot write to the standard output: No space left on device").count();
-            // What counted nothing has nothing to print.
-            let is_said = (with_full, said) == (Some(1), 1);
-            assert!(is_said || is_timed && said == 0, "{args:?}: {with_full:?}: {errors}");
-            is_said.then_some(())
-        });
+        said_once(args, is_timed);
         if args.contains(&"bench") || args.contains(&"ab") || args.contains(&"siege") {
             // Nobody hears of progress or errors: the work is done all the same.
             unharmed(spawn(args, Stdio::null(), closed()), args);
