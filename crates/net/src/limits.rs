@@ -29,6 +29,8 @@ pub const KERNEL_BYTES_MIN: u64 = 64 * 1024;
 
 /// Symbolic links followed in one path, as the kernel's own limit.
 pub const LINKS_MAX: usize = 40;
+/// Names of one watched directory that are kept as a list; more are a tree.
+pub const NAMES_LISTED_MAX: usize = 8;
 /// Watches given back at once: fewer than the kernel has room for events by default (16,384).
 pub const WATCHES_SWEPT_MAX: usize = 12_288;
 /// Events taken in one [`Watcher::sync`]: four times what the kernel queues by default.

@@ -15,19 +15,23 @@
 //! `fs.inotify.max_user_watches`. Not reported at all are writes through a shared memory map, by io_submit(2) (Linux AIO) and by
 //! polled io_uring, and a mount over a watched path: callers that keep things for long look for themselves now and then.
 
+mod names;
+
 use crate::limits::{EVENTS_PER_SYNC_MAX, LINKS_MAX, WATCHES_SWEPT_MAX};
+use names::Names;
 use rustix::fs::FileType;
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
+use std::hash::Hash;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Registrations between two sweeps for flags that are not held any more.
 const SWEEP_EVERY: usize = 4096;
@@ -88,6 +92,8 @@ pub enum Writing {
     Open,
     /// Who wrote to it last has closed it.
     Closed,
+    /// It has got its name by a rename, and nothing was written to it since: it is as whole as it was by its other name.
+    Renamed,
 }
 
 /// This path cannot be watched; the error says why (`None`: its file system does not report changes).
@@ -115,16 +121,16 @@ impl Watch {
 struct Directory {
     flag: Arc<Flag>,
     wd: i32,
-    real: PathBuf,
+    /// Where links on the way lead to another path than the one that is asked for.
+    real: Option<Box<Path>>,
 }
 
 #[derive(Default)]
 struct State {
     /// By the path asked for.
-    directories: HashMap<PathBuf, Directory>,
-    /// By watch descriptor, then by name within the directory (empty: the watched file or directory itself). Flags that nobody
-    /// else holds are of no use. Each watch that is not given back has its entry here.
-    names: HashMap<i32, HashMap<OsString, Vec<Weak<Flag>>>>,
+    directories: HashMap<Box<Path>, Directory>,
+    /// By watch descriptor. Each watch that is not given back has its entry here.
+    names: HashMap<i32, Names>,
     registrations: usize,
     /// Names whose writers are followed, in whatever watched directory.
     followed: HashSet<OsString>,
@@ -202,16 +208,18 @@ impl Watcher {
                 let (wd, real) = self.walk(&mut state, Path::new("/"), parent, &flag, true)?;
                 // The kernel tells by the directory's own watch when it is gone.
                 state.note(wd, OsStr::new(""), &flag);
+                let real = (real != parent).then(|| real.into());
                 let directory = Directory { flag, wd, real };
-                state.directories.insert(parent.to_owned(), directory.clone());
+                state.directories.insert(parent.into(), directory.clone());
                 directory
             }
         };
         let entry = Flag::raised();
         state.note(directory.wd, name, &entry);
-        let mut last = directory.real.join(name);
+        let real = directory.real.as_deref().unwrap_or(parent);
+        let mut last = real.join(name);
         if let Ok(target) = std::fs::read_link(&last) {
-            last = self.walk(&mut state, &directory.real, &target, &entry, false)?.1;
+            last = self.walk(&mut state, real, &target, &entry, false)?.1;
         }
         if is_regular(&last) {
             let wd = self.add_file(&last)?;
@@ -316,11 +324,7 @@ impl Watcher {
         state.directories.retain(|_, d| d.flag.is_up() && Arc::strong_count(&d.flag) > 1);
         let mut empty = Vec::new();
         for (&wd, names) in &mut state.names {
-            names.retain(|_, flags| {
-                flags.retain(|flag| flag.strong_count() > 0);
-                !flags.is_empty()
-            });
-            if names.is_empty() {
+            if !names.retain_held() {
                 empty.push(wd);
             }
         }
@@ -331,12 +335,16 @@ impl Watcher {
             state.names.remove(&wd);
             let _ = inotify::remove_watch(&self.fd, wd);
         }
+        shrink(&mut state.names);
+        shrink(&mut state.directories);
+        shrink(&mut state.writing);
     }
 }
 
-fn lower(flag: &Weak<Flag>) {
-    if let Some(flag) = flag.upgrade() {
-        flag.lower();
+/// Gives back what a table took when far more was watched.
+fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V>) {
+    if table.len() < table.capacity() / 4 {
+        table.shrink_to(2 * table.len());
     }
 }
 
@@ -361,25 +369,16 @@ fn steps(path: &Path, at: &mut PathBuf) -> VecDeque<OsString> {
 
 impl State {
     fn note(&mut self, wd: i32, name: &OsStr, flag: &Arc<Flag>) {
-        let names = self.names.entry(wd).or_default();
-        match names.get_mut(name) {
-            Some(flags) => flags.push(Arc::downgrade(flag)),
-            None => {
-                names.insert(name.to_owned(), vec![Arc::downgrade(flag)]);
-            }
-        }
+        self.names.entry(wd).or_default().add(name, flag);
     }
 
     /// Lowers all flags.
     fn distrust(&mut self) {
-        for flags in self.names.values().flat_map(HashMap::values) {
-            flags.iter().for_each(lower);
-        }
-        self.names.values_mut().for_each(HashMap::clear);
+        self.names.values_mut().for_each(Names::lower_all);
         self.writing.clear();
     }
 
-    /// Notes what an event tells of a file's writers. What comes by another name is as whole as it was there.
+    /// Notes what an event tells of a file's writers.
     fn follow(&mut self, wd: i32, events: ReadFlags, name: &OsStr) {
         if !self.followed.contains(name) {
             return;
@@ -389,6 +388,8 @@ impl State {
             self.writing.insert(key, Writing::Open);
         } else if events.contains(ReadFlags::CLOSE_WRITE) {
             self.writing.insert(key, Writing::Closed);
+        } else if events.contains(ReadFlags::MOVED_TO) {
+            self.writing.insert(key, Writing::Renamed);
         } else if !events.contains(ReadFlags::ATTRIB) {
             self.writing.remove(&key);
         }
@@ -402,9 +403,9 @@ impl State {
         if events.contains(ReadFlags::IGNORED) {
             // The watch is gone and its number may come back for another directory. One that was given back has no names any more:
             // thousands of such events come at once, so they cost nothing.
-            if let Some(names) = self.names.remove(&wd) {
+            if let Some(mut names) = self.names.remove(&wd) {
                 self.writing.retain(|(known, _), _| *known != wd);
-                names.into_values().flatten().for_each(|flag| lower(&flag));
+                names.lower_all();
             }
             return;
         }
@@ -417,8 +418,8 @@ impl State {
         }
         let Some(names) = self.names.get_mut(&wd) else { return };
         match name {
-            Some(name) => names.remove(name).into_iter().flatten().for_each(|flag| lower(&flag)),
-            None => std::mem::take(names).into_values().flatten().for_each(|flag| lower(&flag)),
+            Some(name) => names.lower(name),
+            None => names.lower_all(),
         }
     }
 }
@@ -569,7 +570,7 @@ mod tests {
         assert!(watch.is_up());
         fs::write(folder.0.join("new"), "3").unwrap();
         fs::rename(folder.0.join("new"), &file).unwrap();
-        assert_eq!(writing(), Writing::Unknown);
+        assert_eq!(writing(), Writing::Renamed);
         let _ = watcher.watch_writers(&file).unwrap();
         fs::write(&file, "4").unwrap();
         assert_eq!(writing(), Writing::Closed);
@@ -638,7 +639,7 @@ mod tests {
         let watcher = Watcher::new().unwrap();
         fs::create_dir(folder.0.join("a")).unwrap();
         let watch = watcher.watch(&folder.0.join("a/none")).unwrap();
-        let wd = watcher.lock().directories[&folder.0.join("a")].wd;
+        let wd = watcher.lock().directories[folder.0.join("a").as_path()].wd;
         watcher.lock().apply(wd, ReadFlags::IGNORED, None);
         assert!(!watch.directory.is_up() && !watch.entry.is_up());
         // What another watch tells concerns others.

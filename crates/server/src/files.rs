@@ -19,7 +19,7 @@ use brisk_net::{blocking, clock};
 use hashbrown::{HashMap, HashSet};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -114,7 +114,6 @@ pub struct Cold(pub Wanted);
 struct MustWait;
 
 struct Entry {
-    known: Rc<Known>,
     watch: Watch,
     /// What it counts against the bound, so that it is given back exactly.
     bytes: usize,
@@ -128,6 +127,29 @@ struct Known {
     /// Other changes are reported; this bounds how long an unreported one can go unnoticed to a second.
     compared: Cell<i64>,
 }
+
+/// What was found, by what was wanted: thousands of paths are kept once each.
+struct ByWanted(Rc<Known>);
+
+impl std::borrow::Borrow<Wanted> for ByWanted {
+    fn borrow(&self) -> &Wanted {
+        &self.0.wanted
+    }
+}
+
+impl Hash for ByWanted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.wanted.hash(state);
+    }
+}
+
+impl PartialEq for ByWanted {
+    fn eq(&self, other: &ByWanted) -> bool {
+        self.0.wanted == other.0.wanted
+    }
+}
+
+impl Eq for ByWanted {}
 
 /// What an answer depends on.
 #[derive(Clone)]
@@ -156,7 +178,7 @@ pub struct Files {
     shared: Arc<Shared>,
     /// Whose thread's.
     index: usize,
-    entries: RefCell<HashMap<Wanted, Entry>>,
+    entries: RefCell<HashMap<ByWanted, Entry>>,
     /// Asked for once: only what is asked for again is worth a watch.
     /// Watching costs a place in the kernel's tables, of which a user has a limited number
     /// (`fs.inotify.max_user_watches`). Hashes only: what was asked for once is not worth its path. A collision costs
@@ -236,13 +258,13 @@ impl Files {
         }
         self.sync();
         // The flag first, which is a load; the second look costs a system call per second and file.
-        if let Some(entry) = self.entries.borrow().get(&key)
+        if let Some((ByWanted(known), entry)) = self.entries.borrow().get_key_value(&key)
             && entry.watch.is_up()
-            && is_current(&entry.known, &entry.watch)
+            && is_current(known, &entry.watch)
         {
-            deps.list.push(Dep { watch: entry.watch.clone(), known: Some(Rc::downgrade(&entry.known)) });
+            deps.list.push(Dep { watch: entry.watch.clone(), known: Some(Rc::downgrade(known)) });
             self.counters().file_hits.up();
-            return Ok(entry.known.found.clone());
+            return Ok(known.found.clone());
         }
         self.counters().file_misses.up();
         // Dropped before the disk is asked: if that must wait, the entry must not answer for others meanwhile.
@@ -253,7 +275,7 @@ impl Files {
         // Whether everything is in the kernel's caches, before anything that could block.
         let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
         // A failure that passes must not be remembered, whatever the watch says.
-        if !found.is_lasting() || !self.worth_watching(&key, !deps.fetched.is_empty()) {
+        if !found.is_lasting() || !self.worth_watching(&key, deps.asks_again || !deps.fetched.is_empty()) {
             deps.pure = false;
             return Ok(found);
         }
@@ -289,8 +311,8 @@ impl Files {
                 .is_none_or(|known| known.upgrade().is_some_and(|known| is_current(&known, &dep.watch)))
     }
 
-    /// Whether it is asked for again. `begins_anew`: by a request that has waited for the disk, and asks a second time for what it has
-    /// asked before. Such a request has nothing watched: the first one in a folder waits for most names that are not there.
+    /// Whether it is asked for again. `begins_anew`: by a request that has waited, and asks a second time for what it has asked before.
+    /// Such a request has nothing watched: the first one in a folder waits for most names that are not there, and for what its files come to.
     fn worth_watching(&self, key: &Wanted, begins_anew: bool) -> bool {
         let mut once = self.once.borrow_mut();
         let hash = self.hasher.hash_one(key);
@@ -326,7 +348,8 @@ impl Files {
         }
         self.bytes.set(self.bytes.get() + bytes);
         self.descriptors.set(self.descriptors.get() + descriptors);
-        self.entries.borrow_mut().insert(known.wanted.clone(), Entry { known, watch, bytes });
+        let old = self.entries.borrow_mut().insert(ByWanted(known), Entry { watch, bytes });
+        debug_assert!(old.is_none(), "what was outdated was dropped before the disk was asked");
         self.publish();
     }
 
@@ -345,27 +368,27 @@ impl Files {
     /// Drops what is outdated, and half of the rest: what is in use comes back at once.
     fn make_room(&self) {
         let mut turn = false;
-        self.entries.borrow_mut().retain(|_, entry| {
+        self.entries.borrow_mut().retain(|ByWanted(known), entry| {
             // Every second one, without an order of use: a hit then writes nothing.
             turn = !turn;
             let stay = turn && entry.watch.is_up();
             if !stay {
-                self.forget(entry);
+                self.forget(known, entry);
             }
             stay
         });
     }
 
-    fn forget(&self, entry: &Entry) {
+    fn forget(&self, known: &Known, entry: &Entry) {
         self.bytes.set(self.bytes.get() - entry.bytes);
-        if matches!(&entry.known.found, Found::File(file) if file.fd.is_some()) {
+        if matches!(&known.found, Found::File(file) if file.fd.is_some()) {
             self.descriptors.set(self.descriptors.get() - 1);
         }
     }
 
     fn drop_entry(&self, key: &Wanted) {
-        if let Some(entry) = self.entries.borrow_mut().remove(key) {
-            self.forget(&entry);
+        if let Some((ByWanted(known), entry)) = self.entries.borrow_mut().remove_entry(key) {
+            self.forget(&known, &entry);
             // It was in use until it changed: watch it again at once.
             self.once.borrow_mut().insert(self.hasher.hash_one(key));
         }
@@ -378,6 +401,8 @@ pub struct Deps<'a> {
     pub list: &'a mut Vec<Dep>,
     /// Files that were opened on the pool for this request.
     pub fetched: &'a [(Wanted, Found)],
+    /// The request may have asked for the same before.
+    pub asks_again: bool,
     /// Set to false if the answer cannot be kept.
     pub pure: bool,
 }

@@ -163,6 +163,13 @@ pub fn watched(pid: u32) -> Vec<usize> {
     counts
 }
 
+/// How many folders and files a process has the kernel tell it of.
+pub fn file_watches(pid: u32) -> usize {
+    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let texts = infos.filter_map(|info| fs::read_to_string(info.path()).ok());
+    texts.map(|text| text.lines().filter(|line| line.starts_with("inotify wd:")).count()).sum()
+}
+
 /// Lets this process open as many files as it may.
 pub fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

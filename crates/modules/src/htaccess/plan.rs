@@ -497,7 +497,8 @@ impl Store {
         });
     }
 
-    fn keep(&self, location: LocationId, texts: Vec<Text>, held: impl FnOnce(Option<&Held>) -> Held) {
+    fn keep(&self, location: LocationId, mut texts: Vec<Text>, held: impl FnOnce(Option<&Held>) -> Held) {
+        texts.shrink_to_fit();
         let Some(last) = texts.last() else { return };
         let name: Box<[u8]> = last.name.as_bytes().into();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

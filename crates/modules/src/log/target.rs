@@ -202,7 +202,7 @@ fn has_root(r: &Request) -> bool {
     path::document_root(r, &mut root);
     let mut list = Vec::new();
     // The answer has been given: nothing depends on this look any more.
-    let mut deps = Deps { list: &mut list, fetched: &[], pure: true };
+    let mut deps = Deps { list: &mut list, fetched: &[], asks_again: false, pure: true };
     match r.thread.files.stat(Path::new(OsStr::from_bytes(&root)), Symlinks::Follow, &mut deps) {
         Ok(Found::Missing(error)) => {
             let root = String::from_utf8_lossy(&root);

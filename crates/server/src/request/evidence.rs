@@ -18,6 +18,8 @@ pub struct Evidence {
     /// In the request and not only in the cache: a handler that is asked again finds the same file that made
     /// it wait.
     pub fetched: Vec<(Wanted, Found)>,
+    /// What is asked for now may have been asked for by this very request, which has waited for something else than files meanwhile.
+    pub asks_again: bool,
 }
 
 impl Evidence {
@@ -28,16 +30,18 @@ impl Evidence {
             same_until: Cell::new(i64::MAX),
             deps: Vec::new(),
             fetched: Vec::new(),
+            asks_again: false,
         }
     }
 
     /// Makes it anew in its place.
     #[inline]
     pub(super) fn renew(&mut self) {
-        let Evidence { declared, same_until, deps, fetched } = self;
+        let Evidence { declared, same_until, deps, fetched, asks_again } = self;
         declared.set(Declared::RECORDED);
         same_until.set(i64::MAX);
         deps.clear();
         fetched.clear();
+        *asks_again = false;
     }
 }

@@ -238,7 +238,8 @@ impl Request {
     }
 
     fn look(&mut self, path: &Path, symlinks: Symlinks, look: Look) -> Result<Found, Flow> {
-        let mut deps = Deps { list: &mut self.evidence.deps, fetched: &self.evidence.fetched, pure: true };
+        let Evidence { deps, fetched, asks_again, .. } = &mut self.evidence;
+        let mut deps = Deps { list: deps, fetched, asks_again: *asks_again, pure: true };
         let found = look(&self.thread.files, path, symlinks, &mut deps);
         // A path on which links are judged is watched at its end only.
         // A link in the middle may be changed without a word from the watch.
