@@ -1,7 +1,7 @@
 //! `.htaccess` and the ways that lead to a file: links, aliases, `try_files`, folders that are moved, listings. What is judged must be
 //! what is served.
 
-use brisk_testkit::{Builder, Server, wait};
+use brisk_testkit::{Builder, Server, process, wait};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::AtomicBool;
@@ -265,6 +265,123 @@ fn a_file_that_is_replaced_meanwhile_is_served() {
         fs::rename(&new, &file).expect("our own file");
     };
     right_while(&server, "/other/a.txt", replace, |status, text| (status, text) == (200, "text"));
+}
+
+/// A file that is another one each time it is looked at, so often.
+fn replaced(times: u32) -> Server {
+    let site = site().main("env BRISK_FAULTS; worker_processes 1;");
+    let faults = format!("replaced:{times}={}/html/other/", site.dir().display());
+    let site = site.file("html/other/.htaccess", "Header set A b\n").file("html/other/a.txt", "text");
+    site.env("BRISK_FAULTS", &faults).start()
+}
+
+/// It was judged anew as often as a URI may change, and then taken for a circle of redirects.
+#[test]
+fn a_file_that_is_replaced_many_times_is_served() {
+    let server = replaced(40);
+    let answer = server.get("/other/a.txt");
+    let got = (answer.status, answer.text(), answer.header("A").map(str::to_string));
+    assert_eq!(got, (200, "text".into(), Some("b".into())), "{}", server.error_log());
+}
+
+#[test]
+fn a_file_that_is_replaced_all_the_time_is_503() {
+    let server = replaced(60);
+    assert_eq!(server.get("/other/a.txt").status, 503, "{}", server.error_log());
+    server.wait_for_log("was moved or created while its .htaccess files were read");
+    assert_eq!(server.get("/other/a.txt").status, 200);
+}
+
+/// Editors that save in place, and nothing else, must not close a folder that was open.
+#[test]
+fn a_file_that_is_never_left_alone_is_held_to_what_was_there() {
+    let server = site()
+        .main("worker_processes 1;")
+        .file("html/other/.htaccess", "Header set A old\n")
+        .file("html/other/a.txt", "text")
+        .start();
+    check(&server, "/other/a.txt", 200);
+    let path = server.dir().join("html/other/.htaccess");
+    let is_over = AtomicBool::new(false);
+    fs::write(&path, "Header set A new\n").expect("our own file");
+    let file = fs::File::options().append(true).open(&path).expect("our own file");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Its bytes stay, its time does not.
+            while !is_over.load(Relaxed) {
+                file.set_modified(std::time::SystemTime::now()).expect("our own file");
+            }
+        });
+        let answers: Vec<_> = (0..3).map(|_| server.client().try_get("/other/a.txt")).collect();
+        is_over.store(true, Relaxed);
+        for answer in answers {
+            let answer = answer.expect("an answer");
+            let got = (answer.status, answer.text());
+            assert_eq!(got, (200, "text".into()), "{}", server.error_log());
+            // The second if the other thread had no turn for long enough.
+            assert!(matches!(answer.header("A"), Some("old" | "new")), "{:?}", answer.header("A"));
+        }
+    });
+    wait::holds("it counts when it is left alone", || server.get("/other/a.txt").header("A") == Some("new"));
+}
+
+/// Files of folders are replaced by programs that write all the time, too: each of them is whole.
+#[test]
+fn htaccess_files_that_are_renamed_over_all_the_time_are_no_error() {
+    let server = site()
+        .main("worker_processes 1;")
+        .file("html/other/.htaccess", "Header set A 0\n")
+        .file("html/other/a.txt", "text")
+        .start();
+    check(&server, "/other/a.txt", 200);
+    let (new, path) = (server.dir().join("html/other/new"), server.dir().join("html/other/.htaccess"));
+    let is_over = AtomicBool::new(false);
+    let text = |number: u32| format!("Header set A {number}\n");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1.. {
+                fs::write(&new, text(number)).expect("our own file");
+                fs::rename(&new, &path).expect("our own file");
+                if is_over.load(Relaxed) {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        });
+        let answers: Vec<_> = (0..4).map(|_| server.client().try_get("/other/a.txt")).collect();
+        is_over.store(true, Relaxed);
+        for answer in answers {
+            let answer = answer.expect("an answer");
+            // Nothing else than a text of the moment opens it: if there is none for long enough, it is for the client to ask again.
+            assert!(matches!(answer.status, 200 | 503), "{} {}", answer.status, server.error_log());
+        }
+    });
+    let last = fs::read_to_string(&path).expect("our own file");
+    let value = last.trim_start_matches("Header set A ").trim_end().to_string();
+    wait::holds("the last one counts", || {
+        server.get("/other/a.txt").header("A").map(str::to_string) == Some(value.clone())
+    });
+}
+
+/// The first request in a folder waits until its file is compiled, and then looks at it once more. Folders that are asked for once, by a
+/// crawler say, are not watched for that.
+#[test]
+fn a_folder_is_watched_when_it_is_asked_for_again() {
+    let server = site()
+        .main("worker_processes 1;")
+        .file("html/other/.htaccess", "Header set A b\n")
+        .file("html/other/a.txt", "text")
+        .start();
+    // Nobody has to wait for a file that was written long ago.
+    let file = fs::File::options().append(true).open(server.dir().join("html/other/.htaccess"));
+    file.expect("our own file").set_modified(std::time::UNIX_EPOCH).expect("our own file");
+    check(&server, "/a.txt", 200);
+    let watches = || process::file_watches(server.worker());
+    let before = watches();
+    assert_eq!(server.get("/other/a.txt").header("A"), Some("b"));
+    assert_eq!(watches(), before);
+    check(&server, "/other/a.txt", 200);
+    assert!(watches() > before, "{before}");
 }
 
 /// What is opened must be what was judged: a link may take its place in between.

@@ -122,7 +122,7 @@ pub const OVERRIDES_EMPTY_QUIET_MS_MIN: i64 = 1000;
 /// Who writes to a file and keeps it open is believed to have ended so many seconds after the last write: what is written by truncate(2) is
 /// not open at all.
 pub const OVERRIDES_OPEN_SECS_MAX: i64 = 60;
-/// How often a request waits for it to be left alone for that long.
+/// How often a request waits for files to be left alone for that long.
 pub const OVERRIDES_WAITS_MAX: u8 = 10;
 
 // htaccess/plan.rs
@@ -155,6 +155,16 @@ pub const FOLDER_NAMES_MAX: usize = 10_000;
 
 /// How long the nonce of a challenge holds, as `AuthDigestNonceLifetime` has it without a line.
 pub const DIGEST_NONCE_SECS_MAX: i64 = 300;
+
+// htaccess/trail.rs
+
+/// How often a request is judged anew because what it was judged by was replaced or moved meanwhile.
+pub const HTACCESS_JUDGED_ANEW_MAX: u8 = 50;
+
+// htaccess/access.rs
+
+/// Texts that one request has compiled: more are files that change faster than that.
+pub const HTACCESS_COMPILED_MAX: u8 = 64;
 
 // htaccess/facts.rs
 

@@ -3,7 +3,8 @@
 //! `BRISK_FAULTS` holds `KIND=PATH` pairs with `;` between them; a path stands for all that begins with it. With
 //! `stall:MS` nothing there is ever in memory, and each access takes that many milliseconds. With `panic` whoever
 //! opens something there panics, with `panic-read` whoever reads from an open file, with `panic-pool` whoever
-//! accesses it on the pool. With `full` there is no room for what is written there. (The configuration must keep the variable for the worker: `env BRISK_FAULTS;`.)
+//! accesses it on the pool. With `replaced:TIMES` another file is taken for the one that is there, so many
+//! times. With `full` there is no room for what is written there. (The configuration must keep the variable for the worker: `env BRISK_FAULTS;`.)
 //!
 //! `kill=STEP` and `stop=STEP` send the process SIGKILL or SIGSTOP when it comes to that step ([`step`]), `limit:MS=NAME` gives a
 //! time limit another length ([`limit`]).
@@ -16,6 +17,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,7 @@ enum Kind {
     Panic,
     PanicRead,
     PanicPool,
+    Replaced(u32),
     Full,
     Signal(Signal),
     Limit(Duration),
@@ -49,6 +52,7 @@ fn parse(text: &str) -> Option<(Kind, PathBuf)> {
     let (kind, path) = text.split_once('=')?;
     let kind = match kind.split_once(':') {
         Some(("stall", ms)) => Kind::Stall(Duration::from_millis(ms.parse().ok()?)),
+        Some(("replaced", times)) => Kind::Replaced(times.parse().ok()?),
         Some(("limit", ms)) => Kind::Limit(Duration::from_millis(ms.parse().ok()?)),
         Some(_) => return None,
         None if kind == "panic" => Kind::Panic,
@@ -87,6 +91,16 @@ pub fn room(path: &Path) -> io::Result<()> {
     match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
         Some(Kind::Full) => Err(rustix::io::Errno::NOSPC.into()),
         _ => Ok(()),
+    }
+}
+
+static REPLACED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether another file is to be taken for the one at a path.
+pub fn replaced(path: &Path) -> bool {
+    match cfg!(debug_assertions).then(|| ordered(path)).flatten() {
+        Some(Kind::Replaced(times)) => REPLACED.fetch_add(1, Ordering::Relaxed) < times,
+        _ => false,
     }
 }
 
@@ -173,6 +187,7 @@ mod tests {
         assert_eq!(parse("stall:2000=/srv/a"), Some((Kind::Stall(Duration::from_secs(2)), "/srv/a".into())));
         assert_eq!(parse("full=/srv"), Some((Kind::Full, "/srv".into())));
         assert_eq!(parse("panic=/srv/b"), Some((Kind::Panic, "/srv/b".into())));
+        assert_eq!(parse("replaced:3=/d"), Some((Kind::Replaced(3), "/d".into())));
         assert_eq!(parse("panic-read=/c"), Some((Kind::PanicRead, "/c".into())));
         assert_eq!(parse("kill=worker-ready"), Some((Kind::Signal(Signal::KILL), "worker-ready".into())));
         assert_eq!(parse("stop=worker-ready"), Some((Kind::Signal(Signal::STOP), "worker-ready".into())));

@@ -68,7 +68,8 @@ pub(crate) fn replace(r: &mut Request, status: u16) {
     builtin(r, status);
 }
 
-fn clear(r: &mut Request) {
+/// Makes room for another response of the same status.
+pub fn clear(r: &mut Request) {
     // A redirect's target is the one field that the status is about.
     let location = r.resp.location.take();
     let kept: Vec<_> = r

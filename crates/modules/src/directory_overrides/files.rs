@@ -11,6 +11,7 @@ use brisk_server::plan::Handler;
 use brisk_server::request::Request;
 use brisk_server::rlog;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -31,17 +32,28 @@ impl From<Flow> for Trouble {
     }
 }
 
-/// How often a request has waited for files that were being written.
+/// How often a request has waited for files that were being written, wherever it was led meanwhile.
 #[derive(Default)]
-struct Waits(u8);
+struct Waits(Cell<u8>);
+
+/// What is known of a file that was looked at twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It was left alone for long enough.
+    Whole,
+    /// It was not, as often as the request has waited for that.
+    NeverLeftAlone,
+}
 
 /// The text of one file, once it is whole; `None` if there is no such file. What is no file, or cannot be read, is an answer: nothing is
 /// opened by it.
 pub fn read(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<Arc<[u8]>>, Trouble> {
     let Some(found) = open(r, symlinks, file)? else { return Ok(None) };
     // (After it was opened: what changes from here on shows in the file's times.)
-    settle(r, symlinks, file, &found.info, OVERRIDES_QUIET_MS_MIN)?;
-    Ok(Some(found.text))
+    match settle(r, symlinks, file, &found.info, OVERRIDES_QUIET_MS_MIN)? {
+        Settled::Whole => Ok(Some(found.text)),
+        Settled::NeverLeftAlone => Err(refuse(r, file, "is being written all the time", 500).into()),
+    }
 }
 
 /// What stands in a file, and what the file was then.
@@ -79,7 +91,7 @@ pub fn settle(
     file: &[u8],
     opened: &Info,
     quiet_ms: i64,
-) -> Result<(), Trouble> {
+) -> Result<Settled, Trouble> {
     // A write between the look at the file's times and the reading of its text shows in its times now.
     let now = r.stat_file(Path::new(OsStr::from_bytes(file)), symlinks)?;
     let is_same = |now: &Info| {
@@ -91,12 +103,12 @@ pub fn settle(
         // It has gone or is another file: it is looked at again in a moment.
         _ => Some(Duration::from_millis(OVERRIDES_QUIET_MS_MIN as u64)),
     };
-    let Some(rest) = settles_in else { return Ok(()) };
-    let waits = r.state.visit.get_mut::<Waits>();
-    waits.0 += 1;
-    if waits.0 > OVERRIDES_WAITS_MAX {
-        return Err(refuse(r, file, "is being written all the time", 500).into());
+    let Some(rest) = settles_in else { return Ok(Settled::Whole) };
+    let waits = r.state.own.get_or(Waits::default);
+    if waits.0.get() >= OVERRIDES_WAITS_MAX {
+        return Ok(Settled::NeverLeftAlone);
     }
+    waits.0.set(waits.0.get() + 1);
     Err(Trouble::BeingWritten(rest))
 }
 

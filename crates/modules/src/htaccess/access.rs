@@ -9,8 +9,10 @@ use super::place::Place;
 use super::plan::{DirPlan, Effective, Held, Outcome};
 use super::site::Site;
 use super::trail::{Judged, Trail};
-use crate::directory_overrides::files::{Trouble, again, open, refuse, settle, shown};
-use crate::limits::{OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_OPEN_SECS_MAX, OVERRIDES_QUIET_MS_MIN};
+use crate::directory_overrides::files::{Settled, Trouble, again, open, refuse, settle, shown};
+use crate::limits::{
+    HTACCESS_COMPILED_MAX, OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_OPEN_SECS_MAX, OVERRIDES_QUIET_MS_MIN,
+};
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::overrides::Allow;
 use brisk_apache::{EnvChange, Facts as _, Stop};
@@ -194,9 +196,12 @@ impl Access {
             let writing = r.thread.files.writing(Path::new(OsStr::from_bytes(file)));
             let is_blank = info.size == 0 && writing != Writing::Closed;
             let quiet_ms = if is_blank { OVERRIDES_EMPTY_QUIET_MS_MIN } else { OVERRIDES_QUIET_MS_MIN };
-            settle(r, symlinks, file, info, quiet_ms)?;
+            let settled = settle(r, symlinks, file, info, quiet_ms)?;
             let age_secs = r.now().unix_secs - info.mtime;
-            if writing == Writing::Open && age_secs < OVERRIDES_OPEN_SECS_MAX {
+            let is_open = writing == Writing::Open && age_secs < OVERRIDES_OPEN_SECS_MAX;
+            // What is replaced all the time is whole each time.
+            let is_restless = settled == Settled::NeverLeftAlone && writing != Writing::Renamed;
+            if is_open || is_restless {
                 being_written = Some(file);
             }
         }
@@ -222,6 +227,12 @@ impl Access {
 
     /// Compiles files on the pool and goes on.
     async fn make(self, r: &mut Request, texts: Vec<Text>, is_part: bool) -> Flow {
+        let compiled = Carried::of(r).borrow().compiled;
+        if compiled >= HTACCESS_COMPILED_MAX {
+            rlog!(r, Error, "the .htaccess files that lead to this folder change all the time");
+            return Flow::Status(503);
+        }
+        Carried::of(r).borrow_mut().compiled = compiled + 1;
         let location = r.snap().at_start(r.route.loc);
         let (store, ground) = (self.0.htaccess.store.clone(), self.0.ground.clone());
         let job = self.0.htaccess.store.line.ask(move || store.make(location, texts, ground, is_part));
@@ -230,6 +241,8 @@ impl Access {
             return Flow::Status(503);
         };
         job.await;
+        // The texts are looked at once more by this request: that is no reason to watch the folder.
+        r.evidence.asks_again = true;
         self.handle(r)
     }
 }

@@ -82,6 +82,10 @@ pub struct Carried {
     pub proxy_url: Option<Vec<u8>>,
     /// What rules have cost until there is a response: those of look-ups, too.
     pub work: Rc<Work>,
+    /// How often it was judged anew, because what it was judged by had changed.
+    pub judged_anew: u8,
+    /// How often it has waited for texts to be compiled.
+    pub compiled: u8,
     /// What is asked, if the request is a look-up.
     pub look_up: Option<LookUp>,
 }

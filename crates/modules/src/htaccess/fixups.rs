@@ -59,7 +59,8 @@ impl Handler for Again {
         let Some(trail) = Trail::of(r) else { return Flow::Next };
         let local = &self.0.0;
         if local.runs_scripts && !trail.holds() {
-            return trail::changed(r, &trail.place);
+            let place = trail.place.clone();
+            return trail::changed_before_script(r, &place);
         }
         if !trail.is_second {
             return Flow::Next;

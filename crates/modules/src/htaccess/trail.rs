@@ -3,16 +3,21 @@
 //! Paths are looked at one after the other, so a folder that is renamed meanwhile shows a file without the `.htaccess` that closes it.
 //! That is found by walking once more after the file was opened, from folder to folder by descriptors: each `.htaccess` is looked for in
 //! the very folder that leads on, wherever that is by then.
+//!
+//! What has changed is judged anew, since replacing files is no mistake of anybody's: a bounded number of times, then the answer is 503.
 
+use super::carried::Carried;
 use super::local::FILE;
 use super::place::Place;
 use crate::directory_overrides::files::shown;
+use crate::limits::HTACCESS_JUDGED_ANEW_MAX;
+use brisk_net::fault;
 use brisk_net::file::{Kind, Symlinks, info, open_guarded};
 use brisk_server::flow::Flow;
 use brisk_server::plan::{Declared, Filter};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece, Response};
-use brisk_server::rlog;
+use brisk_server::{rlog, special};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -97,6 +102,9 @@ impl Trail {
 
     /// The same of an answer that is made of a file, if that is given.
     fn verdict(&self, opened: Option<Identity>) -> Verdict {
+        if opened.is_some() && fault::replaced(Path::new(OsStr::from_bytes(&self.place.file))) {
+            return Verdict::Replaced;
+        }
         let is_as_judged = |found: Option<Identity>| match (opened, found) {
             (Some(opened), Some(found)) if opened != found => Verdict::Replaced,
             _ if found.is_some() == self.place.kind.is_some() => Verdict::Judged,
@@ -199,17 +207,9 @@ impl Filter for Confirm {
         if verdict == Verdict::Judged {
             return None;
         }
-        if verdict == Verdict::Replaced {
-            // A file is replaced at any time: the new one is judged as the old one was.
-            let uri = r.route.uri.clone();
-            return Some(Box::new(move |r| {
-                Box::pin(async move {
-                    r.evidence.fetched.clear();
-                    r.thread.files.must_confirm();
-                    r.resp = Response::default();
-                    Flow::Redirect { uri, args: None }
-                })
-            }));
+        // What is no file may be what a script has done, which is not to do it twice.
+        if file.is_some() && may_judge_anew(r) {
+            return Some(Box::new(|r| Box::pin(async move { judged_anew(r) })));
         }
         let refused = changed(r, &trail.place);
         // The page of the refusal is not of the place.
@@ -218,8 +218,38 @@ impl Filter for Confirm {
     }
 }
 
-/// The answer where folders have changed while they were looked at.
-pub fn changed(r: &Request, place: &Place) -> Flow {
+/// The answer to a script that is yet to be run, of whose folders one has changed.
+pub fn changed_before_script(r: &mut Request, place: &Place) -> Flow {
+    if may_judge_anew(r) { judged_anew(r) } else { changed(r, place) }
+}
+
+fn may_judge_anew(r: &Request) -> bool {
+    Carried::of(r).borrow().judged_anew < HTACCESS_JUDGED_ANEW_MAX
+}
+
+/// Has the request judged anew where it is. What has changed by renaming is whole, so nothing has to be waited for.
+fn judged_anew(r: &mut Request) -> Flow {
+    {
+        let carried = Carried::of(r);
+        let mut carried = carried.borrow_mut();
+        carried.judged_anew += 1;
+        carried.handed = None;
+    }
+    r.evidence.fetched.clear();
+    r.thread.files.must_confirm();
+    // A page of an error keeps what is said of the error.
+    if r.reply.err_status == 0 {
+        r.resp = Response::default();
+    } else {
+        special::clear(r);
+    }
+    // It is led nowhere else: that is none of the changes of the URI by which circles are found.
+    r.route.uri_changes_left = r.route.uri_changes_left.saturating_add(1);
+    Flow::Redirect { uri: r.route.uri.clone(), args: None }
+}
+
+/// The answer where folders change all the time while they are looked at.
+fn changed(r: &Request, place: &Place) -> Flow {
     rlog!(r, Error, "\"{}\" was moved or created while its .htaccess files were read", shown(&place.file));
     Flow::Status(503)
 }
