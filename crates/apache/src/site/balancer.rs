@@ -1,9 +1,9 @@
 //! `<Proxy balancer://name>`: a group of back ends; and `<Proxy *>`, which may only grant.
 
 use super::build::{block, statement};
-use super::draft::{Balancers, Done, Translator};
+use super::draft::{Balancers, Done, Target, Translator};
+use super::handlers;
 use super::host::{literal, word};
-
 use crate::syntax::Node;
 use brisk_conf::{Directive, Span};
 
@@ -40,13 +40,25 @@ pub(super) fn is_group(url: &str) -> bool {
     url.strip_prefix("http://").is_some_and(|rest| rest.starts_with(PREFIX))
 }
 
-/// A target of `ProxyPass`: `balancer://name/path` as a URL of Brisk's.
-pub(super) fn url(this: &mut Translator<'_, '_>, url: &str, line: u32) -> Result<String, String> {
-    let Some(rest) = url.strip_prefix("balancer://") else { return Ok(url.to_string()) };
+/// Name and path of `balancer://name/path`. `None`: it is another URL.
+pub(super) fn parts(
+    this: &mut Translator<'_, '_>,
+    url: &str,
+    line: u32,
+) -> Result<Option<(String, String)>, String> {
+    let Some(rest) = url.strip_prefix("balancer://") else { return Ok(None) };
     let (name, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let name = group(name)?;
     this.balancers.asked.entry(name.clone()).or_insert(line);
-    Ok(format!("http://{PREFIX}{name}{path}"))
+    Ok(Some((name, path.to_string())))
+}
+
+/// What a group is to those that ask it, when all groups are known.
+pub(super) fn target(this: &Translator<'_, '_>, name: &str, path: &str, timeout_secs: Option<u64>) -> Target {
+    if this.balancers.of_scripts.contains(name) {
+        return Target::Script { address: format!("{PREFIX}{name}"), path: path.to_string(), timeout_secs };
+    }
+    Target::Proxy { url: format!("http://{PREFIX}{name}{path}"), timeout_secs }
 }
 
 fn group(name: &str) -> Result<String, String> {
@@ -78,12 +90,13 @@ fn section(this: &mut Translator<'_, '_>, node: &Node, children: &[Node]) -> Res
         return Err(format!("{} without Allow refuses everybody: put it into a <Location>", closed.name));
     }
     let name = group(name.trim_end_matches('/'))?;
-    let mut inner = Vec::new();
+    let (mut inner, mut protocols) = (Vec::new(), Vec::new());
     let mut method = None;
     for line in children.iter().filter(|inner| !grants(inner)) {
         match line.name.to_ascii_lowercase().as_str() {
             "balancermember" => {
-                let args = member(line).map_err(|text| format!("BalancerMember: {text}"))?;
+                let (protocol, args) = member(line).map_err(|text| format!("BalancerMember: {text}"))?;
+                protocols.push(protocol);
                 inner.push(statement(this.span(line.line), "server", args));
             }
             "proxyset" => {
@@ -98,6 +111,12 @@ fn section(this: &mut Translator<'_, '_>, node: &Node, children: &[Node]) -> Res
     }
     if inner.is_empty() {
         return Err("a balancer needs a BalancerMember".into());
+    }
+    protocols.dedup();
+    match protocols.as_slice() {
+        [Protocol::Http] => {}
+        [Protocol::FastCgi] => _ = this.balancers.of_scripts.insert(name.clone()),
+        _ => return Err("Brisk supports members that speak one protocol only".into()),
     }
     inner.splice(..0, method);
     if this.balancers.defined.insert(name.clone(), (node.line, inner)).is_some() {
@@ -139,20 +158,53 @@ fn setting(text: &str) -> Result<Option<&'static str>, String> {
     }
 }
 
-/// The arguments of `server` for a `BalancerMember`.
-fn member(node: &Node) -> Result<Vec<String>, String> {
-    let url = literal(word(node, 0)?)?;
+/// What a member speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Http,
+    FastCgi,
+}
+
+/// A member's protocol and address: `http://host:port`, `fcgi://host:port`, `unix:/socket|http://any`, `unix:/socket|fcgi://any`.
+fn address(url: &str) -> Result<(Protocol, String), String> {
+    let with_path =
+        || format!("'{url}': Brisk supports members without a path only: put it behind balancer://NAME");
+    if let Some(script) = handlers::script(url) {
+        let (address, path) = script?;
+        return if matches!(path.as_str(), "" | "/") {
+            Ok((Protocol::FastCgi, address))
+        } else {
+            Err(with_path())
+        };
+    }
+    if let Some((socket, path)) = of_socket(url) {
+        let is_whole = matches!(path, "" | "/");
+        return if is_whole { Ok((Protocol::Http, format!("unix:{socket}"))) } else { Err(with_path()) };
+    }
     let host = url
         .strip_prefix("http://")
-        .ok_or_else(|| format!("Brisk does not support '{url}' (yet): http:// only"))?;
+        .ok_or_else(|| format!("Brisk does not support '{url}' (yet): http:// and fcgi:// only"))?;
     let host = host.strip_suffix('/').unwrap_or(host);
     if host.is_empty() || host.contains('/') {
-        return Err(format!(
-            "'{url}': Brisk supports members without a path only: put it behind balancer://NAME"
-        ));
+        return Err(with_path());
     }
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let mut args = vec![if has_port { host.to_string() } else { format!("{host}:80") }];
+    Ok((Protocol::Http, if has_port { host.to_string() } else { format!("{host}:80") }))
+}
+
+/// Socket and path of `unix:/socket|http://any/path`. `None`: it is another URL.
+pub(super) fn of_socket(url: &str) -> Option<(&str, &str)> {
+    let (socket, target) = url.strip_prefix("unix:").filter(|rest| rest.starts_with('/'))?.split_once('|')?;
+    // (Apache wants no more of the host than the scheme.)
+    let rest = target.strip_prefix("http:")?;
+    let host = rest.strip_prefix("//").unwrap_or(rest);
+    Some((socket, &host[host.find('/').unwrap_or(host.len())..]))
+}
+
+/// The protocol of a `BalancerMember`, and the arguments of `server` for it.
+fn member(node: &Node) -> Result<(Protocol, Vec<String>), String> {
+    let (protocol, address) = address(&literal(word(node, 0)?)?)?;
+    let mut args = vec![address];
     for word in node.words().skip(1) {
         let word = String::from_utf8_lossy(&word).into_owned();
         match word.split_once('=') {
@@ -171,5 +223,5 @@ fn member(node: &Node) -> Result<Vec<String>, String> {
             _ => return Err(format!("Brisk does not support the parameter '{word}' (yet)")),
         }
     }
-    Ok(args)
+    Ok((protocol, args))
 }

@@ -60,6 +60,8 @@ pub(super) enum Target {
     File(String),
     /// A back end, with `timeout=` in seconds.
     Proxy { url: String, timeout_secs: Option<u64> },
+    /// A group of back ends, with the path there: which protocol they speak is known when all lines are read.
+    Group { name: String, path: String, timeout_secs: Option<u64> },
     /// A script behind FastCGI, by its path there, with `timeout=` in seconds.
     Script { address: String, path: String, timeout_secs: Option<u64> },
     /// `ProxyPass /path !`: no back end, whatever lines about shorter paths say.
@@ -158,4 +160,6 @@ pub(super) struct Balancers {
     /// With the line that first asks each.
     pub asked: BTreeMap<String, u32>,
     pub conflicts: BTreeSet<String>,
+    /// Those whose members speak FastCGI.
+    pub of_scripts: BTreeSet<String>,
 }

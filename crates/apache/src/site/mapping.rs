@@ -28,7 +28,7 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft
         }
         "proxypass" => proxy(this, node, draft),
         "location" | "locationmatch" => return location(this, node, draft),
-        "proxypassmatch" => proxy_match(node, draft),
+        "proxypassmatch" => proxy_match(this, node, draft),
         "userdir" => {
             let words = node.words().map(|word| String::from_utf8_lossy(&word).into_owned());
             draft.users.read(&words.collect::<Vec<_>>(), node.line)
@@ -73,9 +73,7 @@ fn prefix(node: &Node) -> Result<String, String> {
 /// `AliasMatch REGEX TARGET`, whose `$1` are the same in Brisk's language.
 fn alias_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
     let (pattern, to) = (word(node, 0)?, word(node, 1)?);
-    let bytes = to.as_bytes();
-    let is_group = |at: usize| bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-    if (0..bytes.len()).any(|at| bytes[at] == b'$' && !is_group(at)) {
+    if !has_groups_only(&to) {
         return Err(format!("'{to}' has a dollar sign without a number, which Brisk does not support here"));
     }
     if !to.starts_with('/') {
@@ -86,16 +84,14 @@ fn alias_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// `ProxyPass` and `Alias` in a `<Location>` are about its path. `None` where there is none.
+/// `ProxyPass`, `ProxyPassMatch` and `Alias` in a `<Location>` are about its path or pattern. `None` where there is none.
 fn location(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Done {
     let is_mapping = |inner: &&Node| {
-        ["ProxyPass", "ProxyPassReverse", "ProxyPreserveHost", "Alias", "ScriptAlias"]
-            .iter()
-            .any(|name| inner.is(name))
+        LEADING.iter().chain(&["ProxyPassReverse", "ProxyPreserveHost"]).any(|name| inner.is(name))
     };
     let children = node.children.as_ref()?;
     let passes: Vec<&Node> = children.iter().filter(is_mapping).collect();
-    if !passes.iter().any(|inner| inner.is("ProxyPass") || inner.is("Alias") || inner.is("ScriptAlias")) {
+    if !passes.iter().any(|inner| LEADING.iter().any(|name| inner.is(name))) {
         return None;
     }
     let Ok(first) = word(node, 0) else { return None };
@@ -108,12 +104,14 @@ fn location(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Do
             }
             continue;
         }
-        if is_pattern && inner.is("ProxyPass") {
-            return Some(Err("Brisk does not support ProxyPass in <LocationMatch> (yet)".into()));
+        if is_pattern && inner.is("ProxyPass") && !is_plain_path(&from) {
+            let why = "ProxyPass takes the section's pattern for a path, as in Apache, and so does nothing: write ProxyPassMatch";
+            this.notice(inner.line, why);
+            continue;
         }
-        let is_pass = inner.is("ProxyPass");
+        let is_pass = inner.is("ProxyPass") || inner.is("ProxyPassMatch");
         let args =
-            if is_pass { [b"\"", from.as_bytes(), b"\" ", &inner.args].concat() } else { inner.args.clone() };
+            if is_pass { [quoted(&from).as_bytes(), b" ", &inner.args].concat() } else { inner.args.clone() };
         let whole = Node { args, ..(*inner).clone() };
         let name = inner.name.to_ascii_lowercase();
         if let Some(Err(text)) = line(this, &name, &whole, draft) {
@@ -123,6 +121,20 @@ fn location(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Do
     let rest = children.iter().filter(|inner| !is_mapping(inner)).cloned().collect();
     draft.site.push(Node { children: Some(rest), ..node.clone() });
     Some(Ok(()))
+}
+
+/// What leads the path of a section elsewhere.
+const LEADING: [&str; 4] = ["ProxyPass", "ProxyPassMatch", "Alias", "ScriptAlias"];
+
+/// Whether a pattern is the path that it matches.
+fn is_plain_path(pattern: &str) -> bool {
+    let special = ['^', '$', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '\\'];
+    pattern.starts_with('/') && !pattern.contains(special)
+}
+
+/// One word of a line.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// `Alias TARGET` of a section: all that the section is for leads to the target, with nothing behind it. `%{env:MATCH_NAME}` is the
@@ -172,20 +184,27 @@ fn is_word(name: &str) -> bool {
 
 fn proxy(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Result<(), String> {
     let from = prefix(node)?;
-    let url = balancer::url(this, &literal(word(node, 1)?)?, node.line)?;
+    let url = literal(word(node, 1)?)?;
     if url == "!" {
         draft.mappings.push(Mapping { line: node.line, from: From::Prefix(from), target: Target::Own });
         return Ok(());
     }
     let timeout_secs = timeout(node)?;
-    if let Some(script) = handlers::script(&url) {
-        let (address, path) = script?;
-        let whole = escape::pattern(&from);
-        let pattern = if from.ends_with('/') { format!("^{whole}(.*)$") } else { format!("^{whole}(/.*)?$") };
-        let target = Target::Script { address, path: path + "$1", timeout_secs };
-        draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
+    if let Some((name, path)) = balancer::parts(this, &url, node.line)? {
+        let target = Target::Group { name, path, timeout_secs };
+        draft.mappings.push(Mapping { line: node.line, from: From::Prefix(from), target });
         return Ok(());
     }
+    if let Some(script) = handlers::script(&url) {
+        let (address, path) = script?;
+        draft.mappings.push(script_below(node.line, &from, Target::Script { address, path, timeout_secs }));
+        return Ok(());
+    }
+    let socket = balancer::of_socket(&url).map(|(socket, path)| {
+        let path = if path.is_empty() { "/" } else { path };
+        format!("http://unix:{socket}:{path}")
+    });
+    let url = socket.unwrap_or(url);
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(format!("Brisk does not support '{url}' (yet): http://, https:// and fcgi:// only"));
     }
@@ -194,8 +213,41 @@ fn proxy(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Resul
     Ok(())
 }
 
-/// `ProxyPassMatch REGEX URL`, whose `$1` are the same in Brisk's language.
-fn proxy_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
+/// All below a path leads to scripts below another one behind FastCGI, which takes a pattern.
+fn script_below(line: u32, from: &str, mut target: Target) -> Mapping {
+    let whole = escape::pattern(from);
+    let pattern = if from.ends_with('/') { format!("^{whole}(.*)$") } else { format!("^{whole}(/.*)?$") };
+    if let Target::Script { path, .. } = &mut target {
+        path.push_str("$1");
+    }
+    Mapping { line, from: From::Pattern(pattern), target }
+}
+
+/// A line that names a group, when it is known what the group's members speak.
+fn resolved(this: &Translator<'_, '_>, mapping: &Mapping) -> Mapping {
+    let Target::Group { name, path, timeout_secs } = &mapping.target else { return mapping.clone() };
+    let target = balancer::target(this, name, path, *timeout_secs);
+    match (&mapping.from, target) {
+        (From::Prefix(from), target @ Target::Script { .. }) => script_below(mapping.line, from, target),
+        (From::Pattern(_), Target::Script { address, path, timeout_secs }) => {
+            let path = if path.is_empty() { "$uri".into() } else { path };
+            let target = Target::Script { address, path, timeout_secs };
+            Mapping { target, ..mapping.clone() }
+        }
+        (_, target) => Mapping { target, ..mapping.clone() },
+    }
+}
+
+/// Whether dollar signs of a text stand for groups only.
+fn has_groups_only(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_group = |at: usize| bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+    (0..bytes.len()).all(|at| bytes[at] != b'$' || is_group(at))
+}
+
+/// `ProxyPassMatch REGEX URL`, whose `$1` are the same in Brisk's language. As in Apache, a URL without them has the whole path of the URI
+/// behind it.
+fn proxy_match(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Result<(), String> {
     let (pattern, url) = (word(node, 0)?, word(node, 1)?);
     if url == "!" {
         draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target: Target::Own });
@@ -208,16 +260,24 @@ fn proxy_match(node: &Node, draft: &mut Draft) -> Result<(), String> {
         draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
         return Ok(());
     }
+    let has_path = |rest: &str| rest.contains('/');
+    let unknown = || format!("'{url}': Brisk supports URLs with $1 to $9 only, or without a path");
+    if let Some((name, path)) = balancer::parts(this, &url, node.line)? {
+        if !has_groups_only(&path) || (has_path(&path) && !path.contains('$')) {
+            return Err(unknown());
+        }
+        let target = Target::Group { name, path, timeout_secs: timeout(node)? };
+        draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
+        return Ok(());
+    }
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = host
         .ok_or_else(|| format!("Brisk does not support '{url}' (yet): http://, https:// and fcgi:// only"))?;
     if host.starts_with(['$', '/']) || host.is_empty() {
         return Err(format!("'{url}': the host must stand in the line itself"));
     }
-    let bytes = url.as_bytes();
-    let is_group = |at: usize| bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-    if !url.contains('$') || (0..bytes.len()).any(|at| bytes[at] == b'$' && !is_group(at)) {
-        return Err(format!("'{url}': Brisk supports URLs with $1 to $9 only, and with one at least"));
+    if !has_groups_only(&url) || (has_path(host) && !url.contains('$')) {
+        return Err(unknown());
     }
     let target = Target::Proxy { url, timeout_secs: timeout(node)? };
     draft.mappings.push(Mapping { line: node.line, from: From::Pattern(pattern), target });
@@ -229,9 +289,7 @@ fn of_groups(path: &str, url: &str) -> Result<String, String> {
     if !path.contains('$') {
         return Ok(format!("{}$uri", path.trim_end_matches('/')));
     }
-    let bytes = path.as_bytes();
-    let is_group = |at: usize| bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-    if (0..bytes.len()).any(|at| bytes[at] == b'$' && !is_group(at)) {
+    if !has_groups_only(path) {
         return Err(format!("'{url}': Brisk supports $1 to $9 only"));
     }
     Ok(path.to_string())
@@ -294,12 +352,13 @@ pub(super) fn locations(
     let mut has_patterns = false;
     // Back ends are asked before aliases are looked at.
     let is_proxy = |mapping: &Mapping| !matches!(mapping.target, Target::File(_));
+    let mappings: Vec<Mapping> = mappings.iter().map(|mapping| resolved(this, mapping)).collect();
     let ordered = mappings.iter().filter(|m| is_proxy(m)).chain(mappings.iter().filter(|m| !is_proxy(m)));
     for mapping in ordered {
         let span = this.span(mapping.line);
         match &mapping.from {
             From::Pattern(pattern) => {
-                let inner = content(span, &mapping.target, "", host);
+                let inner = content(span, &mapping.target, None, host);
                 out.push(block(span, "location", ["~", pattern], inner));
                 has_patterns |= is_proxy(mapping);
                 if let Target::Proxy { url, .. } = &mapping.target {
@@ -319,12 +378,12 @@ pub(super) fn locations(
                 }
                 prefixes.push(from);
                 if from.ends_with('/') {
-                    let inner = content(span, &mapping.target, "", host);
+                    let inner = content(span, &mapping.target, Some(""), host);
                     out.push(block(span, "location", below(has_patterns, from), inner));
                 } else {
-                    let exact = content(span, &mapping.target, "", host);
+                    let exact = content(span, &mapping.target, Some(""), host);
                     out.push(block(span, "location", ["=", from], exact));
-                    let inner = content(span, &mapping.target, "/", host);
+                    let inner = content(span, &mapping.target, Some("/"), host);
                     out.push(block(span, "location", below(has_patterns, &format!("{from}/")), inner));
                 }
             }
@@ -349,12 +408,16 @@ fn host_of(url: &str) -> String {
     format!("{scheme}://{}", &rest[..end])
 }
 
-/// What stands in the location; `end` is what the mapped path ends with.
-fn content(span: Span, target: &Target, end: &str, host: Option<&'static str>) -> Vec<Directive> {
+/// What stands in the location; `end` is what the mapped path ends with, `None` where a pattern has made the whole target.
+fn content(span: Span, target: &Target, end: Option<&str>, host: Option<&'static str>) -> Vec<Directive> {
     match target {
-        Target::Own => Vec::new(),
+        // (Groups are resolved before.)
+        Target::Own | Target::Group { .. } => Vec::new(),
         Target::File(to) => {
-            let to = if end.is_empty() { to.clone() } else { format!("{}{end}", to.trim_end_matches('/')) };
+            let to = match end {
+                None | Some("") => to.clone(),
+                Some(end) => format!("{}{end}", to.trim_end_matches('/')),
+            };
             vec![statement(span, "alias", [to])]
         }
         Target::Script { address, path, timeout_secs } => {
@@ -363,11 +426,12 @@ fn content(span: Span, target: &Target, end: &str, host: Option<&'static str>) -
         Target::Proxy { url, timeout_secs } => {
             let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
             let url = match end {
-                // A URL that variables have made is sent as it is.
-                "" if url.contains('$') => format!("{url}$is_args$args"),
-                "" if has_path => url.clone(),
-                "" => format!("{url}/"),
-                end => format!("{}{end}", url.trim_end_matches('/')),
+                // A URL that variables have made is sent as it is; one without a path gets that of the request.
+                None if url.contains('$') => format!("{url}$is_args$args"),
+                None => url.clone(),
+                Some("") if has_path => url.clone(),
+                Some("") => format!("{url}/"),
+                Some(end) => format!("{}{end}", url.trim_end_matches('/')),
             };
             // The members of a group have a name each; the group's own is none of a host.
             let usual = if balancer::is_group(&url) { "$http_host" } else { "$proxy_host" };

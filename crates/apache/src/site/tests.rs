@@ -217,11 +217,61 @@ fn patterns_lead_to_back_ends() {
         ("fcgi://$1/", "the address of FastCGI must stand"),
         ("fcgi://a/$x", "$1 to $9 only"),
         ("http://$1/", "the host must stand"),
-        ("http://a/", "with $1"),
+        ("http://a/", "without a path"),
+        ("balancer://a/b", "without a path"),
         ("ajp://a/$1", "ajp"),
     ] {
         let text = format!("Listen 80\nProxyPassMatch ^/(.*)$ {url}");
         let got = told(&[("/etc/apache2/apache2.conf", text.leak())]).expect_err(url);
+        assert!(got[0].contains(wanted), "{got:?}");
+    }
+}
+
+#[test]
+fn groups_of_scripts_and_patterns_of_sections() {
+    // As mod_proxy_fcgi documents it, the group behind its first use.
+    let text = "Listen 80\nProxyPass /myapp/ balancer://Cluster/\nProxyPass /c balancer://cluster timeout=9\nProxyPassMatch ^/(.*\\.php(/.*)?)$ balancer://cluster/srv/$1\nProxyPassMatch \\.fcgi$ balancer://cluster\nProxyPassMatch \\.gif$ balancer://web\nProxyPassMatch \\.png$ http://10.0.0.9:81\n<Proxy balancer://cluster/>\nBalancerMember fcgi://localhost:4000 loadfactor=2\nBalancerMember unix:/run/p|fcgi://any/\n</Proxy>\n<Proxy balancer://web>\nBalancerMember http://10.0.0.8\n</Proxy>";
+    let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    for wanted in [
+        "  upstream apache_balancer_cluster\n    server localhost:4000 weight=2\n    server unix:/run/p\n",
+        "    location ~ ^/myapp/(.*)$\n      apache_site\n        BriskBackEnd\n      fastcgi_pass apache_balancer_cluster\n",
+        "      fastcgi_param SCRIPT_FILENAME /$1\n",
+        "    location ~ ^/c(/.*)?$\n",
+        "      fastcgi_param SCRIPT_FILENAME $1\n",
+        "      fastcgi_read_timeout 9s\n",
+        "      fastcgi_param SCRIPT_FILENAME /srv/$1\n",
+        "      fastcgi_param SCRIPT_FILENAME $uri\n",
+        "    location ~ \\.gif$\n      proxy_pass http://apache_balancer_web\n",
+        "    location ~ \\.png$\n      proxy_pass http://10.0.0.9:81\n",
+    ] {
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    }
+    let text = "Listen 80\n<LocationMatch ^/a/(.*\\.x)$>\nProxyPassMatch http://10.0.0.1/b/$1\nRequire all denied\n</LocationMatch>\n<Location ~ ^/p/(.*)>\nProxyPassMatch fcgi://127.0.0.1:9000/srv/$1\n</Location>\n<LocationMatch /plain.txt>\nProxyPass http://10.0.0.2/\n</LocationMatch>\n<LocationMatch ^/none>\nProxyPass http://10.0.0.3/\n</LocationMatch>\nProxyPass /s/ unix:/run/s|http:\nProxyPass /t unix:/run/t|http://any/in\n<Proxy balancer://sockets>\nBalancerMember unix:/run/u|http://any\n</Proxy>";
+    let (tree, notices) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    for wanted in [
+        "    location ~ ^/a/(.*\\.x)$\n      proxy_pass http://10.0.0.1/b/$1$is_args$args\n",
+        "    LocationMatch ^/a/(.*\\.x)$\n      Require all denied\n",
+        "    location ~ ^/p/(.*)\n      apache_site\n        BriskBackEnd\n      fastcgi_pass 127.0.0.1:9000\n",
+        "    location = /plain.txt\n      proxy_pass http://10.0.0.2/\n",
+        "/s/\n      proxy_pass http://unix:/run/s:/\n",
+        "/t/\n      proxy_pass http://unix:/run/t:/in/\n",
+        "  upstream apache_balancer_sockets\n    server unix:/run/u\n",
+    ] {
+        assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+    }
+    assert!(!tree.contains("10.0.0.3"), "{tree}");
+    assert!(
+        notices.iter().any(|text| text.contains("takes the section's pattern for a path")),
+        "{notices:?}"
+    );
+    for (members, wanted) in [
+        ("BalancerMember fcgi://a:1\nBalancerMember http://a:2", "one protocol"),
+        ("BalancerMember fcgi://a:1/srv", "without a path"),
+        ("BalancerMember unix:p|fcgi://a", "with its whole path"),
+        ("BalancerMember ajp://a", "http:// and fcgi:// only"),
+    ] {
+        let text = format!("Listen 80\n<Proxy balancer://g>\n{members}\n</Proxy>");
+        let got = told(&[("/etc/apache2/apache2.conf", text.leak())]).expect_err(members);
         assert!(got[0].contains(wanted), "{got:?}");
     }
 }

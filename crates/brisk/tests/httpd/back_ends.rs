@@ -2,7 +2,7 @@
 
 use crate::{BIN, HEAD, start, telling};
 use brisk_testkit::tls::{issue, stranger};
-use brisk_testkit::{Builder, TlsClient};
+use brisk_testkit::{Application, Builder, TlsClient};
 
 /// As in Apache, the script is the back end's: sections of paths hold for it, files of folders do not.
 #[test]
@@ -37,6 +37,55 @@ fn patterns_lead_to_scripts() {
             let response = server.get(target);
             assert_eq!(response.status, status, "{target}: {}", server.error_log());
             assert!(status != 200 || response.text() == text, "{target}: {}", response.text());
+        }
+    }
+}
+
+/// As mod_proxy_fcgi documents it; and patterns of sections, which `ProxyPassMatch` takes.
+#[test]
+fn groups_lead_to_scripts() {
+    let applications = [telling(), telling()];
+    let [one, two] = applications.each_ref().map(Application::address);
+    let conf = format!(
+        "{HEAD}LoadModule proxy_module x\nLoadModule proxy_fcgi_module x\nLoadModule proxy_balancer_module x\nDocumentRoot {{{{DIR}}}}/html\nProxyPass /app/ balancer://cluster/srv/\n<Proxy balancer://cluster>\nBalancerMember fcgi://{one}\nBalancerMember fcgi://{two}\n</Proxy>\n<LocationMatch ^/in/(.*\\.php)$>\nProxyPassMatch balancer://cluster/other/$1\n<If \"%{{QUERY_STRING}} == 'no'\">\nRequire all denied\n</If>\n</LocationMatch>\n<LocationMatch ^/none>\nProxyPass fcgi://{one}/\n</LocationMatch>\n"
+    );
+    let server = start(Builder::new(BIN).file("html/none/a.txt", "file"), &conf);
+    for _ in 0..4 {
+        for (target, status, text) in [
+            ("/app/a.php", 200, "/srv/a.php|/app/a.php||"),
+            ("/in/a/b.php", 200, "/other/a/b.php|/in/a/b.php||"),
+            ("/in/a.php?no", 403, ""),
+            ("/in/a.txt", 404, ""),
+            ("/none/a.txt", 200, "file"),
+        ] {
+            let response = server.get(target);
+            assert_eq!(response.status, status, "{target}: {}", server.error_log());
+            assert!(status != 200 || response.text() == text, "{target}: {}", response.text());
+        }
+    }
+}
+
+/// In Apache a name of `DirectoryIndex` that a back end is asked for is there, whether the back end has it or not.
+#[test]
+fn an_index_file_may_be_a_back_ends() {
+    let application = telling();
+    let to = application.address();
+    let conf = format!(
+        "{HEAD}LoadModule proxy_module x\nLoadModule proxy_fcgi_module x\nLoadModule dir_module x\nLoadModule alias_module x\nDocumentRoot {{{{DIR}}}}/html\nDirectoryIndex index.php index.html\nProxyPassMatch ^/a/(.*\\.php)$ fcgi://{to}/srv/$1\nAliasMatch ^/b(.*)$ {{{{DIR}}}}/html/c$1\n<Directory {{{{DIR}}}}/html>\nRequire all granted\n</Directory>\n"
+    );
+    let builder = Builder::new(BIN).file("html/a/index.html", "file").file("html/c/index.html", "another");
+    let server = start(builder, &conf);
+    for _ in 0..2 {
+        for (target, text) in
+            [("/a/", "/srv/index.php|/a/index.php||"), ("/b/", "another"), ("/c/", "another")]
+        {
+            let answer = server.get(target);
+            assert_eq!(
+                (answer.status, answer.text().as_str()),
+                (200, text),
+                "{target}: {}",
+                server.error_log()
+            );
         }
     }
 }

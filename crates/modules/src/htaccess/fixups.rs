@@ -20,6 +20,7 @@ use brisk_net::file::{Kind, Symlinks};
 use brisk_server::environment::Environment;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
+use brisk_server::locate;
 use brisk_server::path;
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::request::Request;
@@ -333,6 +334,9 @@ fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) ->
     if file.contains(&0) {
         return Ok(());
     }
+    if local.ground.site.is_some() && leads_to_back_end(r, &uri) {
+        return Err(stood_for_by(r, &uri));
+    }
     match r.stat_file(Path::new(OsStr::from_bytes(&file)), Symlinks::Follow)? {
         // Apache asks for it by a subrequest, for which this holds, too.
         Found::Missing(_) => {
@@ -344,6 +348,19 @@ fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) ->
         found if found.info().is_some_and(|info| info.kind == Kind::File) => Err(stood_for_by(r, &uri)),
         _ => Ok(()),
     }
+}
+
+/// Whether a back end is asked for a URI: in Apache what is to be proxied is as good as a file, whether the back end has it or not.
+fn leads_to_back_end(r: &mut Request, uri: &[u8]) -> bool {
+    let live = r.live.clone();
+    let snap = &live.snap;
+    let root = snap.location(snap.server(r.route.server).root);
+    let own = std::mem::replace(&mut r.route.uri, uri.to_vec());
+    let found = locate::find(snap, r, root);
+    r.route.uri = own;
+    // What a pattern's groups are is the present location's to say again.
+    let _ = locate::find(snap, r, root);
+    matches!(found, Ok(locate::Found::Location(id)) if snap.location(id).plan.content.is_some())
 }
 
 /// Goes on with a file that stands for the one that was asked for.
