@@ -1,6 +1,7 @@
 //! What lines of Apache's lead to elsewhere: scripts behind FastCGI, and clients to chains of certificates.
 
 use crate::{BIN, HEAD, start, telling};
+use brisk_testkit::application::Speaks;
 use brisk_testkit::tls::{issue, stranger};
 use brisk_testkit::{Application, Builder, TlsClient};
 
@@ -87,6 +88,34 @@ fn an_index_file_may_be_a_back_ends() {
                 server.error_log()
             );
         }
+    }
+}
+
+/// A script's fields are those that lines with `always` are about, as in Apache: there is one `X-Frame-Options`, and not two.
+#[test]
+fn header_always_is_about_fields_of_scripts() {
+    let application = Application::start(Speaks::FastCgi, 2, |exchange| {
+        exchange.stdout("Content-Type: text/plain\r\nETag: \"a\"\r\nX-Frame-Options: SAMEORIGIN\r\nX-Powered-By: app\r\nX-Own: app\r\nCache-Control: private\r\nSet-Cookie: a=1\r\n\r\ntext");
+    });
+    let lines = "Header always set X-Frame-Options DENY\nHeader always unset X-Powered-By\nHeader unset X-Own\nHeader unset ETag\nHeader always append Cache-Control no-transform\nHeader set X-Added yes\n";
+    let conf = format!(
+        "{HEAD}LoadModule proxy_module x\nLoadModule proxy_fcgi_module x\nLoadModule headers_module x\nDocumentRoot {{{{DIR}}}}/html\n<Directory {{{{DIR}}}}/html>\nAllowOverride All\nRequire all granted\n</Directory>\n<FilesMatch \\.php$>\nSetHandler \"proxy:fcgi://{}\"\n</FilesMatch>\n",
+        application.address()
+    );
+    let server = start(Builder::new(BIN).file("html/a.php", "<?php").file("html/.htaccess", lines), &conf);
+    let answer = server.get("/a.php");
+    let got = |name: &str| answer.header(name).map(str::to_string);
+    assert_eq!((answer.status, answer.text()), (200, "text".into()), "{}", server.error_log());
+    for (name, wanted) in [
+        ("X-Frame-Options", Some("DENY")),
+        ("X-Powered-By", None),
+        ("X-Own", Some("app")),
+        ("ETag", None),
+        ("Cache-Control", Some("private, no-transform")),
+        ("Set-Cookie", Some("a=1")),
+        ("X-Added", Some("yes")),
+    ] {
+        assert_eq!(got(name).as_deref(), wanted, "{name}");
     }
 }
 

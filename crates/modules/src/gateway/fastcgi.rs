@@ -192,6 +192,11 @@ pub fn passes(cx: &Cx<'_, '_>) -> bool {
     cx.conf_of::<Conf<Fast>>().pass.is_some()
 }
 
+/// Whether that application is another server's (`fastcgi_pass`), and no pool of this one (`php_pass`).
+pub fn passes_elsewhere(cx: &Cx<'_, '_>) -> bool {
+    cx.conf_of::<Conf<Fast>>().pass.as_ref().is_some_and(|pass| pass.pool.is_none())
+}
+
 fn split_path_info(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
     let regex = cx.regex(token, token.bytes(), false)?;

@@ -3,6 +3,7 @@
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
 use super::pattern;
+use super::place::Place;
 use super::plan::{Effective, Settings};
 use brisk_apache::Stop;
 use brisk_apache::expr::Evaluation;
@@ -11,17 +12,24 @@ use brisk_apache::overrides::Said;
 use brisk_apache::ranges::{self, Ranges};
 use brisk_apache::rewrite::Cookie;
 use brisk_http::{HeaderId, date};
+use brisk_net::file::Symlinks;
 use brisk_server::plan::{Declared, Filter};
 use brisk_server::request::Request;
 use brisk_server::response::{AskedRanges, Response};
 use brisk_server::rlog;
 use brisk_server::text::Text;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Changes the head of a response.
 pub struct Head {
     /// What holds in the host of Apache's own files.
     pub host: Option<Arc<Effective>>,
+    /// The location's answers are made by scripts of another server. (Those of a pool are in the place of PHP inside of Apache, whose
+    /// fields are those of a handler of Apache's own.)
+    pub is_of_scripts: bool,
 }
 
 impl Filter for Head {
@@ -32,11 +40,12 @@ impl Filter for Head {
     fn filter(&self, r: &mut Request) {
         if let Some(present) = Present::or_of_host(r, self.host.as_ref()) {
             let settings = &present.effective.settings;
+            let said = if self.is_of_scripts && !is_own(r) { r.resp.headers.len() } else { 0 };
             charset(r, settings);
             limit_ranges(r, settings);
-            expires(r, settings);
+            expires(r, &present, said);
             log_messages(r, &present);
-            if let Err(stop) = fields(r, &present) {
+            if let Err(stop) = fields(r, &present, said) {
                 rlog!(r, Error, "a Header line of .htaccess cannot be carried out: {stop:?}");
                 r.state.shared.vars.fail();
             }
@@ -113,26 +122,39 @@ fn limit_ranges(r: &mut Request, settings: &Settings) {
     }
 }
 
-fn expires(r: &mut Request, settings: &Settings) {
+/// `said`: so many fields, the first, are a script's.
+fn expires(r: &mut Request, present: &Present, said: usize) {
     if r.resp.status >= 400 || r.resp.header(b"Expires").is_some() {
         return;
     }
     let media = r.resp.content_type.as_deref().unwrap_or_default();
-    let Some(lifetime) = settings.expires.lifetime(media) else { return };
+    let Some(lifetime) = present.effective.settings.expires.lifetime(media) else { return };
     let now = r.this_second();
-    let Some(max_age) = lifetime.max_age(now, r.resp.last_modified) else { return };
-    let said = format!("max-age={max_age}");
-    match r.resp.headers.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control")) {
-        Some((_, value)) => *value = [value, b", ".as_slice(), said.as_bytes()].concat().into(),
-        None => r.resp.add("Cache-Control", said.into_bytes()),
+    let changed = if lifetime.is_from_change { changed(r, &present.place) } else { None };
+    let Some(max_age) = lifetime.max_age(now, changed) else { return };
+    let text = format!("max-age={max_age}");
+    let mut others = r.resp.headers.iter_mut().skip(said);
+    match others.find(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control")) {
+        Some((_, value)) => *value = [value, b", ".as_slice(), text.as_bytes()].concat().into(),
+        None => r.resp.add("Cache-Control", text.into_bytes()),
     }
     // The last year that the format has room for.
     let end = now.saturating_add(max_age).min(253_402_300_799);
     r.resp.add("Expires", date::format_imf(end).to_vec());
 }
 
-/// Carries out the lines of `Header`.
-fn fields(r: &mut Request, present: &Present) -> Result<(), Stop> {
+/// When the file or folder that a request leads to was changed, whatever the answer is made of: a script's own time, too.
+fn changed(r: &mut Request, place: &Place) -> Option<i64> {
+    let found = match place.kind {
+        Some(_) => r.stat_file(Path::new(OsStr::from_bytes(&place.file)), Symlinks::Follow).ok(),
+        None => None,
+    };
+    // (It was looked at before. If the disk must be asked again, what the answer says is as good.)
+    found.and_then(|found| found.info().map(|info| info.mtime)).or(r.resp.last_modified)
+}
+
+/// Carries out the lines of `Header`. `said`: so many fields, the first, are a script's.
+fn fields(r: &mut Request, present: &Present, said: usize) -> Result<(), Stop> {
     let lines = &present.effective.settings.headers;
     if !lines.iter().any(|line| line.table != Table::Request) {
         return Ok(());
@@ -146,8 +168,7 @@ fn fields(r: &mut Request, present: &Present) -> Result<(), Stop> {
         let place = &present.place;
         let seen = Seen { r, place, carried: &carried, changes: &[], looked: &looked, group_file: None };
         let request = || seen.fields();
-        let mut usual = read(&r.resp);
-        let mut always = Fields::new();
+        let (mut usual, mut always) = read(&r.resp, said);
         for is_early in [true, false] {
             headers::apply(lines, Table::Always, is_early, &mut always, &request, &seen)?;
             if !is_own(r) {
@@ -179,14 +200,20 @@ fn own(resp: &Response) -> [Option<Vec<u8>>; 6] {
     ]
 }
 
-/// The fields of a response, those with a place of their own first.
-fn read(resp: &Response) -> Fields {
-    let mut fields = Fields::new();
-    fields.extend(
+/// The fields of a response, those with a place of their own first; and those that are of every response. In Apache the latter are what a
+/// script has said (`ap_scan_script_header`), but for what is about its content and where that is.
+fn read(resp: &Response, said: usize) -> (Fields, Fields) {
+    const OTHERS: [&str; 4] = ["Location", "ETag", "Last-Modified", "Content-Range"];
+    let (mut usual, mut always) = (Fields::new(), Fields::new());
+    usual.extend(
         OWN.iter().zip(own(resp)).filter_map(|(name, value)| Some((name.as_bytes().to_vec(), value?))),
     );
-    fields.extend(resp.headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())));
-    fields
+    for (at, (name, value)) in resp.headers.iter().enumerate() {
+        let is_other = OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+        let fields = if at < said && !is_other { &mut always } else { &mut usual };
+        fields.push((name.to_vec(), value.to_vec()));
+    }
+    (usual, always)
 }
 
 /// Gives a response these fields.
@@ -264,7 +291,7 @@ mod tests {
         resp.etag = Some(Text::Static(b"\"a\""));
         resp.say_content_type(Text::Static(b"text/html; charset=utf-8"));
         resp.add("X-One", "1");
-        let fields = read(&resp);
+        let (fields, _) = read(&resp, 0);
         assert_eq!(fields.len(), 4);
         let without = |name: &str| -> Fields {
             fields.iter().filter(|(known, _)| known != name.as_bytes()).cloned().collect()
@@ -281,13 +308,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_script_says_is_of_every_response() {
+        let mut resp = Response { last_modified: Some(0), ..Response::default() };
+        let sent = [
+            ("ETag", "\"a\""),
+            ("X-Powered-By", "PHP"),
+            ("location", "/x"),
+            ("Vary", "Cookie"),
+            ("X-Ours", "1"),
+        ];
+        for (name, value) in sent {
+            resp.add(name, value);
+        }
+        let (usual, always) = read(&resp, 4);
+        let names = |fields: &Fields| -> Vec<String> {
+            fields.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+        };
+        assert_eq!(names(&usual), ["Last-Modified", "ETag", "location", "X-Ours"]);
+        assert_eq!(names(&always), ["X-Powered-By", "Vary"]);
+        write(&mut resp, usual);
+        assert_eq!((resp.headers.len(), resp.last_modified), (3, Some(0)));
+    }
+
+    #[test]
     fn fields_of_back_ends_are_not_lost() {
         let mut resp = Response::default();
         let sent = [("Location", "/x"), ("Vary", "Cookie"), ("ETag", "\"a\""), ("Content-Encoding", "br")];
         for (name, value) in sent {
             resp.add(name, value);
         }
-        let mut fields = read(&resp);
+        let (mut fields, _) = read(&resp, 0);
         fields.push((b"X-New".to_vec(), b"1".to_vec()));
         fields.retain(|(name, _)| name != b"ETag");
         write(&mut resp, fields);

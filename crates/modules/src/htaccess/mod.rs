@@ -123,7 +123,8 @@ pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     // (Behind `index` at 20, before listings at 30.)
     plan.add_content(25, Arc::new(fixups::Folder(local)));
     plan.add_content(55, Arc::new(handlers::File { answers_post: htaccess.site.is_some() }));
-    plan.add_filter(Stage::Headers, Arc::new(head::Head { host: host.clone() }));
+    let is_of_scripts = crate::gateway::fastcgi::passes_elsewhere(cx);
+    plan.add_filter(Stage::Headers, Arc::new(head::Head { host: host.clone(), is_of_scripts }));
     plan.add_filter(Stage::Inclusion, Arc::new(pages::Pages));
     plan.add_filter(Stage::Coding, Arc::new(pages::Compression(crate::coding::Named::of(cx))));
     // The first stage in which parts of other answers pass, too.
