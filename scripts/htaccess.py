@@ -271,7 +271,10 @@ def brisk(binary, work, count, at, fpm):
         location ~ \\.php(/|$) {{ fastcgi_split_path_info ^(.+?\\.php)(/.*)$; fastcgi_pass 127.0.0.1:{fpm};
             fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_param PATH_INFO $fastcgi_path_info;
             fastcgi_param QUERY_STRING $query_string; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri;
-            fastcgi_param SCRIPT_NAME $fastcgi_script_name; fastcgi_param CONTENT_TYPE $content_type; fastcgi_param CONTENT_LENGTH $content_length; }} }}
+            fastcgi_param SCRIPT_NAME $fastcgi_script_name; fastcgi_param CONTENT_TYPE $content_type; fastcgi_param CONTENT_LENGTH $content_length;
+            fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param REMOTE_PORT $remote_port; fastcgi_param DOCUMENT_ROOT $document_root;
+            fastcgi_param SERVER_ADDR $server_addr; fastcgi_param SERVER_PORT $server_port; fastcgi_param SERVER_NAME $server_name;
+            fastcgi_param SERVER_PROTOCOL $server_protocol; fastcgi_param REQUEST_SCHEME $scheme; }} }}
         """ for n in range(count))
     (work / "brisk.conf").write_text(f"daemon off; worker_processes 1; pid {work}/brisk.pid; error_log {work}/brisk.log; events {{ worker_connections 512; }}"
                                      f" http {{ access_log off; types {{ {types} }} default_type ''; index index.php index.html; {servers} }}")

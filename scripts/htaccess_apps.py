@@ -35,7 +35,21 @@ def is_same_but_coding(theirs, ours):
     return ("content-encoding", "gzip") in fields and (status, rest) == (ours.shown()[0], tuple(field for field in ours.shown()[1] if field[0] not in VARYING))
 
 
+def is_same_but_type(theirs, ours):
+    """Whether only Apache has told a type, by an ending that is not the last (`a.css.map`)."""
+    (status, fields, body), (our_status, our_fields, our_body) = theirs.shown(), ours.shown()
+    return (status, body) == (our_status, our_body) and tuple(f for f in fields if f[0] != "content-type") == our_fields
+
+
+def is_missing_script(target, theirs, ours):
+    """Whether a script is missing whose folder is, too: the location asks PHP for it, Apache's `FilesMatch` sees the folder's name."""
+    fields = set(ours.shown()[1])
+    return ".php" in target and theirs.status == ours.status == 404 and set(theirs.shown()[1]) <= fields
+
+
 OWN = [
+    ("types are the location's, which go by the last ending", lambda t, a, b: is_same_but_type(a, b)),
+    ("a script that is missing with its folder is PHP's 404 by the location, and Apache's own there", is_missing_script),
     ("a folder's list is each server's own", lambda t, a, b: a.status == b.status == 200 and "Index of" in a.text and "Index of" in b.text),
     ("whether types are compressed is the location's gzip", lambda t, a, b: a.status == 200 and is_same_but_coding(a, b)),
 ]
