@@ -171,15 +171,17 @@ fn judge(text: &[u8], escapes: Escapes) -> Verdict {
             token => tokens.push(token),
         }
     }
-    let mut count = 0;
+    let (mut count, mut has_setting) = (0, false);
     let mut class = floor;
     for statement in tokens.split(|token| *token == Token::End).filter(|statement| !statement.is_empty()) {
-        class = class.max(Statement(statement).class());
+        let one = Statement(statement).class();
+        has_setting |= one == Class::Setting;
+        class = class.max(one);
         count += 1;
     }
     match (count, class) {
-        // Which of the settings hold if a later statement fails is not told.
-        (2.., Class::Setting) => class = Class::Pin(Pin::Set),
+        // Which of the settings hold if a later statement fails is not told, and replicas cannot be told of a part of a command.
+        (2.., _) if has_setting && class <= Class::Write => class = Class::Pin(Pin::Set),
         (0, Class::Read) => class = Class::Write,
         _ => {}
     }
