@@ -16,7 +16,7 @@ pub struct Login {
     /// The database.
     pub database: String,
     /// The connection is encrypted and the server's certificate was checked: the server may ask for the password itself.
-    pub is_encrypted: bool,
+    pub is_proved: bool,
 }
 
 /// What the server's messages have led to.
@@ -175,7 +175,7 @@ impl Client {
         match (method, state) {
             // A false server could skip its proof by this.
             (0, State::Begun(_) | State::LoggedIn) => Ok(State::LoggedIn),
-            (3, State::Begun(random)) if self.login.is_encrypted => {
+            (3, State::Begun(random)) if self.login.is_proved => {
                 message::write(b'p', &[self.login.password.as_bytes(), &[0]], out);
                 Ok(State::Begun(random))
             }
@@ -262,13 +262,9 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn client(is_encrypted: bool) -> Client {
-        let login = Login {
-            user: "probe".into(),
-            password: "secret".into(),
-            database: "postgres".into(),
-            is_encrypted,
-        };
+    fn client(is_proved: bool) -> Client {
+        let login =
+            Login { user: "probe".into(), password: "secret".into(), database: "postgres".into(), is_proved };
         let mut out = Vec::new();
         let client = Client::new(login, [7; 18], &mut out);
         assert_eq!(out[..8], [0, 0, 0, out.len() as u8, 0, 3, 0, 0]);
@@ -282,10 +278,10 @@ mod tests {
     }
 
     /// What a client makes of messages, given byte by byte as well as at once.
-    fn course(is_encrypted: bool, bytes: &[u8]) -> (Result<Option<Event>, Error>, Vec<u8>) {
-        let (mut client, mut out) = (self::client(is_encrypted), Vec::new());
+    fn course(is_proved: bool, bytes: &[u8]) -> (Result<Option<Event>, Error>, Vec<u8>) {
+        let (mut client, mut out) = (self::client(is_proved), Vec::new());
         let at_once = client.handle(bytes, &mut out);
-        let (mut client, mut again) = (self::client(is_encrypted), Vec::new());
+        let (mut client, mut again) = (self::client(is_proved), Vec::new());
         let mut last = Ok(None);
         for byte in bytes {
             last = client.handle(&[*byte], &mut again);

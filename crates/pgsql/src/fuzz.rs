@@ -12,7 +12,7 @@ pub fn fuzz_client(bytes: &[u8]) {
 
 /// What is sent, and how it ends.
 fn course(bytes: &[u8], piece: usize) -> (Vec<u8>, Option<String>) {
-    let login = Login { user: "u".into(), password: "p".into(), database: "d".into(), is_encrypted: true };
+    let login = Login { user: "u".into(), password: "p".into(), database: "d".into(), is_proved: true };
     let mut out = Vec::new();
     let mut client = Client::new(login, [1; 18], &mut out);
     let mut pieces = bytes.chunks(piece);

@@ -37,7 +37,7 @@ impl Link {
             user: check.user.clone(),
             password: check.password.clone(),
             database: check.database.clone(),
-            is_encrypted: check.tls.as_ref().is_some_and(|tls| tls.is_verified),
+            is_proved: check.tls.as_ref().is_some_and(|tls| tls.is_verified),
         };
         let client = Client::new(login, random()?, &mut out);
         let mut link = Link { stream, client };
