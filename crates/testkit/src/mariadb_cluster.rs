@@ -189,7 +189,8 @@ fn nodes(dir: &TempDir, count: usize, options: impl Fn(&[Node], usize) -> String
     if rustix::process::getuid().is_root() {
         install.arg("--user=root");
     }
-    install.stdin(Stdio::null());
+    // Its temporary tables have numbers of which others that start at the same time have the same.
+    install.env("TMPDIR", &nodes[0].folder).stdin(Stdio::null());
     let made = install.output().expect("MariaDB is not installed: scripts/setup.sh does that");
     let shown = String::from_utf8_lossy(&made.stderr);
     assert!(made.status.success(), "MariaDB's tables cannot be made: {shown}");
