@@ -156,6 +156,14 @@ fn statements(out: &mut String, cluster: &Value) {
         of("statements", "primary_reads"),
         of("statements", "late_reads")
     );
+    if cluster["statements"]["prepared"].as_u64().is_some_and(|count| count > 0) {
+        let _ = writeln!(
+            out,
+            "  prepared statements: {}, {} times prepared at a further server",
+            of("statements", "prepared"),
+            of("statements", "prepared_again")
+        );
+    }
     let _ = writeln!(
         out,
         "  connections: {} idle, {} made, {} used again",
@@ -188,7 +196,8 @@ mod tests {
                   "connections": 3 },
             ],
             "sessions": { "open": 3, "total": 9, "failed": 1, "moved": 2 },
-            "statements": { "writes": 1, "replica_reads": 3, "primary_reads": 1, "late_reads": 0, "replica_share": 0.75 },
+            "statements": { "writes": 1, "replica_reads": 3, "primary_reads": 1, "late_reads": 0, "replica_share": 0.75,
+                "prepared": 4, "prepared_again": 2 },
             "pool": { "idle": 0, "made": 4, "reused": 5 },
             "pinned": { "transaction": 2, "user_variable": 0 },
         });
@@ -199,6 +208,7 @@ mod tests {
             "10.0.0.2:3306            replica    yes       1.2 s        3  -\n",
             "3 open, 9 in all, 1 without a server, 2 moved",
             "3 reads at replicas (75.0 % of reads)",
+            "prepared statements: 4, 2 times prepared at a further server\n",
             "kept on their connection by: 2 transaction\n",
         ] {
             assert!(text.contains(part), "{part:?} in {text}");

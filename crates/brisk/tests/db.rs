@@ -4,6 +4,8 @@
 mod mysql;
 #[path = "db/pgsql.rs"]
 mod pgsql;
+#[path = "db/prepared.rs"]
+mod prepared;
 #[path = "db/split.rs"]
 mod split;
 

@@ -21,6 +21,10 @@ pub struct Tally {
     pub primary_reads: AtomicU64,
     /// Of `primary_reads`, those for want of a replica that is near enough.
     pub late_reads: AtomicU64,
+    /// Statements that clients have had prepared.
+    pub prepared: AtomicU64,
+    /// Times that such a statement was prepared at a further server, where it was to be executed.
+    pub prepared_again: AtomicU64,
     /// Connections to servers that wait for the next session.
     pub idle_connections: AtomicU64,
     /// Connections to servers that were made.

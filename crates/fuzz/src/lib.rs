@@ -125,6 +125,13 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "mysql_prepared",
+        run: brisk_mysql::fuzz::fuzz_mysql_prepared,
+        seeds: &["crates/mysql/corpus/prepared"],
+        dictionary: MYSQL,
+        bytes_max: 300,
+    },
+    Target {
         name: "hello",
         run: brisk_tls::fuzz::fuzz_hello,
         seeds: &["crates/tls/corpus/hello"],

@@ -49,8 +49,18 @@ pub const QUERY: u8 = 3;
 pub const CHANGE_USER: u8 = 0x11;
 /// COM_STMT_PREPARE.
 pub const PREPARE: u8 = 0x16;
+/// COM_STMT_EXECUTE.
+pub const EXECUTE: u8 = 0x17;
+/// COM_STMT_SEND_LONG_DATA.
+pub const SEND_LONG_DATA: u8 = 0x18;
 /// COM_STMT_CLOSE.
 pub const CLOSE_STATEMENT: u8 = 0x19;
+/// COM_STMT_RESET.
+pub const RESET_STATEMENT: u8 = 0x1a;
+/// COM_STMT_FETCH.
+pub const FETCH: u8 = 0x1c;
+/// COM_RESET_CONNECTION.
+pub const RESET_CONNECTION: u8 = 0x1f;
 
 impl Kind {
     /// By the first byte.
@@ -66,15 +76,21 @@ impl Kind {
             0x0e => Kind::Ping,
             CHANGE_USER => Kind::ChangeUser,
             PREPARE => Kind::Prepare,
-            0x17 => Kind::Execute,
-            0x18 => Kind::SendLongData,
+            EXECUTE => Kind::Execute,
+            SEND_LONG_DATA => Kind::SendLongData,
             CLOSE_STATEMENT => Kind::CloseStatement,
-            0x1a => Kind::ResetStatement,
+            RESET_STATEMENT => Kind::ResetStatement,
             0x1b => Kind::SetOption,
-            0x1c => Kind::Fetch,
-            0x1f => Kind::ResetConnection,
+            FETCH => Kind::Fetch,
+            RESET_CONNECTION => Kind::ResetConnection,
             _ => Kind::Refused,
         }
+    }
+
+    /// Whether it names a prepared statement.
+    pub fn names_statement(self) -> bool {
+        use Kind::{CloseStatement, Execute, Fetch, ResetStatement, SendLongData};
+        matches!(self, Execute | SendLongData | CloseStatement | ResetStatement | Fetch)
     }
 
     /// Whether the server answers.
@@ -89,26 +105,54 @@ pub fn statement_id(message: &[u8]) -> Option<u32> {
     from.u32()
 }
 
-/// What an execution of a prepared statement says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Execution {
-    /// Rows are fetched later.
-    pub has_cursor: bool,
-    /// The types of parameters are told anew; otherwise those of the last execution hold.
-    pub tells_types: bool,
+/// In place of a statement's number: the one that was prepared last (MariaDB's clients, which execute before they have the answer).
+pub const LAST_STATEMENT: u32 = u32::MAX;
+
+/// A command that names a statement and nothing else.
+pub fn naming(command: u8, id: u32) -> Vec<u8> {
+    [&[command][..], &id.to_le_bytes()].concat()
 }
 
-impl Execution {
-    /// Reads it for a statement with so many parameters.
-    pub fn parse(message: &[u8], parameters: u16) -> Option<Execution> {
+/// Where in an execution the bits for NULL begin: behind the command, the number, flags, a count.
+pub(crate) const BITMAP_AT: usize = 10;
+/// A parameter's type, and whether it has a sign.
+pub(crate) const TYPE_BYTES: usize = 2;
+
+/// What an execution says of its parameters' types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Types<'m> {
+    /// There are no parameters.
+    None,
+    /// Two bytes for each.
+    Told(&'m [u8]),
+    /// Those of the execution before hold.
+    AsBefore,
+}
+
+/// What an execution of a prepared statement says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution<'m> {
+    /// Rows are fetched later.
+    pub has_cursor: bool,
+    /// What its parameters are.
+    pub types: Types<'m>,
+}
+
+impl<'m> Execution<'m> {
+    /// Reads it for a statement with so many parameters. What follows the types need not be there.
+    pub fn parse(message: &'m [u8], parameters: u16) -> Option<Execution<'m>> {
         let mut from = Reader::new(message.get(5..)?);
         let flags = from.u8()?;
         from.u32()?;
-        let mut tells_types = true;
+        let mut types = Types::None;
         if parameters > 0 {
-            from.take(usize::from(parameters).div_ceil(8))?;
-            tells_types = from.u8()? == 1;
+            let count = usize::from(parameters);
+            from.take(count.div_ceil(8))?;
+            types = match from.u8()? {
+                0 => Types::AsBefore,
+                _ => Types::Told(from.take(TYPE_BYTES * count)?),
+            };
         }
-        Some(Execution { has_cursor: flags != 0, tells_types })
+        Some(Execution { has_cursor: flags != 0, types })
     }
 }

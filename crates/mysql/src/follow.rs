@@ -111,6 +111,11 @@ impl Follower {
         }
     }
 
+    /// What the answer has come to so far.
+    pub fn so_far(&self) -> &Outcome {
+        &self.outcome
+    }
+
     /// Takes bytes of the answer from `input`, and nothing behind it.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Next, ProtocolError> {
         loop {

@@ -4,11 +4,12 @@ use crate::capability::Capabilities;
 use crate::classify::{Backslashes, Class, classify};
 use crate::client::{Account, Connecting, Query};
 use crate::command::{Execution, Kind, statement_id};
-use crate::follow::{Follower, Next};
+use crate::follow::{Follower, Next, Outcome};
 use crate::greeting::Greeting;
 use crate::login::{ChangeUser, First, Switch};
 use crate::reply::{ErrPacket, OkPacket};
 use crate::session::{Role, Session};
+use crate::statements::{Places, model};
 
 /// Messages of both sides: what is read is written as it was, and clients of our own come to an end whatever a server sends.
 pub fn fuzz_mysql_messages(data: &[u8]) {
@@ -35,7 +36,7 @@ pub fn fuzz_mysql_messages(data: &[u8]) {
         let _ = OkPacket::parse(data, capabilities);
         let _ = Query::new(b"SELECT 1", capabilities, &mut Vec::new()).next(&mut &data[..]);
     }
-    let _ = (statement_id(data), Execution::parse(data, 9));
+    let _ = (statement_id(data), [0, 9].map(|parameters| Execution::parse(data, parameters)));
     let (mut out, mut rest) = (Vec::new(), data);
     let mut connecting = Connecting::new(Account::new(b"user", b"pa55word"));
     while !rest.is_empty() && connecting.next(&mut rest, &mut out).is_ok() {}
@@ -76,8 +77,14 @@ pub fn fuzz_mysql_statement(data: &[u8]) {
     }
     let mut session = Session::new(2, true);
     session.route(&[&[3], data].concat(), true);
-    session.answered(Role::Primary, &crate::follow::Outcome::default());
+    session.answered(Role::Primary, &Outcome::default(), &mut Places::default());
     if verdict.class >= Class::Write {
         assert!(session.pin().is_some() || *session.written() == crate::written::Written::Unknown);
     }
+}
+
+/// A session with prepared statements, as a list of what its client does and what becomes of servers: each server executes what the client
+/// has prepared, by a number of its own, with the parameters' types that the client has told.
+pub fn fuzz_mysql_prepared(data: &[u8]) {
+    model::run(data);
 }

@@ -1,8 +1,8 @@
 //! The protocol of MySQL and MariaDB as data: bytes in, events out; no I/O, no clock.
 //!
 //! [`packet`] finds messages, [`greeting`], [`login`] and [`password`] are the handshake, [`reply`] the short answers. [`client`] is a
-//! client of our own. [`follow`] knows when an answer is complete, [`classify`] what a statement does, and [`session`] where a
-//! session's next command goes.
+//! client of our own. [`follow`] knows when an answer is complete, [`classify`] what a statement does, [`session`] where a
+//! session's next command goes, and [`statements`] what was prepared at which server.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -20,6 +20,7 @@ pub mod packet;
 pub mod password;
 pub mod reply;
 pub mod session;
+pub mod statements;
 mod token;
 pub mod wire;
 pub mod written;

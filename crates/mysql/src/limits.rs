@@ -18,8 +18,14 @@ pub const COLLECTED_COLUMNS_MAX: u64 = 4096;
 pub const GTID_BYTES_MAX: usize = 1024;
 /// GTID domains that a session's own writes are followed in.
 pub const GTID_DOMAINS_MAX: usize = 8;
-/// Prepared statements that are known by what they do; those beyond go to the primary.
-pub const STATEMENTS_MAX: usize = 4096;
+/// Prepared statements of a session; one more is refused.
+pub const STATEMENTS_MAX: usize = 1 << 14;
+/// Those whose text is kept, so that they can be prepared at another server, too; those beyond stay with the primary.
+pub const STATEMENTS_KEPT_MAX: usize = 4096;
+/// Bytes of their texts, and of the types of their parameters.
+pub const STATEMENTS_BYTES_MAX: usize = 2 << 20;
+/// What must be there of a command that is too long to be looked at: an execution's types, of as many parameters as there may be.
+pub const LONG_COMMAND_PREFIX_BYTES: usize = 144 << 10;
 /// Settings of a session that replicas are told of; with more it stays with the primary.
 pub const SETTINGS_MAX: usize = 64;
 /// Bytes of all of them.

@@ -15,6 +15,8 @@ pub mod status {
     pub const MORE_RESULTS: u16 = 8;
     /// A cursor is open: rows come when they are fetched.
     pub const CURSOR_EXISTS: u16 = 0x40;
+    /// The cursor has no more rows, and is closed.
+    pub const LAST_ROW_SENT: u16 = 0x80;
     /// A backslash in a text is a character as others.
     pub const NO_BACKSLASH_ESCAPES: u16 = 0x200;
     /// An OK packet tells of changes to the session.

@@ -2,12 +2,13 @@
 //! ([`Session::answered`]).
 
 use crate::classify::{Backslashes, Class, Hint, Pin, Verdict, classify, using};
-use crate::command::{self, Kind};
+use crate::command::{self, Execution, Kind, Types};
 use crate::follow::Outcome;
-use crate::limits::{SETTINGS_BYTES_MAX, SETTINGS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX};
-use crate::reply::{Tracked, status};
+use crate::limits::{SETTINGS_BYTES_MAX, SETTINGS_MAX, STATEMENT_BYTES_MAX};
+use crate::reply::{ErrPacket, Tracked, status};
+use crate::statements::{Places, Prepared, Statements};
 use crate::written::Written;
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 /// One of a session's two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,46 @@ pub enum Why {
     OwnWrites,
     /// A hint says so.
     Hinted,
+    /// It has something of the prepared statement that no other server has: rows, parts of parameters.
+    Prepared,
+}
+
+/// Why a command goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its answer cannot be followed.
+    Command,
+    /// No prepared statement has the number that it names.
+    Statement(u32),
+    /// No rows of this statement wait.
+    Cursor(u32),
+    /// More statements are prepared than are kept.
+    TooMany,
+    /// It does not say what its parameters are.
+    Arguments,
+    /// Parts of its parameters could not be passed on.
+    Data,
+}
+
+impl Refusal {
+    /// What the client is told, with the numbers that servers give such errors.
+    pub fn error(self) -> ErrPacket {
+        let (code, state, text) = match self {
+            Refusal::Command => {
+                (1047, b"08S01", "Unknown command: the proxy does not follow its answer".to_string())
+            }
+            Refusal::Statement(id) => (1243, b"HY000", format!("Unknown prepared statement handler ({id})")),
+            Refusal::Cursor(id) => (1421, b"HY000", format!("The statement ({id}) has no open cursor.")),
+            Refusal::TooMany => (1461, b"42000", "The session has too many prepared statements".to_string()),
+            Refusal::Arguments => {
+                (1210, b"HY000", "Incorrect arguments to the execution of a prepared statement".to_string())
+            }
+            Refusal::Data => {
+                (1105, b"HY000", "Parts of a parameter could not be passed on: send them again".to_string())
+            }
+        };
+        ErrPacket::new(code, state, &text)
+    }
 }
 
 /// Where a command goes.
@@ -47,8 +88,12 @@ pub enum Route {
     },
     /// To the server that has answered the last command.
     Last,
-    /// It is answered with an error here.
-    Refused,
+    /// To the replica: rows wait there, and nowhere else.
+    Cursor,
+    /// To each server that has the prepared statement; it is answered here.
+    Everywhere,
+    /// It is answered with an error here, if it is answered.
+    Refused(Refusal),
 }
 
 /// A command that is under way.
@@ -56,9 +101,30 @@ pub enum Route {
 struct Current {
     kind: Kind,
     class: Class,
+    hint: Option<Hint>,
     /// What replicas are told of if the answer is no error.
     setting: Option<Vec<u8>>,
+    /// The prepared statement that it names, or that it makes.
     statement: Option<u32>,
+    /// What that is made from, if it is kept.
+    text: Option<Vec<u8>>,
+    /// What an execution tells of its parameters' types.
+    types: Option<Vec<u8>>,
+}
+
+impl Current {
+    /// Whether what the statement before has left (warnings, numbers of rows) is asked of the same server as before it.
+    fn keeps_last(&self) -> bool {
+        use Kind::{CloseStatement, Prepare, ResetStatement, SendLongData};
+        matches!(self.kind, Prepare | SendLongData | ResetStatement | CloseStatement)
+    }
+
+    /// Whether servers may read statements otherwise after it.
+    fn changes_settings(&self) -> bool {
+        let is_carried_out =
+            matches!(self.kind, Kind::Query | Kind::Execute | Kind::InitDb | Kind::SetOption);
+        is_carried_out && matches!(self.class, Class::Setting | Class::Pin(_))
+    }
 }
 
 /// See the module's head.
@@ -79,8 +145,7 @@ pub struct Session {
     /// Counts the changes of `written`.
     writes: u64,
     last: Role,
-    /// What prepared statements do.
-    statements: HashMap<u32, Class>,
+    statements: Statements,
     /// Commands that replicas are told of.
     settings: Vec<Vec<u8>>,
     settings_bytes: usize,
@@ -103,7 +168,7 @@ impl Session {
             can_ask: false,
             writes: 0,
             last: Role::Primary,
-            statements: HashMap::new(),
+            statements: Statements::default(),
             settings: Vec::new(),
             settings_bytes: 0,
             current: None,
@@ -155,25 +220,51 @@ impl Session {
         self.status & status::IN_TRANSACTION != 0 || self.status & status::AUTOCOMMIT == 0
     }
 
-    /// Whether nothing of it would be missed on another connection to another primary, except its settings.
+    /// Whether nothing of it would be missed on another connection to another primary, except its settings and what it can prepare again.
     pub fn may_move(&self) -> bool {
-        self.pin.is_none() && !self.is_in_transaction() && self.statements.is_empty()
+        self.pin.is_none() && !self.is_in_transaction() && self.statements.may_move()
     }
 
     /// Takes a command. `is_whole`: it is all there; otherwise it is too long to be looked at.
     pub fn route(&mut self, message: &[u8], is_whole: bool) -> Route {
         let kind = message.first().map_or(Kind::Refused, |byte| Kind::of(*byte));
-        let is_long = !is_whole || message.len() > STATEMENT_BYTES_MAX;
-        let judged = match message {
-            [_, text @ ..] if !is_long => self.judge(text),
-            _ => Verdict { class: Class::Pin(Pin::Unclear), hint: None },
+        let current = self.judged(kind, message, !is_whole || message.len() > STATEMENT_BYTES_MAX);
+        let refusal = self.refusal(&current, message);
+        let (class, keeps_last) = (current.class, current.keeps_last());
+        if let (None, Class::Pin(pin)) = (refusal, class) {
+            self.pin.get_or_insert(pin);
+        }
+        let route = refusal.map_or_else(|| self.place(&current), Route::Refused);
+        self.current = Some(current);
+        match route {
+            _ if keeps_last => {}
+            Route::Replica { .. } | Route::Cursor => self.last = Role::Replica,
+            Route::Primary(_) => self.last = Role::Primary,
+            Route::Last | Route::Everywhere | Route::Refused(_) => {}
+        }
+        route
+    }
+
+    /// What the command does.
+    fn judged(&self, kind: Kind, message: &[u8], is_long: bool) -> Current {
+        let text = message.get(1..).unwrap_or_default();
+        let statement = match kind {
+            Kind::Prepare => self.statements.next(),
+            _ if kind.names_statement() => self.statements.named(message),
+            _ => None,
         };
-        let (class, hint) = match kind {
-            Kind::Query | Kind::Prepare => (judged.class, judged.hint),
-            Kind::InitDb if is_long => (Class::Pin(Pin::Unclear), None),
-            Kind::InitDb => (using(&message[1..]), None),
-            Kind::Execute => (self.executed(message), None),
-            // Rows and buffers of a statement that is at the primary.
+        let (mut class, hint) = match kind {
+            Kind::Query | Kind::Prepare | Kind::InitDb if is_long => (Class::Pin(Pin::Unclear), None),
+            Kind::Query | Kind::Prepare => {
+                let verdict = self.judge(text);
+                (verdict.class, verdict.hint)
+            }
+            Kind::InitDb => (using(text), None),
+            Kind::Execute => {
+                let (class, hint) = self.executed(statement);
+                // It could not be sent a second time if the replica fails.
+                (if is_long { class.max(Class::PrimaryRead) } else { class }, hint)
+            }
             Kind::Fetch
             | Kind::ResetStatement
             | Kind::SendLongData
@@ -185,28 +276,48 @@ impl Session {
             Kind::SetOption => (Class::Setting, None),
             Kind::Short | Kind::ChangeUser | Kind::ResetConnection | Kind::Refused => (Class::Write, None),
         };
+        let mut kept = None;
+        if kind == Kind::Prepare {
+            // What a backslash means to another server is not known when it is prepared there.
+            let is_kept = !is_long && !text.contains(&b'\\') && self.statements.has_room(text);
+            kept = is_kept.then(|| text.to_vec());
+            class = if is_kept { class } else { class.max(Class::PrimaryRead) };
+        }
         let setting = (class == Class::Setting && kind != Kind::Prepare).then(|| message.to_vec());
-        let statement = match kind {
-            Kind::CloseStatement => command::statement_id(message),
+        let execution = statement
+            .filter(|_| kind == Kind::Execute)
+            .and_then(|id| Execution::parse(message, self.statements.parameters(id)));
+        let types = match execution {
+            Some(Execution { types: Types::Told(types), .. }) => Some(types.to_vec()),
             _ => None,
         };
-        if let Some(id) = statement {
-            self.statements.remove(&id);
-        }
-        self.current = Some(Current { kind, class, setting, statement });
-        if kind == Kind::Refused {
-            return Route::Refused;
-        }
-        if let Class::Pin(pin) = class {
-            self.pin.get_or_insert(pin);
-        }
-        let route = self.place(kind, class, hint);
-        self.last = match route {
-            Route::Replica { .. } => Role::Replica,
-            Route::Last => self.last,
-            _ => Role::Primary,
+        Current { kind, class, hint, setting, statement, text: kept, types }
+    }
+
+    /// Why it goes nowhere, if it does.
+    fn refusal(&self, current: &Current, message: &[u8]) -> Option<Refusal> {
+        let Some(id) = current.statement else {
+            return match current.kind {
+                Kind::Refused => Some(Refusal::Command),
+                Kind::Prepare => Some(Refusal::TooMany),
+                kind if kind.names_statement() => {
+                    Some(Refusal::Statement(command::statement_id(message).unwrap_or(0)))
+                }
+                _ => None,
+            };
         };
-        route
+        match current.kind {
+            Kind::Execute if self.statements.has_lost_data(id) => Some(Refusal::Data),
+            Kind::Execute => match Execution::parse(message, self.statements.parameters(id)) {
+                None => Some(Refusal::Arguments),
+                Some(Execution { types: Types::AsBefore, .. }) if !self.statements.has_types(id) => {
+                    Some(Refusal::Arguments)
+                }
+                Some(_) => None,
+            },
+            Kind::Fetch if self.statements.cursor(id).is_none() => Some(Refusal::Cursor(id)),
+            _ => None,
+        }
     }
 
     /// What is the same for both servers, however they read it, may go to both.
@@ -225,19 +336,27 @@ impl Session {
         }
     }
 
-    fn place(&self, kind: Kind, class: Class, hint: Option<Hint>) -> Route {
+    fn place(&self, current: &Current) -> Route {
+        match (current.kind, current.statement) {
+            (Kind::CloseStatement | Kind::ResetStatement, _) => return Route::Everywhere,
+            (Kind::Fetch, Some(id)) if self.statements.cursor(id) == Some(Role::Replica) => {
+                return Route::Cursor;
+            }
+            (Kind::Fetch | Kind::SendLongData, _) => return Route::Primary(Why::Prepared),
+            (Kind::Execute, Some(id)) if self.statements.has_data_at_primary(id) => {
+                return Route::Primary(Why::Prepared);
+            }
+            _ => {}
+        }
         if let Some(pin) = self.pin {
             return Route::Primary(Why::Pinned(pin));
         }
         if self.is_in_transaction() {
             return Route::Primary(Why::Transaction);
         }
-        // Statements are prepared at the primary, whatever they do.
-        match class {
-            _ if kind != Kind::Query && class >= Class::Setting => Route::Primary(Why::Writes),
-            _ if kind != Kind::Query => Route::Primary(Why::Asks),
-            _ if hint == Some(Hint::Primary) => Route::Primary(Why::Hinted),
-            Class::Read if hint == Some(Hint::Replica) => Route::Replica { after_own_writes: false },
+        match current.class {
+            _ if current.hint == Some(Hint::Primary) => Route::Primary(Why::Hinted),
+            Class::Read if current.hint == Some(Hint::Replica) => Route::Replica { after_own_writes: false },
             Class::Read if self.written == Written::Unknown => Route::Primary(Why::OwnWrites),
             Class::Read => Route::Replica { after_own_writes: true },
             Class::AfterLast => Route::Last,
@@ -246,19 +365,98 @@ impl Session {
         }
     }
 
-    fn executed(&self, message: &[u8]) -> Class {
-        let class = command::statement_id(message).and_then(|id| self.statements.get(&id).copied());
-        match class.unwrap_or(Class::Pin(Pin::Unclear)) {
+    fn executed(&self, statement: Option<u32>) -> (Class, Option<Hint>) {
+        match statement.and_then(|id| self.statements.class(id)) {
             // What it sets is not in the command.
-            Class::Setting => Class::Pin(Pin::Set),
-            // What a replica is to be asked of is in the statement.
-            class => class,
+            Some((Class::Setting, _)) => (Class::Pin(Pin::Set), None),
+            Some(known) => known,
+            None => (Class::Write, None),
         }
+    }
+
+    /// The prepared statement that the command names, or that it makes.
+    pub fn statement(&self) -> Option<u32> {
+        self.current.as_ref()?.statement
+    }
+
+    /// The prepared statement that a server must have before it can carry the command out.
+    pub fn needed(&self) -> Option<u32> {
+        let current = self.current.as_ref()?;
+        current.statement.filter(|_| matches!(current.kind, Kind::Execute | Kind::SendLongData))
+    }
+
+    /// Statements that must be prepared on the connection to the primary before the command is carried out there, since their texts may
+    /// mean something else afterwards.
+    pub fn to_prepare_before(&self, places: &Places) -> Vec<u32> {
+        let changes = self.current.as_ref().is_some_and(Current::changes_settings);
+        if changes { self.statements.missing(places) } else { Vec::new() }
+    }
+
+    /// What a statement is prepared from where it is not prepared yet, and how many parameters it has. `None`: it would not be the same there.
+    pub fn source(&self, statement: u32) -> Option<(&[u8], u16)> {
+        Some((self.statements.text(statement)?, self.statements.parameters(statement)))
+    }
+
+    /// The command as the connection with these places is to get it. `None`: it has not got the statement.
+    pub fn message_for<'m>(&self, message: &'m [u8], places: &Places) -> Option<Cow<'m, [u8]>> {
+        match &self.current {
+            Some(Current { kind, statement: Some(id), .. }) if kind.names_statement() => {
+                self.statements.rewritten(*id, message, places).map(Cow::Owned)
+            }
+            _ => Some(Cow::Borrowed(message)),
+        }
+    }
+
+    /// Whether rows of a prepared statement wait at this server.
+    pub fn has_cursor_at(&self, role: Role) -> bool {
+        self.statements.has_cursor_at(role)
+    }
+
+    /// Whether this server has rows or parts of parameters of the statement that is to be reset.
+    pub fn is_reset_at(&self, role: Role) -> bool {
+        self.statement().is_some_and(|id| {
+            self.statements.cursor(id) == Some(role)
+                || role == Role::Primary && self.statements.has_data_at_primary(id)
+        })
+    }
+
+    /// The statement that the command names was closed or reset at all servers.
+    pub fn answered_everywhere(&mut self) {
+        let Some(Current { kind, statement: Some(id), .. }) = self.current.take() else { return };
+        if kind == Kind::CloseStatement {
+            self.statements.remove(id);
+        } else {
+            self.statements.set_cursor(id, None);
+            self.statements.data_used(id);
+        }
+    }
+
+    /// The command was answered with an error before any server got it.
+    pub fn refused(&mut self) {
+        match self.current.take() {
+            Some(Current { kind: Kind::Prepare, .. }) => self.statements.refused(),
+            Some(Current { kind: Kind::SendLongData, statement: Some(id), .. }) => {
+                self.statements.data_sent(id, true);
+            }
+            Some(Current { kind: Kind::Execute, statement: Some(id), .. })
+                if self.statements.has_lost_data(id) =>
+            {
+                self.statements.data_used(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// The primary's last status.
+    pub fn status(&self) -> u16 {
+        self.status
     }
 
     /// The command went to the primary although a replica might have had it.
     pub fn went_to_primary(&mut self) {
-        self.last = Role::Primary;
+        if !self.current.as_ref().is_some_and(Current::keeps_last) {
+            self.last = Role::Primary;
+        }
     }
 
     /// The server that has answered the last command.
@@ -278,6 +476,7 @@ impl Session {
         self.status = status;
         self.is_mode_lost = false;
         self.backslashes = Backslashes::of(status);
+        self.statements.cursors_lost(Role::Primary);
         if std::mem::take(&mut self.is_untold) {
             // Nobody is left who knows.
             self.written = Written::Unknown;
@@ -304,13 +503,17 @@ impl Session {
     pub fn replica_lost(&mut self) {
         self.replica = Backslashes::Unknown;
         self.last = Role::Primary;
+        self.statements.cursors_lost(Role::Replica);
     }
 
-    /// The answer to the command is complete.
-    pub fn answered(&mut self, by: Role, outcome: &Outcome) {
-        let Some(current) = self.current.take() else { return };
+    /// The answer to the command is complete. `places`: what is prepared on the connection that it came on.
+    pub fn answered(&mut self, by: Role, outcome: &Outcome, places: &mut Places) {
+        let Some(mut current) = self.current.take() else { return };
         // Wherever it was to go: a replica's connection may have been made for it.
-        self.last = by;
+        if !current.keeps_last() || outcome.error.is_some() {
+            self.last = by;
+        }
+        self.note_statement(&mut current, by, outcome, places);
         if by == Role::Replica {
             return;
         }
@@ -323,21 +526,17 @@ impl Session {
             self.backslashes = Backslashes::Unknown;
         }
         self.note_writes(&current, outcome);
+        if current.changes_settings() {
+            self.statements.settings_changed();
+        }
         if outcome.error.is_some() {
             return;
         }
-        match current.kind {
-            Kind::ResetConnection => self.reset(),
-            Kind::Prepare => {
-                if let Some(prepared) = outcome.prepared
-                    && self.statements.len() < STATEMENTS_MAX
-                {
-                    self.statements.insert(prepared.id, current.class);
-                }
-            }
-            _ => {}
+        if current.kind == Kind::ResetConnection {
+            self.reset();
+            // The server has closed them.
+            places.remove_all();
         }
-        debug_assert!(current.statement.is_none() || current.kind == Kind::CloseStatement);
         if let Some(setting) = current.setting {
             self.settings_bytes += setting.len();
             if self.settings.len() == SETTINGS_MAX || self.settings_bytes > SETTINGS_BYTES_MAX {
@@ -347,6 +546,32 @@ impl Session {
                 // It is told of it later.
                 self.replica = Backslashes::Unknown;
             }
+        }
+    }
+
+    fn note_statement(&mut self, current: &mut Current, by: Role, outcome: &Outcome, places: &mut Places) {
+        let Some(id) = current.statement else { return };
+        let is_error = outcome.error.is_some();
+        let has = |bit: u16| outcome.status.is_some_and(|status| status & bit != 0);
+        match current.kind {
+            Kind::Prepare => match outcome.prepared.filter(|_| !is_error) {
+                Some(prepared) => {
+                    places.put(id, prepared.id);
+                    let (class, hint, text) = (current.class, current.hint, current.text.take());
+                    let parameters = prepared.parameters;
+                    self.statements.put(id, Prepared { class, hint, text, parameters });
+                }
+                None => self.statements.refused(),
+            },
+            Kind::Execute => {
+                let has_cursor = !is_error && has(status::CURSOR_EXISTS);
+                self.statements.set_cursor(id, has_cursor.then_some(by));
+                self.statements.data_used(id);
+                self.statements.executed(id, current.types.as_deref(), is_error, places);
+            }
+            Kind::Fetch if is_error || has(status::LAST_ROW_SENT) => self.statements.set_cursor(id, None),
+            Kind::SendLongData => self.statements.data_sent(id, false),
+            _ => {}
         }
     }
 

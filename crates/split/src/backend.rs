@@ -6,9 +6,13 @@ use brisk_db::{News, Role};
 use brisk_mysql::Capabilities;
 use brisk_mysql::ProtocolError;
 use brisk_mysql::client::{Account, Answer, Connecting, LoginError, Opened, Query, Step};
+use brisk_mysql::command::{Kind, PREPARE};
+use brisk_mysql::follow::{Follower, Next, Prepared};
 use brisk_mysql::greeting::Greeting;
-use brisk_mysql::limits::HANDSHAKE_BYTES_MAX;
+use brisk_mysql::limits::{ANSWER_PREFIX_BYTES_MAX, HANDSHAKE_BYTES_MAX};
+use brisk_mysql::packet::{HEADER_BYTES, put_message};
 use brisk_mysql::reply::{ERR, ErrPacket};
+use brisk_mysql::statements::Places;
 use brisk_net::{Io, Stream, clock, timeout};
 use brisk_stream::conf::Proxy;
 use brisk_stream::{Session, handler};
@@ -41,6 +45,8 @@ pub struct Backend {
     pub confirmed: u64,
     /// How it tells of what it has written.
     pub tracking: Tracking,
+    /// What is prepared on it.
+    pub places: Places,
     greeting: Box<Greeting>,
     /// How many of the session's settings it was told.
     told: usize,
@@ -242,6 +248,7 @@ impl Backend {
             tracks: false,
             confirmed: 0,
             tracking: Tracking::of(&opened.greeting),
+            places: Places::default(),
             greeting: Box::new(opened.greeting),
             told: 0,
             lease,
@@ -257,6 +264,48 @@ impl Backend {
     pub async fn ask(&mut self, statement: &[u8]) -> Result<Answer, Broken> {
         let mut out = Vec::new();
         let query = Query::new(statement, self.capabilities, &mut out);
+        self.carry_out(query, &out).await
+    }
+
+    /// Prepares a statement, whose answer the client does not get.
+    pub async fn prepare(&mut self, text: &[u8]) -> Result<Result<Prepared, ErrPacket>, Broken> {
+        let sequence = self.wire.send_message(0, &[&[PREPARE], text].concat()).await?;
+        let mut follower = Follower::new(Kind::Prepare, self.capabilities, sequence);
+        let mut beginning = Vec::new();
+        loop {
+            let mut rest = self.wire.unread();
+            let before = rest.len();
+            let next = follower.next(&mut rest)?;
+            let taken = before - rest.len();
+            let room = (HEADER_BYTES + ANSWER_PREFIX_BYTES_MAX).saturating_sub(beginning.len());
+            beginning.extend_from_slice(&self.wire.unread()[..taken.min(room)]);
+            self.wire.take(taken);
+            match next {
+                Next::Done => break,
+                Next::More => self.wire.fill().await?,
+                Next::File => return Err(ProtocolError::Unexpected("a request for a file").into()),
+            }
+        }
+        let outcome = follower.outcome();
+        match outcome.prepared {
+            Some(prepared) if outcome.error.is_none() => Ok(Ok(prepared)),
+            _ => Ok(Err(ErrPacket::parse(beginning.get(HEADER_BYTES..).unwrap_or_default())?)),
+        }
+    }
+
+    /// Has the server forget all that is prepared on the connection.
+    pub async fn close_statements(&mut self) -> Result<(), Broken> {
+        let mut bytes = Vec::new();
+        for close in self.places.remove_all() {
+            put_message(&mut bytes, &mut 0, &close);
+        }
+        if bytes.is_empty() { Ok(()) } else { self.wire.send(&bytes).await }
+    }
+
+    /// Carries a command out whose answer is short.
+    pub async fn command(&mut self, message: &[u8]) -> Result<Answer, Broken> {
+        let mut out = Vec::new();
+        let query = Query::command(message, self.capabilities, &mut out);
         self.carry_out(query, &out).await
     }
 
@@ -299,9 +348,7 @@ impl Backend {
     pub async fn tell(&mut self, settings: &[Vec<u8>]) -> Result<Option<u16>, Unready> {
         let mut status = None;
         for setting in settings.get(self.told..).unwrap_or_default() {
-            let mut out = Vec::new();
-            let query = Query::command(setting, self.capabilities, &mut out);
-            match self.carry_out(query, &out).await? {
+            match self.command(setting).await? {
                 Answer::Ok(ok) => status = Some(ok.status),
                 Answer::Err(_) | Answer::Rows(_) => {
                     return Err(Unready::Lost("the server does not take the session's settings".to_string()));

@@ -5,9 +5,14 @@ use crate::wire::{Broken, Wire};
 use brisk_mysql::ProtocolError;
 use brisk_mysql::command::Kind;
 use brisk_mysql::follow::{Follower, Next, Outcome};
-use brisk_mysql::limits::STATEMENT_BYTES_MAX;
+use brisk_mysql::limits::{ANSWER_PREFIX_BYTES_MAX, LONG_COMMAND_PREFIX_BYTES, STATEMENT_BYTES_MAX};
 use brisk_mysql::packet::{Frames, HEADER_BYTES};
+use brisk_mysql::session::{Role, Session as Course};
+use std::borrow::Cow;
 use std::cell::Cell;
+
+/// A command's byte, and the number of a prepared statement.
+const NAME_BYTES: usize = 5;
 
 /// A command's beginning.
 pub struct Command {
@@ -49,8 +54,8 @@ impl Command {
                     client.take(HEADER_BYTES + length);
                     return Ok(Command { message, is_whole });
                 }
-                if !is_whole && !body.is_empty() {
-                    let message = body[..body.len().min(length)].to_vec();
+                if !is_whole && body.len() >= LONG_COMMAND_PREFIX_BYTES {
+                    let message = body[..LONG_COMMAND_PREFIX_BYTES].to_vec();
                     return Ok(Command { message, is_whole });
                 }
             }
@@ -70,34 +75,57 @@ impl Command {
         }
     }
 
-    async fn send(&self, client: &mut Wire, server: &mut Backend) -> Result<u8, Failed> {
+    /// Sends it as this server is to get it.
+    async fn send(&self, course: &Course, client: &mut Wire, server: &mut Backend) -> Result<u8, Failed> {
+        let Some(message) = course.message_for(&self.message, &server.places) else {
+            // Whoever has it sent here has the statement prepared here before.
+            return Err(Failed::Server(ProtocolError::Unexpected("a statement").into()));
+        };
         if self.is_whole {
-            return server.wire.send_message(0, &self.message).await.map_err(Failed::Server);
+            return server.wire.send_message(0, &message).await.map_err(Failed::Server);
+        }
+        if let Cow::Owned(message) = &message {
+            client.write_over(HEADER_BYTES, message.get(..NAME_BYTES).unwrap_or_default());
         }
         let mut frames = Frames::new(0);
         pass(client, &mut frames, Some(&mut server.wire)).await?;
         Ok(frames.sequence())
     }
 
-    /// Gives the command to a server and its answer to the client. `has_begun`: the client has got something of the answer.
+    /// Gives the command to a server and its answer to the client. `has_begun`: the client has got something of the answer. It gets nothing
+    /// of it if a replica refuses to prepare a statement, since the primary may do that.
     pub async fn exchange(
         &self,
+        course: &Course,
         client: &mut Wire,
-        server: &mut Backend,
-        may_want_file: bool,
+        (role, server): (Role, &mut Backend),
         has_begun: &Cell<bool>,
     ) -> Result<Outcome, Failed> {
-        let sequence = self.send(client, server).await?;
+        let sequence = self.send(course, client, server).await?;
         let mut follower = Follower::new(self.kind(), server.capabilities, sequence);
+        let is_prepared = self.kind() == Kind::Prepare;
+        // The client knows the statement by a number of ours.
+        let mut number = course.statement().filter(|_| is_prepared);
         loop {
+            if number.is_some() && !has_first(server.wire.unread()).map_err(Failed::Server)? {
+                server.wire.fill().await.map_err(Failed::Server)?;
+                continue;
+            }
             let mut rest = server.wire.unread();
             let before = rest.len();
             let next = follower.next(&mut rest).map_err(|error| Failed::Server(error.into()))?;
             let taken = before - rest.len();
-            if next == Next::File && !may_want_file {
+            if next == Next::File && role == Role::Replica {
                 return Err(Failed::Server(ProtocolError::Unexpected("a request for a file").into()));
             }
-            if taken > 0 {
+            let so_far = follower.so_far();
+            if let (Some(number), Some(_)) = (number.take(), so_far.prepared) {
+                server.wire.write_over(HEADER_BYTES + 1, &number.to_le_bytes());
+            }
+            let is_repeated = is_prepared && role == Role::Replica && so_far.error.is_some();
+            if is_repeated && !has_begun.get() {
+                server.wire.take(taken);
+            } else if taken > 0 {
                 has_begun.set(true);
                 client.send(&server.wire.unread()[..taken]).await.map_err(Failed::Client)?;
                 server.wire.take(taken);
@@ -113,6 +141,16 @@ impl Command {
             }
         }
     }
+}
+
+/// Whether the first message of an answer to COM_STMT_PREPARE is there: the statement's number, or an error.
+fn has_first(bytes: &[u8]) -> Result<bool, Broken> {
+    let Some((&[a, b, c, _], body)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(false) };
+    let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+    if length > ANSWER_PREFIX_BYTES_MAX {
+        return Err(ProtocolError::TooLarge { limit_bytes: ANSWER_PREFIX_BYTES_MAX }.into());
+    }
+    Ok(body.len() >= length)
 }
 
 /// LOAD DATA LOCAL: messages of the client, to an empty one. Gives the number of the next frame.

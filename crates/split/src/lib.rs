@@ -1,8 +1,8 @@
 //! `mysql_split`: sessions with MySQL or MariaDB whose reads go to replicas.
 //!
 //! A client logs in here ([`opening`]), and with what it has shown its servers are opened ([`backend`]). Its commands are judged one by one
-//! by `brisk_mysql`'s session, which knows no sockets, and carried out by [`serve`]. A client whose account is not known here is
-//! passed on to the primary as it is ([`whole`]).
+//! by `brisk_mysql`'s session, which knows no sockets, and carried out by [`serve`], with what they need of prepared statements
+//! ([`statements`]). A client whose account is not known here is passed on to the primary as it is ([`whole`]).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -15,6 +15,7 @@ mod opening;
 mod pool;
 mod serve;
 mod split;
+mod statements;
 mod whole;
 mod wire;
 

@@ -27,15 +27,15 @@ use std::sync::Arc;
 /// A session under way.
 pub struct Running<'s> {
     split: &'s Split,
-    session: &'s Session,
+    pub(crate) session: &'s Session,
     proxy: &'s Proxy,
-    news: News,
-    client: Wire,
-    course: Course,
+    pub(crate) news: News,
+    pub(crate) client: Wire,
+    pub(crate) course: Course,
     account: Account,
     nonce: [u8; NONCE_BYTES],
-    primary: Option<Backend>,
-    replica: Option<Backend>,
+    pub(crate) primary: Option<Backend>,
+    pub(crate) replica: Option<Backend>,
     /// Until then (monotonic, ms) no replica is tried.
     no_replica_until_ms: u64,
     /// The last command was refused for want of a primary: that is told once.
@@ -43,7 +43,7 @@ pub struct Running<'s> {
 }
 
 /// A session ends with this.
-struct End(Status);
+pub(crate) struct End(pub(crate) Status);
 
 impl<'s> Running<'s> {
     /// A session whose client has logged in.
@@ -83,7 +83,7 @@ impl<'s> Running<'s> {
             let command = Command::next(&mut self.client).await;
             let done = match command {
                 Ok(command) => self.carry_out(command).await,
-                Err(Broken::Closed) => Err(self.leave()),
+                Err(Broken::Closed) => Err(self.leave().await),
                 Err(broken) => self.refuse_client(&broken).await,
             };
             self.count();
@@ -93,11 +93,11 @@ impl<'s> Running<'s> {
         }
     }
 
-    fn cluster(&self) -> &Arc<Cluster> {
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
         self.news.cluster()
     }
 
-    fn log(&self, level: LogLevel, text: std::fmt::Arguments<'_>) {
+    pub(crate) fn log(&self, level: LogLevel, text: std::fmt::Arguments<'_>) {
         self.session.log(level, text);
     }
 
@@ -108,13 +108,16 @@ impl<'s> Running<'s> {
     }
 
     /// The client has gone, and nothing of a command of its is on the way.
-    fn leave(&mut self) -> End {
-        let is_clean = self.course.may_move();
-        for backend in self.primary.take().into_iter().chain(self.replica.take()) {
-            if is_clean {
-                self.split.keep(&self.news, backend, &self.account);
-            } else {
+    async fn leave(&mut self) -> End {
+        let is_kept = self.split.pool_max > 0 && self.course.may_move();
+        for mut backend in self.primary.take().into_iter().chain(self.replica.take()) {
+            if !is_kept {
                 backend.quit();
+                continue;
+            }
+            let id = backend.id;
+            if let Some(Ok(())) = unless_lost(&mut self.news, id, backend.close_statements()).await {
+                self.split.keep(&self.news, backend, &self.account);
             }
         }
         End(OK)
@@ -138,7 +141,7 @@ impl<'s> Running<'s> {
     async fn carry_out(&mut self, command: Command) -> Result<(), End> {
         let kind = command.kind();
         match kind {
-            Kind::Quit => return Err(self.leave()),
+            Kind::Quit => return Err(self.leave().await),
             Kind::ChangeUser | Kind::ResetConnection if self.course.is_untold() => {
                 // Afterwards it could not be asked any more.
                 self.ask_for_writes().await;
@@ -148,21 +151,24 @@ impl<'s> Running<'s> {
         if kind == Kind::ChangeUser {
             return self.change_user(&command).await;
         }
+        if kind == Kind::Prepare {
+            Tally::add(&self.cluster().tally.prepared);
+        }
         let before = self.course.pin();
         let route = self.course.route(&command.message, command.is_whole);
         self.count_pin(before);
         let on_replica = match route {
-            Route::Refused => {
-                let error =
-                    ErrPacket::new(1047, b"08S01", "Unknown command: the proxy does not follow its answer");
-                return self.answer(&command, &error).await;
-            }
+            Route::Refused(refusal) => return self.answer(&command, &refusal.error()).await,
+            Route::Everywhere => return self.everywhere(&command).await,
+            Route::Cursor => return self.fetch(&command).await,
             Route::Replica { after_own_writes } => self.replica_is_ready(after_own_writes, &command).await,
             Route::Last => self.course.last() == Role::Replica && self.replica.is_some(),
             Route::Primary(_) => false,
         };
-        if on_replica && self.read(&command).await? {
-            Tally::add(&self.cluster().tally.replica_reads);
+        if on_replica && self.is_placed_at_replica().await && self.read(&command).await? {
+            if matches!(kind, Kind::Query | Kind::Execute) {
+                Tally::add(&self.cluster().tally.replica_reads);
+            }
             return Ok(());
         }
         self.count_at_primary(kind, route);
@@ -192,13 +198,16 @@ impl<'s> Running<'s> {
     }
 
     /// Has the replica answer. False: it has failed before the client got anything of an answer, and another server may.
-    async fn read(&mut self, command: &Command) -> Result<bool, End> {
+    pub(crate) async fn read(&mut self, command: &Command) -> Result<bool, End> {
         let Some(replica) = &mut self.replica else { return Ok(false) };
         let (id, has_begun) = (replica.id, Cell::new(false));
-        let work = command.exchange(&mut self.client, replica, false, &has_begun);
+        let at = (Role::Replica, &mut *replica);
+        let work = command.exchange(&self.course, &mut self.client, at, &has_begun);
         let failed = match unless_lost(&mut self.news, id, work).await {
+            // It has refused to prepare a statement: the primary is asked.
+            Some(Ok(outcome)) if outcome.error.is_some() && !has_begun.get() => return Ok(false),
             Some(Ok(outcome)) => {
-                self.course.answered(Role::Replica, &outcome);
+                self.course.answered(Role::Replica, &outcome, &mut replica.places);
                 return Ok(true);
             }
             Some(Err(Failed::Client(broken))) => return Err(End(lost(self.session, &broken))),
@@ -220,7 +229,7 @@ impl<'s> Running<'s> {
         self.course.replica_lost();
     }
 
-    fn replica_has_failed(&mut self) {
+    pub(crate) fn replica_has_failed(&mut self) {
         self.drop_replica();
         self.no_replica_until_ms = clock::mono_ms() + crate::limits::REPLICA_PAUSE_MS;
         self.cluster().doubt();
@@ -238,9 +247,15 @@ impl<'s> Running<'s> {
             }
             Err(unready) => return self.without_primary(&command, &unready).await,
         }
+        match self.place_at_primary(&command).await {
+            Ok(None) => {}
+            Ok(Some(error)) => return self.answer(&command, &error).await,
+            Err(unready) => return self.without_primary(&command, &unready).await,
+        }
         let Some(primary) = &mut self.primary else { return Err(End(BAD_GATEWAY)) };
         let (id, has_begun) = (primary.id, Cell::new(false));
-        let work = command.exchange(&mut self.client, primary, true, &has_begun);
+        let at = (Role::Primary, primary);
+        let work = command.exchange(&self.course, &mut self.client, at, &has_begun);
         match unless_lost(&mut self.news, id, work).await {
             Some(Ok(outcome)) => self.answered(command.kind(), outcome).await,
             Some(Err(Failed::Client(broken))) => Err(End(lost(self.session, &broken))),
@@ -256,7 +271,7 @@ impl<'s> Running<'s> {
         outcome.is_tracked &= primary.tracks;
         self.is_refusing = false;
         let was_open = self.course.is_in_transaction();
-        self.course.answered(Role::Primary, &outcome);
+        self.course.answered(Role::Primary, &outcome, &mut primary.places);
         primary.knows(self.course.settings());
         if !was_open && self.course.is_in_transaction() {
             self.cluster().tally.pinned(Pin::Transaction);
@@ -268,7 +283,7 @@ impl<'s> Running<'s> {
     }
 
     /// It may have carried the command out: nobody repeats it, and the client is told as libraries tell it of a server that is gone.
-    async fn primary_failed(
+    pub(crate) async fn primary_failed(
         &mut self,
         command: &Command,
         broken: &Broken,
@@ -310,7 +325,8 @@ impl<'s> Running<'s> {
     }
 
     /// Answers a command that goes nowhere.
-    async fn answer(&mut self, command: &Command, error: &ErrPacket) -> Result<(), End> {
+    pub(crate) async fn answer(&mut self, command: &Command, error: &ErrPacket) -> Result<(), End> {
+        self.course.refused();
         let told = async {
             let sequence = command.pass_by(&mut self.client).await?;
             if command.kind().has_answer() {
@@ -359,9 +375,14 @@ impl<'s> Running<'s> {
         let view = self.news.view();
         let is_reader = have.is_some_and(|id| view.readers(None).any(|server| server.id == id));
         if !is_reader {
+            // Rows that wait there are fetched from it, however late it is.
+            if have.is_some() && self.course.has_cursor_at(Role::Replica) {
+                return false;
+            }
             self.drop_replica();
             // How it reads a backslash was not known when the statement was judged.
-            if !self.connect_replica().await || command.message.contains(&b'\\') {
+            let is_unclear = command.kind() == Kind::Query && command.message.contains(&b'\\');
+            if !self.connect_replica().await || is_unclear {
                 return false;
             }
         }

@@ -87,6 +87,12 @@ impl Wire {
         }
     }
 
+    /// Writes over what has come and was not taken, from this byte of it on, as far as it goes.
+    pub fn write_over(&mut self, at: usize, bytes: &[u8]) {
+        let unread = self.received.get_mut(self.start + at..).unwrap_or_default();
+        unread.iter_mut().zip(bytes).for_each(|(old, new)| *old = *new);
+    }
+
     /// Bytes that have come and gone since this was asked the last time.
     pub fn moved(&mut self) -> (u64, u64) {
         let now = (self.stream.received(), self.stream.sent());

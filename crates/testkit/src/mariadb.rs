@@ -1,5 +1,9 @@
 //! A real MariaDB for a test, with a folder and a socket of its own, and clients that hold locks.
 
+mod prepared;
+
+pub use prepared::{How, Prepared};
+
 use crate::process;
 use crate::temp::TempDir;
 use crate::wait;
@@ -24,6 +28,8 @@ pub struct Connection {
     stream: Box<dyn Carrier>,
     /// As the greeting has it.
     version: String,
+    /// The types of the last execution's columns.
+    columns: Vec<u8>,
 }
 
 /// What carries a connection.
@@ -179,7 +185,7 @@ impl Connection {
         database: &str,
         more: u8,
     ) -> Result<Connection, Refused> {
-        let mut connection = Connection { stream, version: String::new() };
+        let mut connection = Connection { stream, version: String::new(), columns: Vec::new() };
         let (_, greeting) = connection.packet()?;
         if greeting.first() == Some(&0xff) {
             return Err(refused(&greeting));

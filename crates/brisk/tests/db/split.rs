@@ -1,7 +1,7 @@
 //! `mysql_split`: real MariaDBs behind one port.
 
 use super::{BIN, expect, status};
-use brisk_testkit::mariadb::{Connection, native};
+use brisk_testkit::mariadb::{Connection, How, native};
 use brisk_testkit::mariadb_cluster::{APP, Node, PROBE};
 use brisk_testkit::server::check;
 use brisk_testkit::{Builder, Replicated, Server, process, wait};
@@ -54,7 +54,7 @@ fn mark(db: &Replicated) {
 }
 
 /// A primary with two replicas behind a server that knows their accounts.
-fn split(more: &str) -> (Replicated, Server) {
+pub(super) fn split(more: &str) -> (Replicated, Server) {
     let db = Replicated::start();
     mark(&db);
     let addresses: Vec<SocketAddr> = db.nodes.iter().map(Node::address).collect();
@@ -66,17 +66,17 @@ fn split(more: &str) -> (Replicated, Server) {
     (db, server)
 }
 
-fn place(server: &Server) -> SocketAddr {
+pub(super) fn place(server: &Server) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, server.port_of(1)))
 }
 
-fn open(server: &Server) -> Connection {
+pub(super) fn open(server: &Server) -> Connection {
     Connection::tracking(place(server), APP.0, APP.1, "test").expect("the client is let in")
 }
 
-const WHO: &str = "SELECT id FROM who";
+pub(super) const WHO: &str = "SELECT id FROM who";
 
-fn count(server: &Server, part: &str, name: &str) -> u64 {
+pub(super) fn count(server: &Server, part: &str, name: &str) -> u64 {
     status(server)[part][name].as_u64().expect("it is counted")
 }
 
@@ -99,7 +99,7 @@ fn reads_go_to_replicas_and_everything_else_to_the_primary() {
     // What it sets holds at both.
     session.run("SET sql_mode = 'ANSI_QUOTES'");
     wait::holds("a read at a replica", || ["1", "2"].contains(&&*session.value("SELECT \"id\" FROM who")));
-    // A statement that is prepared stays with the primary.
+    // A statement that is prepared goes where its text would go.
     session.send(0, b"\x16INSERT INTO t VALUES (7)").unwrap();
     let id = session.receive().unwrap()[1..5].to_vec();
     session.send(0, &[b"\x17", &id[..], b"\0\x01\0\0\0"].concat()).unwrap();
@@ -242,6 +242,9 @@ fn a_real_client_sees_no_difference() {
     };
     let load = format!("LOAD DATA LOCAL INFILE '{}' INTO TABLE t; SELECT COUNT(*) FROM t", file.display());
     assert_eq!(mariadb(1, &["--skip-ssl"], &load).0, "3\n");
+    // Compression is not offered: a client that would like it goes on without.
+    let (shown, error) = mariadb(1, &["--skip-ssl", "--compress"], WHO);
+    assert!(["1\n", "2\n"].contains(&&*shown), "{shown} {error}");
     let several = "INSERT INTO t VALUES (1); SELECT a FROM t WHERE a < 9; SELECT 2 //";
     assert_eq!(mariadb(1, &["--skip-ssl", "--delimiter=//"], several).0, "1\n2\n");
     let long = format!("SELECT LENGTH('{}'), id FROM who", "x".repeat(3 << 20));
@@ -386,6 +389,13 @@ fn a_replica_that_breaks_the_protocol_is_left() {
     server.wait_for_log("sequence number");
     lies.store(false, Ordering::Relaxed);
     wait::holds("a replica that is believed again", || session.value(WHO) == "1");
+    // What it says of a statement that it prepares is not believed either.
+    lies.store(true, Ordering::Relaxed);
+    let who = session.prepare(WHO).unwrap();
+    assert_eq!(session.executed_value(&who, &[], How::Typed), "0");
+    lies.store(false, Ordering::Relaxed);
+    let executed = || session.executed_value(&who, &[], How::Typed) == "1";
+    wait::holds("a replica that is believed again", executed);
 }
 
 #[test]

@@ -90,6 +90,8 @@ fn statements(tally: &Tally) -> Value {
         "replica_reads": replica,
         "primary_reads": primary,
         "late_reads": count(&tally.late_reads),
+        "prepared": count(&tally.prepared),
+        "prepared_again": count(&tally.prepared_again),
         "replica_share": share.map(|share| share as f64 / 1000.0),
     })
 }
@@ -145,7 +147,7 @@ pub fn metrics(to: &mut Scrape) {
     }
 }
 
-fn counters(tally: &Tally) -> [(&'static str, &'static str, &AtomicU64); 9] {
+fn counters(tally: &Tally) -> [(&'static str, &'static str, &AtomicU64); 11] {
     [
         ("brisk_db_sessions_total", "Sessions with databases.", &tally.sessions),
         ("brisk_db_failed_sessions_total", "Sessions that found no database.", &tally.failed_sessions),
@@ -158,6 +160,12 @@ fn counters(tally: &Tally) -> [(&'static str, &'static str, &AtomicU64); 9] {
         ("brisk_db_replica_reads_total", "Reads that went to a replica.", &tally.replica_reads),
         ("brisk_db_primary_reads_total", "Reads that went to the primary.", &tally.primary_reads),
         ("brisk_db_late_reads_total", "Reads for which no replica had come far enough.", &tally.late_reads),
+        ("brisk_db_prepared_total", "Statements that clients had prepared.", &tally.prepared),
+        (
+            "brisk_db_prepared_again_total",
+            "Statements that were prepared at a further database, to be executed there.",
+            &tally.prepared_again,
+        ),
         ("brisk_db_connections_total", "Connections made to databases.", &tally.made_connections),
         (
             "brisk_db_reused_connections_total",

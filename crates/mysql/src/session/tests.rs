@@ -1,7 +1,7 @@
 //! Sessions as rows of commands.
 
 use super::*;
-use crate::follow::Prepared;
+use crate::follow;
 
 const AUTOCOMMIT: u16 = status::AUTOCOMMIT;
 const READ: Route = Route::Replica { after_own_writes: true };
@@ -19,7 +19,7 @@ fn ok(status: u16) -> Outcome {
 fn step(session: &mut Session, text: &str) -> Route {
     let route = session.route(&query(text), true);
     let by = if let Route::Replica { .. } = route { Role::Replica } else { Role::Primary };
-    session.answered(by, &ok(session.status));
+    session.answered(by, &ok(session.status), &mut Places::default());
     route
 }
 
@@ -32,14 +32,14 @@ fn reads_are_split_from_writes() {
     // Its connection was made for the read.
     session.route(&query("SELECT a FROM t"), true);
     session.replica_lost();
-    session.answered(Role::Replica, &ok(AUTOCOMMIT));
+    session.answered(Role::Replica, &ok(AUTOCOMMIT), &mut Places::default());
     assert_eq!(session.last(), Role::Replica);
     assert_eq!(step(&mut session, "UPDATE t SET a = 1"), WRITE);
     assert_eq!(session.last(), Role::Primary);
     assert_eq!(step(&mut session, "SELECT @@hostname"), Route::Primary(Why::Asks));
     assert_eq!(step(&mut session, "/* brisk:primary */ SELECT 1"), Route::Primary(Why::Hinted));
     assert_eq!(step(&mut session, "SELECT 1"), READ);
-    assert_eq!(session.route(b"\x12binlog", true), Route::Refused);
+    assert_eq!(session.route(b"\x12binlog", true), Route::Refused(Refusal::Command));
     assert_eq!(session.route(&query("SELECT 1"), false), Route::Primary(Why::Pinned(Pin::Unclear)));
 }
 
@@ -47,14 +47,18 @@ fn reads_are_split_from_writes() {
 fn a_transaction_stays_where_it_began() {
     let mut session = Session::new(AUTOCOMMIT, true);
     session.route(&query("BEGIN"), true);
-    session.answered(Role::Primary, &ok(AUTOCOMMIT | status::IN_TRANSACTION));
+    session.answered(Role::Primary, &ok(AUTOCOMMIT | status::IN_TRANSACTION), &mut Places::default());
     assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::Transaction));
     // An error tells no status: the transaction may go on.
     session.route(&query("UPDATE t SET a = 1"), true);
-    session.answered(Role::Primary, &Outcome { error: Some(1213), ..Outcome::default() });
+    session.answered(
+        Role::Primary,
+        &Outcome { error: Some(1213), ..Outcome::default() },
+        &mut Places::default(),
+    );
     assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::Transaction));
     session.route(&query("COMMIT"), true);
-    session.answered(Role::Primary, &ok(AUTOCOMMIT));
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut Places::default());
     // What the failed statement has written is not known.
     assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::OwnWrites));
     let mut session = Session::new(0, true);
@@ -66,7 +70,7 @@ fn own_writes_are_read() {
     let mut session = Session::new(AUTOCOMMIT, true);
     let write = Outcome { written: vec![Tracked::MariaDb("0-1-7".into())], ..ok(AUTOCOMMIT) };
     session.route(&query("INSERT INTO t VALUES (1)"), true);
-    session.answered(Role::Primary, &write);
+    session.answered(Role::Primary, &write, &mut Places::default());
     assert_eq!((session.writes(), session.written().question().is_some()), (1, true));
     assert_eq!(step(&mut session, "SELECT 1"), READ);
     assert_eq!(
@@ -74,7 +78,7 @@ fn own_writes_are_read() {
         Route::Replica { after_own_writes: false }
     );
     session.route(&query("INSERT INTO t VALUES (1)"), true);
-    session.answered(Role::Primary, &Outcome { is_tracked: false, ..ok(AUTOCOMMIT) });
+    session.answered(Role::Primary, &Outcome { is_tracked: false, ..ok(AUTOCOMMIT) }, &mut Places::default());
     assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::OwnWrites));
 }
 
@@ -82,10 +86,14 @@ fn own_writes_are_read() {
 fn what_is_in_the_connection_keeps_it_until_it_is_reset() {
     let mut session = Session::new(AUTOCOMMIT, true);
     session.route(&query("SET @a = f("), true);
-    session.answered(Role::Primary, &Outcome { error: Some(1064), ..Outcome::default() });
+    session.answered(
+        Role::Primary,
+        &Outcome { error: Some(1064), ..Outcome::default() },
+        &mut Places::default(),
+    );
     assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::Pinned(Pin::UserVariable)));
     session.route(b"\x1f", true);
-    session.answered(Role::Primary, &ok(AUTOCOMMIT));
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut Places::default());
     assert_eq!(session.pin(), None);
     let mut session = Session::new(AUTOCOMMIT, false);
     assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::Pinned(Pin::Charset)));
@@ -96,9 +104,13 @@ fn settings_are_kept_for_replicas() {
     let mut session = Session::new(AUTOCOMMIT, true);
     step(&mut session, "SET NAMES utf8mb4");
     session.route(b"\x02shop", true);
-    session.answered(Role::Primary, &ok(AUTOCOMMIT));
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut Places::default());
     session.route(b"\x02nowhere", true);
-    session.answered(Role::Primary, &Outcome { error: Some(1049), ..Outcome::default() });
+    session.answered(
+        Role::Primary,
+        &Outcome { error: Some(1049), ..Outcome::default() },
+        &mut Places::default(),
+    );
     assert_eq!(session.settings(), [query("SET NAMES utf8mb4"), b"\x02shop".to_vec()]);
     assert_eq!(step(&mut session, "SELECT 1"), READ);
     for _ in 0..SETTINGS_MAX {
@@ -107,28 +119,185 @@ fn settings_are_kept_for_replicas() {
     assert_eq!(session.pin(), Some(Pin::ManySettings));
 }
 
-#[test]
-fn prepared_statements_are_known_by_what_they_do() {
-    let mut session = Session::new(AUTOCOMMIT, true);
-    let prepare = |session: &mut Session, id: u32, text: &str| {
+/// The two connections of a session.
+#[derive(Default)]
+struct Both {
+    primary: Places,
+    replica: Places,
+}
+
+impl Both {
+    fn at(&mut self, role: Role) -> &mut Places {
+        if role == Role::Primary { &mut self.primary } else { &mut self.replica }
+    }
+
+    /// Has a statement prepared, with this number at the server. Gives where it went, and the client's number.
+    fn prepare(&mut self, session: &mut Session, text: &str, there: u32) -> (Route, u32) {
         let route = session.route(&[&[command::PREPARE], text.as_bytes()].concat(), true);
-        let prepared = Some(Prepared { id, parameters: 0 });
-        session.answered(Role::Primary, &Outcome { prepared, ..ok(AUTOCOMMIT) });
+        let id = session.statement().unwrap();
+        let parameters = text.matches('?').count() as u16;
+        let prepared = Some(follow::Prepared { id: there, parameters });
+        let by = if let Route::Replica { .. } = route { Role::Replica } else { Role::Primary };
+        session.answered(by, &Outcome { prepared, ..ok(session.status) }, self.at(by));
+        (route, id)
+    }
+
+    /// Executes a statement without parameters; `status`: what the answer has besides.
+    fn execute(&mut self, session: &mut Session, id: u32, status: u16) -> Route {
+        let route = session.route(&execution(id), true);
+        let by = if let Route::Replica { .. } = route { Role::Replica } else { Role::Primary };
+        session.answered(by, &Outcome { is_tracked: false, ..ok(session.status | status) }, self.at(by));
         route
-    };
-    let execute = |session: &mut Session, id: u32| {
-        let route = session.route(&[&[0x17], &id.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat(), true);
-        session.answered(Role::Primary, &Outcome { is_tracked: false, ..ok(AUTOCOMMIT) });
-        route
-    };
-    assert_eq!(prepare(&mut session, 1, "SELECT a FROM t WHERE b = ?"), Route::Primary(Why::Asks));
-    assert_eq!(prepare(&mut session, 2, "UPDATE t SET a = ?"), WRITE);
-    assert_eq!(execute(&mut session, 1), Route::Primary(Why::Asks));
-    assert_eq!(session.written(), &Written::Nothing);
-    assert_eq!(execute(&mut session, 2), WRITE);
+    }
+}
+
+fn execution(id: u32) -> Vec<u8> {
+    [&command::naming(command::EXECUTE, id)[..], &[0, 1, 0, 0, 0]].concat()
+}
+
+#[test]
+fn prepared_statements_go_where_their_text_would_go() {
+    let (mut session, mut both) = (Session::new(AUTOCOMMIT, true), Both::default());
+    let (route, read) = both.prepare(&mut session, "SELECT a FROM t", 70);
+    assert_eq!((route, both.replica.has(read), both.primary.has(read)), (READ, true, false));
+    assert_eq!(both.execute(&mut session, read, 0), READ);
+    session.route(&execution(read), true);
+    assert_eq!(session.message_for(&execution(read), &both.replica).unwrap(), execution(70));
+    assert_eq!(session.message_for(&execution(read), &both.primary), None);
+    assert_eq!((session.needed(), session.source(read)), (Some(read), Some((&b"SELECT a FROM t"[..], 0))));
+    let asks = Route::Primary(Why::Asks);
+    assert_eq!(both.prepare(&mut session, "SELECT @@hostname", 1).0, asks);
+    assert_eq!(both.prepare(&mut session, r"SELECT a FROM t WHERE b LIKE '\_'", 2).0, asks);
+    assert_eq!(
+        both.prepare(&mut session, "/* brisk:primary */ SELECT a FROM t", 3).0,
+        Route::Primary(Why::Hinted)
+    );
+    let (route, write) = both.prepare(&mut session, "UPDATE t SET a = 1", 4);
+    assert_eq!((route, session.written()), (WRITE, &Written::Nothing));
+    session.route(&query("BEGIN"), true);
+    session.answered(Role::Primary, &ok(AUTOCOMMIT | status::IN_TRANSACTION), &mut both.primary);
+    assert_eq!(both.execute(&mut session, read, 0), Route::Primary(Why::Transaction));
+    session.route(&query("COMMIT"), true);
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut both.primary);
+    assert_eq!(both.execute(&mut session, read, 0), READ);
+    assert_eq!(both.execute(&mut session, write, 0), WRITE);
     assert_eq!(session.written(), &Written::Unknown);
-    assert!(!session.may_move());
-    assert_eq!(execute(&mut session, 9), Route::Primary(Why::Pinned(Pin::Unclear)));
+    assert_eq!(both.execute(&mut session, read, 0), Route::Primary(Why::OwnWrites));
+}
+
+#[test]
+fn a_number_that_names_no_statement_goes_nowhere() {
+    let mut session = Session::new(AUTOCOMMIT, true);
+    for command in [command::EXECUTE, command::FETCH, command::RESET_STATEMENT, command::CLOSE_STATEMENT] {
+        let message = [&command::naming(command, 9)[..], &[0, 1, 0, 0, 0]].concat();
+        assert_eq!(session.route(&message, true), Route::Refused(Refusal::Statement(9)));
+        session.refused();
+    }
+    assert_eq!(session.pin(), None);
+    let mut both = Both::default();
+    let (_, id) = both.prepare(&mut session, "SELECT a FROM t WHERE b = ?", 1);
+    assert_eq!(session.route(&execution(id), true), Route::Refused(Refusal::Arguments));
+    let untold = [&execution(id)[..], &[0, 0]].concat();
+    assert_eq!(session.route(&untold, true), Route::Refused(Refusal::Arguments));
+    assert_eq!(session.route(&[&untold[..11], &[1, 3]].concat(), true), Route::Refused(Refusal::Arguments));
+    assert_eq!(session.route(&[&untold[..11], &[1, 3, 0, 7]].concat(), true), READ);
+    session.refused();
+    assert_eq!(
+        session.route(&command::naming(command::FETCH, id), true),
+        Route::Refused(Refusal::Cursor(id))
+    );
+}
+
+/// The client sends both before it has the answer to the first.
+#[test]
+fn the_last_statement_is_executed_by_a_number_of_its_own() {
+    let (mut session, mut both) = (Session::new(AUTOCOMMIT, true), Both::default());
+    let (_, id) = both.prepare(&mut session, "SELECT a FROM t", 7);
+    let last = execution(command::LAST_STATEMENT);
+    assert_eq!((session.route(&last, true), session.statement()), (READ, Some(id)));
+    assert_eq!(session.message_for(&last, &both.replica).unwrap(), execution(7));
+    session.route(&[&[command::PREPARE], &b"SELECT b FROM t"[..]].concat(), true);
+    let failed = Outcome { error: Some(1054), ..Outcome::default() };
+    session.answered(Role::Replica, &failed, &mut both.replica);
+    assert_eq!(session.route(&last, true), Route::Refused(Refusal::Statement(command::LAST_STATEMENT)));
+}
+
+#[test]
+fn rows_are_fetched_where_they_wait() {
+    let (mut session, mut both) = (Session::new(AUTOCOMMIT, true), Both::default());
+    let (_, id) = both.prepare(&mut session, "SELECT a FROM t", 7);
+    let fetch = command::naming(command::FETCH, id);
+    both.execute(&mut session, id, status::CURSOR_EXISTS);
+    assert_eq!((session.route(&fetch, true), session.may_move()), (Route::Cursor, true));
+    assert!(session.has_cursor_at(Role::Replica) && session.is_reset_at(Role::Replica));
+    assert!(!session.is_reset_at(Role::Primary));
+    session.replica_lost();
+    assert_eq!(session.route(&fetch, true), Route::Refused(Refusal::Cursor(id)));
+    session.route(&query("BEGIN"), true);
+    session.answered(Role::Primary, &ok(AUTOCOMMIT | status::IN_TRANSACTION), &mut both.primary);
+    both.execute(&mut session, id, status::CURSOR_EXISTS);
+    session.route(&query("COMMIT"), true);
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut both.primary);
+    assert_eq!((session.route(&fetch, true), session.may_move()), (Route::Primary(Why::Prepared), false));
+    session.answered(Role::Primary, &ok(AUTOCOMMIT | status::LAST_ROW_SENT), &mut both.primary);
+    assert_eq!(session.route(&fetch, true), Route::Refused(Refusal::Cursor(id)));
+    assert!(session.may_move());
+}
+
+#[test]
+fn parts_of_parameters_go_where_they_are_used() {
+    let (mut session, mut both) = (Session::new(AUTOCOMMIT, true), Both::default());
+    let (_, id) = both.prepare(&mut session, "SELECT a FROM t", 7);
+    let data = [&command::naming(command::SEND_LONG_DATA, id)[..], b"\0\0part"].concat();
+    let prepared = Route::Primary(Why::Prepared);
+    assert_eq!((session.route(&data, true), session.needed()), (prepared, Some(id)));
+    session.answered(Role::Primary, &Outcome::default(), &mut both.primary);
+    session.route(&command::naming(command::RESET_STATEMENT, id), true);
+    assert!(!session.may_move() && session.is_reset_at(Role::Primary));
+    assert_eq!(both.execute(&mut session, id, 0), prepared);
+    assert_eq!(both.execute(&mut session, id, 0), READ);
+    // No server has got them: nobody executes it without.
+    session.route(&data, true);
+    session.refused();
+    assert_eq!(session.route(&execution(id), true), Route::Refused(Refusal::Data));
+    session.refused();
+    assert_eq!(both.execute(&mut session, id, 0), READ);
+}
+
+/// After that its text would be read otherwise.
+#[test]
+fn statements_are_prepared_at_the_primary_before_settings_change() {
+    let (mut session, mut both) = (Session::new(AUTOCOMMIT, true), Both::default());
+    let (_, id) = both.prepare(&mut session, "SELECT a FROM t", 7);
+    session.route(&query("UPDATE t SET a = 1"), true);
+    assert!(session.to_prepare_before(&both.primary).is_empty());
+    for command in [&b"\x02shop"[..], b"\x03SET sql_mode = ''", b"\x03SET sql_mode = CONCAT('a')"] {
+        session.route(command, true);
+        assert_eq!(session.to_prepare_before(&both.primary), [id], "{command:?}");
+    }
+    both.primary.put(id, 9);
+    assert!(session.to_prepare_before(&both.primary).is_empty());
+    session.route(b"\x02shop", true);
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut both.primary);
+    assert_eq!((session.source(id), session.may_move()), (None, false));
+    session.route(&execution(id), true);
+    assert_eq!(session.message_for(&execution(id), &both.primary).unwrap(), execution(9));
+    session.route(b"\x1f", true);
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut both.primary);
+    assert!(both.primary.is_empty());
+    assert_eq!(session.route(&execution(id), true), Route::Refused(Refusal::Statement(id)));
+}
+
+#[test]
+fn a_statement_that_is_only_prepared_or_closed_leaves_no_warnings() {
+    let (mut session, mut both) = (Session::new(AUTOCOMMIT, true), Both::default());
+    step(&mut session, "SELECT a FROM t");
+    let (_, write) = both.prepare(&mut session, "UPDATE t SET a = 1", 1);
+    assert_eq!(session.route(&command::naming(command::CLOSE_STATEMENT, write), true), Route::Everywhere);
+    session.answered_everywhere();
+    assert_eq!((session.route(&query("SHOW WARNINGS"), true), session.last()), (Route::Last, Role::Replica));
+    let (route, _) = both.prepare(&mut session, "SELECT FOUND_ROWS()", 2);
+    assert_eq!((route, session.last()), (Route::Last, Role::Replica));
 }
 
 #[test]
@@ -154,7 +323,7 @@ fn backslashes_mean_what_the_servers_say() {
     // The primary changes, and the replica has not said that it did.
     session.replica_told(AUTOCOMMIT);
     session.route(&query("SET sql_mode='NO_BACKSLASH_ESCAPES'"), true);
-    session.answered(Role::Primary, &ok(PLAIN));
+    session.answered(Role::Primary, &ok(PLAIN), &mut Places::default());
     assert_eq!((step(&mut session, PATH), session.pin()), (asks, None));
     session.replica_told(PLAIN);
     assert_eq!(step(&mut session, PATH), READ);
@@ -169,12 +338,12 @@ fn a_mode_that_nobody_has_set_is_not_believed() {
     step(&mut session, "SELECT 1 FROM t FOR UPDATE");
     // Its trigger has set it: the server tells so, and reads as before.
     session.route(&query("INSERT INTO t VALUES (1)"), true);
-    session.answered(Role::Primary, &ok(PLAIN));
+    session.answered(Role::Primary, &ok(PLAIN), &mut Places::default());
     session.replica_told(PLAIN);
     step(&mut session, "SET NAMES utf8mb4");
     assert_eq!(step(&mut session, text), WRITE);
     session.route(b"\x1f", true);
-    session.answered(Role::Primary, &ok(PLAIN));
+    session.answered(Role::Primary, &ok(PLAIN), &mut Places::default());
     assert_eq!((step(&mut session, text), session.pin()), (Route::Primary(Why::Asks), None));
 }
 
@@ -183,7 +352,11 @@ fn settings_that_failed_may_hold_in_part() {
     let mut session = Session::new(AUTOCOMMIT, true);
     step(&mut session, "UPDATE t SET a = 1");
     session.route(&query("SET sql_mode='', time_zone='x'"), true);
-    session.answered(Role::Primary, &Outcome { error: Some(1298), ..Outcome::default() });
+    session.answered(
+        Role::Primary,
+        &Outcome { error: Some(1298), ..Outcome::default() },
+        &mut Places::default(),
+    );
     assert_eq!(step(&mut session, r"SELECT 'it\'s'"), Route::Primary(Why::Pinned(Pin::Unclear)));
 }
 
@@ -207,7 +380,7 @@ fn a_write_that_was_not_told_is_asked_for() {
     let untracked = Outcome { status: Some(AUTOCOMMIT), ..Outcome::default() };
     let write = |session: &mut Session| {
         session.route(&query("UPDATE t SET a = 1"), true);
-        session.answered(Role::Primary, &untracked);
+        session.answered(Role::Primary, &untracked, &mut Places::default());
     };
     let mut session = Session::new(AUTOCOMMIT, true);
     session.may_ask_for_writes();
@@ -221,7 +394,7 @@ fn a_write_that_was_not_told_is_asked_for() {
     session.told(&Tracked::MariaDb("0-1-7".into()));
     assert_eq!((session.is_untold(), session.writes()), (false, 1));
     session.route(b"\x1f", true);
-    session.answered(Role::Primary, &untracked);
+    session.answered(Role::Primary, &untracked, &mut Places::default());
     assert!(!session.is_untold(), "a reset writes nothing");
     // The connection that knew it is gone.
     write(&mut session);
