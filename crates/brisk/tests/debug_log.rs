@@ -1,7 +1,6 @@
 //! `error_log … debug` and `debug_connection`: a request's way in the log.
 
-use brisk_testkit::{Backend, Builder, Server};
-use std::net::TcpListener;
+use brisk_testkit::{Backend, Builder, Server, ports, wait};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -52,9 +51,13 @@ fn a_requests_way_is_in_the_log() {
     let mut follow_next = |target: &str, wanted: &[&str]| {
         let answer = server.get(target);
         assert_eq!(answer.status / 100, 2, "{target}: {}", answer.head);
-        let steps = steps(&server, "debug.log");
-        follow(&steps[seen..], wanted);
-        seen = steps.len();
+        // The last of its lines is written when the answer has left.
+        let all = wait::until("the end of the request's way", || {
+            let all = steps(&server, "debug.log");
+            all[seen..].iter().any(|step| step == "http log handler").then_some(all)
+        });
+        follow(&all[seen..], wanted);
+        seen = all.len();
     };
     let peer = format!("connect to 127.0.0.1:{port}");
     let sent =
@@ -108,7 +111,7 @@ fn a_requests_way_is_in_the_log() {
 
 #[test]
 fn the_log_says_why_the_next_server_is_asked() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = format!("127.0.0.1:{}", ports::unused());
     let back = Backend::answering("back");
     let conf = format!(
         "upstream group {{ server {closed}; server 127.0.0.1:{}; }}
@@ -172,14 +175,18 @@ fn connections_of_chosen_addresses_only() {
     from("127.0.0.1");
     from("127.0.0.1");
     assert_eq!((server.read("one.log"), server.read("two.log")), (String::new(), String::new()));
-    for address in ["127.0.0.3", "127.7.8.9", "127.0.0.3"] {
-        let before = server.read("one.log").len();
+    let mut before = String::new();
+    for (at, address) in (1..).zip(["127.0.0.3", "127.7.8.9", "127.0.0.3"]) {
         from(address);
-        let text = server.read("one.log")[before..].to_string();
-        assert!(text.contains("[debug]") && text.contains("http uri: \"/index.html\""), "{text}");
+        // The last of its lines is written when the answer has left.
+        let text = wait::until("the same lines in both logs", || {
+            let (one, two) = (server.read("one.log"), server.read("two.log"));
+            (one == two && one.matches("http log handler").count() == at).then_some(one)
+        });
+        let new = &text[before.len()..];
+        assert!(new.contains("[debug]") && new.contains("http uri: \"/index.html\""), "{new}");
+        before = text;
     }
-    assert_eq!(server.read("one.log"), server.read("two.log"));
-    let before = server.read("one.log");
     from("127.0.0.1");
     assert_eq!(server.read("one.log"), before);
 }

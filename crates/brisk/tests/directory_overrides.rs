@@ -1,6 +1,6 @@
 //! `directory_overrides`: files with directives for their folders, and what becomes of requests when they change.
 
-use brisk_testkit::{Builder, Server, scenario, wait};
+use brisk_testkit::{Builder, Server, children, scenario, wait};
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ fn site() -> Builder {
 fn put(server: &Server, name: &str, text: &str) {
     let to = server.dir().join(name);
     let beside = PathBuf::from(format!("{}.new", to.display()));
-    fs::write(&beside, text).expect("our own file");
+    children::write(&beside, text);
     fs::rename(&beside, &to).expect("our own file");
 }
 
@@ -122,7 +122,7 @@ fn a_file_with_a_mistake_closes_its_folder() {
     fs::create_dir(&file).expect("our own folder");
     assert_eq!(server.client().get("/dir/a.txt").status, 500);
     fs::remove_dir(&file).expect("our own folder");
-    fs::write(&file, vec![b'#'; 100_000]).expect("our own file");
+    children::write(&file, vec![b'#'; 100_000]);
     assert_eq!(server.client().get("/dir/a.txt").status, 500);
     fs::remove_file(&file).expect("our own file");
     assert_eq!(server.client().get("/dir/a.txt").status, 200);

@@ -2,7 +2,7 @@
 
 use brisk_testkit::application::Speaks;
 use brisk_testkit::calls::Calls;
-use brisk_testkit::{Application, Builder, Client, Server, scenario};
+use brisk_testkit::{Application, Builder, Client, Server, children, scenario};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ fn variables_tell_what_was_judged() {
 fn put(server: &Server, name: &str, text: &str) {
     let to = server.dir().join(name);
     let beside = PathBuf::from(format!("{}.new", to.display()));
-    fs::write(&beside, text).expect("our own file");
+    children::write(&beside, text);
     fs::rename(&beside, &to).expect("our own file");
 }
 
@@ -485,17 +485,17 @@ fn edits_count_at_the_next_request() {
         edited(&server, || put(&server, "html/dir/.htaccess", deny), 200, 403);
         edited(&server, || fs::remove_file(&file).expect("our own file"), 403, 200);
         // Written in place, truncated, written anew.
-        edited(&server, || fs::write(&file, deny).expect("our own file"), 200, 403);
-        edited(&server, || fs::write(&file, "").expect("our own file"), 403, 200);
-        edited(&server, || fs::write(&file, format!("# {round}\n{deny}")).expect("our own file"), 200, 403);
+        edited(&server, || children::write(&file, deny), 200, 403);
+        edited(&server, || children::write(&file, ""), 403, 200);
+        edited(&server, || children::write(&file, format!("# {round}\n{deny}")), 200, 403);
         fs::remove_file(&file).expect("our own file");
         // A folder on the way, and one in the place of the file.
         edited(&server, || fs::create_dir(&file).expect("our own folder"), 200, 500);
         edited(&server, || fs::remove_dir(&file).expect("our own folder"), 500, 200);
         // A link that leads elsewhere.
         let (one, two) = (real.join("one"), real.join("two"));
-        fs::write(&one, deny).expect("our own file");
-        fs::write(&two, "# nothing\n").expect("our own file");
+        children::write(&one, deny);
+        children::write(&two, "# nothing\n");
         let link = |to: &PathBuf| {
             let beside = server.dir().join("html/dir/link.new");
             std::os::unix::fs::symlink(to, &beside).expect("our own link");

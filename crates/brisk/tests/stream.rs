@@ -8,7 +8,7 @@ mod opening;
 mod tls;
 
 use brisk_testkit::backend::Backend;
-use brisk_testkit::{Builder, Client, Server, wait};
+use brisk_testkit::{Builder, Client, Server, ports, wait};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,16 +55,10 @@ fn udp_echo(name: &'static str, count: usize) -> u16 {
     port
 }
 
-/// A port on which nothing listens.
-fn closed_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 fn udp_client(port: u16) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(wait::DEADLINE)).unwrap();
     socket
 }
 
@@ -91,7 +85,7 @@ fn lines(server: &Server, name: &str, count: usize) -> Vec<String> {
 #[test]
 fn datagrams_of_a_client_leave_in_order() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(wait::DEADLINE)).unwrap();
     let server = start(&format!(
         "server {{ listen 127.0.0.1:{{{{PORT}}}} udp; proxy_requests 2; proxy_responses 1; proxy_pass {}; }}",
         socket.local_addr().unwrap()
@@ -175,7 +169,7 @@ fn the_end_of_one_side() {
 #[test]
 fn a_server_that_refuses_is_passed_over() {
     let backend = echo("");
-    let (good, bad) = (backend.port(), closed_port());
+    let (good, bad) = (backend.port(), ports::unused());
     let server = start(&format!(
         "log_format s '$status $upstream_addr';
          upstream u {{ server 127.0.0.1:{bad} max_fails=0; server 127.0.0.1:{good} backup; }}
@@ -271,7 +265,7 @@ fn datagrams_of_a_client_are_a_session() {
     let port = udp_echo("", 1);
     let server = start(&format!(
         "log_format s '$protocol $status $bytes_received $bytes_sent';
-         access_log {{{{DIR}}}}/s.log s; proxy_timeout 500ms;
+         access_log {{{{DIR}}}}/s.log s; proxy_timeout 3s;
          server {{ listen 127.0.0.1:{{{{PORT}}}} udp; proxy_pass 127.0.0.1:{port}; proxy_requests 2; proxy_responses 1; }}
          server {{ listen 127.0.0.1:{{{{PORT2}}}} udp; proxy_pass 127.0.0.1:{port}; }}
          server {{ listen 127.0.0.1:{{{{PORT3}}}} udp; return $remote_port; }}"
@@ -342,10 +336,7 @@ fn a_large_datagram() {
 #[test]
 fn datagrams_without_an_answer() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let bad = {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.local_addr().unwrap().port()
-    };
+    let bad = ports::unused();
     let server = start(&format!(
         "log_format s '$status'; access_log {{{{DIR}}}}/s.log s; proxy_timeout 300ms; proxy_responses 1;
          server {{ listen 127.0.0.1:{{{{PORT}}}} udp; proxy_pass 127.0.0.1:{bad}; }}

@@ -320,9 +320,18 @@ fn what_cannot_be_reached_is_counted() {
     assert_eq!((outcome.stats.responses(), errors(&outcome)), (0, vec![(ErrorKind::Connect, 4)]));
 }
 
+/// An address that refuses connections: what is bound to it does not listen, and keeps others from doing so.
+fn refusing() -> (SocketAddr, TcpListener) {
+    use rustix::net::{AddressFamily, SocketType, bind, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let socket = TcpListener::from(socket);
+    (socket.local_addr().unwrap(), socket)
+}
+
 #[test]
 fn a_refused_connection_is_an_error_and_no_busy_loop() {
-    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (refused, _held) = refusing();
     let outcome = engine::run(plan(refused, &["/"], 1, Stop::Requests(3))).unwrap();
     assert_eq!(errors(&outcome), [(ErrorKind::Refused, 3)]);
     assert!(outcome.elapsed >= Duration::from_millis(20));
@@ -333,7 +342,7 @@ fn idle_connections_are_held_until_told() {
     let (address, accepted) = server();
     let (urls, options) = ([Url::parse(&format!("http://{address}/ok")).unwrap()], RequestOptions::default());
     let run = engine::start(Plan::idle(sites(&urls, &options).unwrap(), 300)).unwrap();
-    assert!(run.wait_settled(Duration::from_secs(10)));
+    assert!(run.wait_settled(Duration::from_mins(1)));
     thread::sleep(Duration::from_millis(100));
     assert_eq!(accepted.load(Ordering::Relaxed), 300);
     assert_eq!((run.progress().responses, run.progress().errors), (300, 0));
@@ -351,10 +360,13 @@ fn duration_and_warmup_bound_a_run() {
         ..plan(address, &["/ok", "/chunked"], 4, Stop::After(Duration::from_millis(200)))
     };
     let run = engine::start(plan).unwrap();
-    thread::sleep(warmup / 2);
+    // What the warm-up brings is shown and does not count.
+    while run.progress().responses == 0 && !run.is_over() {
+        thread::yield_now();
+    }
     let before = run.progress().responses;
     let outcome = run.join().unwrap();
-    assert!(outcome.elapsed >= Duration::from_millis(200) && outcome.elapsed < Duration::from_secs(2));
+    assert!(outcome.elapsed >= Duration::from_millis(200) && outcome.elapsed < Duration::from_secs(20));
     assert!(before > 0 && outcome.stats.responses() > 0);
     assert_eq!(errors(&outcome), []);
 }
@@ -410,7 +422,7 @@ fn an_open_loop_sends_as_many_as_are_due() {
     closing.rate = Some(Rate::constant(500.0));
     let outcome = engine::run(closing).unwrap();
     assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (100, 0));
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, _held) = refusing();
     let mut refused = plan(nobody, &["/"], 4, Stop::Requests(50));
     refused.rate = Some(Rate::constant(500.0));
     let outcome = engine::run(refused).unwrap();
@@ -433,7 +445,7 @@ fn an_open_loop_does_not_forget_the_slow_ones() {
 #[test]
 fn a_closed_loop_for_a_time_does_not_forget_the_slow_ones() {
     let (address, _) = server();
-    let (time, timeout) = (Duration::from_millis(200), Duration::from_millis(900));
+    let (time, timeout) = (Duration::from_millis(200), Duration::from_secs(2));
     let slow = Plan { timeout, record: Some(9999), ..plan(address, &["/ok", "/slow"], 4, Stop::After(time)) };
     for pipeline in [1, 3] {
         let outcome = engine::run(Plan { pipeline, ..slow.clone() }).unwrap();
@@ -443,10 +455,10 @@ fn a_closed_loop_for_a_time_does_not_forget_the_slow_ones() {
         assert_eq!(errors(&outcome), [(ErrorKind::Timeout, tail.under_way)]);
         assert!(tail.under_way >= 4 && tail.under_way <= 4 * pipeline as u64, "{tail:?}");
         // With the first on a connection, those behind it are given up.
-        let patience = |record: &&Record| record.done_ns - record.sent_ns >= 900_000_000;
+        let patience = |record: &&Record| record.done_ns - record.sent_ns >= 2_000_000_000;
         assert!(pipeline > 1 || lost.iter().all(patience));
         assert_eq!((tail.left, tail.responses()), (0, 0));
-        assert!(outcome.elapsed >= time && outcome.elapsed < time * 3, "{:?}", outcome.elapsed);
+        assert!(outcome.elapsed >= time && outcome.elapsed < timeout, "{:?}", outcome.elapsed);
     }
     let tls = Tls {
         context: Arc::new(ClientContext::new(&ClientOptions::unverified()).unwrap()),
@@ -461,7 +473,8 @@ fn a_closed_loop_for_a_time_does_not_forget_the_slow_ones() {
 fn a_run_that_is_stopped_knows_what_it_left() {
     let (address, _) = server();
     let run = engine::start(plan(address, &["/slow"], 3, Stop::After(Duration::from_mins(10)))).unwrap();
-    thread::sleep(Duration::from_millis(50));
+    assert!(run.wait_started(Duration::from_mins(1)), "{:?}", run.progress());
+    thread::sleep(Duration::from_millis(200));
     run.stop();
     let stats = run.join().unwrap().stats;
     assert_eq!((stats.tail.left, stats.errors(), stats.responses()), (3, 0, 0));

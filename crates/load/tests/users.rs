@@ -17,11 +17,17 @@ use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 const OK: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
 fn listener(backlog: i32) -> (SocketAddr, TcpListener) {
+    let (address, socket) = refusing();
+    listen(&socket, backlog).unwrap();
+    (address, socket)
+}
+
+/// It is bound and does not listen: connections are refused, and nobody else takes its port.
+fn refusing() -> (SocketAddr, TcpListener) {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    listen(&socket, backlog).unwrap();
-    let listener = TcpListener::from(socket);
-    (listener.local_addr().unwrap(), listener)
+    let socket = TcpListener::from(socket);
+    (socket.local_addr().unwrap(), socket)
 }
 
 /// Tells the second process that it is the server.
@@ -227,7 +233,7 @@ fn users_of_a_ramp_are_there_at_its_end() {
 /// A server without a listener: each user is tried before the clock starts, and no longer.
 #[test]
 fn nobody_is_there_where_connections_are_refused() {
-    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (refused, _held) = refusing();
     let outcome = engine::run(plan(refused, 300, Stop::Requests(300))).unwrap();
     assert_eq!(outcome.users, Some(Users { wanted: 300, there: 0 }));
     assert_eq!((outcome.stats.responses(), outcome.stats.errors()), (0, 300));

@@ -1,7 +1,7 @@
 //! Debian's Apache beside a test, with a folder and a port of its own.
 
 use crate::ports::{self, Port};
-use crate::{Client, TempDir, process, wait};
+use crate::{Client, TempDir, children, process, wait};
 use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::fs;
@@ -44,7 +44,8 @@ impl Apache {
         let mut command = Command::new("/usr/sbin/apache2");
         command.arg("-f").arg(&file).arg("-DFOREGROUND").stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(fs::File::create(dir.path().join("stderr")).expect("our own"));
-        let child = command.spawn().expect("apache2 is not installed: scripts/setup.sh does that");
+        let child =
+            children::spawn(&mut command).expect("apache2 is not installed: scripts/setup.sh does that");
         let mut apache = Apache { child, port, dir };
         wait::holds("Apache's port", || {
             let ended = apache.child.try_wait().expect("our own child");
@@ -86,6 +87,6 @@ impl Drop for Apache {
 /// # Panics
 /// If that cannot be done.
 pub fn open_to_all(folder: &Path) {
-    let done = Command::new("chmod").arg("-R").arg("a+rX").arg(folder).status();
-    assert!(done.expect("chmod is everywhere").success());
+    let done = children::output(Command::new("chmod").arg("-R").arg("a+rX").arg(folder));
+    assert!(done.expect("chmod is everywhere").status.success());
 }

@@ -11,6 +11,7 @@ pub mod application;
 pub mod backend;
 pub mod browser;
 pub mod calls;
+pub mod children;
 pub mod client;
 pub mod example;
 pub mod forger;

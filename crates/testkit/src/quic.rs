@@ -1,5 +1,6 @@
 //! A client of QUIC (RFC 9000) whose steps a test decides: the library's, over a socket of this machine.
 
+use crate::wait::DEADLINE;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -13,9 +14,6 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What several visits of one client have in common: sessions and tokens.
 #[derive(Clone)]
@@ -190,7 +188,7 @@ impl QuicClient {
     pub fn wait(&mut self, what: &str, mut is_there: impl FnMut(&mut QuicClient) -> bool) {
         let begun = Instant::now();
         while !is_there(self) {
-            assert!(begun.elapsed() < PATIENCE, "no {what}: {:?}", self.events);
+            assert!(begun.elapsed() < DEADLINE, "no {what}: {:?}", self.events);
             self.turn(Duration::from_millis(50));
         }
     }

@@ -1,5 +1,6 @@
 //! A server under test: its folder, its configuration, its processes and logs.
 
+use crate::children;
 use crate::client::Client;
 use crate::ports::{self, Port};
 use crate::process;
@@ -199,7 +200,7 @@ impl Prepared {
     /// # Panics
     /// If it cannot be started.
     pub fn run(&self, args: &[&str]) -> Output {
-        self.command(args).stdin(Stdio::null()).output().expect("the program starts")
+        children::output(&mut self.command(args)).expect("the program starts")
     }
 
     /// Starts the server in the foreground, its terminal output in `terminal.log`.
@@ -223,7 +224,7 @@ impl Prepared {
     /// # Panics
     /// If it ends instead of serving.
     pub fn start_with(self, mut command: Command) -> Server {
-        let child = command.spawn().expect("the program starts");
+        let child = children::spawn(&mut command).expect("the program starts");
         let Prepared { binary, dir, ports, args, env, alerts } = self;
         let prepared = Prepared { binary, dir, ports, args, env, alerts };
         let mut server = Server { prepared, child: Some(child), status: None };
@@ -452,7 +453,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(terminal.try_clone().expect("a copy"))
             .stderr(terminal);
-        let child = command.spawn().expect("the program starts");
+        let child = children::spawn(&mut command).expect("the program starts");
         let pid = child.id();
         (self.child, self.status) = (Some(child), None);
         wait::until("the pid file, or the server's end", || {

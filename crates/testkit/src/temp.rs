@@ -1,5 +1,7 @@
 //! Folders that go with their owner.
 
+use crate::children;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,9 +33,16 @@ impl TempDir {
 
     fn below(folder: &Path) -> TempDir {
         use std::os::unix::fs::PermissionsExt as _;
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!("brisk-test-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let path = loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!("brisk-test-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => break path,
+                // Of a process that had this number before, and was killed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        };
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("our own folder");
         TempDir { path }
     }
@@ -52,7 +61,7 @@ impl TempDir {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         }
-        std::fs::write(&path, content).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        children::write(&path, content);
         path
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{BIN, bench, figures};
 use brisk_testkit::relay::{Relay, Weather};
-use brisk_testkit::{Builder, Server};
+use brisk_testkit::{Builder, Server, ports};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
@@ -136,9 +136,7 @@ fn what_stands_in_the_way_is_named() {
     let output = bench(&["-q", "-3", "-n", "3", "-c", "1", &url(server.port(), "/a.txt")]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.code() == Some(2) && text.contains("status 421: 3"), "{text}");
-    // A port where nobody listens: what was bound to it is closed again.
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let output = bench(&["-q", "-3", "-n", "3", "-c", "1", &url(free, "/")]);
+    let output = bench(&["-q", "-3", "-n", "3", "-c", "1", &url(ports::unused(), "/")]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.code() == Some(2) && text.contains("refused: "), "{text}");
     for (args, why) in [

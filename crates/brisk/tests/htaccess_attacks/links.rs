@@ -1,7 +1,7 @@
 //! Symbolic links: which are followed, and what is served while one is switched.
 
 use super::super::{httpd, site};
-use brisk_testkit::{Builder, Server, process};
+use brisk_testkit::{Builder, Server, children, process};
 use std::fs;
 use std::os::unix::fs::{lchown, symlink};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn lay_out(folder: &Path) {
     fs::create_dir_all(folder.join("theirs")).unwrap();
     fs::create_dir_all(folder.join("own")).unwrap();
     for (name, owner) in [("theirs", OTHER), ("own", ONE)] {
-        fs::write(folder.join(name).join("a.txt"), "secret").unwrap();
+        children::write(&folder.join(name).join("a.txt"), "secret");
         give(&folder.join(name).join("a.txt"), owner);
         give(&folder.join(name), owner);
         for (link, to) in [("file", format!("{name}/a.txt")), ("folder", name.to_string())] {
@@ -82,7 +82,7 @@ fn links_are_followed_to_the_same_owner_only() {
         check(&apaches, &format!("/none/{name}"), 403);
     }
     // Who may change options of its folder still has the folders above judged by theirs.
-    fs::write(apaches.dir().join("html/none/own/.htaccess"), "Options +FollowSymLinks\n").unwrap();
+    children::write(&apaches.dir().join("html/none/own/.htaccess"), "Options +FollowSymLinks\n");
     check(&apaches, "/none/folder-own/a.txt", 403);
     check(&apaches, "/none/own/a.txt", 200);
     // A link that leads up is a link.

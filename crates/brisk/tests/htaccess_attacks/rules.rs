@@ -1,7 +1,7 @@
 //! Files that are dear: patterns that backtrack, and very many rules.
 
 use super::super::{ask, httpd, site};
-use brisk_testkit::{Server, process, wait};
+use brisk_testkit::{Server, children, process, wait};
 use std::fmt::Write as _;
 use std::fs;
 
@@ -176,9 +176,9 @@ fn thousands_of_folders_hold_within_bounds() {
     for number in 0..FOLDERS {
         let folder = builder.dir().join(format!("html/f/{number}/in"));
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("a.txt"), "secret").unwrap();
+        children::write(&folder.join("a.txt"), "secret");
         let rule = format!("Header set X-N {number}\nRequire all {}\n", ["granted", "denied"][number % 2]);
-        fs::write(folder.join("../.htaccess"), rule).unwrap();
+        children::write(&folder.join("../.htaccess"), rule);
     }
     let server = builder.start();
     let check = |number: usize| {
@@ -196,7 +196,7 @@ fn thousands_of_folders_hold_within_bounds() {
     // All of them are still watched.
     for number in [0, 1, FOLDERS / 2, FOLDERS - 2] {
         let file = server.dir().join(format!("html/f/{number}/.htaccess"));
-        fs::write(file.with_extension("new"), "Require all denied\n").unwrap();
+        children::write(&file.with_extension("new"), "Require all denied\n");
         fs::rename(file.with_extension("new"), &file).unwrap();
         assert_eq!(server.client().get(&format!("/f/{number}/in/a.txt")).status, 403, "{number}");
         fs::remove_file(&file).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::{BIN, conf, echo, exchange, udp_client};
 use brisk_testkit::backend::Backend;
-use brisk_testkit::{Builder, Client, Server, wait};
+use brisk_testkit::{Builder, Client, Server, ports, wait};
 use serde_json::{Value, json};
 use std::net::UdpSocket;
 use std::process::Command;
@@ -95,7 +95,7 @@ fn a_server_that_is_not_there_is_found() {
          server {{ listen 127.0.0.1:{{{{PORT2}}}}; proxy_pass u; health_check interval=20ms; }}
          server {{ listen 127.0.0.1:{{{{PORT3}}}}; proxy_pass v; health_check interval=20ms port={1}; }}",
         there.port(),
-        crate::closed_port()
+        ports::unused()
     ))
     .start();
     wait::holds("it is found", || peers(&server, "u")[1]["state"] == "unhealthy");
@@ -118,14 +118,14 @@ fn datagrams_are_asked_by_datagrams() {
         }
     });
     let server = with_api(&format!(
-        r"match bytes {{ send \x01\xff; expect ~* ^WELL$; }} match wrong {{ expect else; }} health_check_timeout 200ms;
+        r"match bytes {{ send \x01\xff; expect ~* ^WELL$; }} match wrong {{ expect else; }} health_check_timeout 5s;
         upstream u {{ zone z 64k; server 127.0.0.1:{port}; server 127.0.0.1:{}; }}
         upstream v {{ zone z; server 127.0.0.1:{port}; }}
         upstream w {{ zone z; server 127.0.0.1:{port}; }}
         server {{ listen 127.0.0.1:{{{{PORT2}}}} udp; proxy_responses 1; proxy_pass u; health_check udp interval=20ms mandatory match=bytes; }}
         server {{ listen 127.0.0.1:{{{{PORT3}}}} udp; proxy_responses 1; proxy_pass v; health_check udp interval=20ms mandatory; }}
         server {{ listen 127.0.0.1:{{{{PORT4}}}} udp; proxy_responses 1; proxy_pass w; health_check udp interval=20ms match=wrong; }}",
-        crate::closed_port()
+        ports::unused()
     ))
     .start();
     let state = |group: &str, at: usize| peers(&server, group)[at]["state"].clone();
