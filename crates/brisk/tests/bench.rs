@@ -212,8 +212,9 @@ fn a_sweep_with_all_its_reports() {
         assert!(looks.iter().any(|look| look["tiers"]["server"]["cpus"].as_f64() > Some(0.0)), "{run}");
         assert!(looks.iter().any(|look| look["tiers"]["server"]["switches"].as_u64() > Some(0)), "{run}");
         assert!(looks.iter().all(|look| look["machine"]["pressure_cpu"].is_number()), "{run}");
+        // It is lower where the generator itself waits for a CPU between an answer and the next request.
         let little = run["little"].as_f64().unwrap();
-        assert!((0.5..=1.3).contains(&little), "rate × latency / users is {little}");
+        assert!((0.2..=1.3).contains(&little), "rate × latency / users is {little}");
         assert!(run["limit"]["headroom"].as_f64() >= Some(1.0), "{run}");
         assert!(run["requests_per_day"].as_f64() > Some(0.0), "{run}");
     }
@@ -285,7 +286,7 @@ fn a_run_is_seen_in_a_browser() {
     let url = format!("http://127.0.0.1:{}/a.txt", server.port());
     let raw = server.dir().join("raw");
     let mut child = Command::new(BIN)
-        .args(["bench", "--web=127.0.0.1:0", "--json", "--rate", "100", "-d", "3s", "--raw"])
+        .args(["bench", "--web=127.0.0.1:0", "--json", "--rate", "100", "-d", "6s", "--raw"])
         .args([raw.to_str().unwrap(), &url])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -307,7 +308,7 @@ fn a_run_is_seen_in_a_browser() {
     // A line for each response.
     let log = std::fs::read_to_string(raw).unwrap();
     assert_eq!(log.lines().count() as u64 - 1, all["responses"].as_u64().unwrap());
-    assert!(all["responses"].as_u64().unwrap() + all["unsent"].as_u64().unwrap() >= 295, "{all}");
+    assert!(all["responses"].as_u64().unwrap() + all["unsent"].as_u64().unwrap() >= 595, "{all}");
 }
 
 /// Answers that are none, from the command line: by kind, and the exit code says that nothing was measured.
@@ -433,37 +434,39 @@ fn a_run_within_its_warm_up_says_that_nothing_was_counted() {
     assert!(text.contains(": 0/s"), "{text}");
 }
 
+/// The rate that a search finds is one of these; the generator of a busy machine is late: one quiet search of several counts.
+fn assert_found(args: &[&str], wanted: std::ops::RangeInclusive<f64>) {
+    let mut searches = Vec::new();
+    let is_found = (0..3).any(|_| {
+        let output = bench(&[&["-q", "--json", "--find-max"], args].concat());
+        let all: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{args:?}: {output:?}"));
+        let holds = all["search"]["holds_at"].as_f64();
+        searches.push(all["search"].clone());
+        holds.is_some_and(|holds| wanted.contains(&holds))
+    });
+    assert!(is_found, "{searches:?}");
+}
+
 /// The server lets 200 requests per second through.
 #[test]
 fn the_highest_rate_is_found() {
     let server = server();
     let url = format!("http://127.0.0.1:{}/limited", server.port());
-    let all = figures(&["--find-max", "--slo", "errors<10%", "-c", "20", "-d", "1s", &url]);
-    let holds = all["search"]["holds_at"].as_f64().unwrap();
     // 200, a tenth that may fail, and the burst of 20.
-    assert!((130.0..=270.0).contains(&holds), "{}", all["search"]);
+    assert_found(&["--slo", "errors<10%", "-c", "20", "-d", "1s", &url], 130.0..=270.0);
     let broken = bench(&["-q", "--rate", "2000", "-d", "500ms", "--slo", "errors<1%", &url]);
     // On a machine that is busy with other tests the generator may be late, or requests find no connection: nothing is judged then.
     let text = String::from_utf8_lossy(&broken.stdout);
     assert_eq!(broken.status.code(), Some(if text.contains("INVALID") { 2 } else { 3 }), "{broken:?}");
 }
 
-/// The server lets 200 requests per second through, and the others wait: in half a second, 240 are 100 ms late. A machine that
-/// is busy with other tests makes all of them late: one quiet search of several counts.
+/// The server lets 200 requests per second through, and the others wait: in half a second, 240 are 100 ms late.
 #[test]
 fn the_highest_rate_with_a_promise_of_time_is_found() {
     let server = server();
     let url = format!("http://127.0.0.1:{}/paced", server.port());
-    let args = ["--find-max", "--slo", "p99<100ms,errors<1%", "-c", "100", "-d", "500ms", &url];
-    let mut searches = Vec::new();
-    let is_found = (0..3).any(|_| {
-        let output = bench(&[&["-q", "--json"], &args[..]].concat());
-        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let holds = all["search"]["holds_at"].as_f64();
-        searches.push(all["search"].clone());
-        holds.is_some_and(|holds| (150.0..=300.0).contains(&holds))
-    });
-    assert!(is_found, "{searches:?}");
+    assert_found(&["--slo", "p99<100ms,errors<1%", "-c", "100", "-d", "500ms", &url], 150.0..=300.0);
 }
 
 /// On a terminal the run is drawn: a bar with the time left, the rate with its course, percentiles, errors.
@@ -540,7 +543,8 @@ fn requests_of_an_open_loop_come_as_they_are_told() {
     let url = format!("http://127.0.0.1:{}/a.txt", server.port());
     let due = |how: &str| -> Vec<f64> {
         let file = format!("--raw={}", raw.display());
-        let args = ["--rate", "200", "--arrivals", how, "-d", "2s", "-c", "16", &file, &url];
+        // As many connections as a busy machine may need: what finds none is not sent, and not in the log.
+        let args = ["--rate", "200", "--arrivals", how, "-d", "2s", "-c", "200", &file, &url];
         let all = figures(&args);
         let count = all["responses"].as_u64().unwrap();
         assert!(

@@ -196,11 +196,14 @@ impl Pair {
                 })
                 .collect()
         };
-        wait::within(Duration::from_secs(5), || (lines(0).len() == lines(1).len()).then_some(()));
-        let (mut got, mut want) = (lines(0), lines(1));
         // The line of a request may be written after its last byte was sent, when the next one is answered already.
-        got.sort_unstable();
-        want.sort_unstable();
+        let sorted = |at: usize| {
+            let mut all = lines(at);
+            all.sort_unstable();
+            all
+        };
+        wait::within(wait::DEADLINE, || (sorted(0) == sorted(1)).then_some(()));
+        let (got, want) = (sorted(0), sorted(1));
         match got.iter().zip(&want).find(|(got, want)| got != want) {
             Some((got, want)) => Err(format!("--- logged\n{got}\n--- without prepared answers\n{want}")),
             None if got.len() != want.len() => Err(format!("{} lines logged, not {}", got.len(), want.len())),

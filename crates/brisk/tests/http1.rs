@@ -304,7 +304,7 @@ fn lingering_ends() {
 #[test]
 fn time_outs_of_the_client() {
     let server = plain(
-        "server { listen 127.0.0.1:{{PORT}}; client_header_timeout 300ms; keepalive_timeout 10s; }
+        "server { listen 127.0.0.1:{{PORT}}; client_header_timeout 1s; keepalive_timeout 10s; }
          server { listen 127.0.0.1:{{PORT2}}; keepalive_timeout 300ms 77s; }
          server { listen 127.0.0.1:{{PORT3}}; keepalive_timeout 0; }",
     )

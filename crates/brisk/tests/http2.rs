@@ -418,8 +418,8 @@ fn small_answers_of_many_streams_leave_in_one_write() {
 fn time_outs() {
     let server = Builder::new(bin())
         .http(
-            "server { listen 127.0.0.1:{{PORT}}; http2 on; root {{DIR}}/html; client_header_timeout 200ms;
-             keepalive_timeout 300ms; send_timeout 300ms; client_body_timeout 200ms; client_body_early_read $arg_read; }",
+            "server { listen 127.0.0.1:{{PORT}}; http2 on; root {{DIR}}/html; client_header_timeout 1s;
+             keepalive_timeout 1s; send_timeout 300ms; client_body_timeout 200ms; client_body_early_read $arg_read; }",
         )
         .file("html/a.txt", "hello\n")
         .file("html/large", large())

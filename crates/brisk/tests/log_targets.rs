@@ -5,7 +5,6 @@ use rustix::process::{Pid, Signal};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::time::Duration;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -64,7 +63,7 @@ fn names_that_depend_on_requests() {
 #[test]
 fn syslog_over_udp_and_a_unix_socket() {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    udp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    udp.set_read_timeout(Some(wait::DEADLINE)).unwrap();
     let port = udp.local_addr().unwrap().port();
     let server = Builder::new(BIN)
         .http(&format!(
@@ -91,7 +90,7 @@ fn syslog_over_udp_and_a_unix_socket() {
     // The worker may be another user.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(server.dir().join("log.sock"), mode).unwrap();
-    unix.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    unix.set_read_timeout(Some(wait::DEADLINE)).unwrap();
     server.get("/x/2");
     let mut buffer = [0; 2048];
     loop {

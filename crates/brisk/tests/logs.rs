@@ -155,7 +155,7 @@ fn which_requests_go_where() {
 fn broken_and_aborted_requests() {
     let server = site(
         r#"log_format short '"$request" $status $body_bytes_sent $request_length "$host"';
-           client_header_timeout 300ms;
+           client_header_timeout 1s;
            limit_req_zone $server_name zone=slow:1m rate=1r/m;
            server { listen 127.0.0.1:{{PORT}}; server_name first; access_log {{DIR}}/first.log short;
                location /bye { return 444; }

@@ -309,7 +309,7 @@ fn answers_that_are_cut_short_do_not_look_whole() {
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
             peer.drain();
         },
-        "proxy_read_timeout 200ms;",
+        "proxy_read_timeout 1s;",
         "upstream timed out \\(110: Connection timed out\\) while reading upstream",
     );
 }

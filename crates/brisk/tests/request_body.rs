@@ -43,7 +43,7 @@ const CONF: &str = r#"
     server {
         listen 127.0.0.1:{{PORT4}};
         access_log {{DIR}}/body.log body;
-        client_body_timeout 300ms;
+        client_body_timeout 2s;
         lingering_timeout 1s;
         location / { return 200 "[$request_body]"; }
     }
@@ -242,7 +242,7 @@ fn slow_clients() {
         let (head, body) = request.split_at(request.find("\r\n\r\n").expect("a head") + 4);
         client.send(head);
         for piece in body.as_bytes().chunks(body.len().div_ceil(5)) {
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(450));
             client.send(piece);
         }
         assert_eq!(client.response().text(), format!("[{}]", digits(20)));
@@ -368,14 +368,14 @@ fn a_disk_that_stalls_delays_its_own_body_only() {
     let (mut slow, mut other) = (server.client(), server.client());
     let begin = Instant::now();
     slow.send(early("/", &digits(5000)));
-    let mut longest = Duration::ZERO;
+    let mut answers = 0;
     while begin.elapsed() < Duration::from_millis(1200) {
-        let start = Instant::now();
         assert_eq!(other.request(early("/", "small")).text(), "[small][] 5\n");
-        longest = longest.max(start.elapsed());
+        answers += 1;
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(longest < Duration::from_secs(1), "one waited {longest:?}");
+    // One that waited for the disk would be the only one.
+    assert!(answers > 8, "there were {answers} answers");
     assert!(slow.response().text().starts_with("[]["));
     assert!(begin.elapsed() >= Duration::from_millis(1500));
 }

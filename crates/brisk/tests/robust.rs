@@ -67,21 +67,17 @@ fn a_disk_that_stalls_delays_its_own_requests_only() {
         })
         .collect();
     let mut others = server.client();
-    let mut times = Vec::new();
+    let mut rounds = 0;
     while begin.elapsed() < Duration::from_millis(1800) {
         for target in quick {
-            let start = Instant::now();
             let response = others.get(target);
             assert!(matches!(response.status, 200 | 404), "{}", response.head);
-            times.push((start.elapsed(), target));
         }
+        rounds += 1;
     }
-    times.sort_unstable();
-    // The last hundredth is the test machine's own doing.
-    let most = times[times.len() * 99 / 100];
-    let worst = times[times.len() - 1];
-    assert!(most.0 < Duration::from_millis(50), "others wait {most:?}");
-    assert!(worst.0 < Duration::from_secs(1), "one waited {worst:?}");
+    // Whoever waits for that disk has an answer after two seconds: there would be one round. How many there are beyond that is the
+    // test machine's own doing.
+    assert!(rounds > 8, "others wait: they were asked {rounds} times");
     // In the end each has its answer, and not before its time.
     for (target, client) in &mut slow {
         let response = client.response();
@@ -122,7 +118,9 @@ fn a_panic_costs_one_connection() {
     }
     busy.send("\r\n");
     assert_eq!(busy.response().text(), "warm");
-    assert_eq!(server.error_log().matches("a handler panicked; its connection is closed").count(), 9);
+    wait::holds("a line for each", || {
+        server.error_log().matches("a handler panicked; its connection is closed").count() == 9
+    });
     assert_eq!(server.worker(), worker, "the process goes on");
     // Their places are free again: nothing counts them.
     drop((idle, busy));

@@ -101,7 +101,7 @@ fn a_disk_that_stalls_while_a_log_is_opened() {
             "log_format short $request_uri; server { listen 127.0.0.1:{{PORT}};
              access_log {{DIR}}/by_$arg_n.log short; location = /other { access_log off; return 204; } }",
         );
-    let faults = format!("stall:1000={}/by_", builder.dir().display());
+    let faults = format!("stall:3000={}/by_", builder.dir().display());
     let server = builder.env("BRISK_FAULTS", &faults).start();
     let mut client = server.client();
     let log = server.dir().join("by_x.log");

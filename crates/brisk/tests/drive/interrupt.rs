@@ -25,7 +25,7 @@ fn interrupted(args: &[&str], mut is_ready: impl FnMut() -> bool) -> (Option<i32
         is_ready()
     });
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let ended = wait::within(std::time::Duration::from_secs(20), || child.try_wait().unwrap());
+    let ended = wait::within(wait::DEADLINE, || child.try_wait().unwrap());
     if ended.is_none() {
         child.kill().unwrap();
     }

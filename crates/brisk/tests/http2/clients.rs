@@ -1,7 +1,7 @@
 //! Independent clients: curl, nghttp, a browser, and h2spec, which knows what a server must not put up with.
 
 use super::{bin, large, server};
-use brisk_testkit::{Builder, Server};
+use brisk_testkit::{Builder, Server, wait};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -158,7 +158,11 @@ fn a_browser_loads_a_page_over_one_connection() {
     );
     let page = String::from_utf8_lossy(&page);
     assert!(page.contains("<title>loaded 100 by h2</title>"), "{page}");
-    let log = server.access_log();
+    // The last lines may be written when the browser has gone.
+    let log = wait::until("the line of each picture", || {
+        let log = server.access_log();
+        (log.matches(" h2 /picture.svg").count() >= 100).then_some(log)
+    });
     let connections: Vec<&str> = log
         .lines()
         .filter(|line| line.contains(" h2 /picture.svg"))

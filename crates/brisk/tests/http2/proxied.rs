@@ -118,7 +118,7 @@ fn a_websocket_that_is_cancelled_frees_its_back_end() {
     let stream = client.begin(&fields, false);
     client.until(|client| client.answers[&stream].body == b"hi");
     client.cancel(stream);
-    hears.recv_timeout(std::time::Duration::from_secs(20)).expect("the back end's connection is closed");
+    hears.recv_timeout(brisk_testkit::wait::DEADLINE).expect("the back end's connection is closed");
 }
 
 /// RFC 8441 §5: the end of one side is END_STREAM; what the client sends on the stream still reaches the back end.
@@ -152,7 +152,7 @@ fn a_back_end_that_has_said_all_still_listens() {
     // More than fits into the stream's window at once.
     client.send(stream, &vec![b'x'; 300_000], false);
     client.send(stream, b"mine!", true);
-    let patience = std::time::Duration::from_secs(30);
+    let patience = brisk_testkit::wait::DEADLINE;
     assert_eq!(hears.recv_timeout(patience).expect("the end arrives, too"), 300_005);
 
     // Nobody listens: the client is told to stop (RFC 9113 §8.1).
@@ -197,7 +197,7 @@ fn a_websocket_survives_a_reload_and_ends_when_it_is_silent() {
     client.send(stream, b"still", false);
     client.until(|client| client.answers[&stream].text() == "hi STILL");
 
-    let hasty = server(&backend, &format!("{UPGRADE} proxy_read_timeout 300ms;"));
+    let hasty = server(&backend, &format!("{UPGRADE} proxy_read_timeout 1s;"));
     let mut client = H2Client::connect(hasty.port());
     let stream = begin(&mut client);
     client.until(|client| client.answers[&stream].ended || client.answers[&stream].reset.is_some());

@@ -246,7 +246,8 @@ fn an_end_that_is_none_is_not_told_as_one() {
     );
     let ending = |place: usize| {
         let mut client = TlsClient::connect(server.port_of(place), &stranger(), "a.test").unwrap();
-        client.send("x").unwrap();
+        // The third one's time may be over already.
+        client.send("x")?;
         client.rest()
     };
     assert_eq!(ending(1).unwrap(), "whole");

@@ -20,7 +20,10 @@ fn a_handshake_has_its_time() {
         let _ = stream.read_to_end(&mut got);
     }
     server.wait_for_log("client timed out .* while SSL handshaking");
-    assert!(TlsClient::get(server.port(), &stranger(), "a.test", "/").unwrap().ends_with("ok"));
+    // On a busy machine one may take as long as that.
+    wait::holds("a handshake in time", || {
+        TlsClient::get(server.port(), &stranger(), "a.test", "/").is_ok_and(|answer| answer.ends_with("ok"))
+    });
 }
 
 #[test]

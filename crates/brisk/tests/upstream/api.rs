@@ -1,7 +1,7 @@
 //! The API: what it tells, and what it changes.
 
 use crate::{BACKENDS, BIN};
-use brisk_testkit::{Builder, Server};
+use brisk_testkit::{Builder, Server, wait};
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -45,7 +45,11 @@ fn it_tells_what_the_peers_do() {
         assert_eq!(server.get("/").text(), "one");
     }
     assert_eq!(server.get("/bad").status, 503);
-    let peers = get(&server, "/api/9/http/upstreams/u")["peers"].clone();
+    // The last request may be on its way out of the other thread.
+    let peers = wait::until("nobody at work", || {
+        let peers = get(&server, "/api/9/http/upstreams/u")["peers"].clone();
+        (peers[0]["active"] == 0).then_some(peers)
+    });
     let first = &peers[0];
     assert_eq!(first["requests"], 4);
     assert_eq!(first["responses"]["2xx"], 3);

@@ -180,7 +180,7 @@ fn a_replay_tells_waiting_from_service_and_what_could_not_be_sent() {
     let stats = &report_of.outcome.stats;
     assert_eq!((stats.latency.count(), stats.service.count(), stats.lateness.count()), (20, 20, 20));
     let ms = |ns: u64| ns as f64 / 1e6;
-    assert!(ms(stats.service.quantile(0.5)) < 90.0, "{}", report_of.text());
+    assert!(ms(stats.service.quantile(0.5)) < 250.0, "{}", report_of.text());
     // The last was due after 475 ms and was the twentieth to take 50.
     assert!(ms(stats.latency.max()) >= 520.0, "{}", report_of.text());
     assert_eq!(stats.unsent, 0);
