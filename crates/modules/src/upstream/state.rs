@@ -8,19 +8,39 @@ use brisk_balance::{Endpoint, ServerSpec};
 use brisk_conf::{Diag, NoFiles, SourceMap, Token, os_text};
 use brisk_net::replace::replace;
 use brisk_server::conf::Cx;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The file of one upstream.
 pub(super) struct Kept {
     pub path: String,
     /// What was in it when the configuration was read.
     at_start: Vec<ServerSpec>,
-    /// Held while it is written: two writers could leave the older state.
     file: Mutex<File>,
+    /// Held while it is written: two writers could leave the older state.
+    turn: Arc<Mutex<()>>,
+}
+
+/// Who writes a file takes turns with all others who do: a configuration and the one before it, or groups that name the same file.
+fn turn(path: &str) -> Arc<Mutex<()>> {
+    static TURNS: Mutex<BTreeMap<String, Weak<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+    let mut turns = locked(&TURNS);
+    if let Some(turn) = turns.get(path).and_then(Weak::upgrade) {
+        return turn;
+    }
+    // Files of configurations that are gone.
+    turns.retain(|_, turn| turn.strong_count() > 0);
+    let turn = Arc::default();
+    turns.insert(path.to_string(), Arc::downgrade(&turn));
+    turn
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is known of the file.
@@ -54,11 +74,16 @@ impl Kept {
                 "the line is left out, and is gone from the file with the next change of the group's servers",
             ));
         }
-        Ok(Kept { path, at_start: found.servers, file: Mutex::new(File::Known) })
+        Ok(Kept::of(path, found.servers))
+    }
+
+    fn of(path: String, at_start: Vec<ServerSpec>) -> Kept {
+        let turn = turn(&path);
+        Kept { path, at_start, file: Mutex::new(File::Known), turn }
     }
 
     fn file(&self) -> MutexGuard<'_, File> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.file)
     }
 
     /// The servers in the file as it is now, for a group that is made: another process may have changed them since the
@@ -83,13 +108,13 @@ impl Kept {
 
     /// Writes the servers that there are then; the file is replaced as a whole. May wait for a disk.
     pub fn write(&self, servers: impl FnOnce() -> Vec<ServerSpec>) -> io::Result<()> {
-        let file = self.file();
-        if let File::Unread(why) = &*file {
+        let _turn = locked(&self.turn);
+        if let File::Unread(why) = &*self.file() {
             return Err(io::Error::other(format!(
                 "it is not overwritten, since it could not be read: {why}"
             )));
         }
-        // Asked for under the lock: the last writer has seen all changes.
+        // Asked for in turn: the last writer has seen all changes.
         let text = text(&servers())?;
         // Cut down by the umask. A rename, so that a server that dies leaves either state.
         replace(Path::new(&self.path), text.as_bytes(), 0o666)
@@ -279,15 +304,24 @@ mod tests {
         assert!(is_word("unix:/run/a.sock") && is_word("[::1]:80"));
     }
 
+    /// Two configurations have a file at the same time while the older one is given up.
+    #[test]
+    fn a_file_has_one_writer_at_a_time_whatever_configuration_it_is_of() {
+        let kept = |path: &str| Kept::of(path.to_string(), Vec::new());
+        let (old, new, other) = (kept("/no/state"), kept("/no/state"), kept("/no/other"));
+        assert!(Arc::ptr_eq(&old.turn, &new.turn) && !Arc::ptr_eq(&old.turn, &other.turn));
+        drop((old, new));
+        let _third = kept("/no/third");
+        assert!(Arc::strong_count(&kept("/no/state").turn) == 1, "what is gone is forgotten");
+    }
+
     /// A disk that fails once must not cost the servers.
     #[test]
     fn a_file_that_cannot_be_read_is_not_overwritten() {
         let folder = std::env::temp_dir().join(format!("brisk-state-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let kept = |path: &Path| Kept {
-            path: path.display().to_string(),
-            at_start: vec![ServerSpec::new("127.0.0.1:1", Vec::new())],
-            file: Mutex::new(File::Known),
+        let kept = |path: &Path| {
+            Kept::of(path.display().to_string(), vec![ServerSpec::new("127.0.0.1:1", Vec::new())])
         };
         let path = folder.join("state");
         let good = kept(&path);
