@@ -26,6 +26,16 @@ pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| stat.state == 'T')
 }
 
+/// Stops a process, and waits until none of its threads runs any more: the signal takes effect a little later.
+pub fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+    wait::holds(&format!("process {pid} to stand still"), || {
+        let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        threads.all(is_stopped)
+    });
+}
+
 /// Waits until a process has ended.
 pub fn wait_gone(pid: u32) {
     wait::holds(&format!("the end of process {pid}"), || !is_alive(pid));

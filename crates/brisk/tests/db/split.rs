@@ -195,7 +195,7 @@ fn a_replica_that_stalls_is_left() {
     let (db, server) = split("");
     let mut session = open(&server);
     let one: usize = session.value(WHO).parse().unwrap();
-    process::signal(db.nodes[one].pid(), rustix::process::Signal::STOP);
+    process::stop(db.nodes[one].pid());
     let answer = session.value(WHO);
     process::signal(db.nodes[one].pid(), rustix::process::Signal::CONT);
     assert_ne!(answer, one.to_string());
@@ -335,6 +335,7 @@ fn connections_are_used_again_and_nothing_is_left_in_them() {
         count(&server, "pool", "reused") >= 4
     });
     // What is pinned is not kept.
+    wait::holds("no session", || count(&server, "sessions", "open") == 0);
     let before = count(&server, "pool", "idle");
     let mut pinned = open(&server);
     pinned.run("SET @a = 1");
