@@ -222,7 +222,7 @@ impl Session {
 
     /// Whether nothing of it would be missed on another connection to another primary, except its settings and what it can prepare again.
     pub fn may_move(&self) -> bool {
-        self.pin.is_none() && !self.is_in_transaction() && self.statements.may_move()
+        self.pin.is_none() && !self.is_in_transaction() && self.statements.may_move(self.settings.len())
     }
 
     /// Takes a command. `is_whole`: it is all there; otherwise it is too long to be looked at.
@@ -397,6 +397,16 @@ impl Session {
         Some((self.statements.text(statement)?, self.statements.parameters(statement)))
     }
 
+    /// Statements that must be prepared on a connection that was told of so many [settings](Session::settings) before it is told of the next.
+    pub fn to_prepare_at(&self, position: usize, role: Role, places: &Places) -> Vec<u32> {
+        self.statements.missing_at(position, role, places)
+    }
+
+    /// What such a statement is prepared from there, and how many parameters it has.
+    pub fn source_at(&self, statement: u32, position: usize) -> Option<(&[u8], u16)> {
+        Some((self.statements.text_at(statement, position)?, self.statements.parameters(statement)))
+    }
+
     /// The command as the connection with these places is to get it. `None`: it has not got the statement.
     pub fn message_for<'m>(&self, message: &'m [u8], places: &Places) -> Option<Cow<'m, [u8]>> {
         match &self.current {
@@ -558,8 +568,8 @@ impl Session {
                 Some(prepared) => {
                     places.put(id, prepared.id);
                     let (class, hint, text) = (current.class, current.hint, current.text.take());
-                    let parameters = prepared.parameters;
-                    self.statements.put(id, Prepared { class, hint, text, parameters });
+                    let (parameters, position) = (prepared.parameters, self.settings.len());
+                    self.statements.put(id, Prepared { class, hint, text, parameters, position });
                 }
                 None => self.statements.refused(),
             },

@@ -33,6 +33,8 @@ pub(crate) struct Prepared {
     pub text: Option<Vec<u8>>,
     /// How many parameters it has.
     pub parameters: u16,
+    /// How many settings other connections were to be told of when it was prepared.
+    pub position: usize,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,8 @@ struct Statement {
     parameters: u16,
     /// The settings that its text was read with.
     settings: u64,
+    /// So many of those that connections are told of came before it.
+    position: usize,
     /// The types of its parameters, as the client has told them last, if the text is kept: no other server is to be told of them otherwise.
     types: Vec<u8>,
     /// How often they have changed; 0: they were never told.
@@ -147,13 +151,14 @@ impl Statements {
 
     /// It was prepared.
     pub fn put(&mut self, id: u32, prepared: Prepared) {
-        let Prepared { class, hint, text, parameters } = prepared;
+        let Prepared { class, hint, text, parameters, position } = prepared;
         let statement = Statement {
             class,
             hint,
             text,
             parameters,
             settings: self.settings,
+            position,
             types: Vec::new(),
             types_version: 0,
             cursor: None,
@@ -188,7 +193,8 @@ impl Statements {
         *self = Statements { next, ..Statements::default() };
     }
 
-    /// What texts are read with may be another one now: those that were prepared before are prepared nowhere else.
+    /// What texts are read with may be another one now: those that were prepared before are prepared nowhere else, unless a connection is told
+    /// of settings later than of them.
     pub fn settings_changed(&mut self) {
         self.settings += 1;
     }
@@ -209,6 +215,24 @@ impl Statements {
         statement.text.as_deref().filter(|_| statement.settings == self.settings)
     }
 
+    /// The same for a connection that was told of so many settings and is about to be told of the next.
+    pub fn text_at(&self, id: u32, position: usize) -> Option<&[u8]> {
+        let statement = self.known.get(&id)?;
+        statement.text.as_deref().filter(|_| statement.position == position)
+    }
+
+    /// Those that such a connection lacks: of a replica only what it may be asked for. The oldest first.
+    pub fn missing_at(&self, position: usize, role: Role, places: &Places) -> Vec<u32> {
+        let is_wanted = |id: u32, statement: &Statement| {
+            let may_run = role == Role::Primary || matches!(statement.class, Class::Read | Class::AfterLast);
+            may_run && self.text_at(id, position).is_some() && !places.has(id)
+        };
+        let wanted = self.known.iter().filter(|(id, statement)| is_wanted(**id, statement));
+        let mut missing: Vec<u32> = wanted.map(|(id, _)| *id).collect();
+        missing.sort_unstable();
+        missing
+    }
+
     /// Those that can be prepared on a connection and are not, the oldest first.
     pub fn missing(&self, places: &Places) -> Vec<u32> {
         let mut missing: Vec<u32> =
@@ -217,10 +241,12 @@ impl Statements {
         missing
     }
 
-    /// Whether all of them can be prepared on a connection that knows none, and nothing of them would be missed there.
-    pub fn may_move(&self) -> bool {
+    /// Whether all of them can be prepared on a connection that knows none and is told of so many settings, and nothing of them would be
+    /// missed there.
+    pub fn may_move(&self, settings: usize) -> bool {
         self.known.iter().all(|(id, statement)| {
-            self.text(*id).is_some()
+            let is_past = statement.text.is_some() && statement.position < settings;
+            (is_past || self.text(*id).is_some())
                 && statement.cursor != Some(Role::Primary)
                 && statement.long_data == LongData::None
         })

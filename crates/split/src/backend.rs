@@ -344,19 +344,22 @@ impl Backend {
         }
     }
 
-    /// Carries out what the session has set since the last time. Gives the status, if there was anything.
-    pub async fn tell(&mut self, settings: &[Vec<u8>]) -> Result<Option<u16>, Unready> {
-        let mut status = None;
-        for setting in settings.get(self.told..).unwrap_or_default() {
-            match self.command(setting).await? {
-                Answer::Ok(ok) => status = Some(ok.status),
-                Answer::Err(_) | Answer::Rows(_) => {
-                    return Err(Unready::Lost("the server does not take the session's settings".to_string()));
-                }
+    /// How many of the session's settings it was told.
+    pub fn told(&self) -> usize {
+        self.told
+    }
+
+    /// Carries out the next of the session's settings. Gives the status.
+    pub async fn set(&mut self, setting: &[u8]) -> Result<u16, Unready> {
+        match self.command(setting).await? {
+            Answer::Ok(ok) => {
+                self.told += 1;
+                Ok(ok.status)
             }
-            self.told += 1;
+            Answer::Err(_) | Answer::Rows(_) => {
+                Err(Unready::Lost("the server does not take the session's settings".to_string()))
+            }
         }
-        Ok(status)
     }
 
     /// The present settings are its own: they were made on it.

@@ -12,6 +12,7 @@ mod exchange;
 mod known;
 pub mod limits;
 mod opening;
+mod placing;
 mod pool;
 mod serve;
 mod split;

@@ -4,6 +4,7 @@
 
 use crate::backend::{Backend, Greeted, Unready, unless_lost};
 use crate::known::Known;
+use crate::placing::tell;
 use crate::split::{Face, Split};
 use crate::whole::{self, Whole};
 use crate::wire::{self, Broken, Wire};
@@ -17,6 +18,7 @@ use brisk_mysql::limits::HANDSHAKE_BYTES_MAX;
 use brisk_mysql::login::{First, Login, Switch};
 use brisk_mysql::password::{CACHING_SHA2, NATIVE, Secret};
 use brisk_mysql::reply::{ErrPacket, OkPacket, status};
+use brisk_mysql::session::{Role, Session as Course};
 use brisk_mysql::{Capabilities, ProtocolError};
 use brisk_net::timeout;
 use brisk_stream::conf::{Client, Proxy};
@@ -116,7 +118,7 @@ async fn open_split(
         attributes: login.attributes.clone(),
         wants_tls: proxy.tls.is_some(),
     };
-    match open_primary(split, session, proxy, news, greeted, &account, &[]).await {
+    match open_primary(split, session, proxy, news, greeted, &account, None).await {
         Ok((primary, status)) => {
             let ok = OkPacket { status, ..OkPacket::default() };
             newcomer.tell(session, &ok.write()).await?;
@@ -152,17 +154,21 @@ pub async fn open_primary(
     news: &mut News,
     greeted: Option<Greeted>,
     account: &Account,
-    settings: &[Vec<u8>],
+    course: Option<&Course>,
 ) -> Result<(Backend, u16), Unready> {
     let id = match &greeted {
         Some(greeted) => greeted.id(),
         None => Split::primary(news)?,
     };
-    let mut watch = news.cluster().news();
+    let cluster = news.cluster().clone();
+    let mut watch = cluster.news();
     let work = async {
         let mut primary = reach_primary(split, session, proxy, news, greeted, account).await?;
         let status = primary.begin(Some(primary.tracking)).await?;
-        let told = primary.tell(settings).await?;
+        let told = match course {
+            Some(course) => tell(&mut primary, course, Role::Primary, &cluster.tally).await?,
+            None => None,
+        };
         Ok::<_, Unready>((primary, told.unwrap_or(status)))
     };
     unless_lost(&mut watch, id, work).await.unwrap_or(Err(Unready::from(Broken::Lost)))

@@ -3,6 +3,7 @@
 use crate::backend::{Backend, Tracking, Unready, greet, unless_lost};
 use crate::exchange::{Command, Failed};
 use crate::opening::{Claim, Opened, denied, lost, open_primary};
+use crate::placing::tell;
 use crate::split::Split;
 use crate::wire::{Broken, Wire};
 use brisk_balance::{Ask, Lease, PeerId, Selection};
@@ -361,9 +362,16 @@ impl<'s> Running<'s> {
     /// Opens a connection to the primary for the present account, in the state that the session's settings give it. Gives its status.
     async fn connect_primary(&mut self, account: Option<&Account>) -> Result<u16, Unready> {
         let account = account.unwrap_or(&self.account);
-        let settings = self.course.settings();
-        let made =
-            open_primary(self.split, self.session, self.proxy, &mut self.news, None, account, settings).await;
+        let made = open_primary(
+            self.split,
+            self.session,
+            self.proxy,
+            &mut self.news,
+            None,
+            account,
+            Some(&self.course),
+        )
+        .await;
         let (primary, status) = made?;
         self.primary = Some(primary);
         Ok(status)
@@ -389,11 +397,12 @@ impl<'s> Running<'s> {
         if after_own_writes && self.course.is_untold() && !self.ask_for_writes().await {
             return false;
         }
+        let cluster = self.cluster().clone();
         let Some(replica) = &mut self.replica else { return false };
         let id = replica.id;
         // One that cannot say what it has does not answer after own writes.
         let has_position = self.news.view().server(id).is_some_and(|server| server.position.is_some());
-        let work = prepare(replica, &self.course, after_own_writes, has_position);
+        let work = prepare(replica, &self.course, after_own_writes, has_position, &cluster.tally);
         let prepared = unless_lost(&mut self.news, id, work).await;
         match prepared.unwrap_or(Err(Unready::from(Broken::Lost))) {
             Ok((is_there, status)) => {
@@ -575,8 +584,9 @@ async fn prepare(
     course: &Course,
     after_own_writes: bool,
     has_position: bool,
+    tally: &Tally,
 ) -> Result<(bool, Option<u16>), Unready> {
-    let status = replica.tell(course.settings()).await?;
+    let status = tell(replica, course, Role::Replica, tally).await?;
     if !after_own_writes || replica.confirmed == course.writes() {
         return Ok((true, status));
     }

@@ -1,17 +1,17 @@
 //! Prepared statements of a split session. Each is prepared where it is to run, when it is to run there: what the client has prepared at one
 //! server is prepared at the other one before that executes it.
 
-use crate::backend::{Backend, Unready, unless_lost};
+use crate::backend::{Unready, unless_lost};
 use crate::exchange::Command;
 use crate::opening::lost;
+use crate::placing::{close, place, prepare, prepare_again};
 use crate::serve::{End, Running};
 use crate::wire::Broken;
-use brisk_db::{News, Tally};
 use brisk_host::log::LogLevel;
 use brisk_mysql::client::Answer;
 use brisk_mysql::command::Kind;
 use brisk_mysql::reply::{ErrPacket, OkPacket};
-use brisk_mysql::session::{Refusal, Role, Session as Course};
+use brisk_mysql::session::{Refusal, Role};
 
 /// What is left of a name when the rest of a command is of no use.
 const NAME_BYTES: usize = 5;
@@ -44,7 +44,7 @@ impl Running<'_> {
         let work = async {
             for statement in course.to_prepare_before(&primary.places) {
                 // Whoever executes it later is told.
-                let _ = prepare(course, primary, statement, tally).await?;
+                let _ = prepare(primary, statement, course.source(statement), tally).await?;
             }
             place(course, primary, tally).await
         };
@@ -143,47 +143,4 @@ impl Running<'_> {
         }
         Ok(None)
     }
-}
-
-/// Has the server forget a statement, if it has it.
-async fn close(news: &mut News, server: &mut Backend, statement: u32) -> Result<(), Broken> {
-    let Some(message) = server.places.remove(statement) else { return Ok(()) };
-    let sent = unless_lost(news, server.id, server.wire.send_message(0, &message)).await;
-    sent.unwrap_or(Err(Broken::Lost)).map(drop)
-}
-
-/// Has the server prepare the statement that the command needs, if it has not got it. Gives why it cannot.
-async fn place(course: &Course, server: &mut Backend, tally: &Tally) -> Result<Option<ErrPacket>, Broken> {
-    match course.needed() {
-        Some(statement) if !server.places.has(statement) => prepare(course, server, statement, tally).await,
-        _ => Ok(None),
-    }
-}
-
-async fn prepare(
-    course: &Course,
-    server: &mut Backend,
-    statement: u32,
-    tally: &Tally,
-) -> Result<Option<ErrPacket>, Broken> {
-    let Some((text, parameters)) = course.source(statement) else { return Ok(Some(prepare_again())) };
-    Tally::add(&tally.prepared_again);
-    let prepared = match server.prepare(text).await? {
-        Ok(prepared) => prepared,
-        Err(error) => return Ok(Some(error)),
-    };
-    server.places.put(statement, prepared.id);
-    if prepared.parameters == parameters {
-        return Ok(None);
-    }
-    // What the client sends is not what this server would read.
-    if let Some(close) = server.places.remove(statement) {
-        server.wire.send_message(0, &close).await?;
-    }
-    Ok(Some(prepare_again()))
-}
-
-/// As servers say it of a statement that has become another one.
-fn prepare_again() -> ErrPacket {
-    ErrPacket::new(1615, b"HY000", "Prepared statement needs to be re-prepared")
 }

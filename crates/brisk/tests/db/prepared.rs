@@ -129,7 +129,8 @@ fn a_statement_means_the_same_wherever_it_runs() {
     let quoted = session.prepare("SELECT \"id\" FROM who").unwrap();
     session.run("USE other");
     session.run("SET sql_mode = 'ANSI_QUOTES'");
-    at_replica(&mut session, &who, &[], How::Typed);
+    let id: i64 = session.executed_value(&who, &[], How::Typed).parse().unwrap();
+    assert!((0..3).contains(&id), "{id} is in the other database");
     assert_eq!(session.executed_value(&quoted, &[], How::Typed), "id");
     session.run("BEGIN");
     // Not 10: it was prepared before.
@@ -257,10 +258,14 @@ fn long_parameters_reach_the_server_that_uses_them() {
 #[test]
 fn statements_outlive_the_servers_that_they_were_prepared_at() {
     let (mut db, server) = split("");
+    db.nodes[0].root().run("CREATE DATABASE elsewhere");
+    db.catch_up(0);
     let mut session = open(&server);
     let who = session.prepare(WHO_PLUS).unwrap();
     let insert = session.prepare("INSERT INTO t VALUES (?)").unwrap();
     session.execute(&insert, &[1], How::Typed).unwrap();
+    // New connections are told of it after what was prepared before: it is `test` that is written to and read.
+    session.run("USE elsewhere");
     at_replica(&mut session, &who, &[10], How::Typed);
     let mut busy = open(&server);
     let theirs = busy.prepare("INSERT INTO t VALUES (?)").unwrap();
@@ -291,7 +296,8 @@ fn statements_outlive_the_servers_that_they_were_prepared_at() {
             false
         }
     });
-    assert_eq!(session.value("SELECT COUNT(*) FROM t WHERE a = 4"), "1");
+    assert_eq!(session.value("SELECT COUNT(*) FROM test.t WHERE a = 4"), "1");
+    assert_eq!(session.value("SELECT DATABASE()"), "elsewhere");
     assert_eq!(session.executed_value(&who, &[70], How::AsBefore), (70 + other).to_string());
 }
 
@@ -350,7 +356,8 @@ fn a_replica_that_stalls_keeps_no_statement_waiting() {
     let mut session = open(&server);
     let (known, closed) = (session.prepare(WHO).unwrap(), session.prepare(WHO).unwrap());
     let one: usize = session.executed_value(&known, &[], How::Typed).parse().unwrap();
-    process::signal(db.nodes[one].pid(), Signal::STOP);
+    assert_ne!(one, 0);
+    process::stop(db.nodes[one].pid());
     session.close(&closed).unwrap();
     let answers = [session.executed_value(&known, &[], How::Typed), {
         let new = session.prepare(WHO).unwrap();

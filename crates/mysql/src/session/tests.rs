@@ -271,7 +271,7 @@ fn statements_are_prepared_at_the_primary_before_settings_change() {
     let (_, id) = both.prepare(&mut session, "SELECT a FROM t", 7);
     session.route(&query("UPDATE t SET a = 1"), true);
     assert!(session.to_prepare_before(&both.primary).is_empty());
-    for command in [&b"\x02shop"[..], b"\x03SET sql_mode = ''", b"\x03SET sql_mode = CONCAT('a')"] {
+    for command in [&b"\x02shop"[..], b"\x03SET sql_mode = ''"] {
         session.route(command, true);
         assert_eq!(session.to_prepare_before(&both.primary), [id], "{command:?}");
     }
@@ -279,13 +279,29 @@ fn statements_are_prepared_at_the_primary_before_settings_change() {
     assert!(session.to_prepare_before(&both.primary).is_empty());
     session.route(b"\x02shop", true);
     session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut both.primary);
-    assert_eq!((session.source(id), session.may_move()), (None, false));
+    // A new connection is told of both in their order.
+    assert_eq!((session.source(id), session.may_move()), (None, true));
+    let new = Places::default();
+    assert_eq!(session.to_prepare_at(0, Role::Replica, &new), [id]);
+    assert_eq!(session.source_at(id, 0), Some((&b"SELECT a FROM t"[..], 0)));
+    assert!(session.to_prepare_at(1, Role::Primary, &new).is_empty() && session.source_at(id, 1).is_none());
+    // What has failed, or is not told, may hold nevertheless.
+    let (_, later) = both.prepare(&mut session, "UPDATE t SET a = 1", 11);
+    assert!(session.to_prepare_at(1, Role::Replica, &new).is_empty());
+    assert_eq!(session.to_prepare_at(1, Role::Primary, &new), [later]);
+    session.route(b"\x02nowhere", true);
+    let failed = Outcome { error: Some(1049), ..Outcome::default() };
+    session.answered(Role::Primary, &failed, &mut both.primary);
+    assert_eq!((session.source(later), session.may_move()), (None, false));
     session.route(&execution(id), true);
     assert_eq!(session.message_for(&execution(id), &both.primary).unwrap(), execution(9));
     session.route(b"\x1f", true);
     session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut both.primary);
     assert!(both.primary.is_empty());
     assert_eq!(session.route(&execution(id), true), Route::Refused(Refusal::Statement(id)));
+    let (_, id) = both.prepare(&mut session, "SELECT a FROM t", 12);
+    session.route(b"\x03SET sql_mode = CONCAT('a')", true);
+    assert_eq!(session.to_prepare_before(&both.primary), [id]);
 }
 
 #[test]

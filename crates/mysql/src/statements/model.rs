@@ -274,7 +274,8 @@ impl Model {
             }
             2 if !self.session.may_move() => return None,
             2 => {
-                self.primary = Server::new(connection, self.settings);
+                self.primary = Server::new(connection, 0);
+                self.tell(Role::Primary);
                 self.session.primary_told(self.status);
             }
             _ => {
@@ -315,7 +316,7 @@ impl Model {
             }
         };
         if role == Role::Replica {
-            self.replica.settings = self.settings;
+            self.tell(role);
             if !self.place(role) {
                 role = Role::Primary;
             }
@@ -330,6 +331,20 @@ impl Model {
         let server = if role == Role::Primary { &mut self.primary } else { &mut self.replica };
         let sent = self.session.message_for(message, &server.places).expect("it is there");
         Some((role, sent.into_owned()))
+    }
+
+    /// Brings a connection up to the session's settings.
+    fn tell(&mut self, role: Role) {
+        for position in self.server(role).settings..self.settings {
+            let at = position as usize;
+            let server = if role == Role::Primary { &mut self.primary } else { &mut self.replica };
+            for id in self.session.to_prepare_at(at, role, &server.places) {
+                let (text, _) = self.session.source_at(id, at).expect("a text");
+                let prepared = server.prepare(text);
+                server.places.put(id, prepared.id);
+            }
+            server.settings += 1;
+        }
     }
 
     fn place(&mut self, role: Role) -> bool {
