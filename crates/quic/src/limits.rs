@@ -48,9 +48,10 @@ pub const RECEIVE_WINDOW_BYTES_MAX: u32 = 1 << 20;
 pub const SEND_WINDOW_BYTES_MAX: u64 = 2 << 20;
 /// The same for a connection that has not shown yet that it needs more.
 pub const SEND_WINDOW_BYTES_MIN: u64 = 256 * 1024;
-/// UDP payloads that are tried with clients on the same machine, where packets may be large; clients say how much they take. The first
-/// one that is tried is half as large, and must leave room in the first congestion window.
+/// UDP payloads that are tried with clients on the same machine, where packets may be large; clients say how much they take.
 pub const LOCAL_PAYLOAD_BYTES: u16 = 8 * 1024;
+/// The first congestion window there: beside such a packet, which counts as data under way, answers are to leave.
+pub const LOCAL_WINDOW_BYTES: u64 = 32 * 1024;
 /// How exactly the largest payload is found there: with two packets where all of them pass. Most connections are short.
 pub const LOCAL_PAYLOAD_STEP_BYTES: u16 = 2048;
 /// Connection IDs of a client that are kept (`active_connection_id_limit`, RFC 9000 §5.1.1); the library's number.

@@ -1,9 +1,10 @@
 //! What connections of one listening socket may do.
 
 use crate::limits::{
-    CRYPTO_BYTES_MAX, HANDSHAKE_TIME_MAX, LOCAL_PAYLOAD_BYTES, LOCAL_PAYLOAD_STEP_BYTES,
+    CRYPTO_BYTES_MAX, HANDSHAKE_TIME_MAX, LOCAL_PAYLOAD_BYTES, LOCAL_PAYLOAD_STEP_BYTES, LOCAL_WINDOW_BYTES,
     RECEIVE_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MIN, STREAMS_AT_FIRST, UNI_STREAMS_MAX,
 };
+use quinn_proto::congestion::CubicConfig;
 use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +73,9 @@ impl Settings {
             let mut search = MtuDiscoveryConfig::default();
             search.upper_bound(LOCAL_PAYLOAD_BYTES).minimum_change(LOCAL_PAYLOAD_STEP_BYTES);
             config.mtu_discovery_config(Some(search));
+            let mut control = CubicConfig::default();
+            control.initial_window(LOCAL_WINDOW_BYTES);
+            config.congestion_controller_factory(Arc::new(control));
         }
         Arc::new(config)
     }

@@ -2,10 +2,13 @@
 
 mod pair;
 
-use brisk_quic::limits::{RESET_INTERVAL, RESETS_AT_ONCE_MAX, SEND_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MIN};
+use brisk_quic::limits::{
+    LOCAL_PAYLOAD_BYTES, RESET_INTERVAL, RESETS_AT_ONCE_MAX, SEND_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MIN,
+};
 use brisk_quic::{Choice, Closed, Dir, Event, Read, Retry, Settings, Written};
 use pair::{Rule, client_address, context, pair, simple};
-use quinn_proto::VarInt;
+use quinn_proto::{EndpointConfig, VarInt};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Opens a stream of the client's and writes to it.
@@ -507,4 +510,72 @@ fn the_send_window_grows_with_the_congestion_window() {
     }
     let limit = SEND_WINDOW_BYTES_MAX as usize;
     assert!(most > SEND_WINDOW_BYTES_MIN as usize && most <= limit, "{most}");
+}
+
+/// RFC 9002 §7: the congestion window is for what is acknowledged itself. A client that sends while it takes a large answer would send again
+/// what has come.
+#[test]
+fn acknowledgements_wait_for_no_window() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    ask(&mut pair, b"GET /\r\n");
+    pair.settle();
+    let key = pair.key();
+    let conn = pair.server.connection(key).unwrap();
+    let stream = conn.accept(Dir::Bi).unwrap();
+    assert!(matches!(conn.write(stream, &vec![b'x'; SEND_WINDOW_BYTES_MIN as usize]), Written::Some(_)));
+    // The client hears none of it.
+    let mut sent = pair.take_from_server().len();
+    while pair.server.has_more() {
+        sent += pair.take_from_server().len();
+    }
+    assert!(sent > 1 && pair.take_from_server().is_empty(), "{sent}");
+    let acknowledged = pair.client().stats().frame_rx.acks;
+    for _ in 0..2 {
+        pair.client().ping();
+        let pings = pair.take_from_client();
+        pings.iter().for_each(|bytes| pair.give_to_server(bytes));
+    }
+    let answers = pair.take_from_server();
+    assert!(matches!(&*answers, [(_, bytes)] if bytes.len() < 100), "{} packets", answers.len());
+    pair.give_to_client(&answers[0].1);
+    assert_eq!(pair.client().stats().frame_rx.acks, acknowledged + 1);
+    assert!(pair.take_from_server().is_empty());
+}
+
+/// A packet that tries whether a larger size arrives counts as data under way, and clients acknowledge it late.
+#[test]
+fn answers_leave_beside_a_large_packet() {
+    let mut pair = simple();
+    let mut config = EndpointConfig::default();
+    config.max_udp_payload_size(u16::MAX - 8).unwrap();
+    pair.client_endpoint = quinn_proto::Endpoint::new(Arc::new(config), None, true, None);
+    pair.connect("a.test");
+    let mut held = false;
+    for _ in 0..100 {
+        let from_client = pair.take_from_client();
+        from_client.iter().for_each(|bytes| pair.give_to_server(bytes));
+        let sent = pair.take_from_server();
+        let is_large = |bytes: &Vec<u8>| bytes.len() == usize::from(LOCAL_PAYLOAD_BYTES);
+        held |= sent.iter().any(|(_, bytes)| is_large(bytes));
+        sent.iter().filter(|(_, bytes)| !is_large(bytes)).for_each(|(_, bytes)| pair.give_to_client(bytes));
+        if held {
+            break;
+        }
+        if from_client.is_empty() && sent.is_empty() {
+            pair.now = pair.client().poll_timeout().expect("a connection").max(pair.now);
+            let now = pair.now;
+            pair.client().handle_timeout(now);
+        }
+    }
+    assert!(held, "no large packet");
+    // It is still on its way.
+    let id = ask(&mut pair, b"GET /\r\n");
+    let request = pair.take_from_client();
+    request.iter().for_each(|bytes| pair.give_to_server(bytes));
+    answer(&mut pair, b"hello");
+    let sent = pair.take_from_server();
+    sent.iter().for_each(|(_, bytes)| pair.give_to_client(bytes));
+    assert_eq!(received(&mut pair, id), b"hello");
 }

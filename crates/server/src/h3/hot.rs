@@ -9,9 +9,9 @@ use crate::connection::Connection;
 use crate::limits::{H2_FIELDS_MAX, H3_BLOCKED_STREAMS, H3_READ_BYTES, H3_READS_MAX, H3_TABLE_BYTES};
 use crate::live::Live;
 use crate::memory;
-use crate::stream::StreamId;
 use crate::stream::answer::{self, Answering as _, Arrival, Head};
 use crate::stream::head::{Intake, Taken};
+use crate::stream::{StreamId, Streams as _};
 use crate::table::Thread;
 use brisk_h3::{
     Begun, Config, Connection as Engine, ConnectionError, ErrorCode, Event, FieldLimits, Role, Settings,
@@ -224,9 +224,14 @@ fn over(session: &Session, conn: &Rc<Connection>, event: Option<Event<'_, Value>
         (false, code) => format!("client broke stream {stream}: {code:?}"),
     };
     crate::log::connection(&live, conn, LogLevel::Info, format_args!("{text}"));
-    session.states.borrow_mut().remove(&stream);
-    // Both directions: without it the client would go on sending a body that nobody reads.
-    transport::give_up(&*session.quic, stream, code.0);
+    let state = session.states.borrow_mut().remove(&stream);
+    if !by_peer && state.is_none_or(|state| state.is_finished) {
+        // As in `break_stream`: an answer is not overtaken by a reset.
+        session.quic.stop(stream, code.0);
+    } else {
+        // Both directions: without it the client would go on sending a body that nobody reads.
+        transport::give_up(&*session.quic, stream, code.0);
+    }
     if let Some(exchange) = value {
         // The task goes on until it notices, so it counts against new streams.
         session.count_orphans(1);
@@ -320,7 +325,7 @@ fn handle(
         Event::Data { stream, data, end, value } => answer::body(session, stream, value.flatten(), data, end),
         // RFC 9114 §4.1.2: malformed trailers make the request malformed.
         Event::Trailers { stream } => match sink.trailer_fault() {
-            Some(_) => session.reset(stream, ErrorCode::MESSAGE_ERROR),
+            Some(_) => session.break_stream(stream),
             None => answer::body(session, stream, None, b"", true),
         },
         Event::Mismatch { stream } => answer::mismatch(session, stream),

@@ -4,7 +4,7 @@
 //! reads, and [`send`](super::send) writes.
 
 use super::life;
-use super::transport::{self, Transport, Written};
+use super::transport::{self, Quic, Transport, Written};
 use crate::connection::Connection;
 use crate::limits::{H3_WHOLE_BYTES_MAX, H3_WINDOW_BYTES};
 use crate::live::Live;
@@ -159,10 +159,15 @@ impl Session {
 
     /// Resets a stream, if it is still there, and ends its exchange.
     pub fn reset(&self, stream: StreamId, code: ErrorCode) {
+        self.end(stream, code, transport::give_up);
+    }
+
+    /// Takes a stream out of the session, has QUIC told by `tell`, and ends its exchange.
+    fn end(&self, stream: StreamId, code: ErrorCode, tell: impl FnOnce(&dyn Quic, StreamId, u64)) {
         // Out of the engine first: the exchange's end wakes a task, which may ask the engine about it.
         let value = self.engine.borrow_mut().reset(stream);
         self.states.borrow_mut().remove(&stream);
-        transport::give_up(&*self.quic, stream, code.0);
+        tell(&*self.quic, stream, code.0);
         if let Some(Some(exchange)) = value {
             self.count_orphans(1);
             exchange.end(reset_of(code));
@@ -270,9 +275,15 @@ impl Streams for Session {
         Session::reset(self, stream, code);
     }
 
-    /// RFC 9114 §4.1.2. The client is told even if the answer has closed the stream.
+    /// RFC 9114 §4.1.2: a server may answer before it closes or resets the stream. With a reset QUIC drops what of the answer has not
+    /// left yet, so an answer that QUIC has to its end is the stream's end, and only the rest of the request is refused.
     fn break_stream(&self, stream: StreamId) {
-        Session::reset(self, stream, ErrorCode::MESSAGE_ERROR);
+        let code = ErrorCode::MESSAGE_ERROR;
+        if self.states.borrow().get(&stream).is_none_or(|state| state.is_finished) {
+            self.end(stream, code, |quic, stream, code| quic.stop(stream, code));
+        } else {
+            Session::reset(self, stream, code);
+        }
     }
 
     fn widen(&self, stream: StreamId, bytes: u32) {

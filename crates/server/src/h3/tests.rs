@@ -10,6 +10,7 @@ use crate::live::Live;
 use crate::log::LogFile;
 use crate::module::Module;
 use crate::shared::Shared;
+use crate::stream::Streams as _;
 use crate::table::{Slot, State, Thread};
 use brisk_conf::{NoFiles, SourceMap};
 use brisk_h3::qpack::{begin, write_literal};
@@ -321,6 +322,23 @@ fn malformed_requests_are_told_so() {
         assert_eq!(*pair.wire.resets.borrow(), [(0, ErrorCode::MESSAGE_ERROR.0)]);
         assert!(pair.session.is_idle() && pair.wire.closed.get().is_none());
     }
+}
+
+/// RFC 9114 §4.1.2. What QUIC has and has not sent yet would be dropped by a reset.
+#[test]
+fn an_answer_to_a_malformed_request_is_not_overtaken_by_a_reset() {
+    let mut pair = server("");
+    pair.send(0, &get("/missing"), true);
+    pair.session.break_stream(0);
+    assert!(pair.wire.resets.borrow().is_empty());
+    let answer = pair.answer(0);
+    assert_eq!((answer.status.as_str(), answer.ended), ("404", true));
+    // Of this one QUIC has taken nothing yet.
+    pair.wire.room.set(0);
+    pair.send(4, &get("/missing"), true);
+    pair.session.break_stream(4);
+    assert_eq!(*pair.wire.resets.borrow(), [(4, ErrorCode::MESSAGE_ERROR.0)]);
+    assert!(pair.session.is_idle());
 }
 
 #[test]

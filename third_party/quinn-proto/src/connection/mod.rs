@@ -920,6 +920,11 @@ impl Connection {
             // We stay in the current space and check if there is more data to send.
         }
 
+        // Brisk: what only acknowledges waits neither for the window nor for the pacer (RFC 9002 §7, §7.7)
+        if congestion_blocked && num_datagrams == 0 && !close {
+            num_datagrams = self.write_lone_ack(now, buf);
+        }
+
         // Finish the last packet
         if let Some(mut builder) = builder_storage {
             if pad_datagram {
@@ -1019,6 +1024,30 @@ impl Connection {
             },
             src_ip: self.local_ip,
         })
+    }
+
+    /// Brisk: writes a packet with nothing but an ACK frame, if that is due; gives the number of datagrams
+    fn write_lone_ack(&mut self, now: Instant, buf: &mut Vec<u8>) -> usize {
+        let space = &self.spaces[SpaceId::Data];
+        let is_due = space.crypto.is_some() && space.pending_acks.can_send();
+        if !is_due || self.path.anti_amplification_blocked(1) {
+            return 0;
+        }
+        let (cid, capacity) = (self.rem_cids.active(), usize::from(self.path.current_mtu()));
+        buf.reserve(capacity);
+        let Some(builder) =
+            PacketBuilder::new(now, SpaceId::Data, cid, buf, capacity, 0, false, self)
+        else {
+            return 0;
+        };
+        let (mut sent, space) = (SentFrames::default(), &mut self.spaces[SpaceId::Data]);
+        let (ecn, max_size) = (self.receiving_ecn, builder.max_size);
+        Self::try_populate_acks(now, ecn, &mut sent, space, buf, &mut self.stats, max_size);
+        space.pending_acks.acks_sent();
+        self.timers.stop(Timer::MaxAckDelay);
+        self.next_bundled_ack_time = Some(now + self.next_bundled_ack_delay());
+        builder.finish_and_track(now, self, Some(sent), buf);
+        1
     }
 
     /// Send PATH_CHALLENGE for a previous path if necessary
