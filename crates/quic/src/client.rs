@@ -1,9 +1,10 @@
 //! A client's side: one connection, for tools that ask servers.
 
+use crate::burst::{self, Burst};
 use crate::event::{Closed, Dir, Event};
 use crate::limits::{
     CLIENT_PAYLOAD_BYTES_MAX, CLIENT_SPARE_BUFFERS_MAX, CLIENT_STREAM_BYTES_MAX, CLIENT_STREAMS_MAX,
-    CLIENT_WINDOW_BYTES_MAX, SEGMENTED_BYTES_MAX, SEGMENTS_MAX,
+    CLIENT_WINDOW_BYTES_MAX,
 };
 use crate::streams::{self, Read, Written};
 use brisk_tls::{ClientContext, Distrust};
@@ -72,6 +73,9 @@ pub struct Client {
     endpoint: Endpoint,
     handle: ConnectionHandle,
     inner: quinn_proto::Connection,
+    burst: Burst,
+    /// When more may be sent, if it was too early for that.
+    sends_at: Option<Instant>,
     remote: SocketAddr,
     context: ClientContext,
     name: String,
@@ -95,8 +99,19 @@ impl Client {
         let connected = endpoint.connect(now, settings.config.clone(), remote, name);
         let (handle, inner) = connected.map_err(|error| error.to_string())?;
         let (context, name) = (settings.context.clone(), name.to_string());
-        let (events, spare) = (VecDeque::new(), Vec::new());
-        Ok(Client { endpoint, handle, inner, remote, context, name, events, spare, is_over: false })
+        Ok(Client {
+            endpoint,
+            handle,
+            inner,
+            burst: Burst::default(),
+            sends_at: None,
+            remote,
+            context,
+            name,
+            events: VecDeque::new(),
+            spare: Vec::new(),
+            is_over: false,
+        })
     }
 
     /// A datagram of the server's has come.
@@ -120,7 +135,7 @@ impl Client {
 
     /// When [`Client::handle_timeout`] is to be called.
     pub fn next_timeout(&mut self) -> Option<Instant> {
-        self.inner.poll_timeout()
+        [self.inner.poll_timeout(), self.sends_at].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -157,8 +172,9 @@ impl Client {
     /// What is to be sent; `None`: nothing more at present.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Fresh> {
         let mut bytes = self.spare.pop().unwrap_or_default();
-        let segments = SEGMENTS_MAX.min(SEGMENTED_BYTES_MAX / usize::from(self.inner.current_mtu()));
-        let Some(transmit) = self.inner.poll_transmit(now, segments, &mut bytes) else {
+        let sent = burst::poll_transmit(&mut self.inner, &mut self.burst, now, &mut bytes);
+        self.sends_at = sent.as_ref().err().copied();
+        let Ok(Some(transmit)) = sent else {
             self.recycle(bytes);
             return None;
         };

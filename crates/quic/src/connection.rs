@@ -1,9 +1,10 @@
 //! One connection and the calls by which its owner works on it.
 
+use crate::burst::{self, Burst};
 use crate::event::{Closed, Dir, Event};
 use crate::limits::{
-    AMPLIFICATION_MAX, CONNECTION_BYTES, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SEND_WINDOW_BYTES_MAX,
-    SEND_WINDOW_BYTES_MIN, STREAM_BYTES, UNVALIDATED_ADDRESSES_MAX,
+    AMPLIFICATION_MAX, CONNECTION_BYTES, SEND_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MIN, STREAM_BYTES,
+    UNVALIDATED_ADDRESSES_MAX,
 };
 use crate::streams::{self, Read, Written};
 use brisk_tls::Agreed;
@@ -67,9 +68,8 @@ pub struct Connection {
     /// Streams that the client may have open.
     streams: u64,
     streams_max: u64,
-    segments: usize,
+    burst: Burst,
     send_window: u64,
-    lost: u64,
     strangers: Vec<Stranger>,
     /// Bytes that have come, and bytes that went to addresses that were not validated.
     received: usize,
@@ -107,9 +107,8 @@ impl Connection {
             is_validated: false,
             streams: streams.0,
             streams_max: streams.1,
-            segments: 1,
+            burst: Burst::default(),
             send_window: SEND_WINDOW_BYTES_MIN,
-            lost: 0,
             strangers: Vec::new(),
             received: 0,
             strayed: 0,
@@ -258,17 +257,13 @@ impl Connection {
         self.inner.stats().path.lost_packets
     }
 
-    /// Datagrams for the next send: more as long as none is lost, since bursts are what loses them.
-    pub(crate) fn segments(&mut self) -> usize {
-        let lost = self.lost();
-        if lost > self.lost {
-            self.lost = lost;
-            self.segments = (self.segments / 2).max(1);
-        } else {
-            self.segments = (self.segments + 1).min(SEGMENTS_MAX);
-        }
-        // At least one: a datagram is smaller than a message may be.
-        self.segments.min(SEGMENTED_BYTES_MAX / usize::from(self.inner.current_mtu()))
+    /// Makes packets; the error is when to ask again.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<quinn_proto::Transmit>, Instant> {
+        burst::poll_transmit(&mut self.inner, &mut self.burst, now, bytes)
     }
 
     /// What may wait to be sent, or to be acknowledged, follows the congestion window, as a TCP socket's buffer does: a client that

@@ -506,11 +506,11 @@ impl Endpoint {
             if connection.sends == SENDS_PER_TURN_MAX {
                 return Sent::Enough;
             }
-            let segments = connection.segments();
-            match connection.inner.poll_transmit(now, segments, &mut bytes) {
-                Some(transmit) if !connection.may_send(transmit.destination, transmit.size) => Sent::Kept,
-                Some(transmit) => Sent::Some(transmit, connection.socket),
-                None => Sent::Nothing,
+            match connection.poll_transmit(now, &mut bytes) {
+                Ok(Some(transmit)) if !connection.may_send(transmit.destination, transmit.size) => Sent::Kept,
+                Ok(Some(transmit)) => Sent::Some(transmit, connection.socket),
+                Ok(None) => Sent::Nothing,
+                Err(at) => Sent::Later(at),
             }
         });
         match sent {
@@ -535,23 +535,27 @@ impl Endpoint {
                     connection.sends = 0;
                 }
             }
+            Some(Sent::Later(at)) => {
+                self.touched.pop_front();
+                self.rest(key, Some(at));
+            }
             Some(Sent::Nothing) | None => {
                 self.touched.pop_front();
-                self.rest(key);
+                self.rest(key, None);
             }
         }
         self.recycle(bytes);
         None
     }
 
-    /// A connection has nothing to send: it waits for its time, or for packets.
-    fn rest(&mut self, key: Key) {
+    /// A connection has nothing to send, or nothing before `until`: it waits for its time, or for packets.
+    fn rest(&mut self, key: Key, until: Option<Instant>) {
         self.settle(key);
         self.exchange(key);
         let Some(connection) = self.find(key) else { return };
         (connection.is_touched, connection.sends) = (false, 0);
-        let (old, new) = (connection.timer, connection.inner.poll_timeout());
-        connection.timer = new;
+        let new = [connection.inner.poll_timeout(), until].into_iter().flatten().min();
+        let old = std::mem::replace(&mut connection.timer, new);
         self.timers.set(key, old, new);
     }
 
@@ -578,6 +582,8 @@ enum Sent {
     Kept,
     /// Others have their turn.
     Enough,
+    /// Not before this time.
+    Later(Instant),
     Nothing,
 }
 

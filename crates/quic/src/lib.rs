@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod burst;
 mod cid;
 mod client;
 mod connection;

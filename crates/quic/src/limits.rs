@@ -2,6 +2,26 @@
 
 use std::time::Duration;
 
+// burst.rs
+
+/// Datagrams of one connection that leave in one message (GSO), at most, while nothing is lost; the library's pacer bounds what leaves
+/// one after the other.
+pub const SEGMENTS_MAX: usize = 32;
+/// Datagrams that leave together after a loss, at most: as many as policers with small buckets let through.
+pub const SEGMENTS_AFTER_LOSS: usize = 5;
+/// Datagrams that leave together however often some are lost.
+pub const SEGMENTS_SPREAD_MIN: usize = 2;
+/// From so many on batches are not spread any more: the library's pacer lets as many leave at any time.
+pub const SEGMENTS_SPREAD_MAX: usize = 10;
+/// How long nothing may be lost for a batch to have one datagram more.
+pub const SPREAD_GROWTH_TIME: Duration = Duration::from_secs(1);
+/// Pauses between batches at most, so that a short answer on a slow path is not late; the pacer still has its bound.
+pub const SPREAD_GAP_MAX: Duration = Duration::from_millis(4);
+/// A batch that is due within this time leaves at once: timers are not much more exact.
+pub const SPREAD_STEP: Duration = Duration::from_micros(250);
+/// So much lateness is made up for.
+pub const SPREAD_LATE_MAX: Duration = Duration::from_millis(1);
+
 // cid.rs
 
 /// Threads that can have connections: the first byte of a connection ID tells them apart.
@@ -15,9 +35,7 @@ pub const HALF_OPEN_MAX: usize = 1024;
 pub const HALF_OPEN_RETRY: usize = 100;
 /// How long a handshake may take; a shorter `client_header_timeout` holds instead.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(30);
-/// Datagrams of one connection that leave in one message (GSO), at most; what leaves together on the wire is the pacer's affair.
-pub const SEGMENTS_MAX: usize = 32;
-/// Bytes of such a message: what UDP has room for, less a little.
+/// Bytes of one message with several datagrams: what UDP has room for, less a little.
 pub const SEGMENTED_BYTES_MAX: usize = 64_000;
 /// Messages of one connection before the others have their turn.
 pub const SENDS_PER_TURN_MAX: usize = 4;

@@ -525,7 +525,8 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
     } else if endpoint.has_more() {
         Some(Duration::ZERO)
     } else {
-        endpoint.next_timeout().map(|at| at.saturating_duration_since(now))
+        // Sending has taken its time: batches would be late by that.
+        endpoint.next_timeout().map(|at| at.saturating_duration_since(Instant::now()))
     };
     home.wake_within(wait);
 }
