@@ -1,13 +1,15 @@
 //! The tools beside plain load: old names, `get`, scenarios, pages, probes; from their command lines, against servers.
 
 use brisk_testkit::forger::Forger;
-use brisk_testkit::{Builder, Server, TempDir, browser, wait};
+use brisk_testkit::relay::{Relay, Weather};
+use brisk_testkit::{Backend, Builder, Server, TempDir, browser, wait};
 use regex::Regex;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 
 #[path = "drive/agree.rs"]
 mod agree;
@@ -209,6 +211,49 @@ fn get_over_http3() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && text.contains(why), "{args:?}: {text}");
     }
+}
+
+/// ICMP tells that a server's port was closed: the client looked at its socket without end then, and kept no time-out.
+#[test]
+fn get_over_http3_from_a_server_that_goes_away() {
+    let (begun, told) = mpsc::channel();
+    let backend = Backend::start(move |mut peer| {
+        if peer.head().is_some() {
+            let _ = begun.send(());
+            while !peer.some().is_empty() {}
+        }
+    });
+    let lines = format!(
+        "ssl_certificate {{{{DIR}}}}/a.crt;
+        ssl_certificate_key {{{{DIR}}}}/a.key;
+        client_max_body_size 100m;
+        server {{
+            listen 127.0.0.1:{{{{PORT}}}} quic;
+            location / {{ proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://127.0.0.1:{}; }}
+        }}",
+        backend.port()
+    );
+    let body = "x".repeat(8 << 20);
+    let server = Builder::new(BIN).http(&lines).certificate("localhost").file("body", &body).start();
+    // So slow that it ends within the body.
+    let weather = Weather { rate: Some((400_000, 30_000)), ..Weather::default() };
+    let relay = Relay::new(([127, 0, 0, 1], server.port()).into(), 1, weather);
+    let (url, body) =
+        (format!("https://{}/", relay.address), format!("@{}", server.dir().join("body").display()));
+    let mut client = Command::new(BIN)
+        .args(["get", "-k", "-3", "--timeout", "5s", "--body", &body, &url])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_under_way = told.recv_timeout(wait::DEADLINE);
+    drop(relay);
+    let ended = wait::within(wait::DEADLINE, || client.try_wait().unwrap());
+    let _ = client.kill();
+    let _ = client.wait();
+    is_under_way.expect("the request came to the back end");
+    assert_eq!(ended.expect("the time-out is kept").code(), Some(1));
 }
 
 /// RFC 9001 §4.6: the second visit asks with its first packets.

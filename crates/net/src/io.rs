@@ -158,6 +158,13 @@ impl Io {
         self.clear(Ready::READ);
     }
 
+    /// Of a socket of datagrams: what was told of a failure was about one of them, and was read. Otherwise a source that has failed stays
+    /// readable, since the end of a connection is still to be found there.
+    pub fn mark_sound(&self) {
+        self.clear(Ready::CLOSED);
+        self.clear(Ready::BROKEN);
+    }
+
     /// Marks the source writable, for a caller that knows before the event comes.
     pub fn mark_writable(&self) {
         self.source.ready.set(self.source.ready.get() | Ready::WRITE.0);

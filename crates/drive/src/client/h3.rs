@@ -357,6 +357,8 @@ fn turn(io: &Io, state: &mut State, cx: &mut Context<'_>) -> Result<(), Failure>
             continue;
         }
         io.mark_drained();
+        // An ICMP message was taken with the datagrams. QUIC finds out by itself whether anybody is there still.
+        io.mark_sound();
         if io.poll_readable(cx).is_pending() {
             return Ok(());
         }
