@@ -295,6 +295,37 @@ fn datagrams_of_a_client_are_a_session() {
     assert_eq!(exchange(&client, "x"), own);
 }
 
+/// Clients take answers only from where they have sent to, and what goes to another address is another session.
+#[test]
+fn a_wildcard_answers_datagrams_from_where_they_came_to() {
+    let port = udp_echo("", 1);
+    let server = start(&format!(
+        "server {{ listen {{{{PORT}}}} udp; proxy_pass 127.0.0.1:{port}; }}
+         server {{ listen {{{{PORT2}}}} udp; return $server_addr:$server_port; }}
+         server {{ listen 127.0.0.3:{{{{PORT2}}}} udp; return narrow; }}
+         server {{ listen [::]:{{{{PORT3}}}} udp ipv6only=off; return $server_addr; }}"
+    ));
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let ask = |to: SocketAddr, text: &str| {
+        client.send_to(text.as_bytes(), to).unwrap();
+        let mut buf = [0; 100];
+        let (len, from) = client.recv_from(&mut buf).expect("an answer");
+        assert_eq!(from, to);
+        String::from_utf8_lossy(&buf[..len]).into_owned()
+    };
+    let at = |last: u8, port: u16| SocketAddr::from(([127, 0, 0, last], port));
+    for text in ["a", "b"] {
+        for last in [1, 2] {
+            assert_eq!(ask(at(last, server.port()), text), text);
+        }
+    }
+    let port = server.port_of(2);
+    assert_eq!(ask(at(2, port), "x"), format!("127.0.0.2:{port}"));
+    assert_eq!(ask(at(3, port), "x"), "narrow");
+    assert_eq!(ask(at(2, server.port_of(3)), "x"), "::ffff:127.0.0.2");
+}
+
 /// What comes together may leave in one system call: as many datagrams as before, of the sizes that they had, in their order.
 #[test]
 fn datagrams_by_the_dozen_arrive_as_they_were() {

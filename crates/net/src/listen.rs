@@ -4,7 +4,7 @@ use crate::limits::RECEIVE_ROOM_BYTES;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -171,7 +171,19 @@ fn bind_datagrams(addr: &SocketAddr, options: &Options) -> io::Result<OwnedFd> {
     }
     apply(&fd, options)?;
     net::bind(&fd, addr)?;
+    answer_from_where_it_came_to(fd.as_fd())?;
     Ok(fd)
+}
+
+/// Answers of a wildcard's socket must leave from the address that a client has sent to: it takes no others, and the kernel would choose
+/// by the route.
+fn answer_from_where_it_came_to(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match local_ip(fd) {
+        Some(at) if at.port() != 0 && at.ip().is_unspecified() && is_datagram(fd) => {
+            crate::sys::udp::tell_addresses(fd, at.is_ipv6())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// One socket of a group. Its packets are routed by [`route_by_connection_id`](crate::sys::udp::route_by_connection_id).
@@ -202,6 +214,8 @@ pub fn is_multipath(fd: impl AsFd) -> bool {
 /// Applies what may change on a socket that is listening already (a reload, an inherited socket).
 pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
     let fd = fd.as_fd();
+    // One that a program before has bound may lack it.
+    answer_from_where_it_came_to(fd)?;
     if let Some(bytes) = options.rcvbuf {
         sockopt::set_socket_recv_buffer_size(fd, bytes)?;
     }

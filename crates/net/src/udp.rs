@@ -267,18 +267,20 @@ impl Batch {
         self.bytes.clear();
     }
 
-    /// Sends all of it, to where the socket is connected to if no address is given; `sent` is told the bytes of each message that has
-    /// left. An error is that of a message which is given up: call it again for those behind it.
+    /// Sends all of it, to where the socket is connected to if no address is given, from an address that the kernel chooses if none is
+    /// given; `sent` is told the bytes of each message that has left. An error is that of a message which is given up: call it again for
+    /// those behind it.
     pub fn send(
         &mut self,
         fd: BorrowedFd<'_>,
         to: Option<SocketAddr>,
+        from: Option<IpAddr>,
         mut sent: impl FnMut(usize),
     ) -> io::Result<()> {
         while let Some(first) = self.pieces.front().copied() {
             let message = |piece: &Piece| Outgoing {
                 to,
-                from: None,
+                from,
                 ecn: 0,
                 segment: (piece.len > piece.size).then_some(piece.size as u16),
                 bytes: &self.bytes[piece.at..piece.at + piece.len],
@@ -446,7 +448,7 @@ mod tests {
             let mut batch = Batch { splitting, ..Batch::default() };
             (0u8..).zip(sizes).for_each(|(at, size)| assert!(batch.push(&vec![at; size])));
             let mut sent = 0;
-            batch.send(from.as_fd(), Some(to_address), |bytes| sent += bytes).unwrap();
+            batch.send(from.as_fd(), Some(to_address), None, |bytes| sent += bytes).unwrap();
             assert!(batch.is_empty() && sent == sizes.iter().sum::<usize>());
             let came = gather_all(&to, sent);
             let want: Vec<Vec<u8>> = (0u8..).zip(sizes).map(|(at, size)| vec![at; size]).collect();
@@ -470,8 +472,8 @@ mod tests {
         let mut batch = Batch::default();
         assert!(batch.push(&vec![0; 65_535]) && batch.push(b"last"));
         let mut sent = 0;
-        assert!(batch.send(from.as_fd(), Some(to_address), |bytes| sent += bytes).is_err());
-        batch.send(from.as_fd(), Some(to_address), |bytes| sent += bytes).unwrap();
+        assert!(batch.send(from.as_fd(), Some(to_address), None, |bytes| sent += bytes).is_err());
+        batch.send(from.as_fd(), Some(to_address), None, |bytes| sent += bytes).unwrap();
         assert_eq!((sent, gather_all(&to, 4).pop().unwrap().3), (4, b"last".to_vec()));
     }
 

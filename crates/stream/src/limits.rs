@@ -8,8 +8,12 @@ pub const DATAGRAMS_PER_TURN_MAX: usize = 64;
 pub const HELLO_PEEK_BYTES_MIN: usize = 64;
 /// Datagrams of one session that wait for its back end; more are dropped, as a network drops them.
 pub const DATAGRAMS_WAITING_MAX: usize = 64;
+/// Bytes of them: a client may send 64 KB in each.
+pub const DATAGRAMS_WAITING_BYTES_MAX: usize = 256 * 1024;
 /// Buffers of datagrams that a session keeps for the next ones.
 pub const DATAGRAMS_SPARE_MAX: usize = 2;
+/// Larger ones are given back.
+pub const DATAGRAM_SPARE_BYTES_MAX: usize = 2048;
 /// Room for the first look at a ClientHello that is answered here; it grows to what the message needs.
 pub const HELLO_FIRST_BYTES: usize = 4096;
 /// How often a connection may be passed from one server to another (`pass`): more is a circle.

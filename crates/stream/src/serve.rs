@@ -5,7 +5,7 @@ use crate::limits::LOOKS_PER_TURN_MAX;
 use crate::proxy::INTERNAL;
 use crate::secure::Secure;
 use crate::session::{Origin, Session};
-use crate::udp::Inbox;
+use crate::udp::{Client, Inbox};
 use crate::{tcp, udp};
 use brisk_host::live::log_error;
 use brisk_host::log::LogLevel;
@@ -15,12 +15,12 @@ use brisk_host::thread::{Begun, Listener, Passed, Protocol, Thread};
 use brisk_host::vars::Context as _;
 use brisk_net::Io;
 use brisk_net::listen::{self, Address};
-use brisk_net::udp::{Batch, Receiver};
+use brisk_net::udp::{Batch, Received, Receiver};
 use hashbrown::HashMap;
 use rustix::fd::OwnedFd;
 use std::cell::{RefCell, RefMut};
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
@@ -38,9 +38,6 @@ pub fn install(thread: &Rc<Thread>) {
         batch: RefCell::default(),
     }))));
 }
-
-/// A client of a UDP socket.
-type Client = (Address, SocketAddr);
 
 /// A session under way.
 struct Running {
@@ -131,8 +128,9 @@ impl Sessions {
     }
 
     /// Takes one datagram.
-    fn take(self: &Rc<Self>, listener: &Rc<Listener>, from: SocketAddr, datagram: &[u8]) {
-        let client = (listener.address.clone(), from);
+    fn take(self: &Rc<Self>, listener: &Rc<Listener>, one: &Received<'_>) {
+        let Received { from, to, bytes: datagram, .. } = *one;
+        let client = Client { listener: listener.address.clone(), local: to, remote: from };
         let known = self.inboxes.borrow().get(&client).cloned();
         if let Some(inbox) = known {
             inbox.put(datagram);
@@ -149,10 +147,11 @@ impl Sessions {
         }
         self.thread.arrivals().accepted.up();
         self.thread.count();
-        let local = listener.with_io(|io| listen::local_ip(io.fd())).flatten();
+        let bound = listener.with_io(|io| listen::local_ip(io.fd())).flatten();
+        let local = bound.map(|bound| came_to(bound, to));
         let session = Session::new(Origin {
             thread: self.thread.clone(),
-            place: conf.listens[id.0 as usize].place.clone(),
+            place: conf.listens[id.0 as usize].place(|| local).clone(),
             conf,
             listener: listener.clone(),
             id: self.id(),
@@ -174,6 +173,17 @@ impl Sessions {
             udp::serve(&session, &takes).await
         });
     }
+}
+
+/// The address that a datagram was sent to, by what its socket is bound to and what it tells. A socket of IPv6 shows those of IPv4 as
+/// IPv4-mapped addresses (RFC 4291 §2.5.5.2), as it does for connections.
+fn came_to(bound: SocketAddr, told: Option<IpAddr>) -> SocketAddr {
+    let ip = match told {
+        Some(IpAddr::V4(ip)) if bound.is_ipv6() => ip.to_ipv6_mapped().into(),
+        Some(ip) => ip,
+        None => bound.ip(),
+    };
+    SocketAddr::new(ip, bound.port())
 }
 
 /// Ends what a session has, whether its task ran to its end or was dropped.
@@ -253,7 +263,7 @@ impl Protocol for Serves {
         let mut receiver = self.0.receiver.borrow_mut();
         for _ in 0..LOOKS_PER_TURN_MAX {
             // What is told here of an answer of ours that did not arrive is no error: the datagrams that wait are none the worse.
-            let each = |one: brisk_net::udp::Received<'_>| self.0.take(listener, one.from, one.bytes);
+            let each = |one: Received<'_>| self.0.take(listener, &one);
             match listener.with_io(|io| receiver.receive(io.fd(), each)) {
                 Some(Ok(looked)) if looked.has_more => {}
                 Some(Ok(_)) | None => return false,

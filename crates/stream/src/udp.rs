@@ -1,7 +1,10 @@
 //! A client's datagrams that belong together.
 
 use crate::conf::{Action, Proxy};
-use crate::limits::{DATAGRAMS_PER_TURN_MAX, DATAGRAMS_SPARE_MAX, DATAGRAMS_WAITING_MAX};
+use crate::limits::{
+    DATAGRAM_SPARE_BYTES_MAX, DATAGRAMS_PER_TURN_MAX, DATAGRAMS_SPARE_MAX, DATAGRAMS_WAITING_BYTES_MAX,
+    DATAGRAMS_WAITING_MAX,
+};
 use crate::opening;
 use crate::proxy::{self, BAD_GATEWAY, Connected, INTERNAL, OK, Status, header};
 use crate::relay::Rate;
@@ -17,13 +20,15 @@ use brisk_net::{Deadline, clock};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// Datagrams of a client that the session has not looked at yet.
 pub struct Inbox {
     waiting: RefCell<VecDeque<Vec<u8>>>,
+    /// Bytes of those.
+    held: Cell<usize>,
     /// Memory of datagrams that have left, for the next ones.
     spare: RefCell<Vec<Vec<u8>>>,
     waker: RefCell<Option<Waker>>,
@@ -38,6 +43,7 @@ impl Inbox {
     pub fn new(most: u64) -> Inbox {
         Inbox {
             waiting: RefCell::default(),
+            held: Cell::new(0),
             spare: RefCell::default(),
             waker: RefCell::default(),
             count: Cell::new(0),
@@ -53,7 +59,9 @@ impl Inbox {
     /// Takes a datagram; it is dropped where the session does not keep up.
     pub fn put(&self, datagram: &[u8]) {
         let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() < DATAGRAMS_WAITING_MAX {
+        let held = self.held.get() + datagram.len();
+        if waiting.len() < DATAGRAMS_WAITING_MAX && held <= DATAGRAMS_WAITING_BYTES_MAX {
+            self.held.set(held);
             let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
             bytes.extend_from_slice(datagram);
             waiting.push_back(bytes);
@@ -68,14 +76,17 @@ impl Inbox {
     fn give_back(&self, mut datagram: Vec<u8>) {
         datagram.clear();
         let mut spare = self.spare.borrow_mut();
-        if spare.len() < DATAGRAMS_SPARE_MAX {
+        if spare.len() < DATAGRAMS_SPARE_MAX && datagram.capacity() <= DATAGRAM_SPARE_BYTES_MAX {
             spare.push(datagram);
         }
     }
 
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
         match self.waiting.borrow_mut().pop_front() {
-            Some(datagram) => Poll::Ready(datagram),
+            Some(datagram) => {
+                self.held.set(self.held.get() - datagram.len());
+                Poll::Ready(datagram)
+            }
             None => {
                 self.waker.replace(Some(cx.waker().clone()));
                 Poll::Pending
@@ -84,12 +95,23 @@ impl Inbox {
     }
 }
 
+/// A client, as far as a session is its own. What it sends to another address of ours is another session, which answers from there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// The socket that it has sent to.
+    pub listener: Address,
+    /// The address of ours that it has sent to, where the socket stands for all of them.
+    pub local: Option<IpAddr>,
+    /// Its own address.
+    pub remote: SocketAddr,
+}
+
 /// A session's place among those of its thread; dropped, its client's next datagram begins another.
 pub struct Takes {
     /// The sessions of the thread.
     pub sessions: Rc<Sessions>,
-    /// The socket and the client, which name the session.
-    pub client: (Address, SocketAddr),
+    /// What names the session.
+    pub client: Client,
     /// Where the client's datagrams wait.
     pub inbox: Rc<Inbox>,
 }
@@ -134,7 +156,7 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
             let mut batch = takes.sessions.batch();
             // It is empty, and takes any datagram.
             let _ = batch.push(&text);
-            reply(session, takes.client.1, &mut batch);
+            reply(session, &takes.client, &mut batch);
             OK
         }
         Action::Pass(pass) => {
@@ -159,11 +181,11 @@ pub async fn serve(session: &Session, takes: &Takes) -> Status {
 }
 
 /// Sends datagrams to the client; false if its socket is gone. As with any datagram, that one does not arrive is no error.
-fn reply(session: &Session, to: SocketAddr, batch: &mut Batch) -> bool {
+fn reply(session: &Session, to: &Client, batch: &mut Batch) -> bool {
     let listener = &session.origin.listener;
     while !batch.is_empty() {
-        let sent =
-            listener.with_io(|io| batch.send(io.fd(), Some(to), |bytes| session.moved(0, bytes as u64)));
+        let note = |bytes: usize| session.moved(0, bytes as u64);
+        let sent = listener.with_io(|io| batch.send(io.fd(), Some(to.remote), to.local, note));
         match sent {
             Some(Ok(())) => {}
             Some(Err(error)) => {
@@ -308,7 +330,7 @@ impl Relay<'_> {
     /// Sends datagrams to the peer. What its socket has no room for is lost, as on any way.
     fn send(&self, batch: &mut Batch) -> Result<(), String> {
         let fd = self.connected.stream.io().fd();
-        let sent = batch.send(fd, None, |bytes| {
+        let sent = batch.send(fd, None, None, |bytes| {
             self.connected.moved(bytes as u64, 0);
             self.session.attempt(|attempt| attempt.sent_bytes += bytes as u64);
         });
@@ -322,7 +344,7 @@ impl Relay<'_> {
     /// Sends on what has come from the peer; gives how many datagrams they were. `None`: the client's socket is gone.
     fn poll_downward(&mut self, cx: &mut Context<'_>) -> Result<Option<usize>, String> {
         let peer = self.connected.stream.io();
-        let Takes { sessions, client: (_, to), .. } = self.takes;
+        let Takes { sessions, client, .. } = self.takes;
         let (mut receiver, mut batch) = (sessions.receiver.borrow_mut(), sessions.batch());
         let failed = |why: &str| format!("recv() failed ({why}) while proxying and reading from upstream");
         let mut count = 0;
@@ -336,11 +358,11 @@ impl Relay<'_> {
                 count += 1;
                 self.note(one.bytes.len());
                 let _ = put(&mut batch, one.bytes, |batch| {
-                    has_client &= reply(self.session, *to, batch);
+                    has_client &= reply(self.session, client, batch);
                     Ok(())
                 });
             });
-            if !(reply(self.session, *to, &mut batch) && has_client) {
+            if !(reply(self.session, client, &mut batch) && has_client) {
                 return Ok(None);
             }
             match looked {
@@ -419,6 +441,16 @@ mod tests {
             taken += 1;
         }
         assert_eq!(taken, DATAGRAMS_WAITING_MAX);
+        // Large ones are counted by their bytes, and make room again when they have left.
+        for _ in 0..2 {
+            (0..DATAGRAMS_WAITING_MAX).for_each(|_| inbox.put(&vec![0; 60_000]));
+            let held: usize = inbox.waiting.borrow().iter().map(Vec::capacity).sum();
+            assert!((DATAGRAMS_WAITING_BYTES_MAX - 60_000..=DATAGRAMS_WAITING_BYTES_MAX).contains(&held));
+            while let Poll::Ready(datagram) = inbox.poll_next(&mut cx) {
+                inbox.give_back(datagram);
+            }
+            assert!(inbox.spare.borrow().is_empty());
+        }
         let inbox = Inbox::new(2);
         let full = [1, 2, 3].map(|_| {
             inbox.put(b"x");

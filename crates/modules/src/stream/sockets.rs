@@ -47,10 +47,6 @@ pub fn resolve(specs: &[Spec], servers: &[Named], diags: &mut Vec<Diag>) -> (Vec
     for of_address in &addresses {
         let spec = of_address.iter().find(|spec| spec.bind).unwrap_or(&of_address[0]);
         if is_covered(of_address) {
-            if let Address::Udp(_) = spec.address {
-                let text = format!("{} is covered by the wildcard of its port", spec.address);
-                diags.push(Diag::emerg(spec.span, text).help("add the parameter \"bind\", or remove it"));
-            }
             continue;
         }
         let covered =

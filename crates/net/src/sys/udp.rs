@@ -18,7 +18,7 @@ pub struct Incoming {
     pub len: usize,
     /// The sender; `None`: what has come is not whole, or from nowhere that could be answered, and is to be left alone.
     pub from: Option<SocketAddr>,
-    /// The address that it was sent to, if the socket asks for it.
+    /// The address of ours that it was sent to, if the socket asks for it.
     pub to: Option<IpAddr>,
     /// The two bits of congestion notification (RFC 3168).
     pub ecn: u8,
@@ -54,19 +54,26 @@ pub fn gather(fd: BorrowedFd<'_>) {
     let _ = set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
 }
 
+/// Has a socket tell to which address each datagram was sent.
+pub fn tell_addresses(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
+    // An IPv6 socket that takes IPv4 as well is asked for both.
+    let v4 = set_option(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1);
+    if is_v6 { set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1) } else { v4 }
+}
+
 /// Has a socket tell addresses, congestion marks and drops of what it receives, put datagrams together, and send none in
-/// fragments. What a kernel does not know is left out, but for the addresses.
+/// fragments. What a kernel does not know is left out, but for the addresses and marks.
 pub fn prepare_datagrams(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
+    tell_addresses(fd, is_v6)?;
     if is_v6 {
-        set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
         set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
         let _ = set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
     }
     // An IPv6 socket that takes IPv4 as well has these of its own.
-    let v4 = [(libc::IP_PKTINFO, 1), (libc::IP_RECVTOS, 1), (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)];
+    let v4 = [(libc::IP_RECVTOS, 1), (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)];
     for (option, value) in v4 {
         let done = set_option(fd, libc::IPPROTO_IP, option, value);
-        if !is_v6 && option == libc::IP_PKTINFO {
+        if !is_v6 && option == libc::IP_RECVTOS {
             done?;
         }
     }
@@ -75,7 +82,7 @@ pub fn prepare_datagrams(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether [`prepare_datagrams`] was called for a socket.
+/// Whether [`prepare_datagrams`] was called for a socket: it asks for marks, which no other one does.
 pub fn is_prepared(fd: BorrowedFd<'_>) -> bool {
     let asks = |level, option| {
         let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
@@ -84,7 +91,7 @@ pub fn is_prepared(fd: BorrowedFd<'_>) -> bool {
         let done = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, into, &raw mut len) };
         done == 0 && value != 0
     };
-    asks(libc::IPPROTO_IP, libc::IP_PKTINFO) || asks(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
+    asks(libc::IPPROTO_IP, libc::IP_RECVTOS) || asks(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS)
 }
 
 /// Makes room for so many bytes that wait to be read, beyond the system's limit if this process may.
@@ -178,12 +185,16 @@ impl Incoming {
                 self.ecn = value.unwrap_or(0) as u8 & 3;
             }
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                let at = offset_of!(libc::in_pktinfo, ipi_addr);
-                let bytes = data.get(at..).and_then(|rest| rest.first_chunk::<4>());
-                self.to = bytes.map(|bytes| IpAddr::V4(Ipv4Addr::from(*bytes)));
+                // Not the packet's own destination, which may be everybody's (broadcast): the address to answer from.
+                let at = offset_of!(libc::in_pktinfo, ipi_spec_dst);
+                let ip =
+                    data.get(at..).and_then(|rest| rest.first_chunk::<4>()).map(|ip| Ipv4Addr::from(*ip));
+                self.to = ip.filter(|ip| !ip.is_unspecified()).map(IpAddr::V4);
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                self.to = data.first_chunk::<16>().map(|bytes| IpAddr::V6(Ipv6Addr::from(*bytes)));
+                let to = data.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes));
+                // Nothing is sent from a group's address.
+                self.to = to.filter(|ip| !ip.is_multicast()).map(IpAddr::V6);
             }
             (libc::SOL_UDP, libc::UDP_GRO) => self.segment = number().map(|size| size.max(1) as usize),
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => self.dropped = number().map(|count| count as u32),
