@@ -220,7 +220,8 @@ fn script(rng: &mut Rng, count: usize) -> Vec<String> {
     for _ in 0..count {
         let (condition, value) = (*rng.pick(CONDITIONS), *rng.pick(VALUES));
         list.push(match rng.below(9) {
-            0 => format!("if ({condition}) {{ return 200 \"if {value}\"; }}"),
+            // Several may stand in a page: a value ends with its text.
+            0 => format!("if ({condition}) {{ return 200 \"if {value} \"; }}"),
             1 => format!("if ({condition}) {{ set $v \"{value}\"; }}"),
             2 => format!("if ({condition}) {{ return 403; }}"),
             3 => format!("if ({condition}) {{ rewrite ^ /s/b.txt last; }}"),
@@ -385,9 +386,9 @@ fn locations(rng: &mut Rng, most: usize, tries: &str) -> String {
     let answer = match rng.below(4) {
         0 => format!("return 301 \"http://$host/{value}\";"),
         1 => "return 302 /s/there;".to_string(),
-        _ => format!("return {code} \"answer {value}\";"),
+        _ => format!("return {code} \"answer {value} \";"),
     };
-    let named = format!("return 200 \"named {value}\";");
+    let named = format!("return 200 \"named {value} \";");
     let passes = passing(rng);
     let mut text = String::new();
     for (head, content) in [

@@ -2,9 +2,11 @@
 
 use crate::{BIN, conf, echo, exchange, lines, start, udp_client, udp_echo};
 use brisk_testkit::backend::Backend;
+use brisk_testkit::client::Ending;
 use brisk_testkit::tls::{TlsClient, issue};
 use brisk_testkit::{Builder, Client, wait};
 use brisk_tls::{ClientContext, ClientOptions};
+use std::time::Duration;
 
 fn said(port: u16, what: &str) -> String {
     let mut client = Client::connect(port);
@@ -83,8 +85,14 @@ fn who_is_let_in() {
     server.wait_for_log("access forbidden by rule");
     assert_eq!(said(server.port_of(2), ""), "bb");
     // It waits for its header behind the fourth, so it keeps its place there.
-    let waiting = Client::connect(server.port_of(4));
-    wait::holds("a place is taken", || said(server.port_of(3), "PROXY UNKNOWN\r\n").is_empty());
+    let mut waiting = Client::connect(server.port_of(4));
+    wait::holds("a place is taken", || {
+        // Whoever asks at the third may have had the place when it came.
+        if waiting.ending(Duration::from_millis(1)) != Ending::Open {
+            waiting = Client::connect(server.port_of(4));
+        }
+        said(server.port_of(3), "PROXY UNKNOWN\r\n").is_empty()
+    });
     server.wait_for_log("limiting connections by zone \"one\"");
     drop(waiting);
     wait::holds("the place is free", || said(server.port_of(3), "PROXY UNKNOWN\r\n") == "c");
