@@ -12,6 +12,11 @@ pub const LEAD_CHARS_MAX: usize = 60;
 /// nginx refuses longer parameters; so do we, with the same words.
 pub const TOKEN_BYTES_MAX: usize = 4096;
 
+// row.rs
+
+/// A longer form of a directive is looked up: nobody finds a mistake in it.
+pub const USAGE_CHARS_MAX: usize = 100;
+
 // parser.rs
 
 /// How deep blocks and includes may nest; a file that includes itself ends here.

@@ -1,6 +1,7 @@
 //! One row of data per directive, and the check of a directive against its row.
 
 use crate::diag::{Diag, did_you_mean};
+use crate::limits::USAGE_CHARS_MAX;
 use crate::parser::Directive;
 use crate::takes::Takes;
 use crate::{hints, nginx};
@@ -232,6 +233,32 @@ pub struct Row<S: 'static> {
     pub example: &'static str,
     /// What carries it out.
     pub set: S,
+}
+
+impl<S> Row<S> {
+    /// As nginx's documents write it: what is given is in small letters or symbols, what is meant is in capitals.
+    pub fn usage(&self) -> String {
+        let arguments = self.takes.arguments();
+        let space = if arguments.is_empty() { "" } else { " " };
+        let end = if self.arity.block { " { … }" } else { ";" };
+        format!("{}{space}{arguments}{end}", self.name)
+    }
+
+    /// Gives an error in the directive's parameters that says no remedy how they are written.
+    #[must_use]
+    pub fn explain(&self, diag: Diag) -> Diag {
+        // Of a block it is what stands in it, and of a file the system has said what is wrong.
+        if diag.help.is_some() || self.arity.block || diag.message.contains(" failed (") {
+            return diag;
+        }
+        let (usage, example) = (self.usage(), self.example);
+        let usage = if usage.chars().count() > USAGE_CHARS_MAX || usage.trim_end_matches(';') == self.name {
+            format!("`brisk directives {}` tells how it is written", self.name)
+        } else {
+            format!("write: {usage}")
+        };
+        diag.help(if example.is_empty() { usage } else { format!("{usage}, such as: {example}") })
+    }
 }
 
 /// Checks context, arity and the presence of a block. `others` names all known directives.

@@ -130,7 +130,12 @@ pub fn finish<L: Limit>(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
 
 /// The error for a directive without a zone.
 pub fn no_zone(d: &Directive) -> Diag {
-    Diag::emerg(d.span, format!("\"{}\" must have \"zone\" parameter", d.name()))
+    let help = if d.name().ends_with("_zone") {
+        "write zone=NAME:SIZE, such as zone=one:10m"
+    } else {
+        "write zone=NAME"
+    };
+    Diag::emerg(d.span, format!("\"{}\" must have \"zone\" parameter", d.name())).help(help)
 }
 
 /// The rows about what is done with refused requests: `…_log_level`, `…_status`, `…_dry_run`.

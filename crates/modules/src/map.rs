@@ -119,7 +119,7 @@ impl Builder {
         };
         match key.bytes() {
             b"default" if self.default.is_some() => {
-                Err(Diag::emerg(line.span, "duplicate default map parameter"))
+                Err(Diag::emerg(line.span, "duplicate default map parameter").help("remove one of them"))
             }
             b"default" => {
                 self.default = Some(id);

@@ -131,6 +131,36 @@ fn one_cause_is_one_error() {
 }
 
 #[test]
+fn whoever_does_not_know_how_a_directive_is_written_is_told() {
+    check(
+        "server { error_page 404 =1000 /a; }",
+        &[("[emerg] invalid value \"=1000\"", "2:25", "such as =200")],
+    );
+    check("server { error_page 404 =+5 /a; }", &[("[emerg] invalid value \"=+5\"", "2:25", "such as =200")]);
+    check(
+        "server { error_page 600 /a; }",
+        &[("[emerg] value \"600\" must be between 300 and 599", "2:21", "gives a page another status")],
+    );
+    check(
+        "userid_mark long;",
+        &[(
+            "[emerg] \"userid_mark\" directive value must be \"off\" or a single letter, digit or \"=\"",
+            "2:13",
+            ", such as: userid_mark ",
+        )],
+    );
+    // The long ones are looked up.
+    check(
+        "server { listen 127.0.0.1:80 bogus; }",
+        &[(
+            "[emerg] invalid parameter \"bogus\"",
+            "2:30",
+            "`brisk directives listen` tells how it is written",
+        )],
+    );
+}
+
+#[test]
 fn typing_of_other_places_is_recognised() {
     check(
         "server { server_name a.com, b.com; }",

@@ -180,7 +180,8 @@ fn read(cx: &mut Cx<'_, '_>, token: &Token) -> Result<KeySet, Diag> {
     let bad =
         |why: String| Diag::emerg(token.span, format!("invalid JWT key file \"{}\": {why}", token.text()));
     if text.len() > KEY_SET_BYTES_MAX {
-        return Err(bad(format!("it is larger than {KEY_SET_BYTES_MAX} bytes")));
+        let why = format!("it is larger than {KEY_SET_BYTES_MAX} bytes");
+        return Err(bad(why).help("a JSON Web Key Set is expected: remove keys that no token is signed with"));
     }
     KeySet::parse(&text).map_err(|error| {
         bad(error.to_string()).help("a JSON Web Key Set is expected: {\"keys\":[…]} (RFC 7517)")

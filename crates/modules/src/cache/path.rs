@@ -263,7 +263,8 @@ pub fn declare<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(),
     };
     // Names are one space for all four prefixes: `proxy_cache a` may use what `fastcgi_cache_path` declares.
     if find(cx, &name).is_some() {
-        return Err(Diag::emerg(token.span, format!("duplicate zone \"{name}\"")));
+        return Err(Diag::emerg(token.span, format!("duplicate zone \"{name}\""))
+            .help("the caches of all protocols share their names: give one of them another"));
     }
     let folder = cx.full_path(d.arg(0).str());
     let folder = Path::new(folder.trim_end_matches('/'));

@@ -99,7 +99,8 @@ impl Builder {
             Some(Kind::Networks { .. }) => Err(Diag::emerg(
                 line.span,
                 "the \"ranges\" directive must be the first directive inside \"geo\" block",
-            )),
+            )
+            .help("move \"ranges;\" to the begin of the block")),
             Some(Kind::Ranges { .. }) => Ok(()),
             None => {
                 self.kind = Some(Kind::Ranges { ranges: BTreeMap::new(), default: None });

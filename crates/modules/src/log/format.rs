@@ -35,7 +35,8 @@ pub fn log_format(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     // configured above it.
     let is_built_in = name == "combined" && !is_in_stream(cx.block);
     if is_built_in || cx.global.named.contains_key(&key) {
-        return Err(Diag::emerg(d.arg(0).span, format!("duplicate \"log_format\" name \"{name}\"")));
+        return Err(Diag::emerg(d.arg(0).span, format!("duplicate \"log_format\" name \"{name}\""))
+            .help("give it another name, and name that in access_log"));
     }
     let mut escape = Escape::Default;
     let mut parts = &d.args[1..];

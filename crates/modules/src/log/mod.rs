@@ -158,7 +158,8 @@ fn open_log_file_cache(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     }
     if cache.max == 0 {
-        return Err(Diag::emerg(d.span, "\"open_log_file_cache\" must have \"max\" parameter"));
+        return Err(Diag::emerg(d.span, "\"open_log_file_cache\" must have \"max\" parameter")
+            .help("write: open_log_file_cache max=N, or off"));
     }
     cx.conf::<Conf>().cache = Some(Arc::new(cache));
     Ok(())

@@ -219,7 +219,8 @@ fn proxy_redirect(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                     return Err(Diag::emerg(
                         d.span,
                         "\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive",
-                    ));
+                    )
+                    .help("move the line below \"proxy_pass\", in the same location"));
                 }
                 Some(pass) => match &pass.passed {
                     Passed::Fixed(fixed) => Rewrite::default_of(fixed, &pass.location),
@@ -227,7 +228,8 @@ fn proxy_redirect(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                         return Err(Diag::emerg(
                             d.span,
                             "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables",
-                        ));
+                        )
+                        .help("write what is to be replaced, and by what: proxy_redirect http://back/ /;"));
                     }
                 },
             }

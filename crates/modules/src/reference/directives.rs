@@ -53,7 +53,7 @@ impl Entry {
             name: row.name,
             module: module.name,
             doc: row.doc,
-            syntax: syntax(row),
+            syntax: row.usage(),
             kind: row.takes.kind(),
             unit: row.unit,
             range: row.takes.range().filter(|range| !range.is_any()),
@@ -89,11 +89,14 @@ pub fn markdown() -> String {
     let mut out = String::from(
         "# Directives\n\nGenerated from the directive rows by `brisk directives --markdown` (`make docs`); a test keeps it \
          current. Variables: [variables.md](variables.md).\n\n\
+         - **default**: what holds where it is not written; without one it is off, or empty.\n\
          - **value**: what a number counts, the unit of sizes and times, and the least and the greatest value, both in that unit.\n\
-         - **inherited**: inner blocks have the outer block's value *unless the inner block says otherwise*; *as a whole*: lines of the \
-         inner block replace all lines of the outer one.\n\
-         - **change**: what a changed value needs before it counts. A *reload* (`brisk -s reload`) goes on with the same worker \
-         process, a *new worker* is a reload that starts another one and lets the old one finish, a *restart* begins anew.\n\
+         - **in**: the blocks that it may stand in.\n\
+         - **inherited**: where nothing is said, inner blocks have the outer block's value unless they say otherwise; *as a whole*: \
+         lines of the inner block replace all lines of the outer one.\n\
+         - **change**: what a changed value needs before it counts. Where nothing is said, a reload (`brisk -s reload`), which goes \
+         on with the same worker process. A *new worker* is a reload that starts another one and lets the old one finish, a \
+         *restart* begins anew.\n\
          - **risk**: what a wrong value can do at worst. *safe*: requests are slower or dearer, answers mean the same. *resource*: \
          memory, disk, connections or processor time run out. *behaviour*: clients, back ends or readers of logs see something \
          else. *security*: access is given where it should not be, or a limit on what strangers may cause is lost.\n",
@@ -102,37 +105,43 @@ pub fn markdown() -> String {
         let _ = writeln!(out, "\n## {}\n", module.name);
         let _ = writeln!(
             out,
-            "| directive | default | value | context | inherited | change | risk | what it does |\n\
-             |---|---|---|---|---|---|---|---|"
+            "| directive | what it does |\n\
+             |---|---|"
         );
         for row in module.rows {
             let doc = match note(row) {
                 Some(note) => format!("{} {note}", row.doc),
                 None => row.doc.to_string(),
             };
-            let _ = writeln!(
-                out,
-                "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
-                cell(&syntax(row)),
-                cell(&default(row)),
-                value(row).unwrap_or_else(|| "—".into()),
-                contexts(row),
-                inheritance(row),
-                row.applies.as_str(),
-                row.risk.as_str(),
-                cell(&doc)
-            );
+            let _ = writeln!(out, "| `{}` | {}<br>{} |", cell(&row.usage()), cell(&doc), facts(row));
         }
     }
     out
 }
 
-/// As nginx's documents write it: what is given is in small letters or symbols, what is meant is in capitals.
-fn syntax(row: &Row) -> String {
-    let arguments = row.takes.arguments();
-    let space = if arguments.is_empty() { "" } else { " " };
-    let end = if row.arity.block { " { … }" } else { ";" };
-    format!("{}{space}{arguments}{end}", row.name)
+/// What there is to say of a directive besides what it does; what is usual is left out.
+fn facts(row: &Row) -> String {
+    let default = match row.default {
+        Default::Value(text) => Some(format!("`{} {}`", row.name, cell(&format!("{text};")))),
+        Default::Told(text) => Some(cell(text)),
+        Default::Nothing => None,
+    };
+    let inherited = match row.inherit {
+        Inherit::No => Some("no".to_string()),
+        Inherit::Replace if row.many => Some(inheritance(row).to_string()),
+        Inherit::Replace | Inherit::Definition => None,
+    };
+    let change = (row.applies != Applies::Reload).then(|| row.applies.as_str().to_string());
+    let facts = [
+        ("default", default),
+        ("value", value(row)),
+        ("in", Some(contexts(row))),
+        ("inherited", inherited),
+        ("change", change),
+        ("risk", Some(row.risk.as_str().to_string())),
+    ];
+    let said = facts.into_iter().filter_map(|(name, fact)| Some(format!("**{name}** {}", fact?)));
+    said.collect::<Vec<_>>().join(" · ")
 }
 
 /// Unit and range: `level, 1 to 9`. Nothing where neither says anything.

@@ -27,7 +27,8 @@ impl Protocols {
             Some(span) if !self.versions.tls12 && !self.versions.tls13 => {
                 // `ssl_protocols TLSv1 TLSv1.1;` alone is a warning for each word, and here an error: nothing
                 // could connect.
-                Err(Diag::emerg(span, "no protocol is left: only TLSv1.2 and TLSv1.3 are offered"))
+                Err(Diag::emerg(span, "no protocol is left: only TLSv1.2 and TLSv1.3 are offered")
+                    .help("write: ssl_protocols TLSv1.2 TLSv1.3;"))
             }
             _ => Ok(self.versions),
         }

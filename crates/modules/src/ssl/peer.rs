@@ -187,7 +187,8 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
                 "no \"{prefix}_ssl_certificate_key\" is defined for certificate \"{}\"",
                 certificate.text()
             );
-            return Err(Diag::emerg(certificate.span, text));
+            return Err(Diag::emerg(certificate.span, text)
+                .help(format!("add: {prefix}_ssl_certificate_key FILE; beside it")));
         }
         (Some(certificate), Some(key)) => {
             let templates = (cx.template(certificate)?, cx.template(key)?);

@@ -81,7 +81,8 @@ fn sub_filter(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let have = if is_first { &[][..] } else { &*conf.pairs };
     if have.len() == PATTERNS_MAX {
         // nginx's bound, and its words.
-        return Err(Diag::emerg(d.span, "number of search patterns exceeds 255"));
+        return Err(Diag::emerg(d.span, "number of search patterns exceeds 255")
+            .help("a location has so many at most: leave out what it never sends"));
     }
     conf.pairs = have.iter().cloned().chain([pair]).collect();
     Ok(())

@@ -104,18 +104,24 @@ impl Draft {
                 .map_err(|diag| diag.help("add: resolver ADDRESS;"));
         }
         if self.state.is_some() && (!self.servers.is_empty() || zone.is_none()) {
-            let why = if zone.is_none() { "requires \"zone\"" } else { "takes the place of \"server\"" };
-            return fail(format!("\"state\" {why} in upstream \"{name}\""));
+            let (why, help) = if zone.is_none() {
+                ("requires \"zone\"", "add: zone NAME 64k;")
+            } else {
+                ("takes the place of \"server\"", "move the servers into the file, or remove \"state\"")
+            };
+            return fail(format!("\"state\" {why} in upstream \"{name}\"")).map_err(|diag| diag.help(help));
         }
         // With a state file the servers are in that, and there may be none yet.
         if self.state.is_none() && self.servers.iter().all(|server| server.spec.backup) {
-            return fail(format!("no servers in upstream \"{name}\""));
+            let help = "add: server HOST:PORT; one at least is no backup";
+            return fail(format!("no servers in upstream \"{name}\"")).map_err(|diag| diag.help(help));
         }
         let is_mysql = self.database.as_ref().is_some_and(|check| check.kind == db::Kind::MySql);
         if !is_mysql && self.servers.iter().any(|server| server.is_primary) {
             return fail(format!(
                 "\"role=primary\" says nothing without \"mysql_check\" in upstream \"{name}\""
-            ));
+            ))
+            .map_err(|diag| diag.help("add: mysql_check user=NAME; or remove role=primary"));
         }
         let sessions = match &self.sticky {
             Some(sticky) => sticky.zone(cx, name)?,

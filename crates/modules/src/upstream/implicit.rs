@@ -119,14 +119,19 @@ pub fn implicit(
     let fail = |message: String| Err(Diag::emerg(token.span, message));
     let place = match server::place(address) {
         Ok(place) => place,
-        Err(why) => return fail(format!("{why} in upstream \"{}\"", token.text())),
+        Err(why) => {
+            return fail(format!("{why} in upstream \"{}\"", token.text()))
+                .map_err(|diag| diag.help("write HOST, HOST:PORT, unix:/PATH or the name of an upstream"));
+        }
     };
     if let Place::Name(host, port) = &place
         && let Some(upstream) = block(cx, host)
     {
         return match port {
             None => Ok(upstream),
-            Some(port) => fail(format!("upstream \"{host}\" may not have port {port}")),
+            Some(port) => fail(format!("upstream \"{host}\" may not have port {port}")).map_err(|diag| {
+                diag.help("its servers have ports of their own: leave this one out, or use a host that is no upstream")
+            }),
         };
     }
     let (mut spec, mut unknown, port, name) = match place {

@@ -183,7 +183,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         // did.
         let done = done.and_then(|()| late::check_growth(cx.global, directive));
         match done {
-            Err(diag) => cx.global.diags.push(explained(diag.about(row.name), hint)),
+            Err(diag) => cx.global.diags.push(row.explain(explained(diag.about(row.name), hint))),
             Ok(()) => suspect(cx.global.diags, told, hint),
         }
     }

@@ -27,7 +27,7 @@ impl Global<'_> {
             } else {
                 format!("the shared memory zone \"{name}\" is already declared for a different use")
             };
-            return Err(Diag::emerg(token.span, text));
+            return Err(Diag::emerg(token.span, text).help("give one of them another name"));
         }
         // Its memory is made now, so that a zone that is too large is refused by `-t` and not at the first
         // request.

@@ -296,6 +296,9 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
                 return Err(Diag::emerg(
                     token.span,
                     format!("value \"{}\" must be between 300 and 599", token.text()),
+                )
+                .help(
+                    "pages are for redirects and errors; =CODE behind the codes gives a page another status",
                 ));
             }
         }
@@ -319,10 +322,16 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 fn overwrite(token: &Token) -> Result<Option<u16>, Diag> {
     match &token.str()[1..] {
         "" => Ok(None),
-        text => text
-            .parse()
-            .map(Some)
-            .map_err(|_| Diag::emerg(token.span, format!("invalid value \"{}\"", token.text()))),
+        // As of `return`: more digits, or a sign, are no status of HTTP.
+        text => {
+            let code =
+                text.parse().ok().filter(|code| *code <= 999 && text.bytes().all(|b| b.is_ascii_digit()));
+            code.map(Some).ok_or_else(|| {
+                Diag::emerg(token.span, format!("invalid value \"{}\"", token.text())).help(
+                    "write a status code behind the \"=\", such as =200, or \"=\" alone for that of the page",
+                )
+            })
+        }
     }
 }
 

@@ -156,7 +156,8 @@ fn open_file_cache(_: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
     }
     if !has_max && d.arg(0).str() != "off" {
-        return Err(Diag::emerg(d.span, "\"open_file_cache\" must have the \"max\" parameter"));
+        return Err(Diag::emerg(d.span, "\"open_file_cache\" must have the \"max\" parameter")
+            .help("write: open_file_cache max=N [inactive=TIME], or off"));
     }
     Ok(())
 }
