@@ -58,7 +58,10 @@ class Refused(Exception):
 
 
 class Session:
-    """A connection to a MariaDB, by mysql_native_password."""
+    """A connection to a MariaDB, by mysql_native_password: to a socket, to a port here, or to an address."""
+
+    # Protocol 4.1, transactions, mysql_native_password.
+    BITS = 0x8A201
 
     def __init__(self, to, account=("root", ""), database=""):
         if isinstance(to, str):
@@ -66,7 +69,7 @@ class Session:
             self.socket.settimeout(PATIENCE_S)
             self.socket.connect(to)
         else:
-            self.socket = socket.create_connection(("127.0.0.1", to), PATIENCE_S)
+            self.socket = socket.create_connection(to if isinstance(to, tuple) else ("127.0.0.1", to), PATIENCE_S)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.input = self.socket.makefile("rb")
         try:
@@ -79,8 +82,7 @@ class Session:
         _, greeting = self.receive()
         at = greeting.index(b"\0") + 1 + 4
         nonce = greeting[at:at + 8] + greeting[at + 27:at + 39]
-        # Protocol 4.1, transactions, mysql_native_password, and a database if there is one.
-        bits = 0x8A201 | (8 if database else 0)
+        bits = self.BITS | (8 if database else 0)
         proof = native(account[1], nonce)
         login = struct.pack("<IIB23x", bits, 1 << 24, 45) + account[0].encode() + b"\0" + bytes([len(proof)]) + proof
         login += (database.encode() + b"\0" if database else b"") + b"mysql_native_password\0"

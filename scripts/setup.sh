@@ -18,14 +18,14 @@ test)
     ;;
 bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip
-        apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli"
+        apache2:apache2-bin mariadbd:mariadb-server-core sysbench:sysbench php:php-cli"
     packages='libc6-dev libnginx-mod-http-brotli-filter libnginx-mod-stream libapache2-mod-php php-fpm php-mysql php-gd php-xml php-mbstring php-curl php-dev
         libphp-embed'
     ;;
 experiments)
     # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
     tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
-        php-cgi:php-cgi ab:apache2-utils siege:siege patch:patch openssl:openssl node:nodejs javac:default-jdk-headless"
+        php-cgi:php-cgi ab:apache2-utils siege:siege patch:patch openssl:openssl node:nodejs javac:default-jdk-headless sysbench:sysbench"
     packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl php-dev libphp-embed
         node-mysql libmariadb-java libjna-java libjna-platform-java'
     ;;

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 
-from .stage import program
+from .stage import Refused, program
 
 # What replicates, and what looks at the servers' roles. The experiment's network has nobody else in it.
 ACCOUNTS = """SET sql_log_bin = 0;
@@ -65,4 +65,6 @@ class Database:
 
     def say(self, statements):
         client = [program("mariadb"), "--no-defaults", f"--socket={self.socket}", "-ulab", "-plab", "-e", statements]
-        subprocess.run(client, check=True, capture_output=True)
+        done = subprocess.run(client, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Refused(f"MariaDB {self.number} refuses {statements!r}: {done.stderr.strip()}")
