@@ -32,8 +32,23 @@ pub struct Conf {
     pub back_end: Option<u16>,
     /// Connections are passed on to the back end as they are: `stream`, HAProxy's mode tcp.
     pub is_stream: bool,
+    /// Sessions with these databases are split.
+    pub splitting: Option<Splitting>,
     /// Further servers.
     pub vhosts: Option<Vhosts>,
+}
+
+/// `mysql_split`, for Brisk alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Splitting {
+    /// Ports of the databases, the primary's first.
+    pub servers: Vec<u16>,
+    /// Who asks them what they are, and the file with its password.
+    pub probe: (&'static str, PathBuf),
+    /// Where the API listens.
+    pub api: u16,
+    /// `mysql_pool`.
+    pub pool: usize,
 }
 
 /// Many named servers in one configuration.
@@ -61,6 +76,7 @@ impl Default for Conf {
             tls: None,
             back_end: None,
             is_stream: false,
+            splitting: None,
             vhosts: None,
         }
     }
@@ -166,12 +182,27 @@ impl Conf {
     fn stream(&self, port: u16) -> String {
         let load = |module: &&str| format!("load_module {module};\n");
         let modules: String = self.modules.iter().map(load).collect();
-        let (workers, back_end) = (self.workers, self.back_end.unwrap_or_default());
+        let workers = self.workers;
+        let (http, stream) = match &self.splitting {
+            Some(splitting) => (splitting.http(), splitting.stream(port)),
+            None => {
+                let back_end = self.back_end.unwrap_or_default();
+                let pass = format!("listen 127.0.0.1:{port};\nproxy_pass 127.0.0.1:{back_end};");
+                (String::new(), format!("server {{\n{pass}\n}}\n"))
+            }
+        };
         format!(
             "{modules}daemon off;\nworker_processes {workers};\npid nginx.pid;\nerror_log error.log;\n\
-             events {{ worker_connections 16384; }}\n\
-             stream {{\nserver {{\nlisten 127.0.0.1:{port};\nproxy_pass 127.0.0.1:{back_end};\n}}\n}}\n"
+             events {{ worker_connections 16384; }}\n{http}stream {{\n{stream}}}\n"
         )
+    }
+
+    /// Sessions are split between databases.
+    #[must_use]
+    pub fn split(mut self, splitting: Splitting) -> Conf {
+        self.splitting = Some(splitting);
+        self.is_stream = true;
+        self
     }
 
     /// Everything is passed on to the back end, over connections that are kept: for nginx and Brisk.
@@ -283,6 +314,24 @@ impl Conf {
     }
 }
 
+impl Splitting {
+    /// Who asks after roles, statements and accounts.
+    fn http(&self) -> String {
+        let api = self.api;
+        format!("http {{ access_log off; server {{ listen 127.0.0.1:{api}; location /api {{ api; }} }} }}\n")
+    }
+
+    fn stream(&self, port: u16) -> String {
+        let Splitting { servers, probe: (user, password), pool, .. } = self;
+        let servers: String = servers.iter().map(|port| format!(" server 127.0.0.1:{port};")).collect();
+        let check = format!("mysql_check user={user} password_file={};", password.display());
+        format!(
+            "upstream db {{ zone db 64k;{servers} {check} }}\n\
+             server {{\nlisten 127.0.0.1:{port};\nproxy_pass db;\nmysql_split on;\nmysql_pool {pool};\n}}\n"
+        )
+    }
+}
+
 /// `count` regex locations that a request for a plain file falls through.
 pub fn regex_locations(count: usize) -> String {
     (0..count).fold(String::new(), |mut text, index| {
@@ -322,6 +371,10 @@ mod tests {
         let text = stream.nginx(place);
         assert!(text.starts_with("load_module m.so;\n") && text.contains("proxy_pass 127.0.0.1:90;"));
         assert!(!text.contains("http") && stream.haproxy(place).contains("mode tcp"));
+        let splitting = Splitting { servers: vec![90, 91], probe: ("p", "/pw".into()), api: 92, pool: 4 };
+        let text = Conf::default().split(splitting).nginx(place);
+        assert!(text.contains("zone db 64k; server 127.0.0.1:90; server 127.0.0.1:91; mysql_check user=p"));
+        assert!(text.contains("mysql_pool 4;") && text.contains("listen 127.0.0.1:92;"), "{text}");
         let php = Conf { apache: "DocumentRoot /srv\n".to_owned(), ..Conf::default() }.apache(place);
         assert!(php.contains("Listen 127.0.0.1:81\n") && php.contains("DocumentRoot /srv\n"));
         assert_eq!(regex_locations(200).matches("location").count(), 200);

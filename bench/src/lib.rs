@@ -5,6 +5,7 @@
 //! | [`parts`] | what is measured, and the targets |
 //! | [`rounds`] | interleaved measurements |
 //! | [`server`], [`conf`], [`lab`] | servers under test, their configurations, their files |
+//! | [`mariadb`], [`mysql`] | databases, and sessions with them |
 //! | [`process`] | CPU and memory of a process tree |
 //! | [`stats`] | medians, intervals, paired ratios |
 //! | [`results`], [`markdown`], [`machine`] | what is written down |
@@ -20,7 +21,9 @@ pub mod floor;
 pub mod lab;
 pub mod least;
 pub mod machine;
+pub mod mariadb;
 pub mod markdown;
+pub mod mysql;
 pub mod parts;
 pub mod process;
 pub mod results;

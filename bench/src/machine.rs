@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 
 use crate::lab::Options;
+use crate::mariadb::{MARIADBD, SYSBENCH};
 
 /// Named facts, in the order in which they are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ impl Environment {
             ("h2o", version(&options.h2o)),
             ("haproxy", version(&options.haproxy)),
             ("varnish", varnish_version(&options.varnish)),
+            ("mariadb", long_version(MARIADBD)),
+            ("sysbench", long_version(SYSBENCH)),
             ("load average", file("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")),
         ];
         Self(facts.map(|(name, value)| (name.to_owned(), value)).to_vec())
@@ -67,7 +70,7 @@ impl Environment {
     }
 }
 
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 14] = [
     "date",
     "cpu",
     "cores",
@@ -78,6 +81,8 @@ const ORDER: [&str; 12] = [
     "h2o",
     "haproxy",
     "varnish",
+    "mariadb",
+    "sysbench",
     "load average",
     "kept waiting",
 ];
@@ -111,6 +116,14 @@ fn varnish_version(binary: &Path) -> String {
     let text = String::from_utf8_lossy(&text).into_owned();
     let name = text.split(['(', ')', ' ']).find_map(|word| word.strip_prefix("varnish-"));
     name.unwrap_or("unknown").to_owned()
+}
+
+/// `mariadbd  Ver 10.11.6-MariaDB-…`, `sysbench 1.0.20`, as `--version` prints it: `-v` would start the database.
+fn long_version(binary: &str) -> String {
+    let Ok(output) = Command::new(binary).arg("--version").output() else { return "missing".to_owned() };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    number.unwrap_or("unknown").to_owned()
 }
 
 /// Brisk's version and, where this is a checkout, its commit.

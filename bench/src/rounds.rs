@@ -139,6 +139,8 @@ impl Request {
 pub struct Sample {
     /// Server CPU per response, in microseconds.
     pub cpu_us: f64,
+    /// How much of that is of what works beside the server.
+    pub beside_us: f64,
     /// Responses per second.
     pub rate: f64,
     /// The server's share of its core.
@@ -162,35 +164,44 @@ pub fn rates(samples: &[Sample]) -> Vec<f64> {
 
 /// Measures all cases in `rounds` rounds; the result is in the order of the cases.
 pub fn interleave(lab: &Lab, cases: &[Case<'_>]) -> io::Result<Vec<Samples>> {
+    interleave_with(lab, cases.len(), |index| cases[index].measure(lab))
+}
+
+/// The same of so many cases that are measured in another way, each by its number.
+pub fn interleave_with(
+    lab: &Lab,
+    count: usize,
+    measure: impl Fn(usize) -> io::Result<Sample>,
+) -> io::Result<Vec<Samples>> {
     let mut rng = Rng::from_clock();
-    let mut order: Vec<usize> = (0..cases.len()).collect();
-    let mut samples: Vec<Samples> = vec![Vec::new(); cases.len()];
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut samples: Vec<Samples> = vec![Vec::new(); count];
     for round in 1..=lab.options.rounds {
         rng.shuffle(&mut order);
-        output::note(format_args!("  round {round} of {}: {} cases", lab.options.rounds, cases.len()));
+        output::note(format_args!("  round {round} of {}: {count} cases", lab.options.rounds));
         for &index in &order {
-            samples[index].push(cases[index].measure_calmly(lab)?);
+            samples[index].push(measure_calmly(|| measure(index))?);
         }
     }
     Ok(samples)
 }
 
-impl Case<'_> {
-    /// Measures; if others got in the way, again, and takes the calmest.
-    fn measure_calmly(&self, lab: &Lab) -> io::Result<Sample> {
-        let mut calmest = self.measure(lab)?;
-        for _ in 0..REPEATS_MAX {
-            if calmest.waited_share <= WAITED_SHARE_MAX {
-                break;
-            }
-            let again = self.measure(lab)?;
-            if again.waited_share < calmest.waited_share {
-                calmest = again;
-            }
+/// Measures; if others got in the way, again, and takes the calmest.
+fn measure_calmly(measure: impl Fn() -> io::Result<Sample>) -> io::Result<Sample> {
+    let mut calmest = measure()?;
+    for _ in 0..REPEATS_MAX {
+        if calmest.waited_share <= WAITED_SHARE_MAX {
+            break;
         }
-        Ok(calmest)
+        let again = measure()?;
+        if again.waited_share < calmest.waited_share {
+            calmest = again;
+        }
     }
+    Ok(calmest)
+}
 
+impl Case<'_> {
     fn measure(&self, lab: &Lab) -> io::Result<Sample> {
         if let Some(streams) = self.streams {
             return self.measure_http2(lab, streams);
@@ -235,6 +246,7 @@ impl Case<'_> {
         let seconds = elapsed.as_secs_f64();
         Ok(Sample {
             cpu_us: (account.ran_ns + beside.ran_ns) as f64 / 1e3 / responses,
+            beside_us: beside.ran_ns as f64 / 1e3 / responses,
             rate: responses / seconds,
             server_share: account.ran_ns as f64 / 1e9 / seconds,
             waited_share: account.waited_ns.max(generator.waited_ns) as f64 / 1e9 / seconds,
@@ -262,6 +274,7 @@ impl Case<'_> {
         let seconds = elapsed.as_secs_f64();
         Ok(Sample {
             cpu_us: account.ran_ns as f64 / 1e3 / responses as f64,
+            beside_us: 0.0,
             rate: responses as f64 / seconds,
             server_share: account.ran_ns as f64 / 1e9 / seconds,
             waited_share: account.waited_ns as f64 / 1e9 / seconds,

@@ -325,7 +325,7 @@ pub fn free_port() -> io::Result<u16> {
 }
 
 /// The binary's absolute path, or what to do about its absence.
-fn present(binary: &Path) -> io::Result<PathBuf> {
+pub fn present(binary: &Path) -> io::Result<PathBuf> {
     binary.canonicalize().map_err(|_| {
         let name = binary.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let remedy = match name {
@@ -334,6 +334,8 @@ fn present(binary: &Path) -> io::Result<PathBuf> {
             "haproxy" => "apt-get install -y haproxy",
             "varnishd" => "apt-get install -y varnish",
             "apache2" => "apt-get install -y apache2-bin libapache2-mod-php",
+            "mariadbd" => "apt-get install -y mariadb-server-core",
+            "sysbench" => "apt-get install -y sysbench",
             _ => "cargo build --release -p brisk",
         };
         io::Error::other(format!(

@@ -202,6 +202,7 @@ impl Tool {
         })?;
         Ok(Some(Sample {
             cpu_us: ticks as f64 * 1e6 / TICKS / responses,
+            beside_us: 0.0,
             rate: responses / elapsed,
             server_share: account.ran_ns as f64 / 1e9 / elapsed,
             waited_share: account.waited_ns as f64 / 1e9 / elapsed,

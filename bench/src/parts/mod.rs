@@ -11,6 +11,7 @@ mod idle;
 mod large;
 mod load;
 mod memory;
+mod mysql;
 mod observe;
 mod overrides;
 mod php;
@@ -105,6 +106,13 @@ pub const ALL: &[Definition] = &[
         about: "Connections passed on as they are (`stream`, HAProxy in TCP mode) to a server of files: 100 bytes over connections that \
                 are kept, 100 bytes over a connection each, and 10 MiB.",
         run: stream::run,
+    },
+    Definition {
+        name: "mysql",
+        about: "Queries to a MariaDB (sysbench with 16 connections: point selects and the reads of `oltp_read_only`, as text and prepared): CPU of what stands \
+                between, passing sessions on or, *split*, sending reads to two replicas. Sessions of one query each, as PHP has them: CPU of server and \
+                databases together; *pool* is with `mysql_pool` before the primary alone. sysbench and databases share the generator's core.",
+        run: mysql::run,
     },
     Definition {
         name: "http2",

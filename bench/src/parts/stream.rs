@@ -10,8 +10,11 @@ use crate::lab::{LARGE_BYTES, Lab};
 use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::{Prepared, Program, Spec};
 
-/// Debian's nginx has it beside the program; others have it in it.
-const STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
+/// What nginx must load for `stream`: Debian's has it beside the program, others have it in it.
+pub(super) fn modules() -> Vec<&'static str> {
+    const STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
+    if Path::new(STREAM).exists() { vec![STREAM] } else { Vec::new() }
+}
 
 /// A case: its name, the file, connections, how they are made, and by how many bytes a response is counted.
 const CASES: [(&str, &str, usize, Tls, Option<usize>); 3] = [
@@ -24,10 +27,9 @@ const CASES: [(&str, &str, usize, Tls, Option<usize>); 3] = [
 pub fn run(lab: &Lab) -> io::Result<Findings> {
     let back_end = Spec::new("back end", Program::Brisk, Conf::default()).unpinned().prepare(lab)?.start()?;
     let conf = Conf::default().streamed(back_end.address.port());
-    let modules = if Path::new(STREAM).exists() { vec![STREAM] } else { Vec::new() };
     let specs = [
         brisk(conf.clone()),
-        nginx(Conf { modules, ..conf.clone() }),
+        nginx(Conf { modules: modules(), ..conf.clone() }),
         Spec::new("haproxy", Program::Haproxy, conf),
     ];
     let servers: Vec<Prepared> = specs.iter().map(|spec| spec.prepare(lab)).collect::<io::Result<_>>()?;

@@ -154,7 +154,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tune",
         ],
     ),
-    ("brisk-benches", &["brisk-cli", "brisk-http", "brisk-load", "brisk-net", "brisk-tls"]),
+    ("brisk-benches", &["brisk-cli", "brisk-http", "brisk-load", "brisk-mysql", "brisk-net", "brisk-tls"]),
     (
         "brisk-fuzz",
         &[
