@@ -8,7 +8,9 @@
 #   packages    Debian's packages that are needed; those that the machine lacks are unpacked into the folder
 #   alone       packages that are unpacked without what they depend on
 #   extensions  of PHP
-# EXAMPLE_PHP=fpm has PHP-FPM run PHP; else Brisk does, in a pool, where the program that it needs is there (`make php`).
+#   movable     if set, the pages ask database_source or database_host where their database is
+# EXAMPLE_DATABASE=HOST:PORT says that it is elsewhere; a database and its user, both of the example's name, must be there, and the user's password in
+# EXAMPLE_PASSWORD. EXAMPLE_PHP=fpm has PHP-FPM run PHP; else Brisk does, in a pool, where the program that it needs is there (`make php`).
 # They define make_site (the pages, if they are not there), install_site (when the database runs), stop_site if they run something besides, and then call
 # `example "$@"`, with up, down or remove. Nothing is installed, and no service of the machine is touched.
 # shellcheck disable=SC2086,SC2154
@@ -78,7 +80,24 @@ find_mysql() {
 # The password of the database's user, made with the database.
 password() { cat "$dir/database-password"; }
 
+# Where the database is: as PDO's names of sources have it, and as mysqli takes it for a host.
+database_source() {
+    case ${EXAMPLE_DATABASE:-} in
+    '') echo "unix_socket=$dir/mysql.sock" ;;
+    *) echo "host=${EXAMPLE_DATABASE%:*};port=${EXAMPLE_DATABASE##*:}" ;;
+    esac
+}
+
+database_host() { echo "${EXAMPLE_DATABASE:-localhost:$dir/mysql.sock}"; }
+
+find_database() {
+    [ -n "${movable:-}" ] || die "its database cannot be elsewhere"
+    [ -n "${EXAMPLE_PASSWORD:-}" ] || die "EXAMPLE_DATABASE needs EXAMPLE_PASSWORD"
+    (umask 077 && echo "$EXAMPLE_PASSWORD" >"$dir/database-password")
+}
+
 make_database() {
+    [ -z "${EXAMPLE_DATABASE:-}" ] || { find_database; return; }
     [ ! -e "$dir/data/$name" ] || return 0
     rm -rf "$dir/data"
     mkdir -p "$dir/data"
@@ -190,6 +209,7 @@ make_conf() {
 }
 
 start_database() {
+    [ -z "${EXAMPLE_DATABASE:-}" ] || return 0
     # Nothing that goes on running keeps this script's own output.
     if ! pid_of mysql.pid mariadbd >/dev/null; then
         rm -f "$dir/mysql.sock"

@@ -7,6 +7,7 @@
 # shellcheck disable=SC2034
 set -eu
 name=bank
+movable=yes
 here=$(readlink -f "$(dirname "$0")")
 dir=${BANK_DIR:-/var/tmp/brisk-bank}
 port=${BANK_PORT:-8091}
@@ -29,7 +30,7 @@ make_site() {
         cat >"$dir/site/config.php" <<END
 <?php
 return [
-    'dsn' => 'mysql:unix_socket=$dir/mysql.sock;dbname=bank;charset=utf8mb4',
+    'dsn' => 'mysql:$(database_source);dbname=bank;charset=utf8mb4',
     'user' => 'bank',
     'password' => '$(password)',
     'secret' => '$key',

@@ -25,13 +25,20 @@ for ($number = 1; $number <= CUSTOMERS; $number++) {
         password_hash($password, PASSWORD_BCRYPT)
     );
     foreach (['Everyday', 'Savings'] as $title) {
-        $bank->run('INSERT INTO accounts (customer, title, cents) VALUES (?, ?, ?)', $number, $title, 1_000_000);
+        $bank->run(
+            'INSERT INTO accounts (customer, title, cents) SELECT id, ?, ? FROM customers WHERE login = ?',
+            $title,
+            1_000_000,
+            "customer$number"
+        );
     }
 }
+// Their numbers are the database's: a cluster leaves some out.
+$accounts = $bank->run('SELECT id, customer FROM accounts')->fetchAll();
 for ($number = 0; $number < TRANSFERS; $number++) {
-    [$source, $target] = [random_int(1, 2 * CUSTOMERS), random_int(1, 2 * CUSTOMERS)];
+    [$source, $target] = [$accounts[array_rand($accounts)], $accounts[array_rand($accounts)]];
     if ($source !== $target) {
-        $bank->transfer(intdiv($source + 1, 2), $source, $target, random_int(100, 10_000), "Invoice $number");
+        $bank->transfer($source['customer'], $source['id'], $target['id'], random_int(100, 10_000), "Invoice $number");
     }
 }
 umask(077);

@@ -8,6 +8,7 @@
 # shellcheck disable=SC2034
 set -eu
 name=gallery
+movable=yes
 here=$(readlink -f "$(dirname "$0")")
 dir=${GALLERY_DIR:-/var/tmp/brisk-gallery}
 port=${GALLERY_PORT:-8092}
@@ -29,7 +30,7 @@ make_site() {
         cat >"$dir/site/config.php" <<END
 <?php
 return [
-    'dsn' => 'mysql:unix_socket=$dir/mysql.sock;dbname=gallery;charset=utf8mb4',
+    'dsn' => 'mysql:$(database_source);dbname=gallery;charset=utf8mb4',
     'user' => 'gallery',
     'password' => '$(password)',
 ];

@@ -10,6 +10,7 @@
 # shellcheck disable=SC2034
 set -eu
 name=wordpress
+movable=yes
 here=$(readlink -f "$(dirname "$0")")
 dir=${WORDPRESS_DIR:-/var/tmp/brisk-wordpress}
 port=${WORDPRESS_PORT:-8090}
@@ -46,7 +47,8 @@ make_site() {
         do
             echo "define('$key', '$(secret)');"
         done
-        sed -e "s#@DIR@#$dir#g" -e "s#@URL@#$url#g" -e "s#@PASSWORD@#$(password)#g" "$here/wp-config.php"
+        sed -e "s#@DIR@#$dir#g" -e "s#@URL@#$url#g" -e "s#@PASSWORD@#$(password)#g" \
+            -e "s#@DATABASE@#$(database_host)#g" "$here/wp-config.php"
     } >"$dir/site/wp-config.php"
 }
 

@@ -1,8 +1,8 @@
 define('DB_NAME', 'wordpress');
 define('DB_USER', 'wordpress');
 define('DB_PASSWORD', '@PASSWORD@');
-// A path is a socket: the database listens nowhere else.
-define('DB_HOST', 'localhost:@DIR@/mysql.sock');
+// A path is a socket: the database of the example listens nowhere else.
+define('DB_HOST', '@DATABASE@');
 define('DB_CHARSET', 'utf8mb4');
 define('DB_COLLATE', '');
 $table_prefix = 'wp_';

@@ -1,5 +1,7 @@
 //! Databases behind `stream`: roles by `mysql_check` and `pgsql_check`, with real servers.
 
+#[path = "db/applications.rs"]
+mod applications;
 #[path = "db/mysql.rs"]
 mod mysql;
 #[path = "db/pgsql.rs"]

@@ -17,16 +17,13 @@ pub struct Example {
     port: ports::Port,
     name: &'static str,
     brisk: &'static str,
-    settings: &'static [(&'static str, &'static str)],
+    settings: Vec<(&'static str, String)>,
 }
 
 impl Example {
     /// Has the example's own script bring it up, with this program of Brisk's and these variables in its environment.
-    pub fn up(
-        brisk: &'static str,
-        name: &'static str,
-        settings: &'static [(&'static str, &'static str)],
-    ) -> Example {
+    pub fn up(brisk: &'static str, name: &'static str, settings: &[(&'static str, &str)]) -> Example {
+        let settings = settings.iter().map(|(name, value)| (*name, (*value).to_string())).collect();
         let example = Example { dir: TempDir::new(), port: ports::claim(), name, brisk, settings };
         // The processes are nobody's if the test is root's.
         fs::set_permissions(example.dir.path(), fs::Permissions::from_mode(0o755))
@@ -68,7 +65,7 @@ impl Example {
             .env("BRISK", self.brisk)
             .env(format!("{variables}_DIR"), self.folder())
             .env(format!("{variables}_PORT"), self.port.number.to_string())
-            .envs(self.settings.iter().copied())
+            .envs(self.settings.iter().map(|(name, value)| (name, value)))
             .output()
             .expect("the script starts")
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A server that splits sessions at {{PORT}}, with TLS at {{PORT2}}; the API is at {{PORT3}}.
-fn start(addresses: &[SocketAddr], more: &str) -> Server {
+pub(super) fn start(addresses: &[SocketAddr], more: &str) -> Server {
     // As long as a primary that was killed is not known to be lost, a promoted one is a second one.
     let mut builder = Builder::new(BIN)
         .allow_alerts("several servers take writes")
