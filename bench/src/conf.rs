@@ -323,7 +323,11 @@ impl Splitting {
 
     fn stream(&self, port: u16) -> String {
         let Splitting { servers, probe: (user, password), pool, .. } = self;
-        let servers: String = servers.iter().map(|port| format!(" server 127.0.0.1:{port};")).collect();
+        let servers = servers.iter().fold(String::new(), |mut text, port| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, " server 127.0.0.1:{port};");
+            text
+        });
         let check = format!("mysql_check user={user} password_file={};", password.display());
         format!(
             "upstream db {{ zone db 64k;{servers} {check} }}\n\

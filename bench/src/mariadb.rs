@@ -21,7 +21,7 @@ pub const MARIADBD: &str = "/usr/sbin/mariadbd";
 pub const SYSBENCH: &str = "/usr/bin/sysbench";
 /// The primary and its replicas.
 const SERVERS: usize = 3;
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_mins(1);
 /// How long replicas may take to have all that the primary has.
 const CATCH_UP_SECONDS_MAX: u32 = 60;
 

@@ -9,7 +9,7 @@ use brisk_mysql::client::{Account, Answer, Connecting, Query, Rows, Step};
 use brisk_mysql::packet::put_message;
 
 /// Only a server that is stuck takes so long.
-const ANSWER_MAX: Duration = Duration::from_secs(120);
+const ANSWER_MAX: Duration = Duration::from_mins(2);
 const BUFFER_BYTES: usize = 16 * 1024;
 /// COM_QUIT.
 const QUIT: u8 = 1;
