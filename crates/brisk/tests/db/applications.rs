@@ -1,6 +1,6 @@
 //! Applications as they are, on several databases behind `mysql_split`: the bank and WordPress, on a primary with replicas and on a Galera
 //! cluster. They are installed through it and used through it. That takes minutes:
-//! `cargo test -p brisk --test db -- --ignored --nocapture applications`.
+//! `BRISK_APPLICATIONS=1 cargo test -p brisk --test db -- --nocapture applications`.
 
 use super::split::start;
 use super::{BIN, expect, status};
@@ -145,30 +145,43 @@ fn wordpress(nodes: &[Node]) -> Server {
     server
 }
 
+/// They take minutes.
+fn is_wanted() -> bool {
+    std::env::var_os("BRISK_APPLICATIONS").is_some()
+}
+
 #[test]
-#[ignore = "takes minutes"]
 fn the_bank_on_replicas() {
+    if !is_wanted() {
+        return;
+    }
     let db = Replicated::start();
     tell("the bank on a primary and two replicas", &bank(&db.nodes));
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn the_bank_on_galera() {
+    if !is_wanted() {
+        return;
+    }
     let db = Galera::start();
     tell("the bank on a Galera cluster of three", &bank(&db.nodes));
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn wordpress_on_replicas() {
+    if !is_wanted() {
+        return;
+    }
     let db = Replicated::start();
     assert!(tell("WordPress on a primary and two replicas", &wordpress(&db.nodes)) > 0);
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn wordpress_on_galera() {
+    if !is_wanted() {
+        return;
+    }
     let db = Galera::start();
     assert!(tell("WordPress on a Galera cluster of three", &wordpress(&db.nodes)) > 0);
 }
