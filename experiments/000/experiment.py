@@ -208,21 +208,10 @@ def elsewhere(bank, hosts, children, count):
                 source = f"host={stage.address};port={port}"
             socket, fpm = pool(stage, "bank", children)
             site = bank.site_with(stage, f"{children}-{count}-{source.rpartition('=')[2]}", source)
-            if count > 1:
-                prepare_at_home(site / "src/bank.php")
             port, process = serve(stage, bank, "nginx", socket, site=site)
         return bank.target_at(hosts[0].address, port, {"server": process.pid, "PHP": fpm.pid, **tiers})
 
     return up
-
-
-def prepare_at_home(path):
-    """Has PHP put values into statements by itself, so that whoever passes them on sees what they do."""
-    text = path.read_text()
-    asked = "PDO::ATTR_EMULATE_PREPARES => "
-    if f"{asked}false" not in text:
-        raise Refused(f"{path} does not say how statements are prepared")
-    path.write_text(text.replace(f"{asked}false", f"{asked}true"))
 
 
 def settings_elsewhere(bank, hosts):
@@ -395,9 +384,8 @@ def written(results, sweeps, users, apart):
     else:
         page.text(
             f"nginx, PHP and the databases on machines of {SHARE} CPUs each. The replicas follow the primary by GTID; Brisk, on the "
-            "application's machine, asks them what they are and gives them what only reads. It has to see that: a statement that is prepared at "
-            "the server goes to the primary, and the bank prepares all of its own. For this row PHP prepares them itself "
-            "(`ATTR_EMULATE_PREPARES`)."
+            "application's machine, asks them what they are and gives them what only reads, the statements that the bank prepares among it: the "
+            "application is unchanged."
         )
         page.table(*measured(apart, ["server", "PHP", "splitter", "database"]))
     page.heading("Over the number of users")
