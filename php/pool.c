@@ -98,6 +98,14 @@ static bool is_any_up(void)
     return false;
 }
 
+static bool is_any_alive(void)
+{
+    for (int at = 0; at < settings.max_children; at++)
+        if (board->slots[at].pid)
+            return true;
+    return false;
+}
+
 /*
  * A worker has ended before it could take a request. Without any that can, the pool is of no use, and requests would wait for nothing: it ends, and
  * the server refuses them until another pool master serves. A start fails with the first worker that says so by itself (a script of worker mode
@@ -133,7 +141,8 @@ static bool fork_worker(void)
         say(LEVEL_ERROR, "forking a worker of pool %s failed (%s)", settings.pool, strerror(error));
         output_close(place);
         slot->state = SLOT_FREE;
-        if (pool.ready >= 0 && !is_any_up())
+        /* One that was forked before may still be starting: a pool with fewer workers than it wants is of use. */
+        if (pool.ready >= 0 && !is_any_alive())
             fail("pool %s ends: it has no worker, and cannot fork one (%s)", settings.pool, strerror(error));
         pool.fork_not_before_ms = now + PAUSE_MS_MAX;
         return false;

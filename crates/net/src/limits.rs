@@ -44,6 +44,8 @@ pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 pub const RECEIVE_ROOM_BYTES: i32 = 4 << 20;
 /// Messages that wait because the socket takes none; what comes beyond is dropped, as a network does.
 pub const OUTBOX_MESSAGES_MAX: usize = 1024;
+/// Bytes of messages after which a socket's outbox is full: who fills it sends them before it makes more.
+pub const OUTBOX_BYTES_MAX: usize = 4 << 20;
 /// Messages of one call, at most.
 pub const MESSAGES_MAX: usize = 16;
 /// Datagrams of one message that the kernel splits (UDP_MAX_SEGMENTS of its older releases).

@@ -127,6 +127,8 @@ pub struct Message {
 #[derive(Default)]
 pub struct Outbox {
     waiting: VecDeque<Message>,
+    /// Of their payloads.
+    bytes: usize,
     splitting: Splitting,
     dropped: u64,
 }
@@ -147,10 +149,16 @@ impl Outbox {
             self.dropped += 1;
             return;
         }
+        self.bytes += message.bytes.len();
         match (self.splitting, message.segment) {
             (Splitting::Ours, Some(size)) => self.waiting.extend(split(&message, size)),
             _ => self.waiting.push_back(message),
         }
+    }
+
+    /// Whether what waits is to leave before more is pushed: it has as many bytes as it may have, or another message would be dropped.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= OUTBOX_BYTES_MAX || self.waiting.len() >= OUTBOX_MESSAGES_MAX
     }
 
     /// Whether messages wait, because the socket has taken none more.
@@ -167,7 +175,12 @@ impl Outbox {
     pub fn flush(&mut self, fd: BorrowedFd<'_>, mut done: impl FnMut(Vec<u8>)) {
         while !self.waiting.is_empty() {
             match udp::send_datagrams(fd, self.waiting.iter().map(outgoing)) {
-                Ok(count) => self.waiting.drain(..count).for_each(|message| done(message.bytes)),
+                Ok(count) => {
+                    for message in self.waiting.drain(..count) {
+                        self.bytes -= message.bytes.len();
+                        done(message.bytes);
+                    }
+                }
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
                 Err(Errno::INTR) => {}
                 Err(error) => self.refused(error, &mut done),
@@ -184,7 +197,7 @@ impl Outbox {
                 split(&first, size).into_iter().rev().for_each(|part| self.waiting.push_front(part));
             }
             // One that is too large for the path, or an address that cannot be reached: for the protocol it is lost.
-            _ => {}
+            _ => self.bytes -= first.bytes.len(),
         }
         done(first.bytes);
     }
@@ -387,6 +400,37 @@ mod tests {
         outbox.flush(from.as_fd(), |_| {});
         let came: Vec<Vec<u8>> = gather_all(&to, 8).into_iter().map(|(_, _, _, bytes)| bytes).collect();
         assert_eq!(came, [b"abc".to_vec(), b"def".to_vec(), b"gh".to_vec()]);
+    }
+
+    /// Bytes are counted through all that can become of a message.
+    #[test]
+    fn an_outbox_is_full_by_bytes_and_empty_when_they_have_left() {
+        let ((from, _), (to, to_address)) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+        for splitting in [Splitting::Kernel, Splitting::Ours] {
+            let mut outbox = Outbox { splitting, ..Outbox::default() };
+            let message = |to, len: usize| Message {
+                to,
+                from: None,
+                ecn: 0,
+                segment: Some(1000),
+                bytes: vec![0; len],
+            };
+            for count in 1.. {
+                outbox.push(message(to_address, 40_000));
+                let is_full = count * 40_000 >= OUTBOX_BYTES_MAX || outbox.waiting.len() >= OUTBOX_MESSAGES_MAX;
+                assert_eq!(outbox.is_full(), is_full, "{splitting:?} {count}");
+                if is_full {
+                    break;
+                }
+            }
+            outbox.push(message("255.255.255.255:9".parse().unwrap(), 3000));
+            let begun = Instant::now();
+            while !outbox.is_empty() && begun.elapsed() < Duration::from_secs(10) {
+                outbox.flush(from.as_fd(), |_| {});
+                gather_all(&to, 1);
+            }
+            assert_eq!((outbox.bytes, outbox.dropped()), (0, 0), "{splitting:?}");
+        }
     }
 
     #[test]

@@ -219,7 +219,12 @@ impl Watcher {
         let real = directory.real.as_deref().unwrap_or(parent);
         let mut last = real.join(name);
         if let Ok(target) = std::fs::read_link(&last) {
-            last = self.walk(&mut state, real, &target, &entry, false)?.1;
+            let (wd, end) = self.walk(&mut state, real, &target, &entry, false)?;
+            // A folder: without a name here its watch would never be given back.
+            if wd >= 0 {
+                state.note(wd, OsStr::new(""), &entry);
+            }
+            last = end;
         }
         if is_regular(&last) {
             let wd = self.add_file(&last)?;
@@ -409,7 +414,8 @@ impl State {
             }
             return;
         }
-        if let Some(name) = name {
+        // Events of a watch that was given back may be left: nothing would ever take away what they told.
+        if let Some(name) = name.filter(|_| self.names.contains_key(&wd)) {
             self.follow(wd, events, name);
         }
         // It changes nothing: what was written was told of before.
@@ -630,6 +636,29 @@ mod tests {
         fs::write(folder.0.join("8/file"), "2").unwrap();
         watcher.sync();
         assert!(!again.is_up());
+    }
+
+    /// A link to a folder has a watch on that, which nothing but its number was known of.
+    #[test]
+    fn a_folder_behind_a_link_is_given_back() {
+        let folder = Folder::new("linked");
+        let watcher = Watcher::new().unwrap();
+        for name in ["target", "links"] {
+            fs::create_dir(folder.0.join(name)).unwrap();
+        }
+        let link = folder.0.join("links/link");
+        std::os::unix::fs::symlink("../target", &link).unwrap();
+        let watch = watcher.watch(&link).unwrap();
+        let mut state = watcher.lock();
+        let target = watcher.add(&folder.0.join("target")).unwrap();
+        assert!(state.names.contains_key(&target));
+        drop(watch);
+        watcher.sweep(&mut state, usize::MAX);
+        assert!(state.names.is_empty());
+        drop(state);
+        // What was queued before it was given back leaves nothing behind.
+        watcher.sync();
+        assert!(watcher.lock().writing.is_empty());
     }
 
     /// By its own watch, whatever its parent was told.

@@ -62,7 +62,8 @@ impl Door {
     fn made_anew(&self, name: impl Fn(&Named, usize) -> PathBuf) -> io::Result<Door> {
         let bound = |named: &Named, which| bind(&named.path, &name(named, which), self.owner);
         let requests = bound(&self.requests, 0)?;
-        let orders = self.orders.as_ref().map(|orders| bound(orders, 1)).transpose()?;
+        let orders = self.orders.as_ref().map(|orders| bound(orders, 1)).transpose();
+        let orders = orders.inspect_err(|_| requests.remove())?;
         Ok(Door { requests, orders, owner: self.owner, made_by: rustix::process::getpid() })
     }
 

@@ -281,7 +281,14 @@ impl Pools {
     /// Another server has taken the names of sockets, and has ended: they are taken back.
     pub fn rebind(&mut self) {
         for pool in &mut self.list {
-            if pool.is_leaving || pool.door.is_named() {
+            if pool.is_leaving {
+                continue;
+            }
+            if pool.door.is_named() {
+                // The other server had the names when this pool began to serve.
+                if pool.door.is_closed() && pool.serves() {
+                    self.notes.extend(pool.open_door());
+                }
                 continue;
             }
             match pool.door.again() {
@@ -368,7 +375,13 @@ impl Pools {
         let was_told = matches!(gone.state, State::Draining { .. } | State::Killed);
         let level = if was_told { LogLevel::Notice } else { LogLevel::Alert };
         let text = format!("the master {pid} of PHP pool \"{}\" {how}", pool.name());
-        if matches!(gone.state, State::Starting { .. } | State::Killed) {
+        let is_awaited = match gone.state {
+            State::Starting { .. } => true,
+            // Another start may be under way by now, which the callers wait for.
+            State::Killed => !pool.is_starting(),
+            State::Ready { .. } | State::Stuck | State::Draining { .. } => false,
+        };
+        if is_awaited {
             let rest = if pool.serves() { ", and the processes before go on" } else { "" };
             pool.answer(&Err(format!("{text}; the error log says why{rest}")));
         }
@@ -449,10 +462,7 @@ impl Pools {
             if let Some(process) = pool.family.get_mut(pid) {
                 process.link.reason.serves();
             }
-            if let Err(error) = pool.door.reopen() {
-                let text = format!("the sockets of PHP pool \"{name}\" could not be opened again ({error})");
-                notes.push((LogLevel::Alert, text));
-            }
+            notes.extend(pool.open_door());
             notes.push((LogLevel::Notice, format!("the master {pid} of PHP pool \"{name}\" serves")));
             pool.retire_others(pid);
             pool.answer(&Ok(format!("process {pid}")));
@@ -520,6 +530,13 @@ impl Pool {
         channel::send_with_fd(&stream, format!("log {name}\n").as_bytes(), file.as_fd())
     }
 
+    /// It serves: who asks can connect. Gives what the log is to be told.
+    fn open_door(&mut self) -> Option<(LogLevel, String)> {
+        let error = self.door.reopen().err()?;
+        let text = format!("the sockets of PHP pool \"{}\" could not be opened again ({error})", self.name());
+        Some((LogLevel::Alert, text))
+    }
+
     fn answer(&mut self, answer: &Result<String, String>) {
         std::mem::take(&mut self.callers).into_iter().for_each(|call| call.answer(answer));
     }
@@ -566,6 +583,10 @@ impl Pool {
     fn serves(&self) -> bool {
         let serves = |state: State| matches!(state, State::Ready { .. } | State::Stuck);
         self.family.iter().any(|process| serves(process.state))
+    }
+
+    fn is_starting(&self) -> bool {
+        self.family.iter().any(|process| matches!(process.state, State::Starting { .. }))
     }
 
     fn retire_others(&mut self, pid: Pid) {

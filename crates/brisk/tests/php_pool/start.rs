@@ -202,6 +202,28 @@ fn a_socket_that_somebody_has_removed_is_no_endless_loop() {
     serves(&site);
 }
 
+/// Its user may have no more processes than some of the workers: they serve, though none has come to its first request yet when the next one fails.
+#[test]
+fn a_pool_starts_with_fewer_workers_than_it_wants() {
+    let script = "<?php usleep(300000); while (frankenphp_handle_request(function () { echo 'ok'; }));";
+    let pool = "user lp; pm static; max_children 4; worker {{DIR}}/html/a.php;";
+    let builder = builder().file("html/a.php", script);
+    for name in ["html", "html/a.php"] {
+        fs::set_permissions(builder.dir().join(name), Permissions::from_mode(0o755)).unwrap();
+    }
+    let site = Site::of(builder.http(&conf(pool, "")));
+    serves(&site);
+    site.wait_for_workers(4);
+    // Debian's user 7, whom no other test has. It has five processes, so another master can have one worker.
+    let limits = ["--pid", &site.server.pid().to_string(), "--nproc=7:7"];
+    assert!(std::process::Command::new("prlimit").args(limits).status().unwrap().success());
+    brisk_testkit::server::check(&site.php(&["reload", "www"]), 0, &["pool www: process \\d+ serves"]);
+    site.server.wait_for_log("forking a worker of pool www failed");
+    serves(&site);
+    // As soon as those before have ended there is room for all.
+    site.wait_for_workers(4);
+}
+
 #[test]
 fn php_fpm_that_ends_leaves_the_pools_socket_to_the_next_one() {
     let site = Site::of(builder().env("BRISK_PHP", "php-fpm").http(&conf("pm static; max_children 2;", "")));

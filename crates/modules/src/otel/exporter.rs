@@ -105,6 +105,20 @@ impl Service for Exporter {
     }
 }
 
+impl Target {
+    /// Whether its sender, who asks, is to end: no configuration has it and nothing waits. Configurations find targets under the same lock, so
+    /// none can take it in this moment and rely on a sender that ends.
+    fn ends(self: &Arc<Self>) -> bool {
+        let _targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
+        // The sender has one itself.
+        let is_over = Arc::strong_count(self) == 1 && self.queue.is_empty();
+        if is_over {
+            self.has_sender.store(false, Ordering::Release);
+        }
+        is_over
+    }
+}
+
 /// Sends whatever comes.
 async fn send_all(target: Arc<Target>) {
     let (mut channel, mut logged_ms) = (None, None);
@@ -112,8 +126,7 @@ async fn send_all(target: Arc<Target>) {
         let next = poll_fn(|cx| target.queue.poll_batch(cx));
         let Ok(batch) = timeout(target.draft.interval, next).await else {
             target.queue.flush();
-            // The sender has one itself.
-            if Arc::strong_count(&target) == 1 && target.queue.is_empty() {
+            if target.ends() {
                 return;
             }
             continue;

@@ -496,30 +496,22 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
     let Some(endpoint) = endpoint.as_mut() else { return };
     let sockets = thread.quic.sockets.borrow();
     let now = Instant::now();
-    let is_full = |socket: &&Rc<Socket>| !socket.outbox.borrow().is_empty();
-    if !sockets.iter().any(|socket| is_full(&socket)) {
-        while let Some(transmit) = endpoint.poll_transmit(now) {
-            // The socket was closed: its connection ends by its time-out.
-            let Some(socket) = sockets.iter().find(|socket| socket.number == transmit.socket) else {
-                endpoint.recycle(transmit.bytes);
-                continue;
-            };
-            socket.outbox.borrow_mut().push(Message {
-                to: transmit.to,
-                from: transmit.from,
-                ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
-                segment: transmit.segment,
-                bytes: transmit.bytes,
-            });
+    let waits = |socket: &Rc<Socket>| !socket.outbox.borrow().is_empty();
+    // What a socket has not taken leaves before anything is made: then it is as fresh as can be.
+    let mut goes_on = !sockets.iter().any(waits);
+    loop {
+        goes_on = goes_on && fill(endpoint, &sockets, now);
+        for socket in &*sockets {
+            // Several datagrams per call, as far as sockets take them (`quic_gso`).
+            socket.outbox.borrow_mut().flush(socket.io.fd(), |bytes| endpoint.recycle(bytes));
         }
-    }
-    for socket in &*sockets {
-        // Several datagrams per call, as far as sockets take them (`quic_gso`).
-        socket.outbox.borrow_mut().flush(socket.io.fd(), |bytes| endpoint.recycle(bytes));
+        if !goes_on || sockets.iter().any(waits) {
+            break;
+        }
     }
     tell(thread, endpoint, &sockets);
     let home = Loop::current();
-    let wait = if sockets.iter().any(|socket| is_full(&socket)) {
+    let wait = if sockets.iter().any(waits) {
         Some(FULL_PAUSE)
     // A bound has ended the loop of the endpoint: others have their turn first.
     } else if endpoint.has_more() {
@@ -529,6 +521,30 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
         endpoint.next_timeout().map(|at| at.saturating_duration_since(Instant::now()))
     };
     home.wake_within(wait);
+}
+
+/// Takes from connections what they have to send. True if an outbox was full before all had been asked: thousands of connections
+/// must not hold all their messages at the same time.
+fn fill(endpoint: &mut Endpoint, sockets: &[Rc<Socket>], now: Instant) -> bool {
+    while let Some(transmit) = endpoint.poll_transmit(now) {
+        // The socket was closed: its connection ends by its time-out.
+        let Some(socket) = sockets.iter().find(|socket| socket.number == transmit.socket) else {
+            endpoint.recycle(transmit.bytes);
+            continue;
+        };
+        let mut outbox = socket.outbox.borrow_mut();
+        outbox.push(Message {
+            to: transmit.to,
+            from: transmit.from,
+            ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
+            segment: transmit.segment,
+            bytes: transmit.bytes,
+        });
+        if outbox.is_full() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Tells what was counted, for metrics.

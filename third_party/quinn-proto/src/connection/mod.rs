@@ -1035,6 +1035,10 @@ impl Connection {
         }
         let (cid, capacity) = (self.rem_cids.active(), usize::from(self.path.current_mtu()));
         buf.reserve(capacity);
+        // It acknowledges packets of the new keys, too (RFC 9001 section 6.1)
+        if let Some(ref mut prev) = self.prev_crypto {
+            prev.update_unacked = false;
+        }
         let Some(builder) =
             PacketBuilder::new(now, SpaceId::Data, cid, buf, capacity, 0, false, self)
         else {
