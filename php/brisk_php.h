@@ -260,8 +260,8 @@ void php_begin_worker(void);
 void php_end(void);
 /* Answers the request of the exchange. */
 void php_answer(void);
-/* After a request: PHP need not put its signal handlers in place again. */
-void php_keep_signal_handlers(void);
+/* php_request_startup(), which puts PHP's signal handlers in place only where that is due. False: it failed. */
+bool php_start_request(void);
 /* What of the request PHP must know before it starts it. */
 void request_prepare(void);
 bool request_has_script_extension(const char *path);

@@ -388,7 +388,7 @@ static bool run_script(void)
     SG(request_info).path_translated = estrdup(settings.worker);
     own_slot->state = SLOT_STARTING;
     zend_first_try {
-        if (php_request_startup() == FAILURE)
+        if (!php_start_request())
             fail("PHP could not begin the script %s", settings.worker);
         SG(request_info).no_headers = true;
         zend_stream_init_filename(&file, settings.worker);

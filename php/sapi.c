@@ -493,15 +493,32 @@ static void lock_admin_values(void)
 }
 
 /*
- * PHP puts its own handlers of seven signals in place before each request, in case that a script has changed them. Only pcntl can, so without
- * it once is enough: 2 % of the time of a script of one line.
+ * PHP puts its own handlers of seven signals in place before each request, in case that a script has changed them. Only pcntl_signal() can, so
+ * they are put in place after it was called: each time they are 2 % of the time of a script of one line.
  */
-void php_keep_signal_handlers(void)
+static zif_handler pcntl_signal;
+static bool are_signals_due = true;
+
+static void ZEND_FASTCALL note_signal(INTERNAL_FUNCTION_PARAMETERS)
 {
-    static bool is_done;
-    if (!is_done)
-        SIGG(reset) = zend_hash_str_exists(&module_registry, "pcntl", sizeof "pcntl" - 1);
-    is_done = true;
+    are_signals_due = true;
+    pcntl_signal(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void watch_signal_handlers(void)
+{
+    zend_internal_function *function = zend_hash_str_find_ptr(CG(function_table), "pcntl_signal", sizeof "pcntl_signal" - 1);
+    if (!function || function->type != ZEND_INTERNAL_FUNCTION)
+        return;
+    pcntl_signal = function->handler;
+    function->handler = note_signal;
+}
+
+bool php_start_request(void)
+{
+    SIGG(reset) = are_signals_due;
+    are_signals_due = false;
+    return php_request_startup() == SUCCESS;
 }
 
 bool php_begin(const char *program)
@@ -521,6 +538,7 @@ bool php_begin(const char *program)
         return false;
     unsetenv("PHP_INI_SCAN_DIR");
     lock_admin_values();
+    watch_signal_handlers();
     request_begin_folders();
     import_process_environment = php_import_environment_variables;
     php_import_environment_variables = import_environment;
@@ -637,7 +655,7 @@ void php_answer(void)
         request_prepare();
         request_apply_values();
         request_note();
-        if (php_request_startup() == FAILURE)
+        if (!php_start_request())
             fail("PHP could not begin a request");
         if (SG(request_info).request_method) {
             zend_try {

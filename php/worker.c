@@ -133,7 +133,6 @@ void worker_answered(void)
 {
     if (is_copy)
         _exit(0);
-    php_keep_signal_handlers();
     struct slot *slot = own_slot;
     output_end_request();
     board_end(slot);

@@ -73,6 +73,7 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
         Some((first, rest)) if first == "floor" => return floor_from(rest),
         Some((first, rest)) if first == "forward" => return forward_from(rest),
         Some((first, rest)) if first == "ask" => return ask_from(rest),
+        Some((first, rest)) if first == "responder" => return respond_from(rest),
         Some((first, rest)) if first == "slow-server" => return slow_from(rest),
         _ => {}
     }
@@ -252,6 +253,16 @@ fn ask_from(args: &[String]) -> io::Result<()> {
     let answers = least::ask(port, path, connections.parse().map_err(|_| usage())?, duration)?;
     output::line(format_args!("answers: {answers}"));
     Ok(())
+}
+
+fn respond_from(args: &[String]) -> io::Result<()> {
+    match args {
+        [] => least::respond_here(),
+        [socket, processes] => {
+            least::respond(Path::new(socket), processes.parse().map_err(io::Error::other)?)
+        }
+        _ => Err(io::Error::other("usage: responder [SOCKET PROCESSES]")),
+    }
 }
 
 fn slow_from(args: &[String]) -> io::Result<()> {

@@ -1,10 +1,15 @@
 //! The least that passing requests on, and asking, can cost over epoll: what [`crate::floor`] is for servers.
 //!
-//! Neither looks at what it carries. Both rely on messages that come in one piece, as small ones do on loopback.
+//! So does [`respond`] for what stands behind FastCGI. None looks at what it carries. All rely on messages that come in one piece, as small ones do on loopback.
 
-use std::io;
+use std::fs::{self, Permissions};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use brisk_load::system;
@@ -51,6 +56,54 @@ pub fn forward(port: u16, back_end: u16) -> io::Result<()> {
             };
             if !passed {
                 (ends[here], ends[here ^ 1]) = (None, None);
+            }
+        }
+    }
+}
+
+/// What a FastCGI application answers that does nothing: 14 bytes of text. The number of the request is 1 for servers that ask one at a time.
+const ANSWER: &[u8] =
+    b"\x01\x06\x00\x01\x00\x29\x07\x00Content-Type: text/html\r\n\r\nHello, world!\n\0\0\0\0\0\0\0\
+                        \x01\x03\x00\x01\x00\x08\x00\x00\0\0\0\0\0\0\0\0";
+/// How a request without a body ends.
+const REQUEST_END: &[u8] = b"\x01\x05\x00\x01\x00\x00\x00\x00";
+
+/// FastCGI on `socket` without PHP: so many processes that accept, read and write, and look at nothing. Serves until killed.
+pub fn respond(socket: &Path, processes: usize) -> io::Result<()> {
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, Permissions::from_mode(0o666))?;
+    for _ in 0..processes {
+        let listener: OwnedFd = listener.try_clone()?.into();
+        let parent = std::process::id().to_string();
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["exec", &parent, "any"]).arg(std::env::current_exe()?).arg("responder");
+        command.stdin(Stdio::from(listener)).spawn()?;
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// One of these processes: the socket is its standard input.
+pub fn respond_here() -> io::Result<()> {
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let (mut connection, _) = listener.accept()?;
+        let mut have = 0;
+        loop {
+            let count = connection.read(&mut buffer[have..]).unwrap_or(0);
+            have += count;
+            if count == 0 || have == buffer.len() {
+                break;
+            }
+            // Whether it is to be kept stands in the record that begins the request.
+            let is_kept = buffer[10] & 1 == 1;
+            if buffer[..have].ends_with(REQUEST_END) {
+                have = 0;
+                if connection.write_all(ANSWER).is_err() || !is_kept {
+                    break;
+                }
             }
         }
     }

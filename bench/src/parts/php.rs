@@ -71,13 +71,7 @@ impl Fpm {
         command.args(["-F", "-R", "-y"]).arg(folder.join("fpm.conf"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let fpm = Self { child: command.spawn()?, socket };
-        let limit = Instant::now() + START_MAX;
-        while std::os::unix::net::UnixStream::connect(&fpm.socket).is_err() {
-            if Instant::now() > limit {
-                return Err(io::Error::other("PHP-FPM does not come up"));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for(&fpm.socket, "PHP-FPM does not come up")?;
         Ok(fpm)
     }
 
@@ -91,6 +85,46 @@ impl Drop for Fpm {
     fn drop(&mut self) {
         end(&mut self.child);
     }
+}
+
+/// Processes that answer without PHP, in its place.
+pub(super) struct Responder {
+    child: Child,
+    pub(super) socket: PathBuf,
+}
+
+impl Responder {
+    pub(super) fn start(folder: &Path) -> io::Result<Self> {
+        let socket = folder.join("responder.sock");
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["exec", &std::process::id().to_string(), "any"]).arg(env::current_exe()?);
+        command.arg("responder").arg(&socket).arg(CHILDREN.to_string()).stdin(Stdio::null());
+        let responder = Self { child: command.spawn()?, socket };
+        wait_for(&responder.socket, "the responder does not come up")?;
+        Ok(responder)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Waits until something takes connections there.
+fn wait_for(socket: &Path, otherwise: &'static str) -> io::Result<()> {
+    let limit = Instant::now() + START_MAX;
+    while std::os::unix::net::UnixStream::connect(socket).is_err() {
+        if Instant::now() > limit {
+            return Err(io::Error::other(otherwise));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn fpm_program() -> io::Result<PathBuf> {

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::php::{CHILDREN, Fpm, KEPT, PARAMS};
+use super::php::{CHILDREN, Fpm, KEPT, PARAMS, Responder};
 use super::{Findings, Measured, best, brisk, named, nginx, ours_over_peer, plain_row};
 use crate::conf::{APACHE_MODULES, Conf};
 use crate::lab::Lab;
@@ -21,6 +21,7 @@ use brisk_load::output;
 
 const POOL: &str = "brisk pool";
 const APACHE: &str = "apache mod_php";
+const FLOOR: &str = "brisk, no PHP";
 /// Clients, but of pages from a cache.
 const CLIENTS: usize = 4;
 const READERS: usize = 64;
@@ -84,6 +85,14 @@ impl Site {
         Spec { name: name.to_owned(), ..nginx(conf) }.with(&beside).unpinned()
     }
 
+    /// Ours, before processes that answer without PHP: what a server and its processes can cost at least by this wire.
+    fn without_php(&self, responder: &Responder) -> Spec {
+        let upstream =
+            format!("upstream php {{ server unix:{}; keepalive {KEPT}; }}\n", responder.socket.display());
+        let conf = self.conf(&upstream, "fastcgi_pass php; fastcgi_keep_conn on;", false);
+        Spec { name: FLOOR.to_owned(), ..brisk(conf) }.with(&[responder.pid()]).unpinned()
+    }
+
     fn apache(&self) -> io::Result<Spec> {
         let modules = fs::read_dir(APACHE_MODULES).into_iter().flatten().flatten().map(|entry| entry.path());
         let php = modules.filter(|path| path.to_string_lossy().contains("/libphp")).max();
@@ -143,14 +152,23 @@ fn compare(findings: &mut Findings, case: &str, measured: &[Measured], at_most: 
     }
 }
 
-fn uncached(lab: &Lab, findings: &mut Findings, case: &str, site: &Site, at_most: f64) -> io::Result<()> {
+/// `more` is measured beside the servers.
+fn uncached(
+    lab: &Lab,
+    findings: &mut Findings,
+    case: &str,
+    site: &Site,
+    more: Vec<(Spec, &str)>,
+    at_most: f64,
+) -> io::Result<()> {
     let fpm = Fpm::start(&lab.server_dir("php-fpm")?, Some(&site.ini))?;
-    let specs = [
+    let servers = [
         (site.pool(false), "/page"),
         (site.nginx(&fpm, false, false), "/page"),
         (site.nginx(&fpm, true, false), "/page"),
         (site.apache()?, site.uri),
     ];
+    let specs: Vec<(Spec, &str)> = servers.into_iter().chain(more).collect();
     let measured = measure(lab, findings, case, &specs, CLIENTS)?;
     compare(findings, case, &measured, at_most);
     Ok(())
@@ -182,7 +200,9 @@ pub fn hello(lab: &Lab) -> io::Result<Findings> {
         beside: Vec::new(),
     };
     let mut findings = Findings::default();
-    uncached(lab, &mut findings, "hello.php", &site, 0.45)?;
+    let responder = Responder::start(&lab.server_dir("responder")?)?;
+    uncached(lab, &mut findings, "hello.php", &site, vec![(site.without_php(&responder), "/page")], 0.45)?;
+    drop(responder);
     crowded(lab, &mut findings, &format!("hello.php, {READERS} clients"), &site, 0.45)?;
     Ok(findings)
 }
@@ -259,7 +279,7 @@ pub fn bank(lab: &Lab) -> io::Result<Findings> {
         beside: vec![example.database()?],
     };
     let mut findings = Findings::default();
-    uncached(lab, &mut findings, "an account's page", &site, 0.9)?;
+    uncached(lab, &mut findings, "an account's page", &site, Vec::new(), 0.9)?;
     Ok(findings)
 }
 
@@ -277,7 +297,7 @@ pub fn wordpress(lab: &Lab) -> io::Result<Findings> {
         beside: vec![example.database()?],
     };
     let mut findings = Findings::default();
-    uncached(lab, &mut findings, "front page", &site, 0.97)?;
+    uncached(lab, &mut findings, "front page", &site, Vec::new(), 0.97)?;
     let case = "front page, micro-cache of 1 s";
     let fpm = Fpm::start(&lab.server_dir("php-fpm")?, Some(&site.ini))?;
     let specs = [

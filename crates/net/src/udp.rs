@@ -408,16 +408,12 @@ mod tests {
         let ((from, _), (to, to_address)) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
         for splitting in [Splitting::Kernel, Splitting::Ours] {
             let mut outbox = Outbox { splitting, ..Outbox::default() };
-            let message = |to, len: usize| Message {
-                to,
-                from: None,
-                ecn: 0,
-                segment: Some(1000),
-                bytes: vec![0; len],
-            };
+            let message =
+                |to, len: usize| Message { to, from: None, ecn: 0, segment: Some(1000), bytes: vec![0; len] };
             for count in 1.. {
                 outbox.push(message(to_address, 40_000));
-                let is_full = count * 40_000 >= OUTBOX_BYTES_MAX || outbox.waiting.len() >= OUTBOX_MESSAGES_MAX;
+                let is_full =
+                    count * 40_000 >= OUTBOX_BYTES_MAX || outbox.waiting.len() >= OUTBOX_MESSAGES_MAX;
                 assert_eq!(outbox.is_full(), is_full, "{splitting:?} {count}");
                 if is_full {
                     break;

@@ -194,6 +194,21 @@ fn settings_of_one_request_are_gone_with_it() {
 }
 
 /// What comes with a request, from a location or a site's file, may narrow where its script reads, and never widen it.
+/// PHP's own handlers are put in place again after a script has changed them, not before each request.
+#[test]
+fn signals_that_a_script_has_ignored_are_heard_by_the_next_one() {
+    let site = Site::new("pm static; max_children 1;", "");
+    site.script(
+        "ignored.php",
+        "<?php if (isset($_GET['ignore'])) pcntl_signal(SIGUSR2, SIG_IGN);
+         preg_match('/^SigIgn:\\s*(\\w+)/m', file_get_contents('/proc/self/status'), $found);
+         echo hexdec($found[1]) >> (SIGUSR2 - 1) & 1;",
+    );
+    let targets =
+        ["/ignored.php", "/ignored.php?ignore", "/ignored.php", "/ignored.php?ignore", "/ignored.php"];
+    assert_eq!(targets.map(|target| site.get(target).text()), ["0", "1", "0", "1", "0"]);
+}
+
 #[test]
 fn a_request_may_only_narrow_open_basedir() {
     let base = builder();
