@@ -1,5 +1,7 @@
 //! `brisk tune` on copies of real sites. Needs root, as it does itself.
 
+#[path = "tune/apache.rs"]
+mod apache;
 #[path = "tune/database.rs"]
 mod database;
 #[path = "tune/live.rs"]
@@ -282,37 +284,6 @@ fn a_pool_of_brisk_s_own_grows() {
     assert_eq!(found["final"]["outcome"], "kept", "{found:#} {}", text(&output.stderr));
     let patch = found["patches"][0]["patch"].as_str().unwrap();
     assert!(patch.contains("-        pm.max_children 2;\n+        pm.max_children "), "{patch}");
-}
-
-/// Apache before PHP-FPM, with a file that it includes.
-#[test]
-fn apache_s_settings_are_tried_too() {
-    let site = Site::new("pm = static\npm.max_children = 2", WAITING);
-    let at = site.dir.path().display().to_string();
-    let modules = ["mpm_event", "authz_core", "proxy", "proxy_fcgi"]
-        .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"));
-    let number = site.port.number;
-    site.dir.write(
-        "httpd.conf",
-        format!(
-            "ServerRoot {at}\nServerName localhost\nPidFile {at}/apache.pid\nErrorLog {at}/error.log\n{}Listen 127.0.0.1:{number}\n\
-             User nobody\nGroup nogroup\nDocumentRoot {at}\nInclude {at}/keep.conf\n<Directory {at}>\n    Require all granted\n</Directory>\n\
-             <FilesMatch \\.php$>\n    SetHandler \"proxy:unix:{at}/php.sock|fcgi://localhost\"\n</FilesMatch>\n",
-            modules.concat()
-        ),
-    );
-    site.dir.write("keep.conf", "KeepAlive Off\n");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    command.args(["tune", &site.url(), "--apache", &site.at("httpd.conf"), "--fpm", &site.at("pool.conf")]);
-    command.args(["--php-ini", &site.at("php.ini"), "--users", "12", "--budget", "2m", "-q", "--json"]);
-    let output = command.args(["--knobs", "pm.max_children,KeepAlive"]).output().unwrap();
-    let found = json(&output);
-    assert_eq!(found["final"]["outcome"], "kept", "{found:#} {}", text(&output.stderr));
-    let steps = found["steps"].as_array().unwrap();
-    assert_eq!(steps[0]["knob"], "pm.max_children", "{found:#}");
-    let second = ["knob", "from", "to"].map(|name| steps[1][name].as_str().unwrap());
-    assert_eq!(second, ["KeepAlive", "Off", "On"], "{found:#}");
-    assert_eq!(std::fs::read_to_string(site.at("keep.conf")).unwrap(), "KeepAlive Off\n");
 }
 
 /// A page that asks a service of the machine gets it where it is allowed, and its name leads there.

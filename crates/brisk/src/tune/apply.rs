@@ -1,7 +1,7 @@
 //! `--apply`: what was proved on the copy is written into the site, proved there again, and taken back if the gain is not there.
 
 use super::bench::{Measurer, Restart, Times};
-use super::files::{Choice, Dials, Files, Steps, has_own_pools};
+use super::files::{Choice, Dials, Files, Steps};
 use super::live::Live;
 use super::store::Store;
 use super::tier::{Tier, address_of};
@@ -32,9 +32,6 @@ const ALL_RISKS: &[Risk] = &[Risk::Durability, Risk::Security, Risk::Correctness
 /// Applies the settings of a result; says in JSON what came of it. The error says why nothing was changed, or that all is as it was.
 pub fn apply(wishes: &Wishes, result: &Value) -> Result<Value, String> {
     let read = site::read(wishes)?;
-    if !read.apache.is_empty() {
-        return Err("Apache's files are not written: apply the patches by hand".to_owned());
-    }
     let files = Files::of(&read)?;
     let settings = settings(result);
     let names: Vec<String> = settings.iter().map(|(name, _)| name.clone()).collect();
@@ -113,16 +110,18 @@ fn tiers(
                 .to_owned(),
         );
     }
-    let has_own_php = has_own_pools(read) && !site::asks_fpm(read);
+    // PHP runs within the web server, or is started by it.
+    let has_own_php = !site::asks_fpm(read);
     let is_php_changed = files.php != after.php || files.pools != after.pools;
     if is_php_changed && !has_own_php {
         tiers.push(Tier::Php(listens(read, &dials.pool)?));
     }
-    if files.server != after.server || is_php_changed && has_own_php {
+    let is_changed = files.server != after.server || files.apache != after.apache;
+    if is_changed || is_php_changed && has_own_php {
         let Place::Name(_, port) = wishes.target()?.origin.place else {
             return Err("--apply finds the web server by its port: give a URL with one".to_owned());
         };
-        tiers.push(Tier::Server(port));
+        tiers.push(if read.apache.is_empty() { Tier::Server(port) } else { Tier::Apache(port) });
     }
     Ok(tiers)
 }

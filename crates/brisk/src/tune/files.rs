@@ -44,6 +44,11 @@ impl Files {
         })
     }
 
+    /// The file that the web server is started with.
+    pub fn main(&self) -> Option<&str> {
+        self.server.first().or(self.apache.first()).map(|file| &*file.name)
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &File> {
         [&self.server, &self.php, &self.pools, &self.apache, &self.database].into_iter().flatten()

@@ -61,7 +61,7 @@ impl Live<'_> {
         self.check().map_err(|Refused(why)| why)?;
         let is_changed = self.write(files)?;
         for (tier, master) in self.tiers.iter().zip(&self.masters).filter(|_| is_changed) {
-            tier.check(files.server.first().map(|file| &*file.name))?;
+            tier.check(files.main())?;
             tier.tell(*master)?;
         }
         Ok(is_changed)
@@ -73,9 +73,7 @@ impl Runs for Live<'_> {
         self.check()?;
         self.write(files).map_err(Refused)?;
         for tier in &self.tiers {
-            tier.check(files.server.first().map(|file| &*file.name))
-                .and_then(|()| tier.reload())
-                .map_err(Refused)?;
+            tier.check(files.main()).and_then(|()| tier.reload()).map_err(Refused)?;
         }
         let begun = Instant::now();
         while !traffic.is_answered().map_err(Refused)? {

@@ -4,6 +4,8 @@ use crate::limits::TUNE_RELOAD_TIME_MAX;
 use brisk_load::watch::{Who, proc};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,10 @@ const LOOK: Duration = Duration::from_millis(10);
 /// A program of the site that is reloaded, as the journal names it: by where it listens. Names of pools are not unique on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// The web server at this port.
+    /// The web server at this port, with files in nginx's language.
     Server(u16),
+    /// Apache at this port.
+    Apache(u16),
     /// PHP-FPM with a pool at this address: a path, or an address with a port.
     Php(String),
 }
@@ -24,6 +28,7 @@ impl Tier {
     pub fn words(&self) -> Vec<Vec<u8>> {
         match self {
             Self::Server(port) => vec![b"server".to_vec(), port.to_string().into_bytes()],
+            Self::Apache(port) => vec![b"apache".to_vec(), port.to_string().into_bytes()],
             Self::Php(address) => vec![b"php".to_vec(), address.clone().into_bytes()],
         }
     }
@@ -32,6 +37,7 @@ impl Tier {
     pub fn of(words: &[String]) -> Option<Tier> {
         match words {
             [kind, port] if kind == "server" => Some(Self::Server(port.parse().ok()?)),
+            [kind, port] if kind == "apache" => Some(Self::Apache(port.parse().ok()?)),
             [kind, address] if kind == "php" => Some(Self::Php(address.clone())),
             _ => None,
         }
@@ -40,7 +46,9 @@ impl Tier {
     /// Its master process: of those that hold the listening socket the one whose parent does not.
     pub fn master(&self) -> Result<u32, String> {
         let (who, what) = match self {
-            Self::Server(port) => (Who::Port(*port), format!("no web server listens at port {port}")),
+            Self::Server(port) | Self::Apache(port) => {
+                (Who::Port(*port), format!("no web server listens at port {port}"))
+            }
             Self::Php(address) => {
                 let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
                 let who = port.map_or_else(|| Who::Socket(address.into()), Who::Port);
@@ -56,6 +64,9 @@ impl Tier {
     pub fn tell(&self, master: u32) -> Result<(), String> {
         let signal = match self {
             Self::Server(_) => Signal::HUP,
+            // Gracefully: by HUP Apache breaks off what is under way.
+            Self::Apache(_) if !is_brisk(master) => Signal::USR1,
+            Self::Apache(_) => Signal::HUP,
             Self::Php(_) => Signal::USR2,
         };
         let pid = i32::try_from(master).ok().and_then(Pid::from_raw).ok_or("a process without a number")?;
@@ -83,12 +94,27 @@ impl Tier {
 
     /// Has the program itself check its files, of which this is the first; what is wrong is the error.
     pub fn check(&self, main: Option<&str>) -> Result<(), String> {
-        let Self::Server(_) = self else { return Ok(()) };
-        let program =
-            std::fs::read_link(format!("/proc/{}/exe", self.master()?)).map_err(|error| error.to_string())?;
+        let options: &[&str] = match self {
+            Self::Server(_) => &["-t", "-q", "-c"],
+            Self::Apache(_) => &["-t", "-f"],
+            Self::Php(_) => return Ok(()),
+        };
         let Some(main) = main else { return Ok(()) };
+        let master = self.master()?;
+        let of_process = format!("/proc/{master}");
+        let program = std::fs::read_link(format!("{of_process}/exe")).map_err(|error| error.to_string())?;
         let mut command = Command::new(&program);
-        command.args(["-t", "-q", "-c", main]).stdin(Stdio::null());
+        if matches!(self, Self::Apache(_)) && is_brisk(master) {
+            command.arg("httpd");
+        }
+        command.args(options).arg(main).stdin(Stdio::null());
+        // Debian's Apache has paths and names from its environment.
+        let environment = std::fs::read(format!("{of_process}/environ")).unwrap_or_default();
+        for variable in environment.split(|byte| *byte == 0) {
+            if let Some(at) = variable.iter().position(|byte| *byte == b'=') {
+                command.env(OsStr::from_bytes(&variable[..at]), OsStr::from_bytes(&variable[at + 1..]));
+            }
+        }
         brisk_net::sys::unblock_signals_in(&mut command);
         let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
         if output.status.success() {
@@ -107,6 +133,12 @@ pub fn must_run(master: u32) -> Result<(), String> {
         None | Some('Z' | 'X') => Err(format!("process {master}, a program of the site, has ended")),
         Some(_) => Ok(()),
     }
+}
+
+/// Whether it is Brisk, which serves Apache's files, too.
+fn is_brisk(pid: u32) -> bool {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+    program.is_ok_and(|path| path.file_name().is_some_and(|name| name == "brisk"))
 }
 
 fn parent(pid: u32) -> Option<u32> {
