@@ -18,7 +18,7 @@ use brisk_load::system::interrupted;
 use brisk_tune::guard::{Guard, Second};
 use brisk_tune::knob::Risk;
 use brisk_tune::patch;
-use brisk_tune::search::{self, Outcome, Point, Stop};
+use brisk_tune::search::{self, Point, Stop};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -156,12 +156,12 @@ fn prove(
         Stop::Failed(why) => why,
         Stop::Interrupted | Stop::Budget => "ended early".to_owned(),
     })?;
-    if let Some(why) = found.impossible {
-        return Err(format!("it does not run on the site itself: {why}"));
-    }
-    if found.outcome != Outcome::Kept {
+    if let Some(why) = inside::why_not(&found) {
+        if found.impossible.is_some() {
+            return Err(format!("on the site itself {why}"));
+        }
         return Err(format!(
-            "the gain is not there on the site itself: cost {:+.1} % ({:+.1} % to {:+.1} %)",
+            "the gain is not there on the site itself: {why} (cost {:+.1} %, {:+.1} % to {:+.1} %)",
             (found.ratio - 1.0) * 100.0,
             (found.low - 1.0) * 100.0,
             (found.high - 1.0) * 100.0

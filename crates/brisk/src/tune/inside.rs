@@ -318,26 +318,34 @@ fn final_of(found: &Found, dials: &Dials) -> Value {
             json!({ "outcome": "no gain", "settings": settings })
         };
     };
-    let Confirmation { outcome, ratio, low, high, variance_ratio, pairs, impossible } = confirmation;
-    let (outcome, why) = match outcome {
-        Outcome::Kept => ("kept", None),
-        Outcome::Undecided => ("undecided", Some("the pairs do not say".to_owned())),
-        Outcome::Worse => {
-            let why = impossible.as_ref().map(|why| format!("it does not run: {why}"));
-            ("dropped", Some(why.unwrap_or_else(|| "it is worse, or breaks what is promised".to_owned())))
-        }
-        Outcome::Unstable => {
-            let why = format!(
-                "its figures vary {variance_ratio:.1} times as much as is explained, and its worst slices are no better than the original \
-                 or break what is promised"
-            );
-            ("dropped", Some(why))
-        }
+    let Confirmation { outcome, ratio, low, high, variance_ratio, pairs, .. } = confirmation;
+    let why = why_not(confirmation);
+    let outcome = match outcome {
+        Outcome::Kept => "kept",
+        Outcome::Undecided => "undecided",
+        Outcome::Worse | Outcome::Unstable => "dropped",
     };
     json!({
         "outcome": outcome, "why": why, "settings": settings, "ratio": known(*ratio), "low": known(*low), "high": known(*high),
         "variance_ratio": known(*variance_ratio), "pairs": pairs,
     })
+}
+
+/// Why a winner is not kept, if it is not.
+pub fn why_not(confirmation: &Confirmation) -> Option<String> {
+    let Confirmation { outcome, high, variance_ratio, impossible, .. } = confirmation;
+    let why = match (outcome, impossible) {
+        (Outcome::Kept, _) => return None,
+        (Outcome::Undecided, _) => "the pairs do not say".to_owned(),
+        (Outcome::Worse, Some(why)) => format!("it does not run: {why}"),
+        (Outcome::Worse, None) if *high < 1.0 => "it breaks what is promised in most pairs".to_owned(),
+        (Outcome::Worse, None) => "it is worse".to_owned(),
+        (Outcome::Unstable, _) => format!(
+            "its figures vary {variance_ratio:.1} times as much as is explained, and its worst slices are no better than the original \
+             or break what is promised"
+        ),
+    };
+    Some(why)
 }
 
 fn patches(dials: &Dials, files: &Files, best: &Point) -> Result<Value, String> {
