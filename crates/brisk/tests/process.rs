@@ -159,6 +159,18 @@ fn a_worker_that_is_told_to_end_by_hand_is_replaced() {
     assert_eq!(who(&server), "one");
 }
 
+/// Both are told to end at the same moment: an order that a worker does not get, because it is ending, is no fault of its.
+#[test]
+fn a_worker_that_ends_by_itself_at_the_end_is_not_killed() {
+    for _ in 0..5 {
+        let mut server = site().allow_alerts("worker process \\d+ exited with code 0").start();
+        process::signal(server.worker(), Signal::TERM);
+        assert!(server.end(Signal::QUIT).success());
+        let log = server.error_log();
+        assert!(!log.contains("is killed"), "{log}");
+    }
+}
+
 /// A worker dies, and the configuration on disk is broken by now: the next worker serves the one that was accepted,
 /// and no client is refused meanwhile.
 #[test]

@@ -286,8 +286,8 @@ impl Master {
         fault::step("retire");
         match self.order_within(pid, Order::Quit { server_ends }, Purpose::Quit, limit) {
             Ok(_) => self.workers.draining(pid, None),
-            // Its end will be noticed if it has ended; a worker that cannot be told anything is of no use.
-            Err(_) => self.kill(pid, "takes no orders"),
+            // Mostly it is ending by itself, which will be noticed. A worker that goes on and cannot be told anything is killed soon.
+            Err(_) => self.workers.draining(pid, Some(Instant::now() + fault::limit("chance", CHANCE_TIME))),
         }
     }
 
