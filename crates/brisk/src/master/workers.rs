@@ -410,15 +410,16 @@ impl Master {
             if self.workers.get(pid).is_some() {
                 // What it said before counts.
                 self.read_replies(pid);
-                self.gone(pid, &how);
+                self.gone(pid, &how, is_good);
             }
         }
     }
 
-    fn gone(&mut self, pid: Pid, how: &str) {
+    fn gone(&mut self, pid: Pid, how: &str, is_good: bool) {
         let Some(gone) = self.workers.gone(pid, Instant::now()) else { return };
         let was_told = matches!(gone.state, State::Draining { .. } | State::Killed);
-        let level = if was_told { LogLevel::Notice } else { LogLevel::Alert };
+        // One that ends well without an order was told by somebody's signal.
+        let level = if was_told || is_good { LogLevel::Notice } else { LogLevel::Alert };
         self.log(level, &format!("worker process {pid} {how}"));
         for order in gone.link.orders.iter() {
             match order.purpose {
