@@ -212,7 +212,7 @@ impl Master {
                     worker.link.channel = None;
                     // A child's end is told by SIGCHLD.
                     if !worker.link.is_child() {
-                        self.gone(pid, "has ended");
+                        self.gone(pid, "has ended", false);
                     }
                     return;
                 }
