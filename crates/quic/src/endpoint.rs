@@ -191,6 +191,7 @@ impl Endpoint {
     pub fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
         self.counters.received += 1;
         let Datagram { socket, remote, local, ecn, bytes } = datagram;
+        self.inner.set_retries(self.asks_for_validation(socket));
         let mut out = self.buffer();
         let data = BytesMut::from(bytes);
         let local_ip = local.map(|local| local.ip());
@@ -224,6 +225,8 @@ impl Endpoint {
         match bytes {
             _ if is_reset(bytes) => self.counters.resets += 1,
             [_, 0, 0, 0, 0, ..] => self.counters.negotiations += 1,
+            // RFC 9000 §17.2.5: the first four bits of a Retry.
+            [first, ..] if first & 0xf0 == 0xf0 => self.counters.retries += 1,
             _ => self.counters.refused += 1,
         }
     }
@@ -237,6 +240,15 @@ impl Endpoint {
         self.look_after(key);
     }
 
+    /// Whether clients have to show by a Retry that they are where they say before a socket's connections begin (`quic_retry`).
+    fn asks_for_validation(&self, socket: u32) -> bool {
+        self.listeners.get(&socket).is_some_and(|listener| match listener.settings.retry {
+            Retry::On => true,
+            Retry::Off => false,
+            Retry::Auto => self.half_open >= HALF_OPEN_RETRY,
+        })
+    }
+
     /// A client that is not known yet.
     fn admit(&mut self, now: Instant, origin: Origin, incoming: Incoming, mut out: Vec<u8>) {
         let may_begin = self.has_room && self.half_open < HALF_OPEN_MAX;
@@ -245,12 +257,8 @@ impl Endpoint {
             self.inner.ignore(incoming);
             return self.recycle(out);
         };
-        let retry = match listener.settings.retry {
-            Retry::On => true,
-            Retry::Off => false,
-            Retry::Auto => self.half_open >= HALF_OPEN_RETRY,
-        };
-        if retry && !incoming.remote_address_validated() {
+        // Most were asked before they were decrypted: this one has a token, and it is none of ours.
+        if self.asks_for_validation(origin.socket) && !incoming.remote_address_validated() {
             match self.inner.retry(incoming, &mut out) {
                 Ok(transmit) => {
                     self.counters.retries += 1;

@@ -6,7 +6,7 @@ use brisk_tidy::tree;
 /// The version that the patch was made for.
 const QUINN_PROTO: &str = "0.11.19";
 /// Lines that may be added to the library.
-const LINES_MAX: usize = 114;
+const LINES_MAX: usize = 155;
 
 #[test]
 fn the_library_s_patch_is_small_and_applied() {

@@ -56,9 +56,16 @@ pub struct Endpoint {
     /// Buffered Initial and 0-RTT messages for pending incoming connections
     incoming_buffers: Slab<IncomingBuffer>,
     all_incoming_buffers_total_bytes: u64,
+    /// Brisk: see `set_retries`
+    retries: bool,
 }
 
 impl Endpoint {
+    /// Brisk: whether first packets without a token are answered by a Retry before they are decrypted
+    pub fn set_retries(&mut self, retries: bool) {
+        self.retries = retries;
+    }
+
     /// Create a new endpoint
     ///
     /// `allow_mtud` enables path MTU detection when requested by `Connection` configuration for
@@ -90,6 +97,7 @@ impl Endpoint {
             last_stateless_reset: None,
             incoming_buffers: Slab::new(),
             all_incoming_buffers_total_bytes: 0,
+            retries: false,
         }
     }
 
@@ -432,6 +440,33 @@ impl Endpoint {
         }
     }
 
+    /// Brisk: a Retry for a first packet, as `retry` makes one
+    fn retry_unread(
+        &mut self,
+        (version, orig_dst_cid, dst_cid): (u32, ConnectionId, ConnectionId),
+        addresses: FourTuple,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        let server_config = self.server_config.as_ref().unwrap().clone();
+        let payload = TokenPayload::Retry {
+            address: addresses.remote,
+            orig_dst_cid,
+            issued: server_config.time_source.now(),
+        };
+        let token = Token::new(payload, &mut self.rng).encode(&*server_config.token_key);
+        let src_cid = self.local_cid_generator.generate_cid();
+        Header::Retry { src_cid, dst_cid, version }.encode(buf);
+        buf.put_slice(&token);
+        buf.extend_from_slice(&server_config.crypto.retry_tag(version, &orig_dst_cid, buf));
+        Transmit {
+            destination: addresses.remote,
+            ecn: None,
+            size: buf.len(),
+            segment_size: None,
+            src_ip: addresses.local_ip,
+        }
+    }
+
     fn handle_first_packet(
         &mut self,
         datagram_len: usize,
@@ -462,6 +497,15 @@ impl Endpoint {
                 dst_cid
             );
             return None;
+        }
+
+        // Brisk: a flood of these costs no key derivation (RFC 9000 section 8.1.2 asks for none)
+        if self.retries
+            && header.token_pos.is_empty()
+            && self.early_validate_first_packet(header).is_ok()
+        {
+            let ids = (header.version, header.dst_cid, header.src_cid);
+            return Some(DatagramEvent::Response(self.retry_unread(ids, addresses, buf)));
         }
 
         let crypto = match server_config.crypto.initial_keys(header.version, dst_cid) {
