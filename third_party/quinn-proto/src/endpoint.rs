@@ -500,10 +500,7 @@ impl Endpoint {
         }
 
         // Brisk: a flood of these costs no key derivation (RFC 9000 section 8.1.2 asks for none)
-        if self.retries
-            && header.token_pos.is_empty()
-            && self.early_validate_first_packet(header).is_ok()
-        {
+        if self.retries && header.token_pos.is_empty() && header.dst_cid.len() >= 8 {
             let ids = (header.version, header.dst_cid, header.src_cid);
             return Some(DatagramEvent::Response(self.retry_unread(ids, addresses, buf)));
         }
