@@ -10,6 +10,8 @@ mod pgsql;
 mod prepared;
 #[path = "db/split.rs"]
 mod split;
+#[path = "db/state.rs"]
+mod state;
 
 use brisk_testkit::{Builder, Client, Server, wait};
 use serde_json::Value;

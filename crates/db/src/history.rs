@@ -1,7 +1,7 @@
 //! Where the primary was when: a replica that lacks what the primary had some time ago is at least that far behind, whatever it says.
 //! How far exactly is known only of one that has the oldest position that is kept.
 
-use crate::limits::{HISTORY_BEYOND_LAG_MS, HISTORY_POSITIONS_MAX};
+use crate::limits::{HISTORY_BEYOND_LAG_MS, HISTORY_BYTES_MAX, HISTORY_POSITIONS_MAX};
 use crate::position::Position;
 use std::collections::VecDeque;
 
@@ -38,9 +38,13 @@ impl History {
         while self.seen.get(1).is_some_and(is_old) {
             self.seen.pop_front();
         }
-        if self.seen.len() > HISTORY_POSITIONS_MAX {
+        while self.seen.len() > HISTORY_POSITIONS_MAX || self.seen.len() > 2 && self.is_large() {
             self.thin();
         }
+    }
+
+    fn is_large(&self) -> bool {
+        self.seen.iter().map(|(_, position)| position.bytes()).sum::<usize>() > HISTORY_BYTES_MAX
     }
 
     /// Every second position goes, but for the oldest and the last one: the window stays as long as it was.
@@ -100,6 +104,20 @@ mod tests {
         // After hours without writes one that has all but the first of them is hardly behind.
         assert_eq!([behind(99_999), behind(29_999)], [0, 500].map(Behind::By));
         assert_eq!(behind(1), Behind::AtLeast(10_000_500 - 29_999));
+    }
+
+    #[test]
+    fn large_positions_are_few() {
+        let uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let apart: Vec<String> = (1..20_000).map(|number| (2 * number).to_string()).collect();
+        let apart = apart.join(":");
+        let mut history = History::default();
+        for at_ms in 0..60 {
+            let position = Position::mysql(&format!("{uuid}:{apart}:{}", 1_000_000 + at_ms)).unwrap();
+            history.note(at_ms, &position, 1000);
+        }
+        assert!(!history.is_large() && history.seen.len() > 2, "{}", history.seen.len());
+        assert_eq!((history.seen[0].0, history.seen.back().map(|(at_ms, _)| *at_ms)), (0, Some(59)));
     }
 
     /// The primary has just been found: nothing tells how long a server has lacked what it lacks.

@@ -9,6 +9,9 @@ pub const POSITION_BYTES_MAX: usize = 1 << 20;
 /// Positions of the primary that replicas are compared with.
 pub const HISTORY_POSITIONS_MAX: usize = 1024;
 
+/// What they occupy together. The oldest and the last one are kept in any case.
+pub const HISTORY_BYTES_MAX: usize = 16 << 20;
+
 /// So long a position is kept beyond the lag that is allowed, in milliseconds.
 pub const HISTORY_BEYOND_LAG_MS: u64 = 60_000;
 

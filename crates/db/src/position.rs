@@ -55,6 +55,29 @@ impl Position {
         Ok(Position::Wal(half(high)? << 32 | half(low)?))
     }
 
+    /// Whether it says of no transaction: a server that numbers none has none to tell of.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Position::MariaDb(position) => position.0.is_empty(),
+            Position::MySql(position) => position.0.is_empty(),
+            Position::Wal(_) => false,
+        }
+    }
+
+    /// About what it occupies.
+    pub fn bytes(&self) -> usize {
+        const OF_SERVER: usize = 128;
+        const OF_RANGE: usize = size_of::<(u64, u64)>();
+        let more = match self {
+            Position::MariaDb(position) => position.0.len() * OF_RANGE,
+            Position::MySql(position) => {
+                position.0.values().map(|ranges| OF_SERVER + ranges.len() * OF_RANGE).sum()
+            }
+            Position::Wal(_) => 0,
+        };
+        size_of::<Position>() + more
+    }
+
     /// Whether all of `other` is in this one. Positions of different kinds are never in each other.
     pub fn covers(&self, other: &Position) -> bool {
         match (self, other) {

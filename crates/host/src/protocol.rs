@@ -1,5 +1,6 @@
 //! What a thread listens on, and what serves what comes there.
 
+use crate::memory::Holding;
 use crate::peer::Peer;
 use crate::snapshot::ListenId;
 use crate::tls::Rules;
@@ -129,4 +130,12 @@ pub trait Protocol {
 
     /// Looks at the memory, if it is time, and has done what follows.
     fn look_at_memory(&self) {}
+
+    /// Tells what its connections hold, if that is nobody else's to tell.
+    fn holdings(&self, _: &mut dyn FnMut(Holding)) {}
+
+    /// Ends a connection that holds so much, if it is one of its own and still there; gives whether it is.
+    fn give_up(&self, _: &Holding) -> bool {
+        false
+    }
 }

@@ -155,7 +155,8 @@ impl Thread {
         self.protocols.borrow_mut().push(protocol);
     }
 
-    pub(crate) fn each_protocol(&self, what: impl Fn(&dyn Protocol)) {
+    /// Asks each protocol of the thread.
+    pub fn each_protocol(&self, mut what: impl FnMut(&dyn Protocol)) {
         let all = self.protocols.borrow().clone();
         all.iter().for_each(|protocol| what(&**protocol));
     }

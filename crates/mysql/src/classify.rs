@@ -101,6 +101,15 @@ pub enum Hint {
     Replica,
 }
 
+/// What a statement asks of the connection that has carried out those before it: no other one knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// What the last statement came to: `FOUND_ROWS()`, `ROW_COUNT()`, warnings.
+    pub last: bool,
+    /// The last number of an AUTO_INCREMENT column: `LAST_INSERT_ID()`.
+    pub insert_id: bool,
+}
+
 /// See the module's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -108,6 +117,15 @@ pub struct Verdict {
     pub class: Class,
     /// Which server is asked for.
     pub hint: Option<Hint>,
+    /// What it asks of statements before it.
+    pub asks: Asks,
+}
+
+impl Verdict {
+    /// Of what was not read.
+    pub fn of(class: Class) -> Verdict {
+        Verdict { class, hint: None, asks: Asks::default() }
+    }
 }
 
 /// What a backslash means to the server that reads a statement.
@@ -141,10 +159,10 @@ impl Backslashes {
 pub fn classify(text: &[u8], backslashes: Backslashes) -> Verdict {
     // In other character sets a byte of a character may look like a quote.
     if std::str::from_utf8(text).is_err() {
-        return Verdict { class: Class::Pin(Pin::Unclear), hint: None };
+        return Verdict::of(Class::Pin(Pin::Unclear));
     }
     let [first, others @ ..] = backslashes.readings() else {
-        return Verdict { class: Class::Pin(Pin::Unclear), hint: None };
+        return Verdict::of(Class::Pin(Pin::Unclear));
     };
     let mut verdict = judge(text, *first);
     if text.contains(&b'\\') {
@@ -153,6 +171,8 @@ pub fn classify(text: &[u8], backslashes: Backslashes) -> Verdict {
             verdict.class = verdict.class.max(other.class);
             // A comment in one reading may be a text in another.
             verdict.hint = verdict.hint.filter(|_| verdict.hint == other.hint);
+            verdict.asks.last |= other.asks.last;
+            verdict.asks.insert_id |= other.asks.insert_id;
         }
     }
     verdict
@@ -171,12 +191,17 @@ fn judge(text: &[u8], escapes: Escapes) -> Verdict {
             token => tokens.push(token),
         }
     }
-    let (mut count, mut has_setting) = (0, false);
-    let mut class = floor;
+    let (mut count, mut has_setting, mut has_inserted) = (0, false, false);
+    let (mut class, mut asks) = (floor, Asks::default());
     for statement in tokens.split(|token| *token == Token::End).filter(|statement| !statement.is_empty()) {
-        let one = Statement(statement).class();
+        let statement = Statement(statement);
+        let (one, asked) = (statement.class(), statement.asks());
         has_setting |= one == Class::Setting;
         class = class.max(one);
+        // What a later one asks of an earlier one of the same command is known wherever that goes.
+        asks.last |= asked.last && count == 0;
+        asks.insert_id |= asked.insert_id && !has_inserted;
+        has_inserted |= statement.is_any(0, &["INSERT", "REPLACE", "LOAD"]);
         count += 1;
     }
     match (count, class) {
@@ -185,7 +210,36 @@ fn judge(text: &[u8], escapes: Escapes) -> Verdict {
         (0, Class::Read) => class = Class::Write,
         _ => {}
     }
-    Verdict { class, hint }
+    Verdict { class, hint, asks }
+}
+
+/// What kind of setting a statement is: [`Class::Setting`] in all ways to read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chooses<'t> {
+    /// `USE`: a name that is the same in all character sets and modes.
+    Database(&'t [u8]),
+    /// `USE` with another name.
+    OtherDatabase,
+    /// `SET NAMES`.
+    Names,
+    /// Anything else.
+    Other,
+}
+
+/// What a statement that is a setting chooses.
+pub fn chosen_by(text: &[u8]) -> Chooses<'_> {
+    let tokens: Vec<_> =
+        Tokens::new(text, Escapes::Both).filter(|token| !matches!(token, Token::Hint(_))).collect();
+    let words = tokens.strip_suffix(&[Token::End]).unwrap_or(&tokens);
+    match words {
+        [Token::Word(first), Token::Word(name) | Token::Name(name)] if first.eq_ignore_ascii_case(b"USE") => {
+            let is_plain = name.iter().all(|byte| byte.is_ascii() && !matches!(byte, b'`' | b'"' | b'\\'));
+            if is_plain { Chooses::Database(name) } else { Chooses::OtherDatabase }
+        }
+        [Token::Word(first), ..] if first.eq_ignore_ascii_case(b"USE") => Chooses::OtherDatabase,
+        [_, Token::Word(second), ..] if second.eq_ignore_ascii_case(b"NAMES") => Chooses::Names,
+        _ => Chooses::Other,
+    }
 }
 
 /// The tokens of one statement.
@@ -233,12 +287,20 @@ impl<'a> Statement<'_, 'a> {
                 // A table made of a SELECT calls what that calls; columns look like calls otherwise.
                 let computes = ["SELECT", "VALUES", "EVENT"].iter().any(|word| self.has(word));
                 match () {
+                    // It may be the default one, and then there is none.
+                    () if first == b"DROP" && self.is_any(1, &["DATABASE", "SCHEMA"]) => {
+                        Class::Pin(Pin::OwnDatabase)
+                    }
                     () if is_temporary => Class::Pin(Pin::TemporaryTable),
                     () if computes => self.writing(1),
                     () => self.variables(),
                 }
             }
             b"LOAD" if self.has("SET") => self.writing(1),
+            // With ANALYZE it is carried out.
+            b"EXPLAIN" | b"DESCRIBE" | b"DESC" if !self.has("ANALYZE") => {
+                self.expressions().max(Class::PrimaryRead)
+            }
             b"EXPLAIN" | b"DESCRIBE" | b"DESC" | b"KILL" => self.writing(1),
             b"FLUSH" if self.has("LOCK") || self.has("EXPORT") => Class::Pin(Pin::Lock),
             b"FLUSH" | b"OPTIMIZE" | b"REPAIR" | b"CHECK" | b"CHECKSUM" | b"GRANT" | b"REVOKE" | b"LOAD" => {
@@ -323,7 +385,7 @@ impl<'a> Statement<'_, 'a> {
         match self.0[at] {
             Token::UserVariable => Class::Pin(Pin::UserVariable),
             // The number of warnings is of the statement before; all others are the primary's.
-            Token::SystemVariable if self.is_any(at + 1, &["warning_count", "error_count"]) => {
+            Token::SystemVariable if self.is_variable(at, &["warning_count", "error_count"]) => {
                 Class::AfterLast
             }
             Token::SystemVariable => Class::PrimaryRead,
@@ -348,8 +410,33 @@ impl<'a> Statement<'_, 'a> {
     }
 
     fn showing(&self) -> Class {
-        let about_last = self.is_any(1, &["WARNINGS", "ERRORS"]) || self.is(1, "COUNT");
-        if about_last { Class::AfterLast } else { self.expressions().max(Class::PrimaryRead) }
+        if self.shows_last() { Class::AfterLast } else { self.expressions().max(Class::PrimaryRead) }
+    }
+
+    fn shows_last(&self) -> bool {
+        self.is_any(1, &["WARNINGS", "ERRORS"]) || self.is(1, "COUNT")
+    }
+
+    /// Whether one of these system variables of the session stands here.
+    fn is_variable(&self, at: usize, names: &[&str]) -> bool {
+        let has_scope = self.is_any(at + 1, &["SESSION", "LOCAL"]) && self.is_sign(at + 2, b'.');
+        let name = if has_scope { at + 3 } else { at + 1 };
+        self.0.get(at) == Some(&Token::SystemVariable) && self.is_any(name, names)
+    }
+
+    fn asks(&self) -> Asks {
+        let all = || 0..self.0.len();
+        let calls_last = |at: usize| {
+            self.is_sign(at + 1, b'(') && self.word(at).is_some_and(|name| effect(name) == Effect::AfterLast)
+        };
+        let shows = self.is(0, "SHOW") && self.shows_last() || self.is(0, "GET");
+        let counts = &["warning_count", "error_count"];
+        let ids = &["last_insert_id", "identity"];
+        let last = shows || all().any(|at| calls_last(at) || self.is_variable(at, counts));
+        let insert_id = all().any(|at| {
+            self.is_variable(at, ids) || self.is(at, "last_insert_id") && self.is_sign(at + 1, b'(')
+        });
+        Asks { last, insert_id }
     }
 }
 
@@ -364,10 +451,29 @@ fn is_own_database(name: &[u8]) -> bool {
     OWN.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
+/// Whether a client may log in with this collation: not with those of UCS-2, UTF-16 and UTF-32, which no server reads statements in.
+pub fn is_of_clients(collation: u16) -> bool {
+    let of_old = |collation| {
+        matches!(collation, 35 | 54..=56 | 60..=62 | 90 | 101..=124 | 128..=151 | 159..=183)
+            || matches!(collation, 640..=642 | 672..=674 | 736..=738)
+    };
+    // MariaDB's of UCA 14.0.0 begin there, those of UTF-8 first.
+    !of_old(padding(collation)) && collation < 2560
+}
+
+/// The collation that pads of one that does not, as MariaDB numbers them.
+fn padding(collation: u16) -> u16 {
+    const NO_PAD: u16 = 1024;
+    if (NO_PAD..2 * NO_PAD).contains(&collation) { collation - NO_PAD } else { collation }
+}
+
 /// Whether quotes and backslashes of a client with this collation are never parts of other characters: not in Big5, Shift-JIS, GBK
-/// and GB18030. Nor does it have blanks where letters of UTF-8 may have bytes other than 0xa0, as KOI8 and those of the Macintosh have.
-pub fn is_plain_charset(collation: u8) -> bool {
+/// and GB18030. Nor does it have blanks where letters of UTF-8 may have bytes other than 0xa0, as KOI8 and those of the Macintosh have, nor
+/// letters in the place of `@`, backslash and backtick, as Swedish ASCII has (`swe7`).
+pub fn is_plain_charset(collation: u16) -> bool {
+    let collation = padding(collation);
     let has_larger = matches!(collation, 1 | 13 | 28 | 84 | 87 | 88 | 95 | 96 | 248..=250);
     let has_other_blanks = matches!(collation, 7 | 22 | 38 | 39 | 43 | 53 | 74 | 75);
-    !has_larger && !has_other_blanks
+    let is_swedish = matches!(collation, 10 | 82);
+    !has_larger && !has_other_blanks && !is_swedish
 }

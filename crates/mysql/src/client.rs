@@ -10,7 +10,7 @@ use crate::limits::{
 };
 use crate::login::{ChangeUser, Fixed, Login, Switch};
 use crate::packet::{Messages, put_message};
-use crate::password::{CACHING_SHA2, NATIVE, Secret};
+use crate::password::{CACHING_SHA2, NATIVE, Secret, wrong_answer};
 use crate::reply::{self, ErrPacket, OkPacket, parse_eof};
 use crate::wire::Reader;
 use std::fmt;
@@ -18,7 +18,7 @@ use std::fmt;
 /// The message size that a client of our own tells servers of.
 const MESSAGE_BYTES: u32 = 1 << 24;
 /// utf8mb4_general_ci: every server since 5.5 has it.
-const UTF8MB4: u8 = 45;
+const UTF8MB4: u16 = 45;
 /// COM_QUERY.
 const QUERY: u8 = 3;
 
@@ -34,7 +34,7 @@ pub struct Account {
     /// Capabilities that are asked for; those that the server lacks are left out.
     pub capabilities: Capabilities,
     /// The number of the collation.
-    pub charset: u8,
+    pub charset: u16,
     /// Attributes of the connection as they are written.
     pub attributes: Vec<u8>,
     /// TLS is begun before the name is sent; a server without TLS is refused.
@@ -128,6 +128,9 @@ enum State {
     Tls,
     /// The name and the first answer are told; the plugin that was answered last.
     Answered(Vec<u8>),
+    /// The server was given what it must refuse. A handshake that is broken off would count against the address that it came from: after some
+    /// of them servers let nobody in from there (`max_connect_errors`).
+    Hopeless(LoginError),
     Open,
 }
 
@@ -168,7 +171,7 @@ impl Connecting {
             user: account.user.clone(),
             answer: account.secret.native(&greeting.nonce),
             database: account.database.clone(),
-            charset: Some(account.charset.into()),
+            charset: Some(account.charset),
             plugin: NATIVE.to_vec(),
             attributes: account.attributes.clone(),
         };
@@ -196,6 +199,9 @@ impl Connecting {
     }
 
     fn take(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<Step, LoginError> {
+        if let State::Hopeless(why) = &self.state {
+            return Err(why.clone());
+        }
         if message.first() == Some(&reply::ERR) {
             return Err(LoginError::Refused(ErrPacket::parse(message)?));
         }
@@ -212,17 +218,26 @@ impl Connecting {
                 }
                 [reply::EOF, ..] => {
                     let switch = Switch::parse(message)?;
-                    let answer = self.answer(&switch.plugin, switch.nonce())?;
-                    self.send(out, &answer);
-                    self.state = State::Answered(switch.plugin);
+                    match self.answer(&switch.plugin, switch.nonce()) {
+                        Ok(answer) => {
+                            self.send(out, &answer);
+                            self.state = State::Answered(switch.plugin);
+                        }
+                        Err(why) => self.give_up(why, &wrong_answer(&switch.plugin), out),
+                    }
                     Ok(Step::More)
                 }
                 // The short way has worked; an OK packet follows.
                 [1, 3] if plugin == CACHING_SHA2 => Ok(Step::More),
-                [1, 4] if plugin == CACHING_SHA2 => self.tell_password(out),
+                [1, 4] if plugin == CACHING_SHA2 => {
+                    self.tell_password(out);
+                    Ok(Step::More)
+                }
                 _ => Err(ProtocolError::Unexpected("a message").into()),
             },
-            State::Tls | State::Open => Err(ProtocolError::Unexpected("a message").into()),
+            State::Tls | State::Hopeless(_) | State::Open => {
+                Err(ProtocolError::Unexpected("a message").into())
+            }
         }
     }
 
@@ -235,7 +250,9 @@ impl Connecting {
         let mut agreed = wanted & offered | wanted & Capabilities::MYSQL;
         if self.account.wants_tls {
             if !offered.has(Capabilities::TLS) {
-                return Err(LoginError::NoTls);
+                let refused = Login::nobody(&greeting).write().unwrap_or_default();
+                self.give_up(LoginError::NoTls, &refused, out);
+                return Ok(Step::More);
             }
             agreed = agreed | Capabilities::TLS;
         }
@@ -262,7 +279,8 @@ impl Connecting {
     }
 
     fn fixed(&self) -> Fixed {
-        let charset = self.account.charset;
+        // A login has one byte for it; COM_CHANGE_USER has room for all.
+        let charset = u8::try_from(self.account.charset).unwrap_or(UTF8MB4 as u8);
         Fixed { capabilities: self.capabilities, message_bytes_max: MESSAGE_BYTES, charset }
     }
 
@@ -300,16 +318,21 @@ impl Connecting {
     }
 
     /// The long way of `caching_sha2_password`.
-    fn tell_password(&mut self, out: &mut Vec<u8>) -> Result<Step, LoginError> {
+    fn tell_password(&mut self, out: &mut Vec<u8>) {
         let Secret::Password(password) = &self.account.secret else {
-            return Err(LoginError::Plugin(CACHING_SHA2.to_vec()));
+            return self.give_up(LoginError::Plugin(CACHING_SHA2.to_vec()), b"\0", out);
         };
         if !self.is_proved {
-            return Err(LoginError::NeedsTls);
+            return self.give_up(LoginError::NeedsTls, b"\0", out);
         }
         let message = [password, &b"\0"[..]].concat();
         self.send(out, &message);
-        Ok(Step::More)
+    }
+
+    /// Says what the server must refuse; when it has, the login fails for the reason that is given here.
+    fn give_up(&mut self, why: LoginError, message: &[u8], out: &mut Vec<u8>) {
+        self.send(out, message);
+        self.state = State::Hopeless(why);
     }
 
     fn send(&mut self, out: &mut Vec<u8>, message: &[u8]) {
@@ -382,7 +405,7 @@ impl Query {
     /// Takes what the server has sent; the answer when it is whole.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Answer>, ProtocolError> {
         while let Some(message) = self.messages.next(input)? {
-            self.bytes += message.len();
+            self.bytes += message.len() + self.values() * size_of::<Option<Vec<u8>>>();
             if self.bytes > COLLECTED_BYTES_MAX {
                 return Err(ProtocolError::TooLarge { limit_bytes: COLLECTED_BYTES_MAX });
             }
@@ -395,6 +418,14 @@ impl Query {
             }
         }
         Ok(None)
+    }
+
+    /// Values that the next message may have: each occupies more than its bytes, of which there may be one.
+    fn values(&self) -> usize {
+        match self.part {
+            Part::Rows => self.rows.columns.len(),
+            Part::First | Part::Columns(_) | Part::ColumnsEnd => 1,
+        }
     }
 
     fn take(&mut self, message: &[u8]) -> Result<Option<Answer>, ProtocolError> {

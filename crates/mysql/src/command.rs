@@ -45,6 +45,8 @@ pub enum Kind {
 pub const INIT_DB: u8 = 2;
 /// COM_QUERY.
 pub const QUERY: u8 = 3;
+/// COM_DROP_DB.
+pub const DROP_DB: u8 = 6;
 /// COM_CHANGE_USER.
 pub const CHANGE_USER: u8 = 0x11;
 /// COM_STMT_PREPARE.

@@ -63,6 +63,8 @@ pub struct Outcome {
     pub is_tracked: bool,
     /// Of COM_STMT_PREPARE.
     pub prepared: Option<Prepared>,
+    /// A result told of a number of an AUTO_INCREMENT column.
+    pub has_insert_id: bool,
 }
 
 /// What the owner does next.
@@ -224,10 +226,12 @@ impl Follower {
             let ok = OkPacket::parse(message, self.capabilities.without(Capabilities::SESSION_TRACK))?;
             self.outcome.written.push(Tracked::Unknown);
             self.outcome.status = Some(ok.status);
+            self.outcome.has_insert_id |= ok.insert_id > 0;
             return Ok(self.after(ok.status));
         }
         let ok = OkPacket::parse(message, self.capabilities)?;
         self.outcome.status = Some(ok.status);
+        self.outcome.has_insert_id |= ok.insert_id > 0;
         if ok.written != Tracked::Nothing {
             self.outcome.written.push(ok.written);
         }

@@ -75,7 +75,7 @@ pub fn fuzz_mysql_statement(data: &[u8]) {
     for backslashes in [Backslashes::Escape, Backslashes::Plain] {
         assert!(classify(data, backslashes).class <= verdict.class);
     }
-    let mut session = Session::new(2, true);
+    let mut session = Session::new(2, 45, b"");
     session.route(&[&[3], data].concat(), true);
     session.answered(Role::Primary, &Outcome::default(), &mut Places::default());
     if verdict.class >= Class::Write {

@@ -20,6 +20,7 @@ pub mod packet;
 pub mod password;
 pub mod reply;
 pub mod session;
+pub mod settings;
 pub mod statements;
 mod token;
 pub mod wire;

@@ -4,13 +4,15 @@
 pub const FRAME_BYTES_MAX: usize = 0xff_ffff;
 /// A message of a handshake: names, answers of plugins, attributes of the connection.
 pub const HANDSHAKE_BYTES_MAX: usize = 128 << 10;
+/// The same of a client, who is nobody yet: attributes of 64 KB, as many as servers keep of them, and names.
+pub const LOGIN_BYTES_MAX: usize = 68 << 10;
 /// What is kept of a message of a server's answer. A longer OK packet tells nothing of what it tracks.
 pub const ANSWER_PREFIX_BYTES_MAX: usize = 8 << 10;
 /// A longer statement is not looked at, and goes to the primary.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
 /// One message of an answer that [`Query`](crate::client::Query) collects.
 pub const COLLECTED_MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// All rows of it.
+/// All rows of it, as they are kept.
 pub const COLLECTED_BYTES_MAX: usize = 16 << 20;
 /// Its columns.
 pub const COLLECTED_COLUMNS_MAX: u64 = 4096;
@@ -28,5 +30,5 @@ pub const STATEMENTS_BYTES_MAX: usize = 2 << 20;
 pub const LONG_COMMAND_PREFIX_BYTES: usize = 144 << 10;
 /// Settings of a session that replicas are told of; with more it stays with the primary.
 pub const SETTINGS_MAX: usize = 64;
-/// Bytes of all of them.
+/// Bytes that all of them occupy.
 pub const SETTINGS_BYTES_MAX: usize = 64 << 10;

@@ -3,6 +3,8 @@
 use crate::capability::Capabilities;
 use crate::command;
 use crate::error::ProtocolError;
+use crate::greeting::Greeting;
+use crate::password::NATIVE;
 use crate::wire::{Reader, put_number, put_text, put_until_nul};
 
 /// Bytes of an SSLRequest without its frame's header: the fixed part of a [`Login`].
@@ -116,6 +118,15 @@ impl Login {
             if has(Capabilities::CONNECT_ATTRS) && !from.is_empty() { from.text()? } else { &[] };
         let attributes = attributes.to_vec();
         Some(Login { fixed, user, answer, database, plugin, attributes })
+    }
+
+    /// One that a server refuses: of nobody, by the plugin that all servers have.
+    pub fn nobody(greeting: &Greeting) -> Login {
+        let needed = Capabilities::PROTOCOL_41 | Capabilities::SECURE_CONNECTION | Capabilities::PLUGIN_AUTH;
+        let capabilities = greeting.capabilities & needed | Capabilities::MYSQL;
+        let fixed = Fixed { capabilities, message_bytes_max: 1 << 24, charset: greeting.charset };
+        let (user, answer, database, attributes) = Default::default();
+        Login { fixed, user, answer, database, plugin: NATIVE.to_vec(), attributes }
     }
 
     /// Writes it by its capabilities. An answer that is too long for them is `None`.

@@ -13,7 +13,26 @@ pub const NATIVE: &[u8] = b"mysql_native_password";
 /// MySQL's default since 8.0.
 pub const CACHING_SHA2: &[u8] = b"caching_sha2_password";
 
+/// MariaDB's, which is not supported here, but recognised.
+const ED25519: &[u8] = b"client_ed25519";
+/// Bytes of its answers.
+const ED25519_BYTES: usize = 64;
+
 type Hash = [u8; 20];
+
+/// Whether a server takes this for an answer of this plugin, right or wrong. What it does not is a broken handshake to it.
+pub fn is_answer(plugin: &[u8], answer: &[u8]) -> bool {
+    match plugin {
+        NATIVE => answer.is_empty() || answer.len() == size_of::<Hash>(),
+        ED25519 => answer.len() == ED25519_BYTES,
+        _ => true,
+    }
+}
+
+/// An answer of a plugin that is wrong for every password, unless there is none.
+pub fn wrong_answer(plugin: &[u8]) -> Vec<u8> {
+    if plugin == ED25519 { vec![0; ED25519_BYTES] } else { Vec::new() }
+}
 
 /// What is needed to log in.
 #[derive(Clone, PartialEq, Eq)]
@@ -158,6 +177,24 @@ mod tests {
         assert!(Stored::of(b"secret").open(&answer, &other).is_none());
         assert!(Stored::of(b"secret").open(b"", &NONCE).is_none());
         assert!(opened.caching_sha2(&other).is_none());
+    }
+
+    #[test]
+    fn answers_have_lengths() {
+        for (plugin, length, want) in [
+            (NATIVE, 0, true),
+            (NATIVE, 20, true),
+            (NATIVE, 19, false),
+            (NATIVE, 21, false),
+            (ED25519, 64, true),
+            (ED25519, 0, false),
+            (&b"dialog"[..], 3, true),
+        ] {
+            assert_eq!(is_answer(plugin, &vec![0; length]), want, "{} {length}", plugin.escape_ascii());
+        }
+        for plugin in [NATIVE, CACHING_SHA2, ED25519, b"dialog"] {
+            assert!(is_answer(plugin, &wrong_answer(plugin)));
+        }
     }
 
     #[test]

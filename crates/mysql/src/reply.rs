@@ -49,6 +49,11 @@ impl Tracked {
     pub fn last_gtid(value: &[u8]) -> Tracked {
         if value.is_empty() { Tracked::Nothing } else { checked(value, Tracked::MariaDb) }
     }
+
+    /// A set of MySQL's.
+    pub fn gtids(value: &[u8]) -> Tracked {
+        if value.is_empty() { Tracked::Nothing } else { checked(value, Tracked::MySql) }
+    }
 }
 
 /// An OK packet.
@@ -180,6 +185,32 @@ impl ErrPacket {
     }
 }
 
+/// Why a server refuses a read that another one may carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It ends, or has ended the session, or is a node without its cluster.
+    Leaving,
+    /// Something that the statement calls would write.
+    ReadOnly,
+}
+
+impl Unfit {
+    /// By an error's number.
+    pub fn of(code: u16) -> Option<Unfit> {
+        match code {
+            // Galera: "WSREP has not yet prepared node for application use".
+            1047 => Some(Unfit::Leaving),
+            // In the course of a shutdown, or after it.
+            1053 | 1077 | 1079 => Some(Unfit::Leaving),
+            // Killed: MariaDB's number, and MySQL's.
+            1927 | 3169 => Some(Unfit::Leaving),
+            // "The server is running with the --read-only option", InnoDB's own such mode, and a transaction that may not write.
+            1290 | 1836 | 1792 => Some(Unfit::ReadOnly),
+            _ => None,
+        }
+    }
+}
+
 impl std::fmt::Display for ErrPacket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "error {}: {}", self.code, self.message.escape_ascii())
@@ -233,6 +264,7 @@ mod tests {
         assert_eq!(written(&ok_with(3, &[b"u-1:1-5,\nv:7"])), Tracked::MySql("u-1:1-5,v:7".into()));
         assert_eq!(written(&ok_with(7, &[b"whatever"])), Tracked::Nothing);
         assert_eq!(Tracked::last_gtid(b"0-1-23"), Tracked::MariaDb("0-1-23".into()));
+        assert_eq!(Tracked::gtids(b"u-1:1-5,\nv:7"), Tracked::MySql("u-1:1-5,v:7".into()));
         assert_eq!((Tracked::last_gtid(b""), Tracked::last_gtid(b"'")), (Tracked::Nothing, Tracked::Unknown));
         // A server that lies: what is no GTID never comes into a statement.
         assert_eq!(written(&ok_with(0, &[b"last_gtid", b"0-1-1') OR SLEEP(9"])), Tracked::Unknown);

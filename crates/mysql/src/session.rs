@@ -1,14 +1,27 @@
 //! Where a session's next command goes. The owner passes in each command ([`Session::route`]) and the outcome of each answer
 //! ([`Session::answered`]).
 
-use crate::classify::{Backslashes, Class, Hint, Pin, Verdict, classify, using};
-use crate::command::{self, Execution, Kind, Types};
+mod current;
+mod remembered;
+mod route;
+#[cfg(test)]
+mod tests;
+
+use crate::classify::{
+    Asks, Backslashes, Chooses, Class, Hint, Pin, Verdict, chosen_by, classify, is_plain_charset, using,
+};
+use crate::command::{self, DROP_DB, Execution, INIT_DB, Kind, Types};
 use crate::follow::Outcome;
-use crate::limits::{SETTINGS_BYTES_MAX, SETTINGS_MAX, STATEMENT_BYTES_MAX};
-use crate::reply::{ErrPacket, Tracked, status};
+use crate::limits::STATEMENT_BYTES_MAX;
+use crate::reply::{Tracked, status};
+use crate::settings::{Kind as SettingKind, Settings};
 use crate::statements::{Places, Prepared, Statements};
 use crate::written::Written;
+use current::Current;
+use remembered::Remembered;
+pub use route::{Refusal, Route, Why};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// One of a session's two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,117 +32,23 @@ pub enum Role {
     Replica,
 }
 
-/// Why a command goes to the primary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
-    /// It writes, or may.
-    Writes,
-    /// It asks for what the primary knows.
-    Asks,
-    /// A transaction is open, or each statement is in one.
-    Transaction,
-    /// Something of the session is in the connection.
-    Pinned(Pin),
-    /// It is not known whether a replica has what the session has written.
-    OwnWrites,
-    /// A hint says so.
-    Hinted,
-    /// It has something of the prepared statement that no other server has: rows, parts of parameters.
-    Prepared,
-}
-
-/// Why a command goes nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Its answer cannot be followed.
-    Command,
-    /// No prepared statement has the number that it names.
-    Statement(u32),
-    /// No rows of this statement wait.
-    Cursor(u32),
-    /// More statements are prepared than are kept.
-    TooMany,
-    /// It does not say what its parameters are.
-    Arguments,
-    /// Parts of its parameters could not be passed on.
-    Data,
-}
-
-impl Refusal {
-    /// What the client is told, with the numbers that servers give such errors.
-    pub fn error(self) -> ErrPacket {
-        let (code, state, text) = match self {
-            Refusal::Command => {
-                (1047, b"08S01", "Unknown command: the proxy does not follow its answer".to_string())
-            }
-            Refusal::Statement(id) => (1243, b"HY000", format!("Unknown prepared statement handler ({id})")),
-            Refusal::Cursor(id) => (1421, b"HY000", format!("The statement ({id}) has no open cursor.")),
-            Refusal::TooMany => (1461, b"42000", "The session has too many prepared statements".to_string()),
-            Refusal::Arguments => {
-                (1210, b"HY000", "Incorrect arguments to the execution of a prepared statement".to_string())
-            }
-            Refusal::Data => {
-                (1105, b"HY000", "Parts of a parameter could not be passed on: send them again".to_string())
-            }
-        };
-        ErrPacket::new(code, state, &text)
-    }
-}
-
-/// Where a command goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// To the primary.
-    Primary(Why),
-    /// To a replica that has [what the session has written](Session::written), if `after_own_writes`; to the primary where there is none.
-    Replica {
-        /// The session's writes must be there.
-        after_own_writes: bool,
-    },
-    /// To the server that has answered the last command.
-    Last,
-    /// To the replica: rows wait there, and nowhere else.
-    Cursor,
-    /// To each server that has the prepared statement; it is answered here.
-    Everywhere,
-    /// It is answered with an error here, if it is answered.
-    Refused(Refusal),
-}
-
-/// A command that is under way.
-#[derive(Clone, Debug)]
-struct Current {
-    kind: Kind,
-    class: Class,
-    hint: Option<Hint>,
-    /// What replicas are told of if the answer is no error.
-    setting: Option<Vec<u8>>,
-    /// The prepared statement that it names, or that it makes.
-    statement: Option<u32>,
-    /// What that is made from, if it is kept.
-    text: Option<Vec<u8>>,
-    /// What an execution tells of its parameters' types.
-    types: Option<Vec<u8>>,
-}
-
-impl Current {
-    /// Whether what the statement before has left (warnings, numbers of rows) is asked of the same server as before it.
-    fn keeps_last(&self) -> bool {
-        use Kind::{CloseStatement, Prepare, ResetStatement, SendLongData};
-        matches!(self.kind, Prepare | SendLongData | ResetStatement | CloseStatement)
-    }
-
-    /// Whether servers may read statements otherwise after it.
-    fn changes_settings(&self) -> bool {
-        let is_carried_out =
-            matches!(self.kind, Kind::Query | Kind::Execute | Kind::InitDb | Kind::SetOption);
-        is_carried_out && matches!(self.class, Class::Setting | Class::Pin(_))
-    }
+/// The default database of the connection to the primary, which a reset leaves as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Database {
+    /// That of the login.
+    OfLogin,
+    /// Other connections are told of it by this command.
+    Chosen(Vec<u8>),
+    /// One that each server has for itself.
+    Own,
+    /// Only the server knows.
+    Unclear,
 }
 
 /// See the module's head.
 #[derive(Debug)]
 pub struct Session {
+    /// Why it stays with the primary: set by what was carried out there.
     pin: Option<Pin>,
     status: u16,
     /// How the primary reads statements.
@@ -144,20 +63,24 @@ pub struct Session {
     can_ask: bool,
     /// Counts the changes of `written`.
     writes: u64,
-    last: Role,
+    remembered: Remembered,
     statements: Statements,
-    /// Commands that replicas are told of.
-    settings: Vec<Vec<u8>>,
-    settings_bytes: usize,
+    /// Commands that other connections are told of.
+    settings: Settings,
+    database: Database,
+    /// The last COM_SET_OPTION: no reset and no other account undo it.
+    option: Option<Vec<u8>>,
     current: Option<Current>,
 }
 
 impl Session {
-    /// A session whose login was answered with this status. A client whose character set is none of the plain ones stays with the
-    /// primary.
-    pub fn new(status: u16, is_plain_charset: bool) -> Session {
+    /// A session whose login was answered with this status, and named this collation and this default database; empty: none. If either is
+    /// none of the plain ones, it stays with the primary.
+    pub fn new(status: u16, collation: u16, database: &[u8]) -> Session {
+        let is_own = matches!(using(database), Class::Pin(_));
+        let pin = if is_plain_charset(collation) { None } else { Some(Pin::Charset) };
         Session {
-            pin: (!is_plain_charset).then_some(Pin::Charset),
+            pin: pin.or(is_own.then_some(Pin::OwnDatabase)),
             status,
             // `init_connect` may change it after the login was answered.
             backslashes: Backslashes::Unknown,
@@ -167,10 +90,11 @@ impl Session {
             is_untold: false,
             can_ask: false,
             writes: 0,
-            last: Role::Primary,
+            remembered: Remembered::default(),
             statements: Statements::default(),
-            settings: Vec::new(),
-            settings_bytes: 0,
+            settings: Settings::default(),
+            database: if is_own { Database::Own } else { Database::OfLogin },
+            option: None,
             current: None,
         }
     }
@@ -210,9 +134,14 @@ impl Session {
         self.writes
     }
 
-    /// What a replica's connection is told of before it answers, in order.
-    pub fn settings(&self) -> &[Vec<u8>] {
+    /// What another connection is told of before it answers.
+    pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What it occupies beside itself, about.
+    pub fn bytes(&self) -> usize {
+        self.statements.held_bytes() + self.settings.bytes()
     }
 
     /// Whether a transaction is open or may be: a lost primary takes it along.
@@ -222,27 +151,49 @@ impl Session {
 
     /// Whether nothing of it would be missed on another connection to another primary, except its settings and what it can prepare again.
     pub fn may_move(&self) -> bool {
-        self.pin.is_none() && !self.is_in_transaction() && self.statements.may_move(self.settings.len())
+        let position = self.settings.position();
+        self.pin.is_none() && !self.is_in_transaction() && self.statements.may_move(position)
     }
 
-    /// Takes a command. `is_whole`: it is all there; otherwise it is too long to be looked at.
+    /// Whether another session may have its connections: nothing of it is in them, and nothing that a login of another session would leave.
+    pub fn may_be_followed(&self) -> bool {
+        self.may_move() && self.option.is_none()
+    }
+
+    /// Whether the command that is under way asks what only an earlier connection to the primary knew. `is_new`: the present one is given up
+    /// for another one.
+    pub fn asks_what_is_lost(&self, is_new: bool) -> bool {
+        self.remembered.is_lost(self.asks(), is_new)
+    }
+
+    /// What the command that is under way asks of those before it.
+    fn asks(&self) -> Asks {
+        self.current.as_ref().map(Current::asks).unwrap_or_default()
+    }
+
+    /// Takes a command. `is_whole`: it is all there; otherwise it is too long to be looked at. Nothing is changed by a command before it is
+    /// [answered](Session::answered): it may be taken again.
     pub fn route(&mut self, message: &[u8], is_whole: bool) -> Route {
         let kind = message.first().map_or(Kind::Refused, |byte| Kind::of(*byte));
         let current = self.judged(kind, message, !is_whole || message.len() > STATEMENT_BYTES_MAX);
         let refusal = self.refusal(&current, message);
-        let (class, keeps_last) = (current.class, current.keeps_last());
-        if let (None, Class::Pin(pin)) = (refusal, class) {
-            self.pin.get_or_insert(pin);
+        let mut route = refusal.map_or_else(|| self.place(&current), Route::Refused);
+        // Another server would tell of a statement of its own.
+        if current.asks().last && self.remembered.is_elsewhere(route) {
+            route = Route::Refused(Refusal::Forgotten);
         }
-        let route = refusal.map_or_else(|| self.place(&current), Route::Refused);
         self.current = Some(current);
-        match route {
-            _ if keeps_last => {}
-            Route::Replica { .. } | Route::Cursor => self.last = Role::Replica,
-            Route::Primary(_) => self.last = Role::Primary,
-            Route::Last | Route::Everywhere | Route::Refused(_) => {}
-        }
         route
+    }
+
+    /// Takes the command that is under way again, for another connection to the primary, which may read statements otherwise.
+    pub fn route_again(&mut self, message: &[u8], is_whole: bool) {
+        let writes = self.current.as_ref().is_some_and(|current| current.class >= Class::Write);
+        self.route(message, is_whole);
+        if writes {
+            // A replica may have found that.
+            self.writes_after_all();
+        }
     }
 
     /// What the command does.
@@ -253,17 +204,15 @@ impl Session {
             _ if kind.names_statement() => self.statements.named(message),
             _ => None,
         };
-        let (mut class, hint) = match kind {
-            Kind::Query | Kind::Prepare | Kind::InitDb if is_long => (Class::Pin(Pin::Unclear), None),
-            Kind::Query | Kind::Prepare => {
-                let verdict = self.judge(text);
-                (verdict.class, verdict.hint)
-            }
-            Kind::InitDb => (using(text), None),
+        let Verdict { mut class, hint, asks } = match kind {
+            Kind::Query | Kind::Prepare | Kind::InitDb if is_long => Verdict::of(Class::Pin(Pin::Unclear)),
+            Kind::Query | Kind::Prepare => self.judge(text),
+            Kind::InitDb => Verdict::of(using(text)),
             Kind::Execute => {
-                let (class, hint) = self.executed(statement);
+                let verdict = self.executed(statement);
                 // It could not be sent a second time if the replica fails.
-                (if is_long { class.max(Class::PrimaryRead) } else { class }, hint)
+                let floor = if is_long { Class::PrimaryRead } else { Class::Read };
+                Verdict { class: verdict.class.max(floor), ..verdict }
             }
             Kind::Fetch
             | Kind::ResetStatement
@@ -272,9 +221,13 @@ impl Session {
             | Kind::Ping
             | Kind::Statistics
             | Kind::FieldList
-            | Kind::Quit => (Class::PrimaryRead, None),
-            Kind::SetOption => (Class::Setting, None),
-            Kind::Short | Kind::ChangeUser | Kind::ResetConnection | Kind::Refused => (Class::Write, None),
+            | Kind::Quit => Verdict::of(Class::PrimaryRead),
+            Kind::SetOption => Verdict::of(Class::Setting),
+            // As the statement: it may be the default database.
+            Kind::Short if message.first() == Some(&DROP_DB) => Verdict::of(Class::Pin(Pin::OwnDatabase)),
+            Kind::Short | Kind::ChangeUser | Kind::ResetConnection | Kind::Refused => {
+                Verdict::of(Class::Write)
+            }
         };
         let mut kept = None;
         if kind == Kind::Prepare {
@@ -291,7 +244,7 @@ impl Session {
             Some(Execution { types: Types::Told(types), .. }) => Some(types.to_vec()),
             _ => None,
         };
-        Current { kind, class, hint, setting, statement, text: kept, types }
+        Current { kind, class, hint, asks, setting, statement, text: kept, types }
     }
 
     /// Why it goes nowhere, if it does.
@@ -348,7 +301,11 @@ impl Session {
             }
             _ => {}
         }
-        if let Some(pin) = self.pin {
+        let pin = match current.class {
+            Class::Pin(pin) => self.pin.or(Some(pin)),
+            _ => self.pin,
+        };
+        if let Some(pin) = pin {
             return Route::Primary(Why::Pinned(pin));
         }
         if self.is_in_transaction() {
@@ -365,12 +322,12 @@ impl Session {
         }
     }
 
-    fn executed(&self, statement: Option<u32>) -> (Class, Option<Hint>) {
-        match statement.and_then(|id| self.statements.class(id)) {
+    fn executed(&self, statement: Option<u32>) -> Verdict {
+        match statement.and_then(|id| self.statements.verdict(id)) {
             // What it sets is not in the command.
-            Some((Class::Setting, _)) => (Class::Pin(Pin::Set), None),
+            Some(Verdict { class: Class::Setting, .. }) => Verdict::of(Class::Pin(Pin::Set)),
             Some(known) => known,
-            None => (Class::Write, None),
+            None => Verdict::of(Class::Write),
         }
     }
 
@@ -397,14 +354,15 @@ impl Session {
         Some((self.statements.text(statement)?, self.statements.parameters(statement)))
     }
 
-    /// Statements that must be prepared on a connection that was told of so many [settings](Session::settings) before it is told of the next.
-    pub fn to_prepare_at(&self, position: usize, role: Role, places: &Places) -> Vec<u32> {
-        self.statements.missing_at(position, role, places)
+    /// Statements that must be prepared on a connection that was told of all [settings](Session::settings) up to the first of these numbers,
+    /// before it is told of that with the last.
+    pub fn to_prepare_between(&self, between: &Range<u64>, role: Role, places: &Places) -> Vec<u32> {
+        self.statements.missing_between(between, role, places)
     }
 
     /// What such a statement is prepared from there, and how many parameters it has.
-    pub fn source_at(&self, statement: u32, position: usize) -> Option<(&[u8], u16)> {
-        Some((self.statements.text_at(statement, position)?, self.statements.parameters(statement)))
+    pub fn source_between(&self, statement: u32, between: &Range<u64>) -> Option<(&[u8], u16)> {
+        Some((self.statements.text_between(statement, between)?, self.statements.parameters(statement)))
     }
 
     /// The command as the connection with these places is to get it. `None`: it has not got the statement.
@@ -462,16 +420,50 @@ impl Session {
         self.status
     }
 
-    /// The command went to the primary although a replica might have had it.
-    pub fn went_to_primary(&mut self) {
-        if !self.current.as_ref().is_some_and(Current::keeps_last) {
-            self.last = Role::Primary;
+    /// The server that is asked what the last statement came to.
+    pub fn last(&self) -> Role {
+        self.remembered.asked()
+    }
+
+    /// Why no other server may carry out the command that is under way, if the replica that was to do that did not.
+    pub fn is_forgotten(&self) -> Option<Refusal> {
+        let is_elsewhere = self.remembered.is_elsewhere(Route::Primary(Why::Asks));
+        (self.asks().last && is_elsewhere).then_some(Refusal::Forgotten)
+    }
+
+    /// A replica has refused the command that is under way, since it writes: what it calls is not in its text.
+    pub fn writes_after_all(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.class = current.class.max(Class::Write);
         }
     }
 
-    /// The server that has answered the last command.
-    pub fn last(&self) -> Role {
-        self.last
+    /// Whether the primary must be asked for its default database, which the session has kept over a reset.
+    pub fn must_ask_database(&self) -> bool {
+        self.database == Database::Unclear
+    }
+
+    /// What the primary was asked for: the default database of its connection, empty if there is none. `of_login`: that of the login.
+    pub fn told_database(&mut self, name: &[u8], of_login: &[u8]) {
+        self.database = match using(name) {
+            Class::Pin(_) => Database::Own,
+            _ if name == of_login => Database::OfLogin,
+            // Nobody can be told to have none.
+            _ if name.is_empty() => Database::Own,
+            _ => Database::Chosen([&[INIT_DB], name].concat()),
+        };
+        if let Database::Chosen(command) = &self.database {
+            self.settings.add(command.clone(), SettingKind::Database, 0);
+        }
+        self.pin = self.pin.filter(|pin| *pin == Pin::Charset).or(self.database_pin());
+    }
+
+    /// Why the default database keeps the session, if it does.
+    fn database_pin(&self) -> Option<Pin> {
+        match self.database {
+            Database::OfLogin | Database::Chosen(_) => None,
+            Database::Own | Database::Unclear => Some(Pin::OwnDatabase),
+        }
     }
 
     /// The connection to the replica was just asked something and has answered with this status. Until that is told, statements that
@@ -487,6 +479,7 @@ impl Session {
         self.is_mode_lost = false;
         self.backslashes = Backslashes::of(status);
         self.statements.cursors_lost(Role::Primary);
+        self.remembered.lost(Role::Primary);
         if std::mem::take(&mut self.is_untold) {
             // Nobody is left who knows.
             self.written = Written::Unknown;
@@ -495,13 +488,21 @@ impl Session {
     }
 
     /// COM_CHANGE_USER was carried out on new connections, of which the primary's has answered with this status: a session as after a
-    /// login, but what was written stays.
-    pub fn changed_user(&mut self, status: u16, is_plain_charset: bool) {
+    /// login with this collation and database, but what was written stays, and so does COM_SET_OPTION.
+    pub fn changed_user(&mut self, status: u16, collation: u16, database: &[u8]) {
         // Before the old connection's last write is forgotten.
         self.primary_told(status);
         let (written, writes, can_ask) = (std::mem::take(&mut self.written), self.writes, self.can_ask);
-        *self = Session { written, can_ask, writes, ..Session::new(status, is_plain_charset) };
+        let option = self.option.take();
+        *self = Session { written, can_ask, writes, option, ..Session::new(status, collation, database) };
+        self.keep_option();
         self.primary_told(status);
+    }
+
+    fn keep_option(&mut self) {
+        if let Some(option) = &self.option {
+            self.settings.add(option.clone(), SettingKind::Option, 0);
+        }
     }
 
     /// Whether the command that is under way is known to read only.
@@ -512,7 +513,7 @@ impl Session {
     /// The connection to the replica is gone or given to others, and what it knew of its last statement.
     pub fn replica_lost(&mut self) {
         self.replica = Backslashes::Unknown;
-        self.last = Role::Primary;
+        self.remembered.lost(Role::Replica);
         self.statements.cursors_lost(Role::Replica);
     }
 
@@ -521,7 +522,7 @@ impl Session {
         let Some(mut current) = self.current.take() else { return };
         // Wherever it was to go: a replica's connection may have been made for it.
         if !current.keeps_last() || outcome.error.is_some() {
-            self.last = by;
+            self.remembered.answered(by);
         }
         self.note_statement(&mut current, by, outcome, places);
         if by == Role::Replica {
@@ -530,6 +531,15 @@ impl Session {
         if let Some(status) = outcome.status {
             self.note_backslashes(&current, status);
             self.status = status;
+        }
+        if let Class::Pin(pin) = current.class {
+            self.pin.get_or_insert(pin);
+        }
+        if current.may_hide_use() {
+            self.database = Database::Unclear;
+        }
+        if outcome.has_insert_id {
+            self.remembered.inserted();
         }
         // Some of its settings may hold.
         if outcome.error.is_some() && current.kind == Kind::Query && current.class == Class::Setting {
@@ -548,14 +558,40 @@ impl Session {
             places.remove_all();
         }
         if let Some(setting) = current.setting {
-            self.settings_bytes += setting.len();
-            if self.settings.len() == SETTINGS_MAX || self.settings_bytes > SETTINGS_BYTES_MAX {
-                self.pin.get_or_insert(Pin::ManySettings);
-            } else {
-                self.settings.push(setting);
-                // It is told of it later.
-                self.replica = Backslashes::Unknown;
+            self.keep_setting(current.kind, setting);
+        }
+    }
+
+    /// It was carried out at the primary, and others are to be told of it.
+    fn keep_setting(&mut self, kind: Kind, message: Vec<u8>) {
+        let chooses = match kind {
+            Kind::InitDb => Chooses::Database(message.get(1..).unwrap_or_default()),
+            Kind::Query => chosen_by(message.get(1..).unwrap_or_default()),
+            _ => Chooses::Other,
+        };
+        let (what, message) = match chooses {
+            // In other character sets it is another name.
+            Chooses::Database(name) if name.is_ascii() => {
+                let command = [&[INIT_DB], name].concat();
+                self.database = Database::Chosen(command.clone());
+                (SettingKind::Database, command)
             }
+            Chooses::Database(_) | Chooses::OtherDatabase => {
+                self.database = Database::Unclear;
+                (SettingKind::Other, message)
+            }
+            Chooses::Names => (SettingKind::Names, message),
+            Chooses::Other if kind == Kind::SetOption => {
+                self.option = Some(message.clone());
+                (SettingKind::Option, message)
+            }
+            Chooses::Other => (SettingKind::Other, message),
+        };
+        if self.settings.add(message, what, self.statements.last_position()) {
+            // It is told of it later.
+            self.replica = Backslashes::Unknown;
+        } else {
+            self.pin.get_or_insert(Pin::ManySettings);
         }
     }
 
@@ -567,9 +603,10 @@ impl Session {
             Kind::Prepare => match outcome.prepared.filter(|_| !is_error) {
                 Some(prepared) => {
                     places.put(id, prepared.id);
-                    let (class, hint, text) = (current.class, current.hint, current.text.take());
-                    let (parameters, position) = (prepared.parameters, self.settings.len());
-                    self.statements.put(id, Prepared { class, hint, text, parameters, position });
+                    let verdict = Verdict { class: current.class, hint: current.hint, asks: current.asks };
+                    let (text, parameters) = (current.text.take(), prepared.parameters);
+                    let position = self.settings.position();
+                    self.statements.put(id, Prepared { verdict, text, parameters, position });
                 }
                 None => self.statements.refused(),
             },
@@ -614,14 +651,15 @@ impl Session {
         }
     }
 
-    /// COM_RESET_CONNECTION: what was in the connection is gone; what was written stays.
+    /// COM_RESET_CONNECTION: what was in the connection is gone, but for its default database and COM_SET_OPTION; what was written stays.
     fn reset(&mut self) {
-        self.pin = self.pin.filter(|pin| *pin == Pin::Charset);
+        self.pin = self.pin.filter(|pin| *pin == Pin::Charset).or(self.database_pin());
+        self.remembered = Remembered::default();
         self.statements.clear();
         self.settings.clear();
-        self.settings_bytes = 0;
+        self.keep_option();
+        if let Database::Chosen(command) = &self.database {
+            self.settings.add(command.clone(), SettingKind::Database, 0);
+        }
     }
 }
-
-#[cfg(test)]
-mod tests;

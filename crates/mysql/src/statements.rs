@@ -6,11 +6,12 @@ pub(crate) mod model;
 #[cfg(test)]
 mod tests;
 
-use crate::classify::{Class, Hint};
+use crate::classify::{Class, Verdict};
 use crate::command::{self, BITMAP_AT, CLOSE_STATEMENT, Execution, Kind, TYPE_BYTES, Types};
 use crate::limits::{STATEMENTS_BYTES_MAX, STATEMENTS_KEPT_MAX, STATEMENTS_MAX};
 use crate::session::Role;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Parts of parameters that were sent ahead (COM_STMT_SEND_LONG_DATA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,27 +27,24 @@ enum LongData {
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     /// What it does.
-    pub class: Class,
-    /// Which server its text asks for.
-    pub hint: Option<Hint>,
+    pub verdict: Verdict,
     /// What it is prepared from; `None`: it is not kept, and the statement stays where it was prepared.
     pub text: Option<Vec<u8>>,
     /// How many parameters it has.
     pub parameters: u16,
-    /// How many settings other connections were to be told of when it was prepared.
-    pub position: usize,
+    /// The number of the last setting that other connections were to be told of when it was prepared.
+    pub position: u64,
 }
 
 #[derive(Debug)]
 struct Statement {
-    class: Class,
-    hint: Option<Hint>,
+    verdict: Verdict,
     text: Option<Vec<u8>>,
     parameters: u16,
     /// The settings that its text was read with.
     settings: u64,
-    /// So many of those that connections are told of came before it.
-    position: usize,
+    /// The number of the last one before it of those that connections are told of.
+    position: u64,
     /// The types of its parameters, as the client has told them last, if the text is kept: no other server is to be told of them otherwise.
     types: Vec<u8>,
     /// How often they have changed; 0: they were never told.
@@ -149,12 +147,16 @@ impl Statements {
         self.kept < STATEMENTS_KEPT_MAX && bytes <= STATEMENTS_BYTES_MAX
     }
 
+    /// What all of them occupy, with their places at two servers.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes + self.known.len() * (size_of::<(u32, Statement)>() + 2 * size_of::<(u32, Place)>())
+    }
+
     /// It was prepared.
     pub fn put(&mut self, id: u32, prepared: Prepared) {
-        let Prepared { class, hint, text, parameters, position } = prepared;
+        let Prepared { verdict, text, parameters, position } = prepared;
         let statement = Statement {
-            class,
-            hint,
+            verdict,
             text,
             parameters,
             settings: self.settings,
@@ -200,8 +202,8 @@ impl Statements {
     }
 
     /// What a statement does, and which server its text asks for.
-    pub fn class(&self, id: u32) -> Option<(Class, Option<Hint>)> {
-        self.known.get(&id).map(|statement| (statement.class, statement.hint))
+    pub fn verdict(&self, id: u32) -> Option<Verdict> {
+        self.known.get(&id).map(|statement| statement.verdict)
     }
 
     /// How many parameters it has.
@@ -215,17 +217,18 @@ impl Statements {
         statement.text.as_deref().filter(|_| statement.settings == self.settings)
     }
 
-    /// The same for a connection that was told of so many settings and is about to be told of the next.
-    pub fn text_at(&self, id: u32, position: usize) -> Option<&[u8]> {
+    /// The same for a connection that was told of all settings up to the first of these numbers and is about to be told of that with the last.
+    pub fn text_between(&self, id: u32, between: &Range<u64>) -> Option<&[u8]> {
         let statement = self.known.get(&id)?;
-        statement.text.as_deref().filter(|_| statement.position == position)
+        statement.text.as_deref().filter(|_| between.contains(&statement.position))
     }
 
     /// Those that such a connection lacks: of a replica only what it may be asked for. The oldest first.
-    pub fn missing_at(&self, position: usize, role: Role, places: &Places) -> Vec<u32> {
+    pub fn missing_between(&self, between: &Range<u64>, role: Role, places: &Places) -> Vec<u32> {
         let is_wanted = |id: u32, statement: &Statement| {
-            let may_run = role == Role::Primary || matches!(statement.class, Class::Read | Class::AfterLast);
-            may_run && self.text_at(id, position).is_some() && !places.has(id)
+            let may_run =
+                role == Role::Primary || matches!(statement.verdict.class, Class::Read | Class::AfterLast);
+            may_run && self.text_between(id, between).is_some() && !places.has(id)
         };
         let wanted = self.known.iter().filter(|(id, statement)| is_wanted(**id, statement));
         let mut missing: Vec<u32> = wanted.map(|(id, _)| *id).collect();
@@ -241,9 +244,15 @@ impl Statements {
         missing
     }
 
-    /// Whether all of them can be prepared on a connection that knows none and is told of so many settings, and nothing of them would be
-    /// missed there.
-    pub fn may_move(&self, settings: usize) -> bool {
+    /// The largest position of those that can be prepared elsewhere: what was set before is not replaced.
+    pub fn last_position(&self) -> u64 {
+        let kept = self.known.values().filter(|statement| statement.text.is_some());
+        kept.map(|statement| statement.position).max().unwrap_or(0)
+    }
+
+    /// Whether all of them can be prepared on a connection that knows none and is told of all settings up to this number, and nothing of them
+    /// would be missed there.
+    pub fn may_move(&self, settings: u64) -> bool {
         self.known.iter().all(|(id, statement)| {
             let is_past = statement.text.is_some() && statement.position < settings;
             (is_past || self.text(*id).is_some())

@@ -57,3 +57,5 @@ pub const SEGMENTED_BYTES_MAX: usize = 64_000;
 pub const SEGMENT_BYTES_MAX: usize = 1472;
 /// Bytes that a batch takes before it is sent; one datagram is always taken.
 pub const BATCH_BYTES_MAX: usize = 256 * 1024;
+/// So long messages of many datagrams are split here after the kernel could not: one path may have room for less than others.
+pub const SPLITTING_MS: u64 = 1000;

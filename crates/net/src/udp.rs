@@ -3,9 +3,10 @@
 //! The kernel puts datagrams of one sender together (GRO) and splits what is to be sent (GSO), so that a call costs once for
 //! many. What a datagram means is not known here.
 
+use crate::clock;
 use crate::limits::{
     BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGES_MAX, OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX,
-    RECEIVE_ROOM_BYTES, SEGMENT_BYTES_MAX, SEGMENTED_BYTES_MAX, SEGMENTS_MAX,
+    RECEIVE_ROOM_BYTES, SEGMENT_BYTES_MAX, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SPLITTING_MS,
 };
 pub use crate::sys::udp::gather;
 use crate::sys::udp::{self, Incoming, Outgoing};
@@ -138,8 +139,21 @@ pub struct Outbox {
 enum Splitting {
     #[default]
     Kernel,
-    /// The kernel, or the interface, could not.
-    Ours,
+    /// The kernel, the interface or the path of one of the messages could not. Until then (monotonic, ms): with others it may.
+    Ours { until_ms: u64 },
+}
+
+impl Splitting {
+    fn ours() -> Splitting {
+        Splitting::Ours { until_ms: clock::mono_ms() + SPLITTING_MS }
+    }
+
+    fn is_ours(self) -> bool {
+        match self {
+            Splitting::Kernel => false,
+            Splitting::Ours { until_ms } => clock::mono_ms() < until_ms,
+        }
+    }
 }
 
 impl Outbox {
@@ -150,9 +164,9 @@ impl Outbox {
             return;
         }
         self.bytes += message.bytes.len();
-        match (self.splitting, message.segment) {
-            (Splitting::Ours, Some(size)) => self.waiting.extend(split(&message, size)),
-            _ => self.waiting.push_back(message),
+        match message.segment.filter(|_| self.splitting.is_ours()) {
+            Some(size) => self.waiting.extend(split(&message, size)),
+            None => self.waiting.push_back(message),
         }
     }
 
@@ -193,7 +207,7 @@ impl Outbox {
         let Some(first) = self.waiting.pop_front() else { return };
         match first.segment {
             Some(size) if udp::is_about_segments(error) => {
-                self.splitting = Splitting::Ours;
+                self.splitting = Splitting::ours();
                 split(&first, size).into_iter().rev().for_each(|part| self.waiting.push_front(part));
             }
             // One that is too large for the path, or an address that cannot be reached: for the protocol it is lost.
@@ -220,13 +234,15 @@ fn split(message: &Message, size: usize) -> Vec<Message> {
 }
 
 /// Datagrams of one session to one address, in their order: copied one behind another, and sent in as few calls as there can be. Those
-/// of one size that follow each other are one message, which the kernel splits. It never waits: what the socket has no room for is
+/// of one size that follow each other are one message, which the kernel splits, as far as it can: that it cannot is concluded until the batch
+/// is cleared for another session, of another path. It never waits: what the socket has no room for is
 /// lost, as on any way.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
     pieces: VecDeque<Piece>,
-    splitting: Splitting,
+    /// The kernel could not split messages.
+    is_split: bool,
 }
 
 /// A message of a batch.
@@ -261,7 +277,7 @@ impl Batch {
         }
         let is_full = self.pieces.len() >= MESSAGES_MAX;
         match self.pieces.back_mut() {
-            Some(last) if self.splitting == Splitting::Kernel && last.takes(len) => last.len += len,
+            Some(last) if !self.is_split && last.takes(len) => last.len += len,
             _ if is_full => return false,
             _ => self.pieces.push_back(Piece { at, len, size: len }),
         }
@@ -274,8 +290,13 @@ impl Batch {
         self.pieces.is_empty()
     }
 
-    /// Gives up what was pushed.
+    /// Gives up what was pushed, and is another session's.
     pub fn clear(&mut self) {
+        self.empty();
+        self.is_split = false;
+    }
+
+    fn empty(&mut self) {
         self.pieces.clear();
         self.bytes.clear();
     }
@@ -303,7 +324,7 @@ impl Batch {
                 Err(Errno::AGAIN | Errno::NOBUFS) => break,
                 Err(Errno::INTR) => {}
                 Err(error) if first.len > first.size && udp::is_about_segments(error) => {
-                    self.splitting = Splitting::Ours;
+                    self.is_split = true;
                     self.split();
                 }
                 Err(error) => {
@@ -312,7 +333,7 @@ impl Batch {
                 }
             }
         }
-        self.clear();
+        self.empty();
         Ok(())
     }
 
@@ -389,7 +410,7 @@ mod tests {
     #[test]
     fn messages_are_split_here_where_the_kernel_cannot() {
         let ((from, _), (to, to_address)) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
-        let mut outbox = Outbox { splitting: Splitting::Ours, ..Outbox::default() };
+        let mut outbox = Outbox { splitting: Splitting::ours(), ..Outbox::default() };
         outbox.push(Message {
             to: to_address,
             from: None,
@@ -397,6 +418,7 @@ mod tests {
             segment: Some(3),
             bytes: b"abcdefgh".to_vec(),
         });
+        assert_eq!(outbox.waiting.len(), 3);
         outbox.flush(from.as_fd(), |_| {});
         let came: Vec<Vec<u8>> = gather_all(&to, 8).into_iter().map(|(_, _, _, bytes)| bytes).collect();
         assert_eq!(came, [b"abc".to_vec(), b"def".to_vec(), b"gh".to_vec()]);
@@ -406,7 +428,7 @@ mod tests {
     #[test]
     fn an_outbox_is_full_by_bytes_and_empty_when_they_have_left() {
         let ((from, _), (to, to_address)) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
-        for splitting in [Splitting::Kernel, Splitting::Ours] {
+        for splitting in [Splitting::Kernel, Splitting::ours()] {
             let mut outbox = Outbox { splitting, ..Outbox::default() };
             let message =
                 |to, len: usize| Message { to, from: None, ecn: 0, segment: Some(1000), bytes: vec![0; len] };
@@ -482,16 +504,16 @@ mod tests {
     #[test]
     fn datagrams_of_a_batch_arrive_as_they_were() {
         let sizes = [700, 700, 700, 20, 700, 0, 1, 9000, 9000, 700, 700];
-        for splitting in [Splitting::Kernel, Splitting::Ours] {
+        for is_split in [false, true] {
             let ((from, _), (to, to_address)) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
-            let mut batch = Batch { splitting, ..Batch::default() };
+            let mut batch = Batch { is_split, ..Batch::default() };
             (0u8..).zip(sizes).for_each(|(at, size)| assert!(batch.push(&vec![at; size])));
             let mut sent = 0;
             batch.send(from.as_fd(), Some(to_address), None, |bytes| sent += bytes).unwrap();
             assert!(batch.is_empty() && sent == sizes.iter().sum::<usize>());
             let came = gather_all(&to, sent);
             let want: Vec<Vec<u8>> = (0u8..).zip(sizes).map(|(at, size)| vec![at; size]).collect();
-            assert_eq!(came.into_iter().map(|one| one.3).collect::<Vec<_>>(), want, "{splitting:?}");
+            assert_eq!(came.into_iter().map(|one| one.3).collect::<Vec<_>>(), want, "{is_split}");
         }
     }
 
@@ -503,6 +525,20 @@ mod tests {
         batch.split();
         let pieces: Vec<(usize, usize)> = batch.pieces.iter().map(|piece| (piece.at, piece.len)).collect();
         assert_eq!(pieces, [(0, 4), (4, 4), (8, 2), (10, 0), (10, 7)]);
+    }
+
+    /// One path may have room for less than others.
+    #[test]
+    fn that_the_kernel_cannot_split_is_not_concluded_for_ever() {
+        let mut batch = Batch { is_split: true, ..Batch::default() };
+        assert!(batch.push(b"ab") && batch.push(b"cd"));
+        assert_eq!(batch.pieces.len(), 2);
+        // As of another session.
+        assert_eq!(messages(&mut batch, &[2, 2]), [(4, 2)]);
+        let now_ms = clock::mono_ms();
+        let is_ours = |until_ms| Splitting::Ours { until_ms }.is_ours();
+        assert!(is_ours(now_ms + 10_000) && !is_ours(now_ms) && !Splitting::Kernel.is_ours());
+        assert!(Splitting::ours().is_ours());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A session's connection to one server: reached, logged in, told of the session's settings.
 
+use crate::unanswered::Handshake;
 use crate::wire::{self, Broken, Wire};
 use brisk_balance::{Lease, PeerId, Stats};
 use brisk_db::{News, Role};
@@ -11,7 +12,8 @@ use brisk_mysql::follow::{Follower, Next, Prepared};
 use brisk_mysql::greeting::Greeting;
 use brisk_mysql::limits::{ANSWER_PREFIX_BYTES_MAX, HANDSHAKE_BYTES_MAX};
 use brisk_mysql::packet::{HEADER_BYTES, put_message};
-use brisk_mysql::reply::{ERR, ErrPacket};
+use brisk_mysql::reply::{ERR, ErrPacket, Tracked};
+use brisk_mysql::settings::{Setting, Settings};
 use brisk_mysql::statements::Places;
 use brisk_net::{Io, Stream, clock, timeout};
 use brisk_stream::conf::Proxy;
@@ -24,8 +26,9 @@ use std::task::Poll;
 
 /// A server that has said its greeting and waits.
 pub struct Greeted {
-    io: Io,
-    lease: Lease,
+    id: PeerId,
+    /// The connection and its place, until somebody takes them.
+    reached: Option<(Io, Lease)>,
     /// The greeting.
     pub greeting: Greeting,
     message: Vec<u8>,
@@ -48,8 +51,8 @@ pub struct Backend {
     /// What is prepared on it.
     pub places: Places,
     greeting: Box<Greeting>,
-    /// How many of the session's settings it was told.
-    told: usize,
+    /// The number of the last of the session's settings that it was told of.
+    told: u64,
     lease: Lease,
 }
 
@@ -93,7 +96,9 @@ impl From<LoginError> for Unready {
 pub async fn greet(session: &Session, proxy: &Proxy, lease: Lease) -> Result<Greeted, Unready> {
     let begun = timeout(proxy.connect_timeout, begin(session, proxy, &lease)).await;
     match begun.unwrap_or(Err(Unready::from(Broken::Silent))) {
-        Ok((io, greeting, message)) => Ok(Greeted { io, lease, greeting, message }),
+        Ok((io, greeting, message)) => {
+            Ok(Greeted { id: lease.peer.id, reached: Some((io, lease)), greeting, message })
+        }
         Err(unready) => {
             lease.failed(clock::mono_ms());
             Err(unready)
@@ -103,7 +108,7 @@ pub async fn greet(session: &Session, proxy: &Proxy, lease: Lease) -> Result<Gre
 
 async fn begin(session: &Session, proxy: &Proxy, lease: &Lease) -> Result<(Io, Greeting, Vec<u8>), Unready> {
     let io = handler::reach(session, proxy, lease).await.map_err(Unready::Lost)?;
-    let message = wire::first_message(&io, 0, HANDSHAKE_BYTES_MAX).await?;
+    let message = wire::first_message(&io, 0, HANDSHAKE_BYTES_MAX, &session.account).await?;
     if message.first() == Some(&ERR) {
         return Err(Unready::Refused(ErrPacket::parse(&message).map_err(Broken::from)?));
     }
@@ -114,12 +119,14 @@ async fn begin(session: &Session, proxy: &Proxy, lease: &Lease) -> Result<(Io, G
 impl Greeted {
     /// Which server it is.
     pub fn id(&self) -> PeerId {
-        self.lease.peer.id
+        self.id
     }
 
     /// The connection as it is, for a login that is not ours.
-    pub fn into_parts(self) -> (Io, Lease) {
-        (self.io, self.lease)
+    pub fn into_handshake(mut self, session: &Session, proxy: &Proxy) -> Option<Handshake> {
+        let (io, lease) = self.reached.take()?;
+        let server = Wire::new(Rc::new(Stream::from(io)), proxy, &session.account);
+        Some(Handshake::greeted(server, Some(lease), &self.greeting))
     }
 
     /// Logs in. `group`: what its group is called.
@@ -135,7 +142,7 @@ impl Greeted {
     }
 
     async fn shake_hands(
-        self,
+        mut self,
         session: &Session,
         proxy: &Proxy,
         group: &str,
@@ -144,31 +151,47 @@ impl Greeted {
         let mut connecting = Connecting::new(account.clone());
         let mut out = Vec::new();
         let step = connecting.next(&mut &wire::framed(0, &self.message)[..], &mut out)?;
+        let Some((io, lease)) = self.reached.take() else { return Err(Unready::from(Broken::Lost)) };
         let stream = if step == Step::BeginTls {
-            wire::put(&self.io, &out).await?;
+            wire::put(&io, &out).await?;
             out.clear();
-            let stream = handler::secure(session, proxy, self.io, group).await.map_err(Unready::Lost)?;
+            let stream = handler::secure(session, proxy, io, group).await.map_err(Unready::Lost)?;
             // Passwords are proved to servers, never told.
             connecting.tls_begun(false, &mut out)?;
             stream
         } else {
-            Stream::from(self.io)
+            Stream::from(io)
         };
-        let mut wire = Wire::new(Rc::new(stream), proxy);
-        let opened = finish(&mut wire, connecting, out).await?;
+        let wire = Wire::new(Rc::new(stream), proxy, &session.account);
+        let (wire, opened) = finish(wire, connecting, out).await?;
         if !is_agreed(opened.capabilities, account.capabilities) {
-            return Err(Unready::Lost("the server offers less than the session was told of".to_string()));
+            return Err(Unready::Lost(OFFERS_LESS.to_string()));
         }
-        Ok(Backend::new(self.lease, wire, *opened))
+        let backend = Backend::new(lease, wire, *opened);
+        if u8::try_from(account.charset).is_ok() {
+            return Ok(backend);
+        }
+        // The login had no room for it.
+        let (parked, lease) = backend.part();
+        Ok(parked.log_in(session, proxy, account).await?.at(lease))
+    }
+}
+
+impl Drop for Greeted {
+    fn drop(&mut self) {
+        if let Some((io, lease)) = self.reached.take() {
+            let server = Wire::of_handshake(Rc::new(Stream::from(io)));
+            drop(Handshake::greeted(server, Some(lease), &self.greeting));
+        }
     }
 }
 
 /// Sends what is to be sent and takes what comes, until the login is over.
 async fn finish(
-    wire: &mut Wire,
+    mut wire: Wire,
     mut connecting: Connecting,
     mut out: Vec<u8>,
-) -> Result<Box<Opened>, Unready> {
+) -> Result<(Wire, Box<Opened>), Unready> {
     loop {
         if !out.is_empty() {
             wire.send(&std::mem::take(&mut out)).await?;
@@ -182,10 +205,13 @@ async fn finish(
         let taken = before - rest.len();
         wire.take(taken);
         if let Step::Open(opened) = step {
-            return Ok(opened);
+            return Ok((wire, opened));
         }
     }
 }
+
+/// What the log says then.
+pub const OFFERS_LESS: &str = "the server offers less than the session was told of";
 
 /// Whether a server has agreed on all that decides about the form of messages.
 fn is_agreed(have: Capabilities, wanted: Capabilities) -> bool {
@@ -216,12 +242,18 @@ impl Parked {
     }
 
     /// Logs in anew, for another session.
-    pub async fn log_in(self, proxy: &Proxy, account: &Account) -> Result<LoggedIn, Unready> {
+    pub async fn log_in(
+        self,
+        session: &Session,
+        proxy: &Proxy,
+        account: &Account,
+    ) -> Result<LoggedIn, Unready> {
         let Parked { mut wire, capabilities, greeting } = self;
+        wire.charge_to(&session.account);
         let mut out = Vec::new();
         let connecting = Connecting::change(account.clone(), *greeting, capabilities, &mut out)?;
-        let done = timeout(proxy.connect_timeout, finish(&mut wire, connecting, out)).await;
-        let opened = done.unwrap_or(Err(Unready::from(Broken::Silent)))?;
+        let done = timeout(proxy.connect_timeout, finish(wire, connecting, out)).await;
+        let (wire, opened) = done.unwrap_or(Err(Unready::from(Broken::Silent)))?;
         Ok(LoggedIn { wire, opened })
     }
 }
@@ -257,7 +289,14 @@ impl Backend {
 
     /// Gives up the session, of which nothing is in the connection, and the place at the server.
     pub fn park(self) -> Parked {
-        Parked { wire: self.wire, capabilities: self.capabilities, greeting: self.greeting }
+        self.part().0
+    }
+
+    fn part(mut self) -> (Parked, Lease) {
+        // It belongs to nobody now.
+        self.wire.charge_to(&Rc::default());
+        let parked = Parked { wire: self.wire, capabilities: self.capabilities, greeting: self.greeting };
+        (parked, self.lease)
     }
 
     /// A statement of our own, whose answer is taken here.
@@ -324,36 +363,51 @@ impl Backend {
         }
     }
 
-    /// The first statement on a connection, and after COM_RESET_CONNECTION: has a primary's OK packets tell what was written, if the client
-    /// takes such packets. Gives the status. A server that cannot tell is none the worse: what was written is asked for, or not known.
-    pub async fn begin(&mut self, tracking: Option<Tracking>) -> Result<u16, Broken> {
+    /// The first statement on a connection to the primary, and after COM_RESET_CONNECTION: has its OK packets tell what was written, if the
+    /// client takes such packets. Gives the status. A server that cannot tell is none the worse: what was written is asked for, or not known.
+    pub async fn begin(&mut self) -> Result<u16, Broken> {
         let has_room = self.capabilities.has(Capabilities::SESSION_TRACK);
         self.tracks = false;
-        if let Some(tracking) = tracking.filter(|_| has_room)
-            && let Answer::Ok(ok) = self.ask(tracking.statement()).await?
-        {
+        if has_room && let Answer::Ok(ok) = self.ask(self.tracking.statement()).await? {
             self.tracks = true;
             return Ok(ok.status);
         }
-        match self.ask(b"DO 0").await? {
+        self.must(b"DO 0").await
+    }
+
+    /// The first statement on a connection to a replica. Whatever `init_connect` and global settings say: each statement sees what is there when
+    /// it comes, not what was there when the first one came; and what a statement calls (functions in views) writes nothing, which the
+    /// primary may do. Gives the status.
+    pub async fn begin_to_read(&mut self) -> Result<u16, Broken> {
+        if let Answer::Ok(ok) = self.ask(self.tracking.reads_only()).await? {
+            return Ok(ok.status);
+        }
+        // The variable has another name in old and in new servers.
+        self.must(b"SET SESSION autocommit = 1").await?;
+        self.must(b"SET SESSION TRANSACTION READ ONLY").await
+    }
+
+    /// Carries out a statement that cannot fail. Gives the status.
+    async fn must(&mut self, statement: &[u8]) -> Result<u16, Broken> {
+        match self.ask(statement).await? {
             Answer::Ok(ok) => Ok(ok.status),
             Answer::Err(_) | Answer::Rows(_) => {
-                Err(ProtocolError::Unexpected("another answer than OK to a statement that does nothing")
-                    .into())
+                let what = "another answer than OK to the first statement of a session";
+                Err(ProtocolError::Unexpected(what).into())
             }
         }
     }
 
-    /// How many of the session's settings it was told.
-    pub fn told(&self) -> usize {
+    /// The number of the last of the session's settings that it was told of.
+    pub fn told(&self) -> u64 {
         self.told
     }
 
     /// Carries out the next of the session's settings. Gives the status.
-    pub async fn set(&mut self, setting: &[u8]) -> Result<u16, Unready> {
-        match self.command(setting).await? {
+    pub async fn set(&mut self, setting: &Setting) -> Result<u16, Unready> {
+        match self.command(&setting.message).await? {
             Answer::Ok(ok) => {
-                self.told += 1;
+                self.told = setting.number;
                 Ok(ok.status)
             }
             Answer::Err(_) | Answer::Rows(_) => {
@@ -363,8 +417,8 @@ impl Backend {
     }
 
     /// The present settings are its own: they were made on it.
-    pub fn knows(&mut self, settings: &[Vec<u8>]) {
-        self.told = settings.len();
+    pub fn knows(&mut self, settings: &Settings) {
+        self.told = settings.position();
     }
 
     /// Adds what has moved to the server's figures.
@@ -422,6 +476,30 @@ impl Tracking {
                   CONCAT_WS(',', NULLIF(@@session.session_track_system_variables, ''), 'last_gtid'))"
             }
             Tracking::OwnGtid => b"SET SESSION session_track_gtids = OWN_GTID",
+        }
+    }
+
+    /// Asks for what the session has written last, or for no less.
+    pub fn question(self) -> &'static [u8] {
+        match self {
+            Tracking::LastGtid => b"SELECT @@last_gtid",
+            Tracking::OwnGtid => b"SELECT @@GLOBAL.gtid_executed",
+        }
+    }
+
+    /// What the answer is.
+    pub fn read(self, value: &[u8]) -> Tracked {
+        match self {
+            Tracking::LastGtid => Tracked::last_gtid(value),
+            Tracking::OwnGtid => Tracked::gtids(value),
+        }
+    }
+
+    /// Has each statement be a transaction of its own that writes nothing.
+    fn reads_only(self) -> &'static [u8] {
+        match self {
+            Tracking::LastGtid => b"SET SESSION autocommit = 1, SESSION tx_read_only = 1",
+            Tracking::OwnGtid => b"SET SESSION autocommit = 1, SESSION transaction_read_only = 1",
         }
     }
 }

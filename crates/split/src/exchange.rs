@@ -2,11 +2,13 @@
 
 use crate::backend::Backend;
 use crate::wire::{Broken, Wire};
+use brisk_host::memory::Charge;
 use brisk_mysql::ProtocolError;
 use brisk_mysql::command::Kind;
 use brisk_mysql::follow::{Follower, Next, Outcome};
 use brisk_mysql::limits::{ANSWER_PREFIX_BYTES_MAX, LONG_COMMAND_PREFIX_BYTES, STATEMENT_BYTES_MAX};
 use brisk_mysql::packet::{Frames, HEADER_BYTES};
+use brisk_mysql::reply::Unfit;
 use brisk_mysql::session::{Role, Session as Course};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -20,7 +22,11 @@ pub struct Command {
     pub message: Vec<u8>,
     /// All of it is there, and nothing of it is on the wire. Otherwise all of it still is.
     pub is_whole: bool,
+    _charge: Charge,
 }
+
+/// Of a command there may be so many: this one, what the session keeps of it, and the one that is sent.
+const COPIES: usize = 3;
 
 /// Why an answer was not passed on.
 pub enum Failed {
@@ -50,13 +56,15 @@ impl Command {
                 }
                 let is_whole = length <= STATEMENT_BYTES_MAX;
                 if is_whole && body.len() >= length {
+                    let charge = client.hold(COPIES * length);
                     let message = body[..length].to_vec();
                     client.take(HEADER_BYTES + length);
-                    return Ok(Command { message, is_whole });
+                    return Ok(Command { message, is_whole, _charge: charge });
                 }
                 if !is_whole && body.len() >= LONG_COMMAND_PREFIX_BYTES {
+                    let charge = client.hold(COPIES * LONG_COMMAND_PREFIX_BYTES);
                     let message = body[..LONG_COMMAND_PREFIX_BYTES].to_vec();
-                    return Ok(Command { message, is_whole });
+                    return Ok(Command { message, is_whole, _charge: charge });
                 }
             }
             client.fill().await?;
@@ -93,7 +101,7 @@ impl Command {
     }
 
     /// Gives the command to a server and its answer to the client. `has_begun`: the client has got something of the answer. It gets nothing
-    /// of it if a replica refuses to prepare a statement, since the primary may do that.
+    /// of it if a replica refuses to prepare a statement, or is [unfit](Unfit) to carry it out, since the primary may do that.
     pub async fn exchange(
         &self,
         course: &Course,
@@ -122,8 +130,8 @@ impl Command {
             if let (Some(number), Some(_)) = (number.take(), so_far.prepared) {
                 server.wire.write_over(HEADER_BYTES + 1, &number.to_le_bytes());
             }
-            let is_repeated = is_prepared && role == Role::Replica && so_far.error.is_some();
-            if is_repeated && !has_begun.get() {
+            let is_left = |code| is_prepared || Unfit::of(code).is_some();
+            if role == Role::Replica && so_far.error.is_some_and(is_left) && !has_begun.get() {
                 server.wire.take(taken);
             } else if taken > 0 {
                 has_begun.set(true);

@@ -15,29 +15,46 @@ pub enum Known {
     Stored(Stored),
 }
 
-impl Known {
-    /// What is known of an account: of `mysql_accounts`, or else of the servers' own table. `client`: where it comes from; `None`: by a unix
-    /// socket. Which account of a name is meant depends on that, as it does for servers.
-    pub fn of(
-        own: &Accounts,
-        servers: &brisk_db::Accounts,
-        name: &[u8],
-        client: Option<IpAddr>,
-    ) -> Option<Known> {
+/// What becomes of a client that claims to have an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// Its answer is judged here.
+    Known(Known),
+    /// The primary judges it: no such account was seen, or it has another plugin.
+    Elsewhere,
+    /// Servers let nobody of this name in from there. The primary must not judge it, since it would judge our address.
+    Barred,
+}
+
+impl Claimed {
+    /// By what is known of an account: of `mysql_accounts`, whose accounts may come from anywhere, or else of the servers' own table. `client`:
+    /// where it comes from; `None`: by a unix socket. Which account of a name is meant depends on that, as it does for servers.
+    pub fn of(own: &Accounts, servers: &brisk_db::Accounts, name: &[u8], client: Option<IpAddr>) -> Claimed {
         if let Some(secret) = own.secret(name) {
-            return Some(Known::Password(secret.clone()));
+            return Claimed::Known(Known::Password(secret.clone()));
         }
-        let accounts = servers.named(std::str::from_utf8(name).ok()?);
+        let named = std::str::from_utf8(name).map(|name| servers.named(name)).unwrap_or_default();
+        // Who has no account of his name may have one without a name.
+        let accounts = if named.is_empty() { servers.named("") } else { named };
+        if accounts.is_empty() {
+            return Claimed::Elsewhere;
+        }
         let fitting = accounts.iter().filter(|account| matches(&account.host, client));
         // Servers look at the more definite patterns first, and at one only.
-        let account: &Account = fitting.max_by_key(|account| definite(&account.host))?;
-        match account.native {
-            Some(hash) => Some(Known::Stored(Stored::from(hash))),
-            None if account.is_open => Some(Known::Password(Secret::Password(Box::default()))),
-            None => None,
+        let account: Option<&Account> = fitting.max_by_key(|account| definite(&account.host));
+        match account {
+            None => Claimed::Barred,
+            Some(_) if named.is_empty() => Claimed::Elsewhere,
+            Some(Account { native: Some(hash), .. }) => Claimed::Known(Known::Stored(Stored::from(*hash))),
+            Some(Account { is_open: true, .. }) => {
+                Claimed::Known(Known::Password(Secret::Password(Box::default())))
+            }
+            Some(_) => Claimed::Elsewhere,
         }
     }
+}
 
+impl Known {
     /// What opens servers, if this answer of a plugin to a nonce is right.
     pub fn prove(&self, plugin: &[u8], answer: &[u8], nonce: &[u8; NONCE_BYTES]) -> Option<Secret> {
         match self {
@@ -157,15 +174,27 @@ mod tests {
         servers.add("app", "10.0.0.%", "ed25519", "x");
         servers.add("open", "10.0.0.7", "", "");
         let own = Accounts::parse(b"file:secret\n").unwrap();
-        let known = |name: &[u8], client: &str| Known::of(&own, &servers, name, client.parse().ok());
-        assert!(matches!(known(b"app", "10.0.1.1"), Some(Known::Stored(_))));
-        assert_eq!(known(b"app", "10.0.0.1"), None);
-        assert_eq!(known(b"other", "10.0.0.1"), None);
-        assert_eq!(known(b"\xff", "10.0.0.1"), None);
-        assert_eq!(known(b"open", "10.0.0.8"), None);
-        let open = known(b"open", "10.0.0.7").unwrap();
+        servers.add("root", "localhost", "mysql_native_password", stored("any"));
+        let claimed = |name: &[u8], client: &str| Claimed::of(&own, &servers, name, client.parse().ok());
+        assert!(matches!(claimed(b"app", "10.0.1.1"), Claimed::Known(Known::Stored(_))));
+        assert_eq!(claimed(b"app", "10.0.0.1"), Claimed::Elsewhere);
+        assert_eq!(claimed(b"other", "10.0.0.1"), Claimed::Elsewhere);
+        assert_eq!(claimed(b"\xff", "10.0.0.1"), Claimed::Elsewhere);
+        assert_eq!(claimed(b"open", "10.0.0.8"), Claimed::Barred);
+        let Claimed::Known(open) = claimed(b"open", "10.0.0.7") else { panic!("it is known") };
         assert!(open.prove(NATIVE, b"", &NONCE).is_some() && open.prove(NATIVE, b"x", &NONCE).is_none());
-        assert!(matches!(known(b"file", "10.0.0.1"), Some(Known::Password(_))));
+        assert!(matches!(claimed(b"file", "10.0.0.1"), Claimed::Known(Known::Password(_))));
+        // The primary would take our address for the client's, which may be on its own machine.
+        for client in ["10.0.0.1", "127.0.0.1", "::1", "unix"] {
+            assert_eq!(claimed(b"root", client), Claimed::Barred, "{client}");
+        }
+        let mut servers = brisk_db::Accounts::default();
+        servers.add("", "localhost", "", "");
+        let claimed = |name: &[u8]| Claimed::of(&own, &servers, name, "127.0.0.1".parse().ok());
+        assert_eq!((claimed(b"anybody"), claimed(b"")), (Claimed::Barred, Claimed::Barred));
+        servers.add("", "%", "", "");
+        let claimed = |name: &[u8]| Claimed::of(&own, &servers, name, "127.0.0.1".parse().ok());
+        assert_eq!(claimed(b"anybody"), Claimed::Elsewhere);
     }
 
     #[test]

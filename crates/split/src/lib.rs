@@ -17,6 +17,7 @@ mod pool;
 mod serve;
 mod split;
 mod statements;
+mod unanswered;
 mod whole;
 mod wire;
 

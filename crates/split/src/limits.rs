@@ -6,7 +6,15 @@ pub const ACCOUNTS_MAX: usize = 10_000;
 pub const BUFFER_KEPT_BYTES_MAX: usize = 64 << 10;
 /// So long a session asks the primary after no replica could be used.
 pub const REPLICA_PAUSE_MS: u64 = 1000;
+/// Connections to one server that wait so on one thread, whosever they were, unless `mysql_pool` allows more of one account.
+pub const POOL_OF_SERVER_MAX: usize = 128;
 /// So long a connection waits for another session of its account.
 pub const POOL_IDLE_MS: u64 = 10_000;
+/// So long a server's handshake that nobody wants any more may take to its end.
+pub const HANDSHAKE_END_MS: u64 = 5000;
+/// What is read at a time of it.
+pub const HANDSHAKE_PIECE_BYTES: usize = 512;
+/// Messages of a server within that.
+pub const HANDSHAKE_STEPS_MAX: usize = 8;
 /// Reads of one side of a session before other sessions have their turn.
 pub const READS_PER_TURN_MAX: usize = 16;

@@ -3,7 +3,7 @@
 //! known, and no number of a client's greeting is that of another one's connection (`KILL`).
 
 use crate::backend::{Backend, Greeted, Unready, unless_lost};
-use crate::known::Known;
+use crate::known::{Claimed, Known};
 use crate::placing::tell;
 use crate::split::{Face, Split};
 use crate::whole::{self, Whole};
@@ -12,11 +12,12 @@ use brisk_db::{News, Tally};
 use brisk_host::log::LogLevel;
 use brisk_host::peer::Peer;
 use brisk_host::vars::Context as _;
+use brisk_mysql::classify::is_of_clients;
 use brisk_mysql::client::Account;
 use brisk_mysql::greeting::{Greeting, NONCE_BYTES};
-use brisk_mysql::limits::HANDSHAKE_BYTES_MAX;
+use brisk_mysql::limits::LOGIN_BYTES_MAX;
 use brisk_mysql::login::{First, Login, Switch};
-use brisk_mysql::password::{CACHING_SHA2, NATIVE, Secret};
+use brisk_mysql::password::{CACHING_SHA2, NATIVE, Secret, is_answer};
 use brisk_mysql::reply::{ErrPacket, OkPacket, status};
 use brisk_mysql::session::{Role, Session as Course};
 use brisk_mysql::{Capabilities, ProtocolError};
@@ -84,11 +85,15 @@ pub async fn open(
     };
     let welcomed = timeout(proxy.connect_timeout, welcome(session, proxy, client, face)).await;
     let mut newcomer = welcomed.unwrap_or_else(|_| Err(lost(session, &Broken::Silent)))?;
-    let Some(known) = split.known(session, news, &newcomer.login.user) else {
-        return whole::open(split, session, proxy, news, newcomer, greeted).await;
+    let proved = match split.known(session, news, &newcomer.login.user) {
+        Claimed::Elsewhere => return whole::open(split, session, proxy, news, newcomer, greeted).await,
+        Claimed::Barred => Ok(None),
+        Claimed::Known(known) => {
+            let proved = timeout(proxy.connect_timeout, newcomer.prove(&known)).await;
+            proved.unwrap_or(Err(Broken::Silent))
+        }
     };
-    let proved = timeout(proxy.connect_timeout, newcomer.prove(&known)).await;
-    match proved.unwrap_or(Err(Broken::Silent)) {
+    match proved {
         Ok(Some(secret)) => open_split(split, session, proxy, news, newcomer, greeted, secret).await,
         Ok(None) => {
             let error = denied(session, &newcomer.login.user, !newcomer.login.answer.is_empty());
@@ -114,7 +119,7 @@ async fn open_split(
         secret,
         database: login.database.clone(),
         capabilities: login.fixed.capabilities,
-        charset: login.fixed.charset,
+        charset: login.fixed.charset.into(),
         attributes: login.attributes.clone(),
         wants_tls: proxy.tls.is_some(),
     };
@@ -164,7 +169,7 @@ pub async fn open_primary(
     let mut watch = cluster.news();
     let work = async {
         let mut primary = reach_primary(split, session, proxy, news, greeted, account).await?;
-        let status = primary.begin(Some(primary.tracking)).await?;
+        let status = primary.begin().await?;
         let told = match course {
             Some(course) => tell(&mut primary, course, Role::Primary, &cluster.tally).await?,
             None => None,
@@ -187,7 +192,7 @@ async fn reach_primary(
         Some(greeted) => greeted,
         None => {
             let lease = split.lease_primary(news)?;
-            match split.again(proxy, &cluster, lease, account).await {
+            match split.again(session, proxy, &cluster, lease, account).await {
                 Ok(kept) => return Ok(kept),
                 Err(lease) => split.greet_primary(session, proxy, news, lease).await?,
             }
@@ -227,6 +232,11 @@ pub fn denied(session: &Session, user: &[u8], has_password: bool) -> ErrPacket {
     )
 }
 
+/// Servers take it for a broken handshake, of ours.
+pub fn not_of_clients() -> ErrPacket {
+    ErrPacket::new(1115, b"42000", "Unknown character set")
+}
+
 /// The client is gone, or sends what it should not.
 pub fn lost(session: &Session, broken: &Broken) -> Status {
     session.log(LogLevel::Info, format_args!("the client {broken}"));
@@ -254,14 +264,14 @@ async fn welcome(session: &Session, proxy: &Proxy, client: Client, face: Face) -
     let greeting = greeting(face, offered, nonce);
     let early = async {
         wire::put(&client.io, &wire::framed(0, &greeting.write())).await?;
-        let message = wire::first_message(&client.io, 1, HANDSHAKE_BYTES_MAX).await?;
+        let message = wire::first_message(&client.io, 1, LOGIN_BYTES_MAX, &session.account).await?;
         Ok::<First, Broken>(First::parse(&message)?)
     };
     let first = early.await.map_err(|broken| lost(session, &broken))?;
     let mut newcomer = match first {
         First::TlsRequest(_) if wants_tls => {
-            let mut wire = Wire::new(handler::begin_tls(session, client).await?, proxy);
-            let message = wire.message(2, HANDSHAKE_BYTES_MAX).await;
+            let mut wire = Wire::new(handler::begin_tls(session, client).await?, proxy, &session.account);
+            let message = wire.message(2, LOGIN_BYTES_MAX).await;
             let message = message.map_err(|broken| lost(session, &broken))?;
             match First::parse(&message) {
                 Ok(First::Login(login)) => {
@@ -284,13 +294,18 @@ async fn welcome(session: &Session, proxy: &Proxy, client: Client, face: Face) -
             return Err(BAD_REQUEST);
         }
         First::Login(login) => {
-            let wire = Wire::new(std::rc::Rc::new(brisk_net::Stream::from(client.io)), proxy);
+            let stream = std::rc::Rc::new(brisk_net::Stream::from(client.io));
+            let wire = Wire::new(stream, proxy, &session.account);
             Newcomer { wire, login: *login, is_secure: false, sequence: 2, nonce }
         }
     };
     // What was not offered is not agreed on.
     let fixed = &mut newcomer.login.fixed;
     fixed.capabilities = fixed.capabilities & (offered | Capabilities::MYSQL);
+    if !is_of_clients(fixed.charset.into()) {
+        newcomer.tell(session, &not_of_clients().write()).await?;
+        return Err(BAD_REQUEST);
+    }
     Ok(newcomer)
 }
 
@@ -333,8 +348,19 @@ impl Newcomer {
     }
 
     /// Waits for what the client answers.
-    pub async fn answer(&mut self) -> Result<Vec<u8>, Broken> {
+    async fn answer(&mut self) -> Result<Vec<u8>, Broken> {
         answer(&mut self.wire, &mut self.sequence).await
+    }
+
+    /// Waits for an answer of a plugin that a server may be given.
+    pub async fn answer_of(&mut self, session: &Session, plugin: &[u8]) -> Result<Vec<u8>, Status> {
+        let answer = self.answer().await.map_err(|broken| lost(session, &broken))?;
+        if is_answer(plugin, &answer) {
+            return Ok(answer);
+        }
+        let error = denied(session, &self.login.user, !answer.is_empty());
+        self.tell(session, &error.write()).await?;
+        Err(BAD_REQUEST)
     }
 
     async fn prove(&mut self, known: &Known) -> Result<Option<Secret>, Broken> {
@@ -349,7 +375,7 @@ impl Newcomer {
 }
 
 async fn answer(wire: &mut Wire, sequence: &mut u8) -> Result<Vec<u8>, Broken> {
-    let message = wire.message(*sequence, HANDSHAKE_BYTES_MAX).await?;
+    let message = wire.message(*sequence, LOGIN_BYTES_MAX).await?;
     *sequence = sequence.wrapping_add(1);
     Ok(message)
 }

@@ -15,10 +15,11 @@ pub async fn tell(
     tally: &Tally,
 ) -> Result<Option<u16>, Unready> {
     let mut status = None;
-    for (position, setting) in course.settings().iter().enumerate().skip(server.told()) {
-        for statement in course.to_prepare_at(position, role, &server.places) {
+    for setting in course.settings().after(server.told()) {
+        let between = server.told()..setting.number;
+        for statement in course.to_prepare_between(&between, role, &server.places) {
             // What is refused is executed elsewhere, or its execution is refused.
-            let _ = prepare(server, statement, course.source_at(statement, position), tally).await?;
+            let _ = prepare(server, statement, course.source_between(statement, &between), tally).await?;
         }
         status = Some(server.set(setting).await?);
     }

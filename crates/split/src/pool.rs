@@ -4,7 +4,7 @@
 //! (COM_CHANGE_USER), so that the server judges its account again, and nothing of the session before is left.
 
 use crate::backend::Parked;
-use crate::limits::POOL_IDLE_MS;
+use crate::limits::{POOL_IDLE_MS, POOL_OF_SERVER_MAX};
 use brisk_balance::PeerId;
 use brisk_db::{Cluster, Tally};
 use brisk_mysql::client::Account;
@@ -76,6 +76,14 @@ impl Pool {
         Some(idle.remove(at))
     }
 
+    /// Of those of a kind there are fewer than so many: the oldest go.
+    fn make_room(&self, most: usize, of_kind: impl Fn(&Idle) -> bool) {
+        while self.idle.borrow().iter().filter(|idle| of_kind(idle)).count() >= most {
+            let Some(idle) = self.remove(&of_kind) else { return };
+            idle.parked.quit();
+        }
+    }
+
     fn remove_last(&self, key: &Key) -> Option<Idle> {
         let mut idle = self.idle.borrow_mut();
         let at = idle.iter().rposition(|idle| idle.key == *key)?;
@@ -95,15 +103,15 @@ pub fn take(key: &Key) -> Option<Parked> {
     })
 }
 
-/// Keeps a connection, at most so many of its kind; the oldest makes room.
+/// Keeps a connection, at most so many of its kind, and of its server a bounded number; the oldest makes room.
 pub fn put(key: Key, parked: Parked, most: usize, cluster: &Arc<Cluster>) {
     if most == 0 || parked.is_stale() {
         return;
     }
     POOL.with(|pool| {
-        let count = pool.idle.borrow().iter().filter(|idle| idle.key == key).count();
-        let oldest = if count >= most { pool.remove(|idle| idle.key == key) } else { None };
-        oldest.into_iter().for_each(|idle| idle.parked.quit());
+        pool.make_room(most, |idle| idle.key == key);
+        let of_server = most.max(POOL_OF_SERVER_MAX);
+        pool.make_room(of_server, |idle| (idle.key.split, idle.key.server) == (key.split, key.server));
         let until_ms = clock::mono_ms() + POOL_IDLE_MS;
         pool.idle.borrow_mut().push(Idle { key, parked, until_ms, _counted: Counted::new(cluster) });
         if !pool.is_kept.replace(true) {

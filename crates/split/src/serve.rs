@@ -1,23 +1,25 @@
 //! A split session: takes a command, finds its server, passes the answer on.
 
-use crate::backend::{Backend, Tracking, Unready, greet, unless_lost};
+use crate::backend::{Backend, Unready, greet, unless_lost};
 use crate::exchange::{Command, Failed};
-use crate::opening::{Claim, Opened, denied, lost, open_primary};
+use crate::known::Claimed;
+use crate::opening::{Claim, Opened, denied, lost, not_of_clients, open_primary};
 use crate::placing::tell;
 use crate::split::Split;
 use crate::wire::{Broken, Wire};
 use brisk_balance::{Ask, Lease, PeerId, Selection};
 use brisk_db::{Cluster, News, Pin, Tally};
 use brisk_host::log::LogLevel;
+use brisk_host::memory::Charge;
 use brisk_host::vars::Context as _;
 use brisk_mysql::ProtocolError;
-use brisk_mysql::classify::{self, is_plain_charset};
+use brisk_mysql::classify::{self, is_of_clients};
 use brisk_mysql::client::{Account, Answer};
 use brisk_mysql::command::Kind;
 use brisk_mysql::follow::Outcome;
 use brisk_mysql::greeting::NONCE_BYTES;
 use brisk_mysql::login::ChangeUser;
-use brisk_mysql::reply::{ErrPacket, OkPacket, Tracked};
+use brisk_mysql::reply::{ErrPacket, OkPacket, Tracked, Unfit};
 use brisk_mysql::session::{Role, Route, Session as Course, Why};
 use brisk_net::clock;
 use brisk_stream::conf::Proxy;
@@ -41,6 +43,8 @@ pub struct Running<'s> {
     no_replica_until_ms: u64,
     /// The last command was refused for want of a primary: that is told once.
     is_refusing: bool,
+    /// What `course` and `account` hold.
+    charge: Charge,
 }
 
 /// A session ends with this.
@@ -55,11 +59,9 @@ impl<'s> Running<'s> {
         news: News,
         opened: Opened,
     ) -> Running<'s> {
-        let mut course = Course::new(opened.status, is_plain_charset(opened.account.charset));
+        let mut course = Course::new(opened.status, opened.account.charset, &opened.account.database);
         course.primary_told(opened.status);
-        if opened.primary.tracking == Tracking::LastGtid {
-            course.may_ask_for_writes();
-        }
+        course.may_ask_for_writes();
         let running = Running {
             split,
             session,
@@ -73,7 +75,9 @@ impl<'s> Running<'s> {
             replica: None,
             no_replica_until_ms: 0,
             is_refusing: false,
+            charge: session.account.hold(0),
         };
+        running.count_held();
         running.count_pin(None);
         running
     }
@@ -88,6 +92,7 @@ impl<'s> Running<'s> {
                 Err(broken) => self.refuse_client(&broken).await,
             };
             self.count();
+            self.count_held();
             if let Err(End(status)) = done {
                 return status;
             }
@@ -108,9 +113,16 @@ impl<'s> Running<'s> {
         self.primary.iter_mut().chain(&mut self.replica).for_each(Backend::count);
     }
 
+    /// Counts what it keeps of the client. While a command is carried out that is counted itself, and what is kept of it is no more.
+    fn count_held(&self) {
+        let account = &self.account;
+        let of_account = account.user.len() + account.database.len() + account.attributes.len();
+        self.charge.set(size_of::<Running<'_>>() + of_account + self.course.bytes());
+    }
+
     /// The client has gone, and nothing of a command of its is on the way.
     async fn leave(&mut self) -> End {
-        let is_kept = self.split.pool_max > 0 && self.course.may_move();
+        let is_kept = self.split.pool_max > 0 && self.course.may_be_followed();
         for mut backend in self.primary.take().into_iter().chain(self.replica.take()) {
             if !is_kept {
                 backend.quit();
@@ -155,16 +167,14 @@ impl<'s> Running<'s> {
         if kind == Kind::Prepare {
             Tally::add(&self.cluster().tally.prepared);
         }
-        let before = self.course.pin();
         let route = self.course.route(&command.message, command.is_whole);
-        self.count_pin(before);
         let on_replica = match route {
             Route::Refused(refusal) => return self.answer(&command, &refusal.error()).await,
             Route::Everywhere => return self.everywhere(&command).await,
             Route::Cursor => return self.fetch(&command).await,
             Route::Replica { after_own_writes } => self.replica_is_ready(after_own_writes, &command).await,
-            Route::Last => self.course.last() == Role::Replica && self.replica.is_some(),
-            Route::Primary(_) => false,
+            Route::Last if self.course.last() == Role::Replica => self.replica_is_there(),
+            Route::Last | Route::Primary(_) => false,
         };
         if on_replica && self.is_placed_at_replica().await && self.read(&command).await? {
             if matches!(kind, Kind::Query | Kind::Execute) {
@@ -172,9 +182,20 @@ impl<'s> Running<'s> {
             }
             return Ok(());
         }
+        if let Some(refusal) = self.course.is_forgotten() {
+            return self.answer(&command, &refusal.error()).await;
+        }
         self.count_at_primary(kind, route);
-        self.course.went_to_primary();
         self.at_primary(command).await
+    }
+
+    /// Whether the replica that has answered the last statement can be asked what that came to.
+    fn replica_is_there(&mut self) -> bool {
+        let is_there = self.replica.as_ref().is_some_and(|replica| !replica.wire.is_stale());
+        if !is_there {
+            self.drop_replica();
+        }
+        is_there
     }
 
     /// Counts what binds the session now, if nothing did `before`.
@@ -205,8 +226,11 @@ impl<'s> Running<'s> {
         let at = (Role::Replica, &mut *replica);
         let work = command.exchange(&self.course, &mut self.client, at, &has_begun);
         let failed = match unless_lost(&mut self.news, id, work).await {
-            // It has refused to prepare a statement: the primary is asked.
-            Some(Ok(outcome)) if outcome.error.is_some() && !has_begun.get() => return Ok(false),
+            // It has refused to prepare a statement, or is not fit to carry it out: the primary is asked.
+            Some(Ok(Outcome { error: Some(code), .. })) if !has_begun.get() => {
+                self.refused_by_replica(code);
+                return Ok(false);
+            }
             Some(Ok(outcome)) => {
                 self.course.answered(Role::Replica, &outcome, &mut replica.places);
                 return Ok(true);
@@ -225,6 +249,18 @@ impl<'s> Running<'s> {
         Ok(false)
     }
 
+    /// It has answered with this error, of which the client has got nothing: another server may answer.
+    fn refused_by_replica(&mut self, code: u16) {
+        match Unfit::of(code) {
+            Some(Unfit::Leaving) => {
+                self.log(LogLevel::Error, format_args!("the replica refused a read with error {code}"));
+                self.replica_has_failed();
+            }
+            Some(Unfit::ReadOnly) => self.course.writes_after_all(),
+            None => {}
+        }
+    }
+
     fn drop_replica(&mut self) {
         self.replica = None;
         self.course.replica_lost();
@@ -240,12 +276,7 @@ impl<'s> Running<'s> {
         match self.primary_is_ready().await {
             Ok(false) => {}
             // Another server may read statements otherwise.
-            Ok(true) => {
-                let before = self.course.pin();
-                let _ = self.course.route(&command.message, command.is_whole);
-                self.count_pin(before);
-                self.course.went_to_primary();
-            }
+            Ok(true) => self.course.route_again(&command.message, command.is_whole),
             Err(unready) => return self.without_primary(&command, &unready).await,
         }
         match self.place_at_primary(&command).await {
@@ -268,12 +299,15 @@ impl<'s> Running<'s> {
     }
 
     async fn answered(&mut self, kind: Kind, mut outcome: Outcome) -> Result<(), End> {
+        let Some(primary) = &self.primary else { return Ok(()) };
+        let (id, tracks) = (primary.id, primary.tracks);
+        outcome.is_tracked &= tracks && (!outcome.written.is_empty() || self.numbers_writes(id));
         let Some(primary) = &mut self.primary else { return Ok(()) };
-        outcome.is_tracked &= primary.tracks;
         self.is_refusing = false;
-        let was_open = self.course.is_in_transaction();
+        let (was_open, before) = (self.course.is_in_transaction(), self.course.pin());
         self.course.answered(Role::Primary, &outcome, &mut primary.places);
         primary.knows(self.course.settings());
+        self.count_pin(before);
         if !was_open && self.course.is_in_transaction() {
             self.cluster().tally.pinned(Pin::Transaction);
         }
@@ -345,10 +379,10 @@ impl<'s> Running<'s> {
             && have.id == *id
             && !have.wire.is_stale()
         {
-            return Ok(false);
+            return if self.course.asks_what_is_lost(false) { Err(Unready::Gone) } else { Ok(false) };
         }
         self.primary = None;
-        if !self.course.may_move() {
+        if !self.course.may_move() || self.course.asks_what_is_lost(true) {
             return Err(Unready::Gone);
         }
         present?;
@@ -420,12 +454,16 @@ impl<'s> Running<'s> {
     /// Asks the primary what the session has written last, where its answers have not told. False: it cannot be asked.
     async fn ask_for_writes(&mut self) -> bool {
         let Some(primary) = &mut self.primary else { return false };
-        let id = primary.id;
-        let answer = unless_lost(&mut self.news, id, primary.ask(b"SELECT @@last_gtid")).await;
+        let (id, tracking) = (primary.id, primary.tracking);
+        let answer = unless_lost(&mut self.news, id, primary.ask(tracking.question())).await;
         match answer.unwrap_or(Err(Broken::Lost)) {
             Ok(Answer::Rows(rows)) => {
                 let value = rows.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
-                self.course.told(&value.map_or(Tracked::Unknown, Tracked::last_gtid));
+                let written = match value.map_or(Tracked::Unknown, |value| tracking.read(value)) {
+                    Tracked::Nothing if !self.numbers_writes(id) => Tracked::Unknown,
+                    written => written,
+                };
+                self.course.told(&written);
             }
             Ok(Answer::Ok(_) | Answer::Err(_)) => self.course.told(&Tracked::Unknown),
             Err(broken) => {
@@ -436,6 +474,15 @@ impl<'s> Running<'s> {
             }
         }
         true
+    }
+
+    /// Whether this server gives its transactions numbers that mean something to others: only then has nothing been written if it tells of none.
+    fn numbers_writes(&mut self, id: PeerId) -> bool {
+        self.news
+            .view()
+            .server(id)
+            .and_then(|server| server.position.as_ref())
+            .is_some_and(|position| !position.is_empty())
     }
 
     /// Connects to one of the replicas that may be read from, as the upstream's method chooses it.
@@ -484,11 +531,23 @@ impl<'s> Running<'s> {
         self.drop_replica();
         let Some(primary) = &mut self.primary else { return };
         // Its answer is out already: a failure is found by the next command.
-        let (id, tracking) = (primary.id, primary.tracking);
-        match unless_lost(&mut self.news, id, primary.begin(Some(tracking))).await {
-            Some(Ok(status)) => self.course.primary_told(status),
-            Some(Err(_)) | None => self.primary = None,
+        let (id, asks) = (primary.id, self.course.must_ask_database());
+        let work = async {
+            let status = primary.begin().await?;
+            let database = if asks { Some(primary.ask(b"SELECT DATABASE()").await?) } else { None };
+            Ok::<_, Broken>((status, database))
+        };
+        let begun = unless_lost(&mut self.news, id, work).await;
+        let Some(Ok((status, database))) = begun else {
+            self.primary = None;
+            return;
+        };
+        self.course.primary_told(status);
+        if let Some(Answer::Rows(rows)) = database {
+            let name = rows.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+            self.course.told_database(name.unwrap_or_default(), &self.account.database);
         }
+        primary.knows(self.course.settings());
     }
 
     /// COM_CHANGE_USER: the new account's own connections take the place of the present ones.
@@ -508,20 +567,21 @@ impl<'s> Running<'s> {
             nonce: &self.nonce,
         };
         let secret = match self.split.known(session, &self.news, &change.user) {
-            Some(known) => claim.prove(&known, &mut self.client, &mut sequence).await.map_err(over)?,
-            None => None,
+            Claimed::Known(known) => {
+                claim.prove(&known, &mut self.client, &mut sequence).await.map_err(over)?
+            }
+            Claimed::Elsewhere | Claimed::Barred => None,
         };
         let Some(secret) = secret else {
             let error = denied(session, &change.user, !change.answer.is_empty());
             self.client.send_message(sequence, &error.write()).await.map_err(over)?;
             return Err(End(BAD_REQUEST));
         };
-        let charset = change.charset.map_or(Some(self.account.charset), |number| u8::try_from(number).ok());
-        let Some(charset) = charset else {
-            let error = ErrPacket::new(1115, b"42000", "Unknown character set");
-            self.client.send_message(sequence, &error.write()).await.map_err(over)?;
+        let charset = change.charset.unwrap_or(self.account.charset);
+        if !is_of_clients(charset) {
+            self.client.send_message(sequence, &not_of_clients().write()).await.map_err(over)?;
             return Err(End(BAD_REQUEST));
-        };
+        }
         let account = Account {
             user: change.user,
             database: change.database,
@@ -540,10 +600,10 @@ impl<'s> Running<'s> {
         self.drop_replica();
         self.primary = None;
         // Nothing was set by it yet.
-        self.course.changed_user(0, is_plain_charset(account.charset));
+        self.course.changed_user(0, account.charset, &account.database);
         match self.connect_primary(Some(&account)).await {
             Ok(status) => {
-                self.course.changed_user(status, is_plain_charset(account.charset));
+                self.course.primary_told(status);
                 self.account = account;
                 let ok = OkPacket { status, ..OkPacket::default() };
                 self.client.send_message(sequence, &ok.write()).await.map_err(over)?;
@@ -567,14 +627,14 @@ async fn open_replica(
     lease: Lease,
     account: &Account,
 ) -> Result<(Backend, u16), Unready> {
-    let mut replica = match split.again(proxy, cluster, lease, account).await {
+    let mut replica = match split.again(session, proxy, cluster, lease, account).await {
         Ok(kept) => kept,
         Err(lease) => {
             let greeted = greet(session, proxy, lease).await?;
             split.log_in(session, proxy, cluster, greeted, account).await?
         }
     };
-    let status = replica.begin(None).await?;
+    let status = replica.begin_to_read().await?;
     Ok((replica, status))
 }
 

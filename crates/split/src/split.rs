@@ -2,7 +2,7 @@
 
 use crate::accounts::Accounts;
 use crate::backend::{self, Backend, Greeted, Unready};
-use crate::known::Known;
+use crate::known::Claimed;
 use crate::opening::{self, Beginning};
 use crate::pool::{self, Key};
 use crate::serve::Running;
@@ -76,6 +76,7 @@ impl Split {
     /// given back; one that fails is none the worse than none, since another one is made then and tells why.
     pub(crate) async fn again(
         &self,
+        session: &Session,
         proxy: &Proxy,
         cluster: &Cluster,
         lease: Lease,
@@ -85,7 +86,7 @@ impl Split {
             return Err(lease);
         }
         let Some(parked) = pool::take(&Key::new(self.id, lease.peer.id, account)) else { return Err(lease) };
-        let Ok(logged_in) = parked.log_in(proxy, account).await else { return Err(lease) };
+        let Ok(logged_in) = parked.log_in(session, proxy, account).await else { return Err(lease) };
         Tally::add(&cluster.tally.reused_connections);
         Ok(logged_in.at(lease))
     }
@@ -124,9 +125,9 @@ impl Split {
     }
 
     /// What is known of the account that a client names.
-    pub(crate) fn known(&self, session: &Session, news: &News, user: &[u8]) -> Option<Known> {
+    pub(crate) fn known(&self, session: &Session, news: &News, user: &[u8]) -> Claimed {
         let servers = news.cluster().accounts();
-        Known::of(&self.accounts, &servers, user, session.client.get().ip())
+        Claimed::of(&self.accounts, &servers, user, session.client.get().ip())
     }
 
     /// The server that takes writes.

@@ -1,6 +1,6 @@
 //! A session that is not split, since its account is not known here: the primary judges the client, and then bytes pass.
 
-use crate::backend::Greeted;
+use crate::backend::{Greeted, OFFERS_LESS, of_form};
 use crate::opening::{Beginning, Newcomer, greet, lost, no_primary};
 use crate::split::Split;
 use crate::wire::{Broken, Wire};
@@ -8,16 +8,14 @@ use brisk_balance::Lease;
 use brisk_db::{News, ServerId};
 use brisk_host::log::LogLevel;
 use brisk_host::vars::Context as _;
-use brisk_mysql::limits::HANDSHAKE_BYTES_MAX;
 use brisk_mysql::login::{Login, Switch};
 use brisk_mysql::password::NATIVE;
 use brisk_mysql::reply::{EOF, ERR, ErrPacket, OK as OK_PACKET};
 use brisk_mysql::{Capabilities, ProtocolError};
-use brisk_net::{Stream, timeout};
+use brisk_net::timeout;
 use brisk_stream::conf::Proxy;
 use brisk_stream::{BAD_GATEWAY, BAD_REQUEST, OK, Session, Status, handler};
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::Poll;
 
 /// See the module's head.
@@ -25,7 +23,7 @@ pub struct Whole {
     client: Wire,
     server: Wire,
     id: ServerId,
-    _lease: Lease,
+    _lease: Option<Lease>,
 }
 
 /// Has the primary judge the client: it gets the primary's nonce, and what it answers is passed on. Frames have numbers of their own on
@@ -76,17 +74,16 @@ async fn judge(
     let Some(login) = login.write() else {
         return Err(lost(session, &ProtocolError::Malformed("login").into()));
     };
-    let (io, lease) = greeted.into_parts();
-    let id = lease.peer.id;
-    let mut server = Wire::new(Rc::new(Stream::from(io)), proxy);
-    let mut sequence = server.send_message(1, &login).await.map_err(refuse)?;
+    let id = greeted.id();
+    let Some(mut server) = greeted.into_handshake(session, proxy) else { return Err(refuse(Broken::Lost)) };
+    server.send(&login).await.map_err(refuse)?;
     loop {
-        let message = server.message(sequence, HANDSHAKE_BYTES_MAX).await.map_err(refuse)?;
-        sequence = sequence.wrapping_add(1);
+        let message = server.next().await.map_err(refuse)?;
         newcomer.tell(session, &message).await?;
         match message.first() {
             Some(&OK_PACKET) => {
                 let client = newcomer.wire;
+                let Some((server, lease)) = server.into_parts() else { return Err(refuse(Broken::Lost)) };
                 return Ok(Beginning::Whole(Box::new(Whole { client, server, id, _lease: lease })));
             }
             Some(&ERR) => return Err(BAD_REQUEST),
@@ -95,8 +92,8 @@ async fn judge(
             Some(&(EOF | 1)) => {}
             _ => return Err(refuse(ProtocolError::Unexpected("a message").into())),
         }
-        let answer = newcomer.answer().await.map_err(|broken| lost(session, &broken))?;
-        sequence = server.send_message(sequence, &answer).await.map_err(refuse)?;
+        let answer = newcomer.answer_of(session, server.plugin()).await?;
+        server.send(&answer).await.map_err(refuse)?;
     }
 }
 
@@ -105,6 +102,13 @@ async fn ask_again(session: &Session, newcomer: &mut Newcomer, greeted: &Greeted
     let greeting = &greeted.greeting;
     let mut login = newcomer.login.clone();
     login.fixed.capabilities = login.fixed.capabilities & (greeting.capabilities | Capabilities::MYSQL);
+    if of_form(login.fixed.capabilities) != of_form(newcomer.login.fixed.capabilities) {
+        // What passes has the form that the client was told of, by another primary.
+        session.log(LogLevel::Error, format_args!("no primary for the session: {OFFERS_LESS}"));
+        let text = "Can't connect to MySQL server: it offers less than the client was told of";
+        newcomer.tell(session, &ErrPacket::new(2003, b"HY000", text).write()).await?;
+        return Err(BAD_GATEWAY);
+    }
     if !login.fixed.capabilities.has(Capabilities::PLUGIN_AUTH) {
         // The only plugin that it can know; and nobody can ask it anew.
         let text = "This account is not known to the proxy, and the client is too old to be passed on";
@@ -114,7 +118,7 @@ async fn ask_again(session: &Session, newcomer: &mut Newcomer, greeted: &Greeted
     let plugin = if greeting.plugin.is_empty() { NATIVE.to_vec() } else { greeting.plugin.clone() };
     let switch = Switch { plugin: plugin.clone(), data: [&greeting.nonce[..], b"\0"].concat() };
     newcomer.tell(session, &switch.write()).await?;
-    login.answer = newcomer.answer().await.map_err(|broken| lost(session, &broken))?;
+    login.answer = newcomer.answer_of(session, &plugin).await?;
     login.plugin = plugin;
     Ok(login)
 }

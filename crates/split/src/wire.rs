@@ -1,7 +1,8 @@
 //! One side of a session: a connection, and what has come on it without being taken yet.
 
-use crate::limits::{BUFFER_KEPT_BYTES_MAX, READS_PER_TURN_MAX};
+use crate::limits::{BUFFER_KEPT_BYTES_MAX, HANDSHAKE_END_MS, HANDSHAKE_PIECE_BYTES, READS_PER_TURN_MAX};
 use brisk_conf::os_text;
+use brisk_host::memory::{Account, Charge};
 use brisk_mysql::ProtocolError;
 use brisk_mysql::packet::{HEADER_BYTES, Messages, put_message};
 use brisk_net::{Io, Stream, timeout};
@@ -56,13 +57,34 @@ pub struct Wire {
     counted: (u64, u64),
     /// Reads since others had their turn.
     reads: usize,
+    /// The room that `received` has.
+    charge: Charge,
 }
 
 impl Wire {
     /// A connection with the limits of its server's proxy.
-    pub fn new(stream: Rc<Stream>, proxy: &Proxy) -> Wire {
-        let (limit, piece_bytes) = (proxy.timeout, proxy.buffer_bytes.max(HEADER_BYTES));
-        Wire { stream, received: Vec::new(), start: 0, limit, piece_bytes, counted: (0, 0), reads: 0 }
+    pub fn new(stream: Rc<Stream>, proxy: &Proxy, account: &Rc<Account>) -> Wire {
+        Wire::with(stream, proxy.timeout, proxy.buffer_bytes.max(HEADER_BYTES), account)
+    }
+
+    fn with(stream: Rc<Stream>, limit: Duration, piece_bytes: usize, account: &Rc<Account>) -> Wire {
+        let (received, charge) = (Vec::new(), account.hold(0));
+        Wire { stream, received, start: 0, limit, piece_bytes, counted: (0, 0), reads: 0, charge }
+    }
+
+    /// A connection whose handshake nobody wants any more.
+    pub fn of_handshake(stream: Rc<Stream>) -> Wire {
+        Wire::with(stream, Duration::from_millis(HANDSHAKE_END_MS), HANDSHAKE_PIECE_BYTES, &Rc::default())
+    }
+
+    /// It is another session's from now on.
+    pub fn charge_to(&mut self, account: &Rc<Account>) {
+        self.charge = account.hold(self.received.capacity());
+    }
+
+    /// Counts what it is about to hold of a command.
+    pub fn hold(&self, bytes: usize) -> Charge {
+        self.charge.account().hold(bytes)
     }
 
     /// The connection.
@@ -83,6 +105,7 @@ impl Wire {
             self.start = 0;
             if self.received.capacity() > BUFFER_KEPT_BYTES_MAX {
                 self.received = Vec::new();
+                self.charge.set(0);
             }
         }
     }
@@ -106,6 +129,7 @@ impl Wire {
             return Ok(());
         }
         self.received = Vec::new();
+        self.charge.set(0);
         timeout(self.limit, self.stream.readable()).await.map_err(|_| Broken::Silent)
     }
 
@@ -121,7 +145,10 @@ impl Wire {
             self.start = 0;
         }
         let have = self.received.len();
-        self.received.resize(have + self.piece_bytes.max(have), 0);
+        let room = have + self.piece_bytes.max(have);
+        self.charge.set(room.max(self.received.capacity()));
+        self.received.reserve_exact(room - have);
+        self.received.resize(room, 0);
         let read = timeout(self.limit, self.stream.read(&mut self.received[have..])).await;
         let count = match &read {
             Ok(Ok(count)) => *count,
@@ -193,7 +220,12 @@ impl Wire {
 }
 
 /// Waits for exactly one message of an early part of a handshake, and reads nothing behind it: TLS may begin there.
-pub async fn first_message(io: &Io, sequence: u8, limit_bytes: usize) -> Result<Vec<u8>, Broken> {
+pub async fn first_message(
+    io: &Io,
+    sequence: u8,
+    limit_bytes: usize,
+    account: &Rc<Account>,
+) -> Result<Vec<u8>, Broken> {
     let mut messages = Messages::new(sequence, limit_bytes);
     let mut header = [0; HEADER_BYTES];
     exactly(io, &mut header).await?;
@@ -201,7 +233,10 @@ pub async fn first_message(io: &Io, sequence: u8, limit_bytes: usize) -> Result<
         return Ok(message);
     }
     // It was accepted, so it is no more than the limit.
-    let mut body = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
+    let length = u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize;
+    // The message is a copy.
+    let _charge = account.hold(2 * length);
+    let mut body = vec![0; length];
     exactly(io, &mut body).await?;
     let whole = messages.next(&mut &body[..])?;
     whole.ok_or(Broken::Protocol(ProtocolError::Malformed("message of a handshake")))

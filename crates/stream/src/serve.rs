@@ -9,13 +9,14 @@ use crate::udp::{Client, Inbox};
 use crate::{tcp, udp};
 use brisk_host::live::log_error;
 use brisk_host::log::LogLevel;
+use brisk_host::memory::Holding;
 use brisk_host::peer::{Cut, Peer};
 use brisk_host::snapshot::ListenId;
 use brisk_host::thread::{Begun, Listener, Passed, Protocol, Thread};
 use brisk_host::vars::Context as _;
-use brisk_net::Io;
 use brisk_net::listen::{self, Address};
 use brisk_net::udp::{Batch, Received, Receiver};
+use brisk_net::{Io, clock};
 use hashbrown::HashMap;
 use rustix::fd::OwnedFd;
 use std::cell::{RefCell, RefMut};
@@ -45,6 +46,7 @@ struct Running {
     generation: u64,
     is_udp: bool,
     cut: Rc<Cut>,
+    session: Rc<Session>,
 }
 
 /// The sessions of a thread.
@@ -102,8 +104,12 @@ impl Sessions {
     ) {
         let cut = Rc::<Cut>::default();
         let session = Rc::new(session);
-        let running =
-            Running { generation: session.live.generation, is_udp: session.origin.is_udp, cut: cut.clone() };
+        let running = Running {
+            generation: session.live.generation,
+            is_udp: session.origin.is_udp,
+            cut: cut.clone(),
+            session: session.clone(),
+        };
         self.live.borrow_mut().insert(session.origin.id, running);
         let ended = Ended { sessions: self.clone(), session: session.clone() };
         brisk_net::spawn(async move {
@@ -288,5 +294,30 @@ impl Protocol for Serves {
 
     fn cut(&self, generation: u64) {
         self.0.end(|running| running.generation < generation);
+    }
+
+    fn holdings(&self, tell: &mut dyn FnMut(Holding)) {
+        let now_ms = clock::mono_ms();
+        for (&connection, running) in self.0.live.borrow().iter() {
+            let session = &running.session;
+            let moved = session.received_bytes.get() + session.sent_bytes.get();
+            let bytes_per_sec = session.account.rate(moved, session.started.mono_ms, now_ms);
+            let bytes = size_of::<Session>() + session.account.bytes();
+            tell(Holding { connection, bytes, bytes_per_sec });
+        }
+    }
+
+    fn give_up(&self, holding: &Holding) -> bool {
+        let found = self
+            .0
+            .live
+            .borrow()
+            .get(&holding.connection)
+            .map(|running| (running.session.clone(), running.cut.clone()));
+        let Some((session, cut)) = found else { return false };
+        let text = format_args!("session is closed for want of memory: it holds {} bytes", holding.bytes);
+        session.log(LogLevel::Info, text);
+        cut.order();
+        true
     }
 }

@@ -3,6 +3,7 @@
 use crate::conf::{Place, Server, Stream};
 use crate::secure::Secure;
 use brisk_host::log::{self, Entry, LogLevel};
+use brisk_host::memory::Account;
 use brisk_host::peer::Peer;
 use brisk_host::regex::Captures;
 use brisk_host::thread::{Listener, Live, Thread};
@@ -64,6 +65,8 @@ pub struct Session {
     pub live: Rc<Live>,
     /// When it began.
     pub started: Now,
+    /// What it holds, as far as that is counted: what its protocol stores of its client and its servers.
+    pub account: Rc<Account>,
     /// The client's address: the other side's, or the one that a trusted proxy has sent.
     pub client: Cell<Peer>,
     /// The PROXY header that the connection began with.
@@ -106,6 +109,7 @@ impl Session {
             kept: RefCell::default(),
             origin,
             started: clock::now(),
+            account: Rc::default(),
             looked_at: RefCell::default(),
             is_passed: Cell::new(false),
             received_bytes: Cell::new(0),

@@ -232,6 +232,13 @@ impl Connection {
         self.stream.write_all(&packet)
     }
 
+    /// Sends the beginning of a packet that is to have so many bytes.
+    pub fn send_beginning(&mut self, length: u32, payload: &[u8]) -> io::Result<()> {
+        self.stream.write_all(&length.to_le_bytes()[..3])?;
+        self.stream.write_all(&[0])?;
+        self.stream.write_all(payload)
+    }
+
     /// A packet with its number.
     fn packet(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 4];

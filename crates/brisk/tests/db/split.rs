@@ -14,9 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A server that splits sessions at {{PORT}}, with TLS at {{PORT2}}; the API is at {{PORT3}}.
 pub(super) fn start(addresses: &[SocketAddr], more: &str) -> Server {
+    start_with(addresses, "", more)
+}
+
+/// The same with directives outside of all blocks.
+pub(super) fn start_with(addresses: &[SocketAddr], main: &str, more: &str) -> Server {
     // As long as a primary that was killed is not known to be lost, a promoted one is a second one.
     let mut builder = Builder::new(BIN)
-        .allow_alerts("several servers take writes")
+        .allow_alerts("several servers take writes|of memory are in use")
         .certificate("localhost")
         .file("probe.pw", PROBE.1)
         .file("accounts", format!("# of the shop\n{}:{}\n", APP.0, APP.1));
@@ -27,7 +32,7 @@ pub(super) fn start(addresses: &[SocketAddr], more: &str) -> Server {
     let servers: Vec<_> = addresses.iter().map(|address| format!("server {address};")).collect();
     let servers = servers.join(" ");
     let conf = builder.fill(&format!(
-        "daemon off; pid {{{{DIR}}}}/brisk.pid; error_log {{{{DIR}}}}/error.log info; worker_processes 2;\n\
+        "daemon off; pid {{{{DIR}}}}/brisk.pid; error_log {{{{DIR}}}}/error.log info; worker_processes 2; {main}\n\
          events {{ }}\n\
          http {{ access_log off; server {{ listen 127.0.0.1:{{{{PORT3}}}}; location /api {{ api; }} }} }}\n\
          stream {{\n\

@@ -81,6 +81,17 @@ enum Kind {
     Other,
 }
 
+/// What one connection of a protocol holds, as the protocol tells it when memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The connection's number, of no other one in the process.
+    pub connection: u64,
+    /// Bytes.
+    pub bytes: usize,
+    /// Bytes per second that have moved on it since it was asked the last time.
+    pub bytes_per_sec: u64,
+}
+
 /// A part of what a connection holds; dropping it gives the bytes back.
 #[derive(Debug)]
 pub struct Charge {
@@ -102,6 +113,11 @@ impl Charge {
         let cell = self.account.cell(self.kind);
         cell.set(cell.get() - before + bytes);
         GROWN.set(GROWN.get().saturating_add(bytes.saturating_sub(before)));
+    }
+
+    /// The account that it is charged to.
+    pub fn account(&self) -> &Rc<Account> {
+        &self.account
     }
 
     /// What is charged at present.

@@ -6,7 +6,7 @@ pub mod limit;
 
 use crate::metrics::Counter;
 
-pub use account::{Account, Charge, take_grown};
+pub use account::{Account, Charge, Holding, take_grown};
 pub use budget::{Budget, Level, Look};
 
 /// How often threads have stopped accepting for want of memory.

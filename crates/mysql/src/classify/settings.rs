@@ -3,11 +3,9 @@
 use super::{Class, Pin, Statement};
 use crate::token::Token;
 
-/// Settings that mean the same on every server, and of which no later one depends.
+/// Settings that mean the same on every server, and of which no later one depends, whatever plain value they are given. Those of which only
+/// some values are good are in [`is_known`].
 const KNOWN: &[&str] = &[
-    "character_set_client",
-    "character_set_connection",
-    "character_set_results",
     "collation_connection",
     "default_week_format",
     "div_precision_increment",
@@ -22,9 +20,7 @@ const KNOWN: &[&str] = &[
     "max_statement_time",
     "net_read_timeout",
     "net_write_timeout",
-    "sql_auto_is_null",
     "sql_big_selects",
-    "sql_mode",
     "sql_quote_show_create",
     "sql_safe_updates",
     "sql_select_limit",
@@ -82,7 +78,7 @@ fn assignments(set: &Statement<'_, '_>) -> Class {
             class = class.max(Class::Write);
             continue;
         }
-        if !is_number_of_one || !one.is_any(at, KNOWN) || !is_good(&one, at) {
+        if !is_number_of_one || !is_known(&one, at) {
             return Class::Pin(Pin::Set);
         }
     }
@@ -91,10 +87,24 @@ fn assignments(set: &Statement<'_, '_>) -> Class {
     if is_mixed { Class::Pin(Pin::Set) } else { class }
 }
 
-fn is_good(one: &Statement<'_, '_>, at: usize) -> bool {
-    let is_of_charset =
-        one.is_any(at, &["character_set_client", "character_set_connection", "character_set_results"]);
-    if is_of_charset { is_charset(one, at + 2) || one.is(at + 2, "NULL") } else { is_plain(one, at + 2) }
+fn is_known(one: &Statement<'_, '_>, at: usize) -> bool {
+    let value = at + 2;
+    match () {
+        () if one
+            .is_any(at, &["character_set_client", "character_set_connection", "character_set_results"]) =>
+        {
+            is_charset(one, value) || one.is(value, "NULL")
+        }
+        // By numbers modes could be set that are looked for by their names here.
+        () if one.is(at, "sql_mode") => is_plain(one, value) && !is_number(one, value),
+        // With it `WHERE id IS NULL` asks for LAST_INSERT_ID().
+        () if one.is(at, "sql_auto_is_null") => one.is_any(value, &["0", "OFF", "FALSE"]),
+        () => one.is_any(at, KNOWN) && is_plain(one, value),
+    }
+}
+
+fn is_number(one: &Statement<'_, '_>, at: usize) -> bool {
+    one.word(at).is_some_and(|word| word.first().is_some_and(u8::is_ascii_digit))
 }
 
 /// A number, a text, or a word that is a value.

@@ -42,6 +42,7 @@ fn what_asks_about_the_statement_before_goes_where_that_went() {
             "SELECT FOUND_ROWS()",
             "SELECT ROW_COUNT()",
             "SELECT @@warning_count",
+            "SELECT @@session.error_count",
         ],
     );
 }
@@ -60,6 +61,9 @@ fn what_the_primary_knows_is_read_there() {
             "SHOW TABLES LIKE 'x'",
             "SELECT * FROM information_schema.processlist",
             "SELECT * FROM `mysql`.`user`",
+            "EXPLAIN SELECT 1",
+            "EXPLAIN FORMAT=JSON UPDATE t SET a = 1",
+            "DESCRIBE t",
         ],
     );
 }
@@ -78,6 +82,9 @@ fn settings_are_told_to_replicas() {
             "USE shop",
             "use `shop`",
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "SET sql_mode = ANSI_QUOTES",
+            "SET sql_auto_is_null = 0",
+            "SET SESSION sql_auto_is_null = OFF, sql_big_selects = 1",
         ],
     );
     check(Class::Write, &["SET autocommit=0", "SET @@autocommit = ON", "SET SESSION autocommit=1"]);
@@ -91,6 +98,13 @@ fn settings_are_told_to_replicas() {
             "SET sql_mode=ORACLE",
             "SET sql_mode=CONCAT(@@sql_mode, ',x')",
             "SET sql_mode=DEFAULT",
+            "SET sql_mode=512",
+            "SET sql_mode=0x200",
+            "SET sql_mode=0",
+            "SET sql_auto_is_null=1",
+            "SET sql_auto_is_null=ON",
+            "SET sql_auto_is_null='ON'",
+            "SET character_set_client=28",
             "SET x = 1",
             "SET autocommit=0, sql_mode=''",
             "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
@@ -131,7 +145,7 @@ fn writes_go_to_the_primary() {
             "BEGIN",
             "START TRANSACTION",
             "COMMIT",
-            "EXPLAIN SELECT 1",
+            "EXPLAIN ANALYZE SELECT 1",
             "LOAD DATA LOCAL INFILE 'x' INTO TABLE t (a, b)",
             "",
             ";",
@@ -201,7 +215,10 @@ fn what_leaves_something_in_the_connection_keeps_it() {
 #[test]
 fn what_is_not_known_keeps_the_connection() {
     check(Class::Pin(Pin::Xa), &["XA START 'x'"]);
-    check(Class::Pin(Pin::OwnDatabase), &["USE information_schema", "USE `MySQL`"]);
+    check(
+        Class::Pin(Pin::OwnDatabase),
+        &["USE information_schema", "USE `MySQL`", "DROP DATABASE x", "drop schema if exists x"],
+    );
     check(
         Class::Pin(Pin::ExecutableComment),
         &[
@@ -268,6 +285,88 @@ fn hints_are_told() {
     assert_eq!(hint("SELECT '/* brisk:replica */'"), None);
     assert_eq!(hint(r"SELECT '\'/* brisk:replica */'"), None);
     assert_eq!(hint("/* brisk:elsewhere */ SELECT 1"), None);
+}
+
+#[test]
+fn what_is_asked_of_the_connection_is_known() {
+    let asks = |text: &str, last: bool, insert_id: bool| {
+        let verdict = classify(text.as_bytes(), Backslashes::Unknown);
+        assert_eq!(verdict.asks, Asks { last, insert_id }, "{text}");
+    };
+    for text in [
+        "SELECT FOUND_ROWS()",
+        "DO ROW_COUNT()",
+        "show errors",
+        "SELECT @@local.error_count",
+        "GET DIAGNOSTICS a = NUMBER",
+    ] {
+        asks(text, true, false);
+    }
+    for text in [
+        "SELECT last_insert_id( )",
+        "SELECT @@IDENTITY",
+        "SELECT 1; DELETE FROM t WHERE a = LAST_INSERT_ID()",
+    ] {
+        asks(text, false, true);
+    }
+    asks("SELECT LAST_INSERT_ID(), ROW_COUNT()", true, true);
+    asks(r"SELECT '\', FOUND_ROWS(), '", true, false);
+    for text in [
+        "SELECT identity, last_insert_id, found_rows FROM t",
+        "SELECT 'LAST_INSERT_ID()' -- FOUND_ROWS()",
+        "INSERT INTO t VALUES (1); SELECT LAST_INSERT_ID(), ROW_COUNT()",
+        "SHOW TABLES",
+        "SELECT @@global.identity",
+    ] {
+        asks(text, false, false);
+    }
+}
+
+#[test]
+fn settings_are_told_apart() {
+    for (text, want) in [
+        ("USE shop", Chooses::Database(b"shop")),
+        ("use `Shop-1` ; -- x", Chooses::Database(b"Shop-1")),
+        ("USE \"shop\"", Chooses::Database(b"shop")),
+        ("USE `a``b`", Chooses::OtherDatabase),
+        ("USE `ü`", Chooses::OtherDatabase),
+        ("/* brisk:primary */ SET NAMES utf8 COLLATE utf8_bin", Chooses::Names),
+        ("SET names = 1", Chooses::Names),
+        ("SET CHARACTER SET latin1", Chooses::Other),
+        ("SET time_zone = 'NAMES'", Chooses::Other),
+    ] {
+        assert_eq!(chosen_by(text.as_bytes()), want, "{text}");
+    }
+}
+
+/// As MariaDB 10.11 has them; all others are as ASCII up to 0x7f.
+#[test]
+fn some_character_sets_are_not_plain() {
+    let plain = |collation| is_plain_charset(collation);
+    for collation in
+        [1, 10, 13, 28, 82, 84, 87, 88, 95, 96, 248, 1025, 1034, 1037, 1052, 1106, 1111, 1120, 7, 1031]
+    {
+        assert!(!plain(collation), "{collation}");
+    }
+    for (collation, may) in [
+        (8, true),
+        (33, true),
+        (63, true),
+        (192, true),
+        (35, false),
+        (1059, false),
+        (2048, true),
+        (2559, true),
+        (2560, false),
+        (1069, true),
+        (101, false),
+        (160, false),
+    ] {
+        assert_eq!(is_of_clients(collation), may, "{collation}");
+    }
+    for collation in [3, 8, 32, 33, 45, 63, 83, 192, 224, 255, 303, 1069, 1216, 2048, 2304] {
+        assert!(plain(collation), "{collation}");
+    }
 }
 
 proptest! {

@@ -74,8 +74,35 @@ fn another_plugin_is_answered_if_it_is_known() {
     let mut connecting = Connecting::new(Account::new(b"app", b"secret"));
     connecting.next(&mut &greeting(NATIVE, Capabilities::default())[..], &mut out).unwrap();
     let switch = Switch { plugin: b"mysql_clear_password".to_vec(), data: Vec::new() };
-    let refused = connecting.next(&mut &framed(2, &switch.write())[..], &mut out);
-    assert_eq!(refused, Err(LoginError::Plugin(b"mysql_clear_password".to_vec())));
+    let refused = Err(LoginError::Plugin(b"mysql_clear_password".to_vec()));
+    out.clear();
+    check_given_up(&mut connecting, &framed(2, &switch.write()), &mut out, b"", &refused);
+}
+
+/// The server is told what it must refuse: a handshake that is broken off counts against our address.
+fn check_given_up(
+    connecting: &mut Connecting,
+    message: &[u8],
+    out: &mut Vec<u8>,
+    sent_is: &[u8],
+    why: &Result<Step, LoginError>,
+) {
+    assert_eq!(connecting.next(&mut &message[..], out), Ok(Step::More));
+    let sequence = message[3] + 1;
+    assert_eq!(sent(sequence, out), sent_is);
+    let denied = ErrPacket::new(1045, b"28000", "Access denied").write();
+    assert_eq!(&connecting.next(&mut &framed(sequence + 1, &denied)[..], out), why);
+}
+
+#[test]
+fn an_answer_that_a_server_takes_for_one_is_given_to_other_plugins() {
+    let mut connecting = Connecting::new(Account::new(b"app", b"secret"));
+    let mut out = Vec::new();
+    connecting.next(&mut &greeting(NATIVE, Capabilities::default())[..], &mut out).unwrap();
+    out.clear();
+    let switch = Switch { plugin: b"client_ed25519".to_vec(), data: vec![7; 32] };
+    let refused = Err(LoginError::Plugin(b"client_ed25519".to_vec()));
+    check_given_up(&mut connecting, &framed(2, &switch.write()), &mut out, &[0; 64], &refused);
 }
 
 #[test]
@@ -93,11 +120,12 @@ fn a_password_is_told_to_a_server_that_is_proved_by_tls_only() {
             sequence = 3;
         }
         out.clear();
-        let step = connecting.next(&mut &framed(sequence, &[1, 4])[..], &mut out);
+        let asks = framed(sequence, &[1, 4]);
         if is_proved {
-            assert_eq!((step, &sent(4, &mut out)[..]), (Ok(Step::More), &b"secret\0"[..]));
+            assert_eq!(connecting.next(&mut &asks[..], &mut out), Ok(Step::More));
+            assert_eq!(sent(4, &mut out), b"secret\0");
         } else {
-            assert_eq!((step, out.len()), (Err(LoginError::NeedsTls), 0));
+            check_given_up(&mut connecting, &asks, &mut out, b"\0", &Err(LoginError::NeedsTls));
         }
     }
 }
@@ -106,8 +134,10 @@ fn a_password_is_told_to_a_server_that_is_proved_by_tls_only() {
 fn tls_is_not_given_up() {
     let account = || Account { wants_tls: true, ..Account::new(b"app", b"secret") };
     let mut out = Vec::new();
-    let step = Connecting::new(account()).next(&mut &greeting(NATIVE, Capabilities::default())[..], &mut out);
-    assert_eq!((step, out.len()), (Err(LoginError::NoTls), 0));
+    let greeted = greeting(NATIVE, Capabilities::default());
+    let nobody = Login::nobody(&Greeting::parse(&greeted[4..]).unwrap()).write().unwrap();
+    assert!(!nobody.windows(3).any(|window| window == b"app"), "the name is not told");
+    check_given_up(&mut Connecting::new(account()), &greeted, &mut out, &nobody, &Err(LoginError::NoTls));
     // What was sent in clear behind the greeting would be taken for what came by TLS.
     let more = [greeting(NATIVE, Capabilities::TLS), framed(1, &OkPacket::default().write())].concat();
     let step = Connecting::new(account()).next(&mut &more[..], &mut out);

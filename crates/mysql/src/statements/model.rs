@@ -2,20 +2,44 @@
 
 use super::Places;
 use crate::command::{
-    self, CLOSE_STATEMENT, EXECUTE, Execution, FETCH, LAST_STATEMENT, PREPARE, QUERY, RESET_CONNECTION,
-    RESET_STATEMENT, SEND_LONG_DATA, TYPE_BYTES, Types, naming,
+    self, CLOSE_STATEMENT, EXECUTE, Execution, FETCH, INIT_DB, LAST_STATEMENT, PREPARE, QUERY,
+    RESET_CONNECTION, RESET_STATEMENT, SEND_LONG_DATA, TYPE_BYTES, Types, naming,
 };
 use crate::follow::{Outcome, Prepared};
 use crate::reply::status;
 use crate::session::{Role, Route, Session};
 use std::collections::HashMap;
 
+/// What a connection has set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Set {
+    database: Vec<u8>,
+    names: Vec<u8>,
+    others: Vec<u8>,
+}
+
+impl Set {
+    fn take(&mut self, command: &[u8]) {
+        match command {
+            [INIT_DB, name @ ..] => self.database = name.to_vec(),
+            [QUERY, text @ ..] if text.starts_with(b"USE ") => self.database = text[4..].to_vec(),
+            [QUERY, text @ ..] if text.starts_with(b"SET NAMES") => self.names = text.to_vec(),
+            [QUERY, text @ ..] => self.others = text.to_vec(),
+            _ => panic!("{command:?} is no setting"),
+        }
+    }
+
+    fn reset(&mut self) {
+        *self = Set { database: std::mem::take(&mut self.database), ..Set::default() };
+    }
+}
+
 /// What a server knows of a statement.
 #[derive(Debug)]
 struct Known {
     text: Vec<u8>,
     /// The settings that it was read with.
-    settings: u32,
+    settings: Set,
     types: Option<Vec<u8>>,
     has_data: bool,
     has_cursor: bool,
@@ -28,14 +52,16 @@ struct Server {
     known: HashMap<u32, Known>,
     /// No two connections give the same numbers.
     next: u32,
-    settings: u32,
+    settings: Set,
+    /// The number of the last setting that it was told of.
+    told: u64,
 }
 
 /// What the client knows of a statement of its own.
 #[derive(Clone, Debug)]
 struct Own {
     text: Vec<u8>,
-    settings: u32,
+    settings: Set,
     types: Option<Vec<u8>>,
     has_data: bool,
 }
@@ -47,7 +73,7 @@ struct Model {
     /// By numbers that the client was given.
     own: HashMap<u32, Own>,
     last: Option<u32>,
-    settings: u32,
+    settings: Set,
     status: u16,
     connections: u32,
     fails_next: bool,
@@ -56,12 +82,12 @@ struct Model {
 /// Each two bytes are a step.
 pub(crate) fn run(steps: &[u8]) {
     let mut model = Model {
-        session: Session::new(status::AUTOCOMMIT, true),
-        primary: Server::new(0, 0),
-        replica: Server::new(1, 0),
+        session: Session::new(status::AUTOCOMMIT, 45, b""),
+        primary: Server::new(0),
+        replica: Server::new(1),
         own: HashMap::new(),
         last: None,
-        settings: 0,
+        settings: Set::default(),
         status: status::AUTOCOMMIT,
         connections: 2,
         fails_next: false,
@@ -78,12 +104,13 @@ fn parameters(text: &[u8]) -> u16 {
 }
 
 impl Server {
-    fn new(connection: u32, settings: u32) -> Server {
-        Server { places: Places::default(), known: HashMap::new(), next: connection << 16 | 1, settings }
+    fn new(connection: u32) -> Server {
+        let (places, settings) = (Places::default(), Set::default());
+        Server { places, known: HashMap::new(), next: connection << 16 | 1, settings, told: 0 }
     }
 
     fn prepare(&mut self, text: &[u8]) -> Prepared {
-        let (id, settings) = (self.next, self.settings);
+        let (id, settings) = (self.next, self.settings.clone());
         self.next += 1;
         let text = text.to_vec();
         let prepared = Prepared { id, parameters: parameters(&text) };
@@ -111,7 +138,16 @@ impl Model {
             5 => self.long_data(id),
             6 => self.everywhere(&naming(RESET_STATEMENT, id)),
             7 => self.everywhere(&naming(CLOSE_STATEMENT, id)),
-            8 => self.statement(b"SET NAMES utf8"),
+            8 => self.statement(
+                [
+                    &b"SET NAMES utf8"[..],
+                    b"SET NAMES latin1",
+                    b"USE a",
+                    b"USE b",
+                    b"SET sql_mode = ''",
+                    b"SET sql_mode = 'ANSI_QUOTES'",
+                ][usize::from(which % 6)],
+            ),
             9 if self.status & status::IN_TRANSACTION == 0 => self.statement(b"BEGIN"),
             9 => self.statement(b"COMMIT"),
             10 => self.fetch(id),
@@ -141,7 +177,7 @@ impl Model {
         let prepared = self.server(role).prepare(text.as_bytes());
         self.own.insert(
             id,
-            Own { text: text.into_bytes(), settings: self.settings, types: None, has_data: false },
+            Own { text: text.into_bytes(), settings: self.settings.clone(), types: None, has_data: false },
         );
         self.last = Some(id);
         self.answered(role, Outcome { prepared: Some(prepared), ..Outcome::default() })
@@ -180,7 +216,7 @@ impl Model {
         let expected = types.or(own.types.clone());
         let fails = std::mem::take(&mut self.fails_next);
         let known = self.server(role).named(&sent);
-        assert_eq!((&known.text, known.settings, known.has_data), (&own.text, own.settings, own.has_data));
+        assert_eq!((&known.text, &known.settings, known.has_data), (&own.text, &own.settings, own.has_data));
         match Execution::parse(&sent, count).expect("an execution").types {
             Types::Told(types) => known.types = Some(types.to_vec()),
             Types::None => known.types = Some(Vec::new()),
@@ -253,9 +289,9 @@ impl Model {
         let (role, _) = self.route(&[&[QUERY], text].concat())?;
         assert_eq!(role, Role::Primary);
         match text[0] {
-            b'S' => {
-                self.settings += 1;
-                self.primary.settings += 1;
+            b'S' | b'U' => {
+                self.settings.take(&[&[QUERY], text].concat());
+                self.primary.settings = self.settings.clone();
             }
             b'B' => self.status |= status::IN_TRANSACTION,
             _ => self.status &= !status::IN_TRANSACTION,
@@ -269,12 +305,12 @@ impl Model {
         let connection = self.connections;
         match which % 4 {
             0 | 1 => {
-                self.replica = Server::new(connection, 0);
+                self.replica = Server::new(connection);
                 self.session.replica_lost();
             }
             2 if !self.session.may_move() => return None,
             2 => {
-                self.primary = Server::new(connection, 0);
+                self.primary = Server::new(connection);
                 self.tell(Role::Primary);
                 self.session.primary_told(self.status);
             }
@@ -283,10 +319,12 @@ impl Model {
                 self.own.clear();
                 self.primary.known.clear();
                 self.last = None;
-                (self.settings, self.primary.settings, self.status) = (0, 0, status::AUTOCOMMIT);
+                self.status = status::AUTOCOMMIT;
+                self.settings.reset();
+                self.primary.settings.reset();
                 let status = Some(self.status);
                 self.answered(role, Outcome { status, ..Outcome::default() });
-                self.replica = Server::new(connection, 0);
+                self.replica = Server::new(connection);
                 self.session.replica_lost();
             }
         }
@@ -300,6 +338,9 @@ impl Model {
     fn answered(&mut self, role: Role, outcome: Outcome) -> Option<()> {
         let server = if role == Role::Primary { &mut self.primary } else { &mut self.replica };
         self.session.answered(role, &outcome, &mut server.places);
+        if role == Role::Primary {
+            server.told = self.session.settings().position();
+        }
         Some(())
     }
 
@@ -322,7 +363,6 @@ impl Model {
             }
         }
         if role == Role::Primary {
-            self.session.went_to_primary();
             for id in self.session.to_prepare_before(&self.primary.places) {
                 self.prepare_at(role, id);
             }
@@ -335,16 +375,18 @@ impl Model {
 
     /// Brings a connection up to the session's settings.
     fn tell(&mut self, role: Role) {
-        for position in self.server(role).settings..self.settings {
-            let at = position as usize;
-            let server = if role == Role::Primary { &mut self.primary } else { &mut self.replica };
-            for id in self.session.to_prepare_at(at, role, &server.places) {
-                let (text, _) = self.session.source_at(id, at).expect("a text");
+        let server = if role == Role::Primary { &mut self.primary } else { &mut self.replica };
+        for setting in self.session.settings().after(server.told) {
+            let between = server.told..setting.number;
+            for id in self.session.to_prepare_between(&between, role, &server.places) {
+                let (text, _) = self.session.source_between(id, &between).expect("a text");
                 let prepared = server.prepare(text);
                 server.places.put(id, prepared.id);
             }
-            server.settings += 1;
+            server.settings.take(&setting.message);
+            server.told = setting.number;
         }
+        assert_eq!(server.settings, self.settings);
     }
 
     fn place(&mut self, role: Role) -> bool {

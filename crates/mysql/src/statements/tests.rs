@@ -15,7 +15,7 @@ proptest! {
 const TYPES: [u8; 4] = [3, 0, 15, 0];
 
 fn prepared(text: Option<&[u8]>, parameters: u16) -> Prepared {
-    Prepared { class: Class::Read, hint: None, text: text.map(<[u8]>::to_vec), parameters, position: 0 }
+    Prepared { verdict: Verdict::of(Class::Read), text: text.map(<[u8]>::to_vec), parameters, position: 0 }
 }
 
 fn execution(id: u32, types: Option<&[u8]>) -> Vec<u8> {

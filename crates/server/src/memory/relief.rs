@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::limits::{MEMORY_LOG_MS, MEMORY_RATE_BYTES, MEMORY_SURVEY_MS};
 use crate::table::{Slot, State, Thread};
 use brisk_host::log::LogLevel;
-use brisk_host::memory::{Level, Look, take_grown};
+use brisk_host::memory::{Holding, Level, Look, take_grown};
 use brisk_net::{clock, sleep};
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -24,11 +24,19 @@ const IDLE_WEIGHT: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held {
     thread: usize,
-    /// In its thread's table.
-    key: u64,
+    key: Key,
     bytes: u64,
     /// The dearest are closed first.
     cost: u64,
+}
+
+/// How its thread finds a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    /// In its table.
+    Slot(u64),
+    /// Another protocol has it; the connection's number.
+    Other(u64),
 }
 
 /// How dear a connection is: by what it holds, and by how little moves on it.
@@ -119,13 +127,20 @@ impl Thread {
             let slot = slot.as_ref()?;
             // With the slot's generation: when connections are closed the slot may be another one's.
             // Slots are used again; the generation tells another connection from the one that was looked at.
-            let (conn, key) = (&slot.conn, u64::from(*generation) << 32 | index as u64);
+            let (conn, key) = (&slot.conn, Key::Slot(u64::from(*generation) << 32 | index as u64));
             let bytes = conn.memory() as u64;
             let moved = conn.io.received() + conn.io.sent();
             let rate = conn.account.rate(moved, conn.started.mono_ms, now_ms);
             Some(Held { thread: self.index, key, bytes, cost: cost(bytes, is_idle(slot), rate) })
         };
-        let own: Vec<Held> = self.slots.borrow().iter().enumerate().filter_map(held).collect();
+        let mut own: Vec<Held> = self.slots.borrow().iter().enumerate().filter_map(held).collect();
+        self.host.each_protocol(|protocol| {
+            protocol.holdings(&mut |one| {
+                let (key, bytes) = (Key::Other(one.connection), one.bytes as u64);
+                let cost = cost(bytes, false, one.bytes_per_sec);
+                own.push(Held { thread: self.index, key, bytes, cost });
+            });
+        });
         survey.found.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
         // The last one sees what all others have told (release and acquire on the same number).
         if survey.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -168,12 +183,20 @@ impl Thread {
 
     fn close_dear(self: &Rc<Self>, chosen: &[Held]) {
         for held in chosen {
-            // Closed by itself since it was told of.
-            let Some((index, conn)) = self.connection(held.key) else { continue };
-            let text = format_args!("connection is closed for want of memory: it holds {} bytes", held.bytes);
-            crate::log::connection(&self.live(), &conn, LogLevel::Info, text);
-            CLOSED.add(1);
-            self.close_now(index, &conn);
+            match held.key {
+                Key::Slot(key) => {
+                    // Closed by itself since it was told of.
+                    let Some((index, conn)) = self.connection(key) else { continue };
+                    let text = format_args!(
+                        "connection is closed for want of memory: it holds {} bytes",
+                        held.bytes
+                    );
+                    crate::log::connection(&self.live(), &conn, LogLevel::Info, text);
+                    CLOSED.add(1);
+                    self.close_now(index, &conn);
+                }
+                Key::Other(connection) => self.give_up_other(connection, held.bytes),
+            }
         }
         // Tasks let go of what they hold in their next turn.
         // It frees what tasks had, so the kernel gets it back soon after.
@@ -181,6 +204,12 @@ impl Thread {
             sleep(Duration::from_millis(1)).await;
             brisk_net::sys::release_free_memory();
         });
+    }
+
+    /// Has another protocol end a connection.
+    fn give_up_other(&self, connection: u64, bytes: u64) {
+        let holding = Holding { connection, bytes: bytes as usize, bytes_per_sec: 0 };
+        self.host.each_protocol(|protocol| CLOSED.add(u64::from(protocol.give_up(&holding))));
     }
 
     fn close_now(&self, index: u32, conn: &Rc<Connection>) {
@@ -214,11 +243,12 @@ mod tests {
     const KIB: u64 = 1024;
 
     fn held(key: u64, bytes: u64, is_idle: bool, rate: u64) -> Held {
-        Held { thread: 0, key, bytes, cost: cost(bytes, is_idle, rate) }
+        Held { thread: 0, key: Key::Slot(key), bytes, cost: cost(bytes, is_idle, rate) }
     }
 
     fn check(all: &[Held], excess: u64, share: u64, want: &[u64]) {
-        let chosen: Vec<u64> = choose(all.to_vec(), excess, share).iter().map(|held| held.key).collect();
+        let chosen: Vec<Key> = choose(all.to_vec(), excess, share).iter().map(|held| held.key).collect();
+        let want: Vec<Key> = want.iter().map(|key| Key::Slot(*key)).collect();
         assert_eq!(chosen, want, "{excess} of {all:?}");
     }
 
