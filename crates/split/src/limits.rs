@@ -10,3 +10,5 @@ pub const REPLICA_PAUSE_MS: u64 = 1000;
 pub const POOL_IDLE_MS: u64 = 10_000;
 /// Reads of one side of a session before other sessions have their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
+/// Deflating so many bytes takes as long as a few reads and counts as one.
+pub const DEFLATED_PER_READ_BYTES: usize = 4 << 10;

@@ -1,4 +1,5 @@
-//! A session that is not split, since its account is not known here: the primary judges the client, and then bytes pass.
+//! A session that is not split, since its account is not known here: the primary judges the client, and then bytes pass. If the client
+//! compresses, so does the primary: what they have agreed on is in the login that is passed on.
 
 use crate::backend::Greeted;
 use crate::opening::{Beginning, Newcomer, greet, lost, no_primary};
@@ -104,12 +105,20 @@ async fn judge(
 async fn ask_again(session: &Session, newcomer: &mut Newcomer, greeted: &Greeted) -> Result<Login, Status> {
     let greeting = &greeted.greeting;
     let mut login = newcomer.login.clone();
-    login.fixed.capabilities = login.fixed.capabilities & (greeting.capabilities | Capabilities::MYSQL);
+    let wanted = login.fixed.capabilities;
+    login.fixed.capabilities = wanted & (greeting.capabilities | Capabilities::MYSQL);
     if !login.fixed.capabilities.has(Capabilities::PLUGIN_AUTH) {
         // The only plugin that it can know; and nobody can ask it anew.
         let text = "This account is not known to the proxy, and the client is too old to be passed on";
         newcomer.tell(session, &ErrPacket::new(1045, b"28000", text).write()).await?;
         return Err(BAD_REQUEST);
+    }
+    if wanted.has(Capabilities::COMPRESS) && !login.fixed.capabilities.has(Capabilities::COMPRESS) {
+        // It was greeted as the primary before this one greets. The next session is greeted as this one does.
+        let text = "The primary has changed, and has no compression: connect again";
+        session.log(LogLevel::Info, format_args!("{text}"));
+        newcomer.tell(session, &ErrPacket::new(2013, b"HY000", text).write()).await?;
+        return Err(BAD_GATEWAY);
     }
     let plugin = if greeting.plugin.is_empty() { NATIVE.to_vec() } else { greeting.plugin.clone() };
     let switch = Switch { plugin: plugin.clone(), data: [&greeting.nonce[..], b"\0"].concat() };
