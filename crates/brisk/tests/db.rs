@@ -2,6 +2,8 @@
 
 #[path = "db/applications.rs"]
 mod applications;
+#[path = "db/compressed.rs"]
+mod compressed;
 #[path = "db/mysql.rs"]
 mod mysql;
 #[path = "db/pgsql.rs"]

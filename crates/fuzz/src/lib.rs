@@ -132,6 +132,20 @@ pub static TARGETS: &[Target] = &[
         bytes_max: 300,
     },
     Target {
+        name: "mysql_compressed",
+        run: brisk_mysql::fuzz::fuzz_mysql_compressed,
+        seeds: &["crates/mysql/corpus/compressed"],
+        dictionary: &[
+            b"\x01\0\0\0\0\0\0\x0e",
+            b"\xff\xff\xff",
+            b"\x78\x9c",
+            b"\x78\x01\x01\x01\0\xfe\xff",
+            b"\x63\x60\x18\x05",
+            b"\x03\0\0\0\0\x01",
+        ],
+        bytes_max: 300,
+    },
+    Target {
         name: "hello",
         run: brisk_tls::fuzz::fuzz_hello,
         seeds: &["crates/tls/corpus/hello"],

@@ -17,6 +17,20 @@ pub enum ProtocolError {
         /// The one that it has.
         got: u8,
     },
+    /// A packet of the compressed protocol is out of order.
+    PackedSequence {
+        /// The number that it should have had.
+        expected: u8,
+        /// The one that it has.
+        got: u8,
+    },
+    /// What a packet of the compressed protocol carries is not what its header announces.
+    Inflated {
+        /// The bytes that were announced.
+        announced_bytes: usize,
+    },
+    /// A packet of the compressed protocol has no stream of zlib, or one that is damaged or ends too early.
+    Deflated,
     /// The message of this name is shorter than its fields, or says what it must not.
     Malformed(&'static str),
     /// A message came where another was to come.
@@ -32,6 +46,16 @@ impl fmt::Display for ProtocolError {
             ProtocolError::Sequence { expected, got } => {
                 write!(f, "a packet with the sequence number {got} in place of {expected}")
             }
+            ProtocolError::PackedSequence { expected, got } => {
+                write!(f, "a compressed packet with the sequence number {got} in place of {expected}")
+            }
+            ProtocolError::Inflated { announced_bytes } => {
+                write!(
+                    f,
+                    "a compressed packet that has other than the {announced_bytes} bytes that it announces"
+                )
+            }
+            ProtocolError::Deflated => f.write_str("a compressed packet that zlib cannot read"),
             ProtocolError::Malformed(what) => write!(f, "a malformed {what}"),
             ProtocolError::Unexpected(what) => write!(f, "{what} where something else should be"),
         }

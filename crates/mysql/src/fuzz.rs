@@ -4,9 +4,12 @@ use crate::capability::Capabilities;
 use crate::classify::{Backslashes, Class, classify};
 use crate::client::{Account, Connecting, Query};
 use crate::command::{Execution, Kind, statement_id};
+use crate::compressed::{Packets, Zlib};
+use crate::error::ProtocolError;
 use crate::follow::{Follower, Next, Outcome};
 use crate::greeting::Greeting;
 use crate::login::{ChangeUser, First, Switch};
+use crate::packet::put_message;
 use crate::reply::{ErrPacket, OkPacket};
 use crate::session::{Role, Session};
 use crate::statements::{Places, model};
@@ -87,4 +90,35 @@ pub fn fuzz_mysql_statement(data: &[u8]) {
 /// has prepared, by a number of its own, with the parameters' types that the client has told.
 pub fn fuzz_mysql_prepared(data: &[u8]) {
     model::run(data);
+}
+
+/// The compressed protocol: pieces do not matter, nothing is given for which there is no room, and what is packed is read.
+pub fn fuzz_mysql_compressed(data: &[u8]) {
+    let whole = unpack(data, data.len().max(1), 1 << 16);
+    let pieces = unpack(data, 1, 16);
+    assert_eq!(whole.is_ok(), pieces.is_ok());
+    if whole.is_ok() {
+        assert_eq!(whole, pieces);
+    }
+    let (mut frames, mut packed, mut number) = (Vec::new(), Vec::new(), 0);
+    data.split(|byte| *byte == 0).for_each(|message| put_message(&mut frames, &mut number, message));
+    let (mut packets, mut zlib) = (Packets::default(), Zlib::default());
+    frames.chunks(7).for_each(|piece| packets.pack(&mut zlib, piece, &mut packed));
+    assert_eq!(unpack(&packed, 3, 1 << 16), Ok(frames));
+}
+
+fn unpack(data: &[u8], size: usize, room: usize) -> Result<Vec<u8>, ProtocolError> {
+    let (mut packets, mut zlib, mut got) = (Packets::default(), Zlib::default(), Vec::new());
+    for mut piece in data.chunks(size) {
+        loop {
+            let before = got.len();
+            let is_given = packets.unpack(&mut zlib, &mut piece, &mut got, room)?;
+            assert!(got.len() - before <= room);
+            if !is_given {
+                break;
+            }
+        }
+        assert!(piece.is_empty());
+    }
+    Ok(got)
 }

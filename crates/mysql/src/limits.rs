@@ -2,6 +2,20 @@
 
 /// The most that one frame carries; a message that has so much goes on in the next frame.
 pub const FRAME_BYTES_MAX: usize = 0xff_ffff;
+/// What one packet of the compressed protocol carries at most, and what it announces.
+pub const PACKET_BYTES_MAX: usize = 0xff_ffff;
+/// Frames of so many bytes are a packet. It is twice what zlib looks back, so that more would save nothing.
+pub const PACKED_BYTES_MAX: usize = 64 << 10;
+/// A longer frame is stored as it is, since it would have to be kept until it is whole.
+pub const DEFLATED_FRAME_BYTES_MAX: usize = 256 << 10;
+/// Less is not deflated, as servers do it.
+pub const DEFLATED_BYTES_MIN: usize = 50;
+/// zlib's level for what clients get. Servers have 6, which takes half as much time again for a twentieth less (rows, in pieces of 16 KB).
+pub const DEFLATE_LEVEL: u32 = 2;
+/// What an inflater takes: its window, and tables for its codes.
+pub const INFLATER_BYTES: usize = 48 << 10;
+/// Inflaters that a thread keeps for the next packet that needs one.
+pub const INFLATERS_KEPT_MAX: usize = 4;
 /// A message of a handshake: names, answers of plugins, attributes of the connection.
 pub const HANDSHAKE_BYTES_MAX: usize = 128 << 10;
 /// The same of a client, who is nobody yet: attributes of 64 KB, as many as servers keep of them, and names.

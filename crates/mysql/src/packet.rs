@@ -80,6 +80,23 @@ impl Frames {
         self.place == BEFORE && self.announced_bytes == 0
     }
 
+    /// Gives frames the numbers that they should have, as far as their message goes and is there. Where packets around them are numbered,
+    /// servers do not look at those of frames, and clients count them in ways of their own.
+    pub fn renumber(&self, bytes: &mut [u8]) {
+        let (mut frames, mut at) = (self.clone(), 0);
+        loop {
+            if let Place::Header(_, have) = frames.place {
+                let Some(number) = bytes.get_mut(at + HEADER_BYTES - 1 - have) else { return };
+                *number = frames.sequence;
+            }
+            let mut rest = &bytes[at..];
+            match frames.next(&mut rest) {
+                Ok(Some(chunk)) if !chunk.is_last => at = bytes.len() - rest.len(),
+                _ => return,
+            }
+        }
+    }
+
     /// Takes bytes from `input`, to the end of a message at most. `None`: more must come.
     pub fn next<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Chunk<'i>>, ProtocolError> {
         if let Place::Header(mut header, have) = self.place {
@@ -177,6 +194,29 @@ mod tests {
             }
             prop_assert_eq!(got, messages);
             prop_assert!(reader.frames().is_between());
+        }
+    }
+
+    #[test]
+    fn frames_are_numbered_to_the_end_of_their_message() {
+        let mut right = Vec::new();
+        put_message(&mut right, &mut 254, &vec![b'x'; 2 * FRAME_BYTES_MAX + 1]);
+        let second = HEADER_BYTES + FRAME_BYTES_MAX;
+        let third = 2 * second;
+        let mut wrong = right.clone();
+        for at in [0, second, third] {
+            wrong[at + 3] = 7;
+        }
+        // A header in two parts, and a message behind.
+        wrong.extend_from_slice(b"\x01\0\0\x07y");
+        for cut in [0, 2, 3, 4, second, second + 3, second + 4, third + 2] {
+            let mut frames = Frames::new(254);
+            let mut bytes = wrong.clone();
+            frames.renumber(&mut bytes[..cut]);
+            let mut rest = &bytes[..cut];
+            while frames.next(&mut rest).unwrap().is_some() {}
+            frames.renumber(&mut bytes[cut..]);
+            assert!(bytes[..right.len()] == right && bytes[right.len()..] == wrong[right.len()..], "{cut}");
         }
     }
 

@@ -46,6 +46,7 @@ impl Command {
     pub async fn next(client: &mut Wire) -> Result<Command, Broken> {
         client.rest().await?;
         loop {
+            client.renumber(&Frames::new(0));
             if let [a, b, c, sequence, body @ ..] = client.unread() {
                 if *sequence != 0 {
                     return Err(ProtocolError::Sequence { expected: 0, got: *sequence }.into());
@@ -180,6 +181,7 @@ async fn pass_file(client: &mut Wire, server: &mut Backend, sequence: u8) -> Res
 /// Passes a message that is on the wire on, to its end; `None`: to nobody.
 async fn pass(client: &mut Wire, frames: &mut Frames, mut server: Option<&mut Wire>) -> Result<(), Failed> {
     loop {
+        client.renumber(frames);
         let mut rest = client.unread();
         let mut is_last = false;
         while !is_last {

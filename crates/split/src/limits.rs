@@ -18,3 +18,5 @@ pub const HANDSHAKE_PIECE_BYTES: usize = 512;
 pub const HANDSHAKE_STEPS_MAX: usize = 8;
 /// Reads of one side of a session before other sessions have their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
+/// Deflating so many bytes takes as long as a few reads and counts as one.
+pub const DEFLATED_PER_READ_BYTES: usize = 4 << 10;

@@ -114,11 +114,13 @@ async fn open_split(
     secret: Secret,
 ) -> Result<Beginning, Status> {
     let login = &newcomer.login;
+    let agreed = login.fixed.capabilities;
     let account = Account {
         user: login.user.clone(),
         secret,
         database: login.database.clone(),
-        capabilities: login.fixed.capabilities,
+        // The client compresses for the way to us.
+        capabilities: agreed.without(Capabilities::COMPRESS),
         charset: login.fixed.charset.into(),
         attributes: login.attributes.clone(),
         wants_tls: proxy.tls.is_some(),
@@ -127,7 +129,10 @@ async fn open_split(
         Ok((primary, status)) => {
             let ok = OkPacket { status, ..OkPacket::default() };
             newcomer.tell(session, &ok.write()).await?;
-            let (client, nonce) = (newcomer.wire, newcomer.nonce);
+            let (mut client, nonce) = (newcomer.wire, newcomer.nonce);
+            if agreed.has(Capabilities::COMPRESS) {
+                client.compress();
+            }
             Ok(Beginning::Split(Box::new(Opened { client, primary, account, status, nonce })))
         }
         Err(unready) => {

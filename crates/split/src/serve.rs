@@ -139,8 +139,11 @@ impl<'s> Running<'s> {
     /// A client that does not keep to the protocol is told so, where it can be.
     async fn refuse_client(&mut self, broken: &Broken) -> Result<(), End> {
         let error = match broken {
-            Broken::Protocol(ProtocolError::Sequence { .. }) => {
+            Broken::Protocol(ProtocolError::Sequence { .. } | ProtocolError::PackedSequence { .. }) => {
                 Some(ErrPacket::new(1156, b"08S01", "Got packets out of order"))
+            }
+            Broken::Protocol(ProtocolError::Inflated { .. } | ProtocolError::Deflated) => {
+                Some(ErrPacket::new(1157, b"08S01", "Couldn't uncompress communication packet"))
             }
             Broken::Protocol(_) => Some(ErrPacket::new(1835, b"HY000", "Malformed communication packet")),
             _ => None,

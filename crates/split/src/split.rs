@@ -39,7 +39,7 @@ pub struct Split {
 pub(crate) struct Face {
     /// As the server writes it.
     pub version: Vec<u8>,
-    /// What it offers of what is followed here.
+    /// What it offers of what is followed here, and compression.
     pub capabilities: Capabilities,
     /// Its character set.
     pub charset: u8,
@@ -47,7 +47,7 @@ pub(crate) struct Face {
 
 impl Face {
     pub fn of(greeting: &Greeting) -> Face {
-        let kept = Capabilities::FOLLOWED | Capabilities::MYSQL;
+        let kept = Capabilities::FOLLOWED | Capabilities::MYSQL | Capabilities::COMPRESS;
         let capabilities = greeting.capabilities & kept;
         Face { version: greeting.version.clone(), capabilities, charset: greeting.charset }
     }

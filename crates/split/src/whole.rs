@@ -1,4 +1,5 @@
-//! A session that is not split, since its account is not known here: the primary judges the client, and then bytes pass.
+//! A session that is not split, since its account is not known here: the primary judges the client, and then bytes pass. If the client
+//! compresses, so does the primary: what they have agreed on is in the login that is passed on.
 
 use crate::backend::{Greeted, OFFERS_LESS, of_form};
 use crate::opening::{Beginning, Newcomer, greet, lost, no_primary};
@@ -101,8 +102,16 @@ async fn judge(
 async fn ask_again(session: &Session, newcomer: &mut Newcomer, greeted: &Greeted) -> Result<Login, Status> {
     let greeting = &greeted.greeting;
     let mut login = newcomer.login.clone();
-    login.fixed.capabilities = login.fixed.capabilities & (greeting.capabilities | Capabilities::MYSQL);
-    if of_form(login.fixed.capabilities) != of_form(newcomer.login.fixed.capabilities) {
+    let wanted = login.fixed.capabilities;
+    login.fixed.capabilities = wanted & (greeting.capabilities | Capabilities::MYSQL);
+    if wanted.has(Capabilities::COMPRESS) && !login.fixed.capabilities.has(Capabilities::COMPRESS) {
+        // It was greeted as the primary before this one greets. The next session is greeted as this one does.
+        let text = "The primary has changed, and has no compression: connect again";
+        session.log(LogLevel::Info, format_args!("{text}"));
+        newcomer.tell(session, &ErrPacket::new(2013, b"HY000", text).write()).await?;
+        return Err(BAD_GATEWAY);
+    }
+    if of_form(login.fixed.capabilities) != of_form(wanted) {
         // What passes has the form that the client was told of, by another primary.
         session.log(LogLevel::Error, format_args!("no primary for the session: {OFFERS_LESS}"));
         let text = "Can't connect to MySQL server: it offers less than the client was told of";

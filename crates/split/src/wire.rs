@@ -1,10 +1,16 @@
-//! One side of a session: a connection, and what has come on it without being taken yet.
+//! One side of a session: a connection, and what has come on it without being taken yet. Its client may have asked for compression
+//! ([`packed`](crate::packed)), which nobody sees who reads and writes here.
 
-use crate::limits::{BUFFER_KEPT_BYTES_MAX, HANDSHAKE_END_MS, HANDSHAKE_PIECE_BYTES, READS_PER_TURN_MAX};
+use crate::limits::{
+    BUFFER_KEPT_BYTES_MAX, DEFLATED_PER_READ_BYTES, HANDSHAKE_END_MS, HANDSHAKE_PIECE_BYTES,
+    READS_PER_TURN_MAX,
+};
+use crate::packed::Packed;
 use brisk_conf::os_text;
 use brisk_host::memory::{Account, Charge};
 use brisk_mysql::ProtocolError;
-use brisk_mysql::packet::{HEADER_BYTES, Messages, put_message};
+use brisk_mysql::limits::PACKED_BYTES_MAX;
+use brisk_mysql::packet::{Frames, HEADER_BYTES, Messages, put_message};
 use brisk_net::{Io, Stream, timeout};
 use brisk_stream::conf::Proxy;
 use std::io;
@@ -49,6 +55,8 @@ pub struct Wire {
     stream: Rc<Stream>,
     received: Vec<u8>,
     start: usize,
+    /// The client compresses: `received` has what its packets carry.
+    packed: Option<Box<Packed>>,
     /// So long a silence is the end.
     limit: Duration,
     /// What is read at a time.
@@ -69,7 +77,17 @@ impl Wire {
 
     fn with(stream: Rc<Stream>, limit: Duration, piece_bytes: usize, account: &Rc<Account>) -> Wire {
         let (received, charge) = (Vec::new(), account.hold(0));
-        Wire { stream, received, start: 0, limit, piece_bytes, counted: (0, 0), reads: 0, charge }
+        Wire {
+            stream,
+            received,
+            start: 0,
+            packed: None,
+            limit,
+            piece_bytes,
+            counted: (0, 0),
+            reads: 0,
+            charge,
+        }
     }
 
     /// A connection whose handshake nobody wants any more.
@@ -85,6 +103,13 @@ impl Wire {
     /// Counts what it is about to hold of a command.
     pub fn hold(&self, bytes: usize) -> Charge {
         self.charge.account().hold(bytes)
+    }
+
+    /// From now on both sides compress; what has come and was not taken is compressed already.
+    pub fn compress(&mut self) {
+        let packed = self.received.split_off(self.start);
+        (self.received, self.start) = (Vec::new(), 0);
+        self.packed = Some(Box::new(Packed::new(packed)));
     }
 
     /// The connection.
@@ -123,9 +148,17 @@ impl Wire {
         (now.0 - before.0, now.1 - before.1)
     }
 
-    /// Waits until something may have come; meanwhile it holds no buffer if that is empty.
+    /// Gives a message that is coming the numbers that it should have, where its frames need not have them: within compressed packets.
+    pub fn renumber(&mut self, frames: &Frames) {
+        if self.packed.is_some() {
+            frames.renumber(&mut self.received[self.start..]);
+        }
+    }
+
+    /// Before a command: waits until something may have come; meanwhile it holds no buffer if that is empty.
     pub async fn rest(&mut self) -> Result<(), Broken> {
-        if !self.unread().is_empty() {
+        let is_packed = self.packed.as_mut().is_some_and(|packed| packed.begin_command());
+        if is_packed || !self.unread().is_empty() {
             return Ok(());
         }
         self.received = Vec::new();
@@ -135,41 +168,37 @@ impl Wire {
 
     /// Waits for more. A side that always has more does not keep other sessions waiting.
     pub async fn fill(&mut self) -> Result<(), Broken> {
-        self.reads += 1;
-        if self.reads > READS_PER_TURN_MAX {
-            self.reads = 0;
-            brisk_net::one_turn().await;
-        }
         if self.start > 0 {
             self.received.drain(..self.start);
             self.start = 0;
         }
-        let have = self.received.len();
-        let room = have + self.piece_bytes.max(have);
-        self.charge.set(room.max(self.received.capacity()));
-        self.received.reserve_exact(room - have);
-        self.received.resize(room, 0);
-        let read = timeout(self.limit, self.stream.read(&mut self.received[have..])).await;
-        let count = match &read {
-            Ok(Ok(count)) => *count,
-            _ => 0,
-        };
-        self.received.truncate(have + count);
-        match read {
-            Err(_) => Err(Broken::Silent),
-            Ok(Err(error)) => Err(Broken::Failed(error)),
-            Ok(Ok(0)) => Err(Broken::Closed),
-            Ok(Ok(_)) => Ok(()),
+        let piece = self.piece_bytes;
+        if let Some(packed) = &mut self.packed {
+            loop {
+                turn(&mut self.reads, 1).await;
+                self.charge.set(packed.held() + self.received.capacity().max(self.received.len() + piece));
+                if packed.unpack(&mut self.received, piece)? {
+                    return Ok(());
+                }
+                let beside = self.received.capacity();
+                read(&self.stream, self.limit, packed.bytes(), piece, (&mut self.charge, beside)).await?;
+            }
         }
+        turn(&mut self.reads, 1).await;
+        read(&self.stream, self.limit, &mut self.received, piece, (&mut self.charge, 0)).await
     }
 
     /// Writes all of it.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        match timeout(self.limit, self.stream.write_all(bytes)).await {
-            Err(_) => Err(Broken::Silent),
-            Ok(Err(error)) => Err(Broken::Failed(error)),
-            Ok(Ok(())) => Ok(()),
+        let Some(packed) = &mut self.packed else { return write(&self.stream, self.limit, bytes).await };
+        for piece in bytes.chunks(PACKED_BYTES_MAX) {
+            turn(&mut self.reads, 1 + piece.len() / DEFLATED_PER_READ_BYTES).await;
+            let packets = packed.pack(piece);
+            if !packets.is_empty() {
+                write(&self.stream, self.limit, &packets).await?;
+            }
         }
+        Ok(())
     }
 
     /// Writes one message; gives the number of the next frame.
@@ -183,6 +212,7 @@ impl Wire {
     pub async fn message(&mut self, sequence: u8, limit_bytes: usize) -> Result<Vec<u8>, Broken> {
         let mut messages = Messages::new(sequence, limit_bytes);
         loop {
+            self.renumber(messages.frames());
             let mut rest = self.unread();
             let before = rest.len();
             let found = messages.next(&mut rest)?;
@@ -208,7 +238,7 @@ impl Wire {
         !matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Writes what fits at once, for what nobody answers.
+    /// Writes what fits at once to a server, for what nobody answers.
     pub fn send_at_once(&self, bytes: &[u8]) {
         let _ = self.stream.try_write(bytes);
     }
@@ -216,6 +246,50 @@ impl Wire {
     /// Says at once that the end is not a regular one.
     pub fn abort(&self) {
         self.stream.abort();
+    }
+}
+
+/// Lets other sessions have their turn after some reads, of which these are more.
+async fn turn(reads: &mut usize, more: usize) {
+    *reads += more;
+    if *reads > READS_PER_TURN_MAX {
+        *reads = 0;
+        brisk_net::one_turn().await;
+    }
+}
+
+/// Reads once, behind what is there, at least `piece_bytes` at a time. What that takes is charged before, with what is held beside it.
+async fn read(
+    stream: &Stream,
+    limit: Duration,
+    into: &mut Vec<u8>,
+    piece_bytes: usize,
+    (charge, beside): (&mut Charge, usize),
+) -> Result<(), Broken> {
+    let have = into.len();
+    let room = have + piece_bytes.max(have);
+    charge.set(beside + room.max(into.capacity()));
+    into.reserve_exact(room - have);
+    into.resize(room, 0);
+    let read = timeout(limit, stream.read(&mut into[have..])).await;
+    let count = match &read {
+        Ok(Ok(count)) => *count,
+        _ => 0,
+    };
+    into.truncate(have + count);
+    match read {
+        Err(_) => Err(Broken::Silent),
+        Ok(Err(error)) => Err(Broken::Failed(error)),
+        Ok(Ok(0)) => Err(Broken::Closed),
+        Ok(Ok(_)) => Ok(()),
+    }
+}
+
+async fn write(stream: &Stream, limit: Duration, bytes: &[u8]) -> Result<(), Broken> {
+    match timeout(limit, stream.write_all(bytes)).await {
+        Err(_) => Err(Broken::Silent),
+        Ok(Err(error)) => Err(Broken::Failed(error)),
+        Ok(Ok(())) => Ok(()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A real MariaDB for a test, with a folder and a socket of its own, and clients that hold locks.
 
+mod packed;
 mod prepared;
 
 pub use prepared::{How, Prepared};
@@ -37,8 +38,8 @@ trait Carrier: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Carrier for T {}
 
-/// In the third byte of a client's capabilities.
-const SESSION_TRACK: u8 = 0x80;
+/// In a client's capabilities.
+const SESSION_TRACK: u32 = 0x80_0000;
 
 /// One row: `None` is NULL.
 pub type Row = Vec<Option<String>>;
@@ -169,7 +170,7 @@ impl Connection {
         user: &str,
         password: &str,
         database: &str,
-        more: u8,
+        more: u32,
     ) -> Result<Connection, Refused> {
         let stream = TcpStream::connect_timeout(&to, wait::DEADLINE)?;
         // Only a server that is stuck takes so long.
@@ -183,18 +184,22 @@ impl Connection {
         user: &str,
         password: &str,
         database: &str,
-        more: u8,
+        more: u32,
     ) -> Result<Connection, Refused> {
         let mut connection = Connection { stream, version: String::new(), columns: Vec::new() };
         let (_, greeting) = connection.packet()?;
         if greeting.first() == Some(&0xff) {
             return Err(refused(&greeting));
         }
-        let (version, nonce) = greeting_of(&greeting);
+        let Greeted { version, nonce, capabilities } = greeting_of(&greeting);
         connection.version = version;
+        if more & packed::COMPRESS & !u32::from(capabilities) != 0 {
+            return Err(Refused { code: 0, text: "compression is not offered".to_string() });
+        }
         // Protocol 4.1, transactions and mysql_native_password; packets of 16 MB, utf8.
-        let with_database = u8::from(!database.is_empty()) << 3;
-        let mut login = vec![1 | with_database, 0xa2, 0x08 | more, 0, 0, 0, 0, 1, 33];
+        let with_database = u32::from(!database.is_empty()) << 3;
+        let mut login = (0x8_a201 | with_database | more).to_le_bytes().to_vec();
+        login.extend([0, 0, 0, 1, 33]);
         login.extend([0; 23]);
         login.extend([user.as_bytes(), b"\0"].concat());
         let proof = native(password, &nonce);
@@ -319,13 +324,23 @@ impl Connection {
     }
 }
 
-/// The version in a greeting, and the 20 bytes that a password is proved with.
-fn greeting_of(greeting: &[u8]) -> (String, Vec<u8>) {
+/// What is used of a greeting.
+struct Greeted {
+    version: String,
+    /// The 20 bytes that a password is proved with.
+    nonce: Vec<u8>,
+    /// The lower half of what the server offers.
+    capabilities: u16,
+}
+
+fn greeting_of(greeting: &[u8]) -> Greeted {
     let end = greeting.iter().skip(1).position(|byte| *byte == 0).map_or(greeting.len(), |at| at + 1);
     let version = String::from_utf8_lossy(&greeting[1.min(end)..end]).into_owned();
     // Behind the number of the connection 8 bytes; behind capabilities and what is reserved 12 more.
     let at = |from: usize, count: usize| greeting.get(from..from + count).unwrap_or_default();
-    (version, [at(end + 5, 8), at(end + 5 + 8 + 19, 12)].concat())
+    let nonce = [at(end + 5, 8), at(end + 5 + 8 + 19, 12)].concat();
+    let capabilities = at(end + 5 + 9, 2).try_into().map_or(0, u16::from_le_bytes);
+    Greeted { version, nonce, capabilities }
 }
 
 /// What proves a password by `mysql_native_password`.
