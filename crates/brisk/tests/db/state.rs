@@ -321,7 +321,7 @@ fn what_only_a_lost_connection_knew_is_not_made_up() {
     wait::holds("a read at a replica", || session.value(WHO) != "0");
     session.value("SELECT id + 'x' FROM who");
     assert_eq!(session.rows("SHOW WARNINGS").unwrap().len(), 1);
-    db.nodes[1..].iter().for_each(|node| drop(end_sessions(node)));
+    assert!(db.nodes[1..].iter().map(end_sessions).sum::<usize>() > 0);
     assert_eq!(session.try_run("SHOW WARNINGS").unwrap_err().code, 1105);
     assert_eq!(session.try_run("SELECT FOUND_ROWS()").unwrap_err().code, 1105);
     session.value(WHO);
