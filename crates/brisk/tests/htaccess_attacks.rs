@@ -4,6 +4,7 @@
 mod htaccess_attacks {
     mod injection;
     mod links;
+    mod look_ups;
     mod loops;
     mod rules;
     mod spelling;

@@ -1,6 +1,10 @@
 //! `.htaccess` and the ways that lead to a file: links, aliases, `try_files`, folders that are moved, listings. What is judged must be
 //! what is served.
 
+mod htaccess_judged {
+    mod anew;
+}
+
 use brisk_testkit::{Builder, Server, children, process, wait};
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -209,6 +209,9 @@ impl Check for LimitConn {
 
 impl Handler for LimitConn {
     fn handle(&self, r: &mut Request) -> Flow {
+        if r.route.is_look_up() {
+            return Flow::Next;
+        }
         // Once for a request with its redirects and subrequests, as in nginx.
         // In what subrequests share: dropped with the last of them, wherever the request has gone meanwhile.
         let counted = r.state.shared.values.get_or(Counted::default);

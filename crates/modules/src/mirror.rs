@@ -4,14 +4,14 @@
 
 use brisk_conf::{Context, Diag, Directive};
 use brisk_server::body;
-use brisk_server::conf::Cx;
+use brisk_server::conf::{Cx, LocationId};
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::{Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::subrequest::Parent;
-
+use std::cell::RefCell;
 use std::sync::Arc;
 
 pub static MODULE: Module = Module {
@@ -85,7 +85,7 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 impl Handler for Conf {
     fn handle(&self, r: &mut Request) -> Flow {
         // A copy is not copied again.
-        if r.route.depth > 0 {
+        if r.route.depth > 0 || !is_first(r) {
             return Flow::Next;
         }
         let uris = self.uris.clone();
@@ -98,6 +98,21 @@ impl Handler for Conf {
         send(&uris, r, false);
         Flow::Next
     }
+}
+
+/// Visits of locations whose copies were asked for.
+#[derive(Default)]
+struct Copied(RefCell<Vec<(LocationId, u8)>>);
+
+/// Whether this handler is asked for the first time in a visit, which may go through its steps once more ([`Flow::Anew`]).
+fn is_first(r: &Request) -> bool {
+    let copied = r.state.own.get_or(Copied::default);
+    let (mut copied, visit) = (copied.0.borrow_mut(), r.route.visit());
+    let is_first = !copied.contains(&visit);
+    if is_first {
+        copied.push(visit);
+    }
+    is_first
 }
 
 fn send(uris: &[Arc<[u8]>], r: &Request, with_body: bool) {

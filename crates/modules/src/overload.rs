@@ -118,6 +118,9 @@ impl Handler for Overload {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
+        if r.route.is_look_up() {
+            return Flow::Next;
+        }
         let admitted = r.state.shared.values.get_or(Admitted::default);
         if admitted.0.replace(true) {
             return Flow::Next;

@@ -58,6 +58,9 @@ pub enum Flow {
     Disk(Wanted),
     /// Ask the same handler again: what it has waited for is there now. As with `Disk`, it comes to the same point once more.
     Again,
+    /// Go through the location's steps once more from the precontent phase on: what decided in them holds no longer. Whoever returns it has put
+    /// the request back to how it was then. Rewrites, limits and access, which it has passed, are not asked again.
+    Anew,
     /// Await the future, then act on what it returns.
     Wait(Waiter),
     /// The same without a future.

@@ -15,7 +15,7 @@ use crate::plan::Handler;
 use crate::purity::{Declared, Dependencies};
 use crate::request::Request;
 use crate::request::flight::Waits;
-use crate::request::route::{Cursor, Phase, Purpose};
+use crate::request::route::{Cursor, Phase};
 use crate::text::Text;
 use crate::trace::{self, told};
 use crate::{body, dlog, special, tunnel};
@@ -186,6 +186,7 @@ fn act(r: &mut Request, flow: Flow) -> Option<Run> {
         Flow::Enter(entrance) => return extended(r, &entrance),
         // The cursor still names it.
         Flow::Again => {}
+        Flow::Anew => r.route.cursor = Cursor::at(Phase::PreContent),
         Flow::Disk(wanted) => return Some(Run::Disk(wanted)),
         Flow::Wait(waiter) => {
             // Whatever is awaited may differ for the next request, so the answer is for this one only.
@@ -233,7 +234,7 @@ fn refuse(r: &mut Request, status: u16) -> Option<Run> {
     if brisk_host::log::may_debug() {
         told::refused(r, status);
     }
-    if r.route.purpose == Purpose::LookUp {
+    if r.route.is_look_up() {
         // The status itself, not the page that says so.
         r.resp.status = status;
         return Some(Run::Respond);
@@ -441,7 +442,7 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
 }
 
 fn access(r: &mut Request) -> Flow {
-    if r.route.depth > 0 && r.route.purpose == Purpose::Answer {
+    if r.route.depth > 0 && !r.route.is_look_up() {
         // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
         enter(r, Phase::PreContent);
         return precontent(r);
@@ -488,7 +489,7 @@ fn server_options(r: &mut Request) -> Flow {
 
 fn content(r: &mut Request) -> Flow {
     dlog!(r, "content phase: {}", r.route.cursor.handler);
-    if r.route.purpose == Purpose::LookUp {
+    if r.route.is_look_up() {
         // Nothing has refused it, which is what was asked.
         return Flow::Done;
     }
@@ -597,7 +598,7 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
 
 /// The last step before a response is serialised: status, redirects made absolute, filters.
 fn finish(r: &mut Request) -> Run {
-    if r.route.purpose == Purpose::LookUp {
+    if r.route.is_look_up() {
         // There is nothing that filters could change.
         r.resp.status = if r.resp.status == 0 { 200 } else { r.resp.status };
         return Run::Respond;

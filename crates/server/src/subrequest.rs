@@ -1,8 +1,8 @@
 //! Subrequests: a location's answer as a part of another answer, or as a condition for it (SSI, `auth_request`,
 //! `addition`, `mirror`, `slice`).
 //!
-//! A subrequest is a request of its own that re-enters the phases: same connection, same head, same variables, another
-//! URI. Its response is not serialised: whoever asked takes its status and headers, and pulls its body.
+//! A subrequest is a request of its own that re-enters the phases: same connection, same head, same variables (as in nginx; look-ups and
+//! copies have their own), another URI. Its response is not serialised: whoever asked takes its status and headers, and pulls its body.
 
 use crate::body::{Content, RequestBody};
 use crate::conf::ids::ServerId;
@@ -104,6 +104,7 @@ impl Parent {
         let mut r = self.begin(Method::Get, uri, args);
         r.route.purpose = Purpose::LookUp;
         r.route.internal = false;
+        r.state.shared = Rc::new(self.shared.of_look_up());
         prepare(&mut r);
         self.driven(r).await
     }
@@ -143,7 +144,13 @@ impl Parent {
         // The thread counts the copy as work: it does not end before it.
         self.thread.count();
         let thread = self.thread.clone();
-        let work = Box::pin(async move { drop(parent.run(method, &uri, &args).await) });
+        // As it is now: both go on at the same time.
+        let shared = Rc::new(self.shared.of_copy());
+        let work = Box::pin(async move {
+            let mut r = parent.begin(method, &uri, &args);
+            r.state.shared = shared;
+            drop(parent.driven(r).await);
+        });
         let id = conn.map_or(0, |conn| conn.id);
         // Detached: the client's answer does not wait for the copy's.
         brisk_net::spawn(Aside { thread, id, work: Some(work) });

@@ -144,3 +144,23 @@ fn images_that_are_larger_than_their_files() {
     assert!(super::resident(&server) < memory + (64 << 20));
     assert_eq!(server.get("/who").text(), "who");
 }
+
+/// The copy is another request, for another URI: a `map` that is kept for it must not be kept for the one that is still on its way. (In
+/// nginx nothing comes in between, as it waits for no disk there.)
+#[test]
+fn a_copy_opens_nothing_for_what_it_is_of() {
+    let server = Builder::new(BIN)
+        .main("env BRISK_FAULTS; worker_processes 1;")
+        .http(
+            "map $uri $realm { ~^/page/ closed; default off; }
+             server { listen 127.0.0.1:{{PORT}}; root {{DIR}}/html; auth_basic_user_file {{DIR}}/users;
+               location /page/ { mirror /copy; mirror_request_body off; index front.html; }
+               location ~ \\.html$ { auth_basic $realm; }
+               location = /copy { if ($realm) { return 204; } } }",
+        )
+        .file("users", "user:{PLAIN}right\n")
+        .file("html/page/front.html", "secret");
+    let faults = format!("stall:300={}/html/page/front.html", server.dir().display());
+    let server = server.env("BRISK_FAULTS", &faults).start();
+    assert_eq!(server.get("/page/").status, 401, "{}", server.error_log());
+}

@@ -58,3 +58,20 @@ fn rules_of_a_server_ask_how_others_would_be_answered() {
         }
     }
 }
+
+/// Rules begin once more when the answer is there, and must not find the variables that they have set before.
+#[test]
+fn a_step_that_has_asked_begins_with_what_was_there() {
+    let modules = ["rewrite", "headers", "setenvif"];
+    let loads: String = modules.map(|module| format!("LoadModule {module}_module x\n")).concat();
+    let lines = "SetEnvIf SEEN 1 ok\nSetEnvIf Request_URI . SEEN=1\nRewriteEngine On\nRewriteCond /b.txt -U\nRewriteRule ^/a\\.txt$ - [E=ASKED:yes]\nHeader set X-Asked yes env=ASKED\nHeader set X-Ok yes env=ok\n";
+    let server = start(
+        Builder::new(BIN).file("html/a.txt", "a").file("html/b.txt", "b"),
+        &format!(
+            "{HEAD}{loads}DocumentRoot {{{{DIR}}}}/html\n<Directory {{{{DIR}}}}/html>\nRequire all granted\n</Directory>\n{lines}"
+        ),
+    );
+    let answer = ask(&mut server.client(), ("a.example", "/a.txt", ""));
+    let got = (answer.status, answer.header("X-Asked"), answer.header("X-Ok"));
+    assert_eq!(got, (200, Some("yes"), None), "{}", server.error_log());
+}

@@ -42,6 +42,12 @@ impl Store {
         self.failed.replace(false)
     }
 
+    /// The same values for another request, which then go their own ways.
+    pub fn copy(&self) -> Store {
+        let Store { values, busy: _, failed: _ } = self;
+        Store { values: values.clone(), ..Store::default() }
+    }
+
     /// True if nothing was set or computed.
     pub fn is_empty(&self) -> bool {
         self.values.borrow().is_empty()

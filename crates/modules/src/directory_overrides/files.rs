@@ -7,7 +7,6 @@ use brisk_server::core::AliasOf;
 use brisk_server::files::{Found, reason};
 use brisk_server::flow::Flow;
 use brisk_server::path::Mapped;
-use brisk_server::plan::Handler;
 use brisk_server::request::Request;
 use brisk_server::rlog;
 use std::borrow::Cow;
@@ -113,14 +112,14 @@ pub fn settle(
 }
 
 /// Asks a handler once more after `rest`, when what was fetched for the request may be old.
-pub fn again(handler: impl Handler + 'static, rest: Duration) -> Flow {
+pub fn again(rest: Duration) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             brisk_net::sleep(rest).await;
             // What was fetched before the wait may be what was being written.
             r.evidence.fetched.clear();
             r.thread.files.must_confirm();
-            handler.handle(r)
+            Flow::Again
         })
     }))
 }

@@ -139,7 +139,7 @@ impl Handler for Overrides {
                 }
                 Ok(None) => {}
                 Err(Trouble::Flow(flow)) => return flow,
-                Err(Trouble::BeingWritten(rest)) => return files::again(self.clone(), rest),
+                Err(Trouble::BeingWritten(rest)) => return files::again(rest),
             }
         }
         if texts.is_empty() {

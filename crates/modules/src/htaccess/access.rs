@@ -1,5 +1,6 @@
 //! Who may come in, by the files of the folders that lead to what a request is for.
 
+use super::before::{self, Step};
 use super::carried::{Carried, Present};
 use super::facts::{Looked, OWNER, Seen, settled};
 use super::local::{FILE, Local};
@@ -49,11 +50,7 @@ impl Handler for Access {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
-        match self.judge(r) {
-            Ok(()) => Flow::Next,
-            Err(Trouble::Flow(flow)) => flow,
-            Err(Trouble::BeingWritten(rest)) => again(self.clone(), rest),
-        }
+        self.run(r, Step::Access)
     }
 }
 
@@ -68,11 +65,21 @@ impl Handler for Again {
     fn handle(&self, r: &mut Request) -> Flow {
         // A judgement that has waited is begun anew.
         let is_judged = Trail::of(r).is_none_or(|trail| trail.uri == r.route.uri && trail.is_judged.get());
-        if is_judged { Flow::Next } else { self.0.handle(r) }
+        if is_judged { Flow::Next } else { self.0.run(r, Step::AccessBehind) }
     }
 }
 
 impl Access {
+    /// Judges as this step. What it waits for has the handler that called it asked again, whichever that is.
+    pub fn run(&self, r: &mut Request, step: Step) -> Flow {
+        before::begin(r, step);
+        match self.judge(r) {
+            Ok(()) => Flow::Next,
+            Err(Trouble::Flow(flow)) => flow,
+            Err(Trouble::BeingWritten(rest)) => again(rest),
+        }
+    }
+
     fn judge(&self, r: &mut Request) -> Result<(), Trouble> {
         let site = self.0.ground.site.as_deref();
         refuse_encoded_slashes(r, site)?;
@@ -132,12 +139,9 @@ impl Access {
         let Some(before) = before else { return self.admitted(r, place, &plan) };
         // Half of a text may say anything: it can close, and nothing else.
         let carried = Carried::of(r);
-        let env = carried.borrow().env.clone();
+        let said = carried.borrow().said.clone();
         let passed = pass(r, place.clone(), &plan);
-        {
-            let mut carried = carried.borrow_mut();
-            (carried.env, carried.user) = (env, None);
-        }
+        carried.borrow_mut().said = said;
         passed?;
         r.depends_on(Dependencies::STATE);
         self.admitted(r, place, &before)
@@ -148,7 +152,8 @@ impl Access {
         if self.0.runs_scripts {
             let carried = Carried::of(r);
             let carried = carried.borrow();
-            if let Some((_, place)) = carried.handed.as_ref().filter(|(uri, _)| *uri == r.route.uri) {
+            let handed = carried.said.handed_for(&r.route.uri);
+            if let Some(place) = handed.and_then(|handed| handed.place.as_ref()) {
                 let bytes = [place.file.as_slice(), &place.path_info].concat();
                 return Ok((Mapped { bytes, root_len: place.root_len }, place.clone()));
             }
@@ -225,7 +230,7 @@ impl Access {
         }
     }
 
-    /// Compiles files on the pool and goes on.
+    /// Compiles files on the pool, and has the handler asked again.
     async fn make(self, r: &mut Request, texts: Vec<Text>, is_part: bool) -> Flow {
         let compiled = Carried::of(r).borrow().compiled;
         if compiled >= HTACCESS_COMPILED_MAX {
@@ -243,7 +248,7 @@ impl Access {
         job.await;
         // The texts are looked at once more by this request: that is no reason to watch the folder.
         r.evidence.asks_again = true;
-        self.handle(r)
+        Flow::Again
     }
 }
 
@@ -379,11 +384,11 @@ fn enter(r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<Present, F
         let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
         let mut changes: Vec<EnvChange> = Vec::new();
         let effective = plan.of(place.name(), &seen, &mut changes)?;
-        let lines = effective.settings.set_env_if.iter().skip(carried.led);
+        let lines = effective.settings.set_env_if.iter().skip(carried.said.led);
         set_env_if(lines, &seen, &mut changes)?;
         Ok((effective, changes))
     })?;
-    carried.borrow_mut().change(changes);
+    carried.borrow_mut().say().change(changes);
     Ok(Present { place, effective })
 }
 
@@ -406,11 +411,11 @@ fn admit(r: &mut Request, present: &Present) -> Result<(), Flow> {
         return Err(Flow::Status(500));
     }
     let user = login::user(r, &settings.auth)?;
-    Carried::of(r).borrow_mut().user = Some(user);
+    Carried::of(r).borrow_mut().say().user = Some(user);
     if ask(r, present, &|seen| after_login(settings, seen))? {
         return Ok(());
     }
-    Carried::of(r).borrow_mut().user = None;
+    Carried::of(r).borrow_mut().say().user = None;
     if settings.sends_forbidden == Some(true) {
         return Err(forbid(r, &present.place));
     }

@@ -1,5 +1,6 @@
 //! What is kept for a request on its way: until it is led elsewhere, and until it is answered.
 
+use super::before::Before;
 use super::place::Place;
 use super::plan::Effective;
 use super::site::Maps;
@@ -52,6 +53,25 @@ struct Slot(Option<Present>);
 /// What a request carries through internal redirects.
 #[derive(Default)]
 pub struct Carried {
+    /// What was said of it. Shared with the steps that may have to begin once more with it.
+    pub said: Rc<Said>,
+    /// A password that was found to be right. It is no part of what was said: it is as right for who asks again.
+    pub checked: Option<Checked>,
+    /// What rules may look up (`RewriteMap`).
+    pub maps: Option<Arc<Maps>>,
+    /// What rules have cost until there is a response: those of look-ups, too.
+    pub work: Rc<Work>,
+    /// How often it was judged anew, because what it was judged by had changed.
+    pub judged_anew: u8,
+    /// How often it has waited for texts to be compiled.
+    pub compiled: u8,
+    /// What is asked, if the request is a look-up.
+    pub look_up: Option<LookUp>,
+}
+
+/// What the host and the files of folders have said of a request: all that the request loses if that is judged anew.
+#[derive(Clone, Default)]
+pub struct Said {
     /// Variables, each name once.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Cookies of the flag CO.
@@ -64,8 +84,6 @@ pub struct Carried {
     pub user: Option<Vec<u8>>,
     /// How.
     pub login: Login,
-    /// A password that was found to be right: file, user and password.
-    pub checked: Option<(Vec<u8>, Vec<u8>, Vec<u8>)>,
     /// The URI's path before rules of the server have put another file in its place; sections and conditions are about it.
     pub asked: Option<Vec<u8>>,
     /// The type that rules have named (flag T), until the next internal redirect.
@@ -74,20 +92,34 @@ pub struct Carried {
     pub handler: Option<Vec<u8>>,
     /// How many lines of `SetEnvIf`, the first, were carried out before there was a location.
     pub led: usize,
-    /// What rules may look up (`RewriteMap`).
-    pub maps: Option<Arc<Maps>>,
-    /// The URI and the place of a script that its handler's location is to run: that location need not lead there, as an alias does.
-    pub handed: Option<(Vec<u8>, Rc<Place>)>,
+    /// The script that the request was handed on for.
+    pub handed: Option<Handed>,
     /// The URL that a rule sends the request to (flag P).
     pub proxy_url: Option<Vec<u8>>,
-    /// What rules have cost until there is a response: those of look-ups, too.
-    pub work: Rc<Work>,
-    /// How often it was judged anew, because what it was judged by had changed.
-    pub judged_anew: u8,
-    /// How often it has waited for texts to be compiled.
-    pub compiled: u8,
-    /// What is asked, if the request is a look-up.
-    pub look_up: Option<LookUp>,
+}
+
+/// A script for whose handler a location has led the request to another one.
+#[derive(Clone)]
+pub struct Handed {
+    /// The URI.
+    pub uri: Vec<u8>,
+    /// Where the script is, if the other location need not lead there, as an alias does.
+    pub place: Option<Rc<Place>>,
+    /// The request where it was handed on: whether it still is to be is for the files there to say.
+    pub from: Option<Before>,
+}
+
+/// A password, and what it was compared with: any other text in its file may be another password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The file.
+    pub file: Vec<u8>,
+    /// The user.
+    pub user: Vec<u8>,
+    /// What the client has sent.
+    pub password: Vec<u8>,
+    /// What the file keeps of it.
+    pub kept: Vec<u8>,
 }
 
 /// A request that is made to learn how it would be answered.
@@ -116,6 +148,18 @@ impl Carried {
         r.state.own.get_or(RefCell::<Carried>::default)
     }
 
+    /// To say something of the request.
+    pub fn say(&mut self) -> &mut Said {
+        Rc::make_mut(&mut self.said)
+    }
+
+    /// Whether the request is a look-up for a file, which rules of the server do not change.
+    pub fn looks_for_file(&self) -> bool {
+        self.look_up.as_ref().is_some_and(|look_up| look_up.file.is_some())
+    }
+}
+
+impl Said {
     /// Sets and removes variables.
     pub fn change(&mut self, changes: impl IntoIterator<Item = EnvChange>) {
         for (name, value) in changes {
@@ -139,9 +183,9 @@ impl Carried {
         self.handler = effects.handler.or(self.handler.take());
     }
 
-    /// Whether the request is a look-up for a file, which rules of the server do not change.
-    pub fn looks_for_file(&self) -> bool {
-        self.look_up.as_ref().is_some_and(|look_up| look_up.file.is_some())
+    /// The script that a request with this URI was handed on for.
+    pub fn handed_for(&self, uri: &[u8]) -> Option<&Handed> {
+        self.handed.as_ref().filter(|handed| handed.uri == uri)
     }
 
     /// As an internal redirect leaves it: all variables are called `REDIRECT_…`, and those that tell of it are added.
@@ -162,7 +206,7 @@ mod tests {
 
     #[test]
     fn redirects_rename_variables() {
-        let mut carried = Carried::default();
+        let mut carried = Said::default();
         carried.change([(b"A".to_vec(), Some(b"1".to_vec())), (b"B".to_vec(), Some(b"2".to_vec()))]);
         carried.change([(b"a".to_vec(), Some(b"3".to_vec())), (b"B".to_vec(), None)]);
         assert_eq!(carried.env, [(b"a".to_vec(), b"3".to_vec())]);

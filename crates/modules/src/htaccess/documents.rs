@@ -60,7 +60,7 @@ impl Pages for Documents {
             }
         };
         if matches!(page, Page::Path(_)) {
-            carried.borrow_mut().redirected(&r.route.uri, &r.route.args, status);
+            carried.borrow_mut().say().redirected(&r.route.uri, &r.route.args, status);
             StandIn::forget(r);
         }
         Some(page)

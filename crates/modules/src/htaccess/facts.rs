@@ -343,7 +343,8 @@ impl Seen<'_> {
         if let Some(told) = self.looked.told.get(&question) {
             return Ok(Some(told));
         }
-        let env_bytes: usize = self.carried.env.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let env_bytes: usize =
+            self.carried.said.env.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.spend(HTACCESS_LOOK_UP_WORK_BYTES + env_bytes)?;
         *self.looked.wanted.borrow_mut() = Some(Wanted::Told(question));
         Err(Stop::Wait)
@@ -393,14 +394,14 @@ impl Facts for Seen<'_> {
             Variable::RequestMethod => r.method_name().into(),
             Variable::RequestScheme => r.scheme().as_bytes().into(),
             Variable::RequestUri | Variable::DocumentUri => {
-                self.carried.asked.as_deref().unwrap_or(&r.route.uri).into()
+                self.carried.said.asked.as_deref().unwrap_or(&r.route.uri).into()
             }
             Variable::RequestFilename | Variable::ScriptFilename => self.place.file.as_slice().into(),
             Variable::PathInfo => self.place.path_info.as_slice().into(),
             Variable::QueryString => r.route.args.as_slice().into(),
-            Variable::RemoteUser => self.carried.user.as_deref().unwrap_or_default().into(),
+            Variable::RemoteUser => self.carried.said.user.as_deref().unwrap_or_default().into(),
             Variable::RemoteIdent | Variable::ServerAdmin => Value::default(),
-            Variable::AuthType => match (&self.carried.user, self.carried.login) {
+            Variable::AuthType => match (&self.carried.said.user, self.carried.said.login) {
                 (None, _) => Value::default(),
                 (_, Login::Basic) => b"Basic"[..].into(),
                 (_, Login::Digest) => b"Digest"[..].into(),
@@ -468,7 +469,7 @@ impl Facts for Seen<'_> {
         if let Some((_, value)) = self.changes.iter().rev().find(|(known, _)| is_name(known)) {
             return value.as_deref().map(Value::Borrowed);
         }
-        let found = self.carried.env.iter().find(|(known, _)| is_name(known));
+        let found = self.carried.said.env.iter().find(|(known, _)| is_name(known));
         found.map(|(_, value)| Value::Borrowed(value.as_slice()))
     }
 
@@ -524,7 +525,7 @@ impl Facts for Seen<'_> {
         let Some(text) = self.text(file)? else {
             return unsupported("what is in AuthGroupFile: it cannot be read");
         };
-        let user = self.carried.user.as_deref().unwrap_or_default();
+        let user = self.carried.said.user.as_deref().unwrap_or_default();
         Ok(!user.is_empty()
             && text.split(|&b| b == b'\n').any(|line| {
                 let Some(colon) = memchr::memchr(b':', line) else { return false };

@@ -1,5 +1,7 @@
 //! What happens between access and content: rewriting, redirects, variables, handlers, and which file stands for a folder.
 
+use super::access::Access;
+use super::before::{self, Step};
 use super::carried::{Carried, Present};
 use super::facts::{Seen, is_subrequest, settled};
 use super::handlers::{self, Rules};
@@ -40,6 +42,14 @@ impl Handler for Fixups {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
+        // Judged anew it is here, behind all others who were asked about it.
+        if !self.0.asks_back_end(r) && !Trail::was_judged(r) {
+            match Access(self.0.clone()).run(r, Step::Access) {
+                Flow::Next => {}
+                flow => return flow,
+            }
+        }
+        before::begin(r, Step::Fixups);
         let Some(present) = Present::of(r) else { return self.without_files(r) };
         match self.steps(r, &present) {
             Ok(()) => Flow::Next,
@@ -66,6 +76,7 @@ impl Handler for Again {
         if !trail.is_second {
             return Flow::Next;
         }
+        before::begin(r, Step::FixupsBehind);
         match Present::of(r) {
             Some(present) => handlers::choose(r, local, &present, Rules::default()),
             None => self.0.without_files(r),
@@ -96,7 +107,7 @@ impl Fixups {
         let (action, effects) = rewrite(r, present, is_subrequest(r))?;
         // Variables of rules are there for what follows.
         let carried = Carried::of(r);
-        carried.borrow_mut().keep(effects);
+        carried.borrow_mut().say().keep(effects);
         match action {
             Action::Status(status) => return Err(Flow::Status(status)),
             Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
@@ -110,7 +121,7 @@ impl Fixups {
             _ => {}
         }
         redirect(r, &present.effective.settings.redirects, &present.place)?;
-        carried.borrow_mut().change(present.effective.settings.env.iter().cloned());
+        carried.borrow_mut().say().change(present.effective.settings.env.iter().cloned());
         match action {
             // mod_dir looks for a folder's slash behind the rules, and before what they lead to; what they made of the query stays.
             Action::Internal { query, .. } if lacks_slash(r, present) => {
@@ -140,7 +151,7 @@ impl Fixups {
         stand_in(r, present, &self.0)?;
         let (content_type, handler) = {
             let carried = carried.borrow();
-            (carried.content_type.clone(), carried.handler.clone())
+            (carried.said.content_type.clone(), carried.said.handler.clone())
         };
         let rules = Rules { content_type: content_type.as_deref(), handler: handler.as_deref() };
         match handlers::choose(r, &self.0, present, rules) {
@@ -190,7 +201,8 @@ fn rewrite(r: &mut Request, present: &Present, is_subrequest: bool) -> Result<(A
     let carried = Carried::of(r);
     let effective = &present.effective;
     let rewriting = &effective.settings.rewriting;
-    if rewriting.is_on != Some(true) || rewriting.rules.is_empty() || carried.borrow().rewriting_is_over {
+    if rewriting.is_on != Some(true) || rewriting.rules.is_empty() || carried.borrow().said.rewriting_is_over
+    {
         return Ok((Action::Continue { query }, Effects::default()));
     }
     let options = rewriting.options.unwrap_or_default();
@@ -226,7 +238,7 @@ fn internal(r: &mut Request, uri: &[u8], query: Option<Vec<u8>>) -> Flow {
             look_up.is_led_on = true;
             return Flow::Done;
         }
-        carried.redirected(&r.route.uri, &query, 200);
+        carried.say().redirected(&r.route.uri, &query, 200);
     }
     StandIn::forget(r);
     lead_to(r, uri, Some(query))
@@ -260,7 +272,7 @@ fn environment(r: &mut Request, present: &Present) -> Result<(), Flow> {
         [setting.name.as_slice(), b"=", &setting.value].concat()
     };
     let php_values: Vec<_> = settings.php.iter().map(php).collect();
-    let variables = carried.borrow().env.clone();
+    let variables = carried.borrow().said.env.clone();
     if !(variables.is_empty() && php_values.is_empty() && fields.is_empty()) {
         *r.state.visit.get_mut::<Environment>() = Environment { variables, php_values, fields };
     }
@@ -286,18 +298,13 @@ fn changed(before: &Fields, after: &Fields) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     out
 }
 
-/// The step once more, when something was found out.
-fn begin_anew(local: Arc<Local>, r: &mut Request) -> Flow {
-    Fixups(local).handle(r)
-}
-
 /// What stands for a folder, and for what is not there.
 fn stand_in(r: &mut Request, present: &Present, local: &Arc<Local>) -> Result<(), Flow> {
     let settings = &present.effective.settings;
     match present.place.kind {
         None => {
             if present.place.path_info.is_empty() {
-                negotiate::look(r, present, local, present.place.name(), begin_anew)?;
+                negotiate::look(r, present, present.place.name())?;
             }
             fall_back(r, present)?;
             spelling::look(r, present)
@@ -341,7 +348,7 @@ fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) ->
         // Apache asks for it by a subrequest, for which this holds, too.
         Found::Missing(_) => {
             if !name.contains(&b'/') {
-                negotiate::look(r, present, local, name, begin_anew)?;
+                negotiate::look(r, present, name)?;
             }
             fall_back(r, present)
         }

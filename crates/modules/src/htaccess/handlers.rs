@@ -1,6 +1,7 @@
 //! Which handler answers with a file, and what its name says of it. The source of a script is never served.
 
-use super::carried::{Carried, Present};
+use super::before::Before;
+use super::carried::{Carried, Handed, Present};
 use super::local::Local;
 use super::negotiate;
 use super::place::Place;
@@ -20,6 +21,7 @@ use brisk_server::text::Text;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::rc::Rc;
 
 /// What a handler's name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +124,7 @@ pub fn choose(r: &mut Request, local: &Local, present: &Present, rules: Rules<'_
         if local.runs_scripts {
             return Flow::Next;
         }
-        Carried::of(r).borrow_mut().handed = Some((r.route.uri.clone(), place.clone()));
+        hand_on(r, Some(place.clone()));
         return Flow::Named(location.clone());
     }
     if said.name.eq_ignore_ascii_case(b"type-map") && !local.runs_scripts {
@@ -155,10 +157,19 @@ pub fn choose(r: &mut Request, local: &Local, present: &Present, rules: Rules<'_
     }
 }
 
+/// Remembers that the script is another location's to run, and who has said so.
+fn hand_on(r: &Request, place: Option<Rc<Place>>) {
+    let handed = Handed { uri: r.route.uri.clone(), place, from: Before::unjudged(r) };
+    Carried::of(r).borrow_mut().say().handed = Some(handed);
+}
+
 /// Goes on in the location that runs PHP.
 fn to_php(r: &Request, local: &Local, file: &[u8]) -> Flow {
     match &local.htaccess.php {
-        Some(name) => Flow::Named(name.to_vec()),
+        Some(name) => {
+            hand_on(r, None);
+            Flow::Named(name.to_vec())
+        }
         None => {
             let file = shown(file);
             rlog!(

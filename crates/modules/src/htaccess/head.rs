@@ -52,12 +52,12 @@ impl Filter for Head {
         }
         let Some(carried) = r.state.own.get::<std::cell::RefCell<Carried>>() else { return };
         let carried = carried.borrow();
-        for cookie in &carried.cookies {
+        for cookie in &carried.said.cookies {
             let value = written(cookie, r);
             r.resp.add("Set-Cookie", value);
         }
         let mut vary: Vec<&[u8]> = Vec::new();
-        for name in &carried.vary {
+        for name in &carried.said.vary {
             if !vary.iter().any(|known| known.eq_ignore_ascii_case(name)) {
                 vary.push(name);
             }

@@ -1,6 +1,7 @@
 //! What Apache's own files do before a location is looked for: `SetEnvIf`, `RewriteRule` and `Redirect` of the server.
 
 use super::access::{refuse_encoded_slashes, set_env_if};
+use super::before::{self, Step};
 use super::carried::{Carried, Present};
 use super::facts::{Seen, is_subrequest, settled};
 use super::place::Place;
@@ -29,6 +30,7 @@ impl Handler for Lead {
     }
 
     fn handle(&self, r: &mut Request) -> Flow {
+        before::begin(r, Step::Lead);
         match self.lead(r) {
             Ok(()) => Flow::Next,
             Err(flow) => flow,
@@ -53,7 +55,7 @@ impl Lead {
         {
             let carried = Carried::of(r);
             let mut carried = carried.borrow_mut();
-            carried.asked = None;
+            carried.say().asked = None;
             carried.maps = Some(self.site.maps().clone());
         }
         self.enter(r)?;
@@ -61,7 +63,7 @@ impl Lead {
             return Ok(());
         }
         let (action, effects) = self.rewritten(r)?;
-        Carried::of(r).borrow_mut().keep(effects);
+        Carried::of(r).borrow_mut().say().keep(effects);
         match action {
             Action::Status(status) => return Err(Flow::Status(status)),
             Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
@@ -81,7 +83,7 @@ impl Lead {
                 })?;
                 let asked = std::mem::replace(&mut r.route.uri, path);
                 if meaning == Meaning::DocumentRoot {
-                    Carried::of(r).borrow_mut().asked = Some(asked);
+                    Carried::of(r).borrow_mut().say().asked = Some(asked);
                 }
                 r.route.unparsed_uri_valid = false;
                 set_query(r, query);
@@ -112,8 +114,9 @@ impl Lead {
         })?;
         {
             let mut carried = carried.borrow_mut();
-            carried.change(changes);
-            carried.led = lines.len();
+            let said = carried.say();
+            said.change(changes);
+            said.led = lines.len();
         }
         Present { place, effective }.keep(r);
         Ok(())
@@ -122,7 +125,8 @@ impl Lead {
     fn rewritten(&self, r: &mut Request) -> Result<(Action, Effects), Flow> {
         let query = (!r.route.args.is_empty()).then(|| r.route.args.clone());
         let carried = Carried::of(r);
-        let Some(rewriting) = self.site.rewriting().filter(|_| !carried.borrow().rewriting_is_over) else {
+        let Some(rewriting) = self.site.rewriting().filter(|_| !carried.borrow().said.rewriting_is_over)
+        else {
             return Ok((Action::Continue { query }, Effects::default()));
         };
         let place = Place::nowhere(r);

@@ -1,6 +1,6 @@
 //! `AuthType Basic` (RFC 7617) and `Digest` (RFC 7616) with `AuthUserFile`.
 
-use super::carried::{Carried, Login};
+use super::carried::{Carried, Checked, Login};
 use crate::auth_basic::{password, users};
 use crate::limits::DIGEST_NONCE_SECS_MAX;
 use brisk_apache::digest::{self, Credentials, Nonce};
@@ -35,20 +35,20 @@ pub fn user(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
         return by_digest(r, auth, file);
     }
     let Some((user, password)) = basic_credentials(r) else { return Err(challenge(r, auth)) };
-    let login = (file.clone(), user, password);
-    if Carried::of(r).borrow().checked.as_ref() == Some(&login) {
-        return Ok(login.1);
-    }
     let path = Path::new(OsStr::from_bytes(file));
     let text = text(r, path)?;
-    let Ok(Some(kept)) = users::find(&text[..], &login.1) else {
-        rlog!(r, Error, "user \"{}\" was not found in \"{}\"", shown(&login.1), path.display());
+    let Ok(Some(kept)) = users::find(&text[..], &user) else {
+        rlog!(r, Error, "user \"{}\" was not found in \"{}\"", shown(&user), path.display());
         return Err(challenge(r, auth));
     };
-    if password::is_slow(&kept) {
-        return Err(on_pool(login, kept, auth.clone()));
+    let login = Checked { file: file.clone(), user, password, kept };
+    if Carried::of(r).borrow().checked.as_ref() == Some(&login) {
+        return Ok(login.user);
     }
-    let is_right = password::verify(&login.2, &kept);
+    if password::is_slow(&login.kept) {
+        return Err(on_pool(login, auth.clone()));
+    }
+    let is_right = password::verify(&login.password, &login.kept);
     finish(r, login, is_right, auth)
 }
 
@@ -109,7 +109,7 @@ fn by_digest(r: &mut Request, auth: &Auth, file: &[u8]) -> Result<Vec<u8>, Flow>
         Nonce::Fresh => {}
         Nonce::Stale | Nonce::Foreign => return Err(challenge_again(r, auth, true)),
     }
-    Carried::of(r).borrow_mut().login = Login::Digest;
+    Carried::of(r).borrow_mut().say().login = Login::Digest;
     Ok(sent.user)
 }
 
@@ -126,50 +126,39 @@ fn is_for_target(r: &Request, uri: &[u8]) -> bool {
     };
     let (target, uri) = (bare(&target), bare(uri));
     let carried = Carried::of(r);
-    let is_lenient = carried.borrow().env.iter().any(|(name, _)| name == b"AuthDigestEnableQueryStringHack");
+    let is_lenient =
+        carried.borrow().said.env.iter().any(|(name, _)| name == b"AuthDigestEnableQueryStringHack");
     let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
     target == uri || (is_lenient && path == uri)
 }
 
-fn finish(
-    r: &mut Request,
-    login: (Vec<u8>, Vec<u8>, Vec<u8>),
-    is_right: bool,
-    auth: &Auth,
-) -> Result<Vec<u8>, Flow> {
+fn finish(r: &mut Request, login: Checked, is_right: bool, auth: &Auth) -> Result<Vec<u8>, Flow> {
     if !is_right {
-        rlog!(r, Error, "user \"{}\": password mismatch", shown(&login.1));
+        rlog!(r, Error, "user \"{}\": password mismatch", shown(&login.user));
         return Err(challenge(r, auth));
     }
-    let user = login.1.clone();
+    let user = login.user.clone();
     Carried::of(r).borrow_mut().checked = Some(login);
     Ok(user)
 }
 
-/// Checks on the pool, as these hashes take long on purpose, and begins the phase once more with what came of it.
-fn on_pool(login: (Vec<u8>, Vec<u8>, Vec<u8>), kept: Vec<u8>, auth: Auth) -> Flow {
+/// Checks on the pool, as these hashes take long on purpose, and has the handler asked again: it finds the password checked.
+fn on_pool(login: Checked, auth: Auth) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
-            let password = login.2.clone();
+            let (password, kept) = (login.password.clone(), login.kept.clone());
             let Ok(job) = blocking::run(move || password::verify(&password, &kept)) else {
                 rlog!(r, Crit, "the queue of the thread pool is full");
                 return Flow::Status(503);
             };
             let is_right = job.await;
             match finish(r, login, is_right, &auth) {
-                Ok(_) => again(r),
+                // Whichever handler it is: `try_files` has one of its own behind it.
+                Ok(_) => Flow::Again,
                 Err(flow) => flow,
             }
         })
     }))
-}
-
-/// The same handler is asked again: it finds the password checked.
-fn again(r: &mut Request) -> Flow {
-    let live = r.live.clone();
-    let plan = &live.snap.location(r.route.loc).plan;
-    let handler = plan.preaccess.get(usize::from(r.route.cursor.handler));
-    handler.map_or(Flow::Status(500), |handler| handler.handle(r))
 }
 
 fn unusable(r: &Request, path: &Path, why: &str) -> Flow {

@@ -1,7 +1,7 @@
 //! What rules ask of other requests: how a URI would be answered (`-U`), whether a file would be (`-F`), and what a variable would be there
 //! (`LA-U`, `LA-F`). As in Apache a subrequest finds out, which is judged as if the client had sent it and ends before there is content.
 
-use super::carried::{Carried, LookUp};
+use super::carried::{Carried, LookUp, Said};
 use super::facts::{Looked, Seen};
 use super::place::Place;
 use super::trail::Trail;
@@ -104,7 +104,7 @@ fn prepare(r: &Request, look_up: &Request, question: &Question) {
     let asker = asker.borrow();
     let file = question.file.as_ref().map(|file| (question.uri.clone(), file.clone()));
     *Carried::of(look_up).borrow_mut() = Carried {
-        env: asker.env.clone(),
+        said: Rc::new(Said { env: asker.said.env.clone(), ..Said::default() }),
         checked: asker.checked.clone(),
         work: asker.work.clone(),
         look_up: Some(LookUp { asker: r.route.uri.clone(), file, is_led_on: false }),

@@ -12,6 +12,7 @@
 //! Nothing fails open: what is not understood closes its folder, and a script's source is not served.
 
 mod access;
+mod before;
 mod carried;
 mod documents;
 mod facts;

@@ -1,7 +1,6 @@
 //! `MultiViews` and type maps: which file stands for a name, by what the client likes.
 
 use super::carried::{Carried, Present};
-use super::local::Local;
 use super::plan::Settings;
 use super::redirects::lead_to;
 use crate::directory;
@@ -18,26 +17,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Names of a folder that begin with one that is not there, with their sizes in bytes.
 type Names = Rc<[(Vec<u8>, u64)]>;
-
-/// Begins the step anew that asks for names.
-pub type Anew = fn(Arc<Local>, &mut Request) -> Flow;
 
 /// What was found in folders for a request, by the path that is not there.
 #[derive(Default)]
 struct Listed(Vec<(Vec<u8>, Names)>);
 
 /// Goes on with the file that stands for `name`, which is not in the folder; nothing happens where none does.
-pub fn look(
-    r: &mut Request,
-    present: &Present,
-    local: &Arc<Local>,
-    name: &[u8],
-    anew: Anew,
-) -> Result<(), Flow> {
+pub fn look(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow> {
     let place = &present.place;
     if !present.effective.options.has(Options::MULTI_VIEWS) || name.is_empty() || name.starts_with(b".") {
         return Ok(());
@@ -49,7 +38,7 @@ pub fn look(
         let found = listed.0.iter().find(|(path, _)| *path == missing);
         found.map(|(_, names)| names.clone())
     });
-    let Some(names) = known else { return Err(list(folder, name, missing, local.clone(), anew)) };
+    let Some(names) = known else { return Err(list(folder, name, missing)) };
     let variants: Vec<Variant> = names
         .iter()
         .filter_map(|(file, bytes)| variant(r, &present.effective.settings, name, file, *bytes))
@@ -73,8 +62,8 @@ pub fn look(
     }
 }
 
-/// Reads the folder on the pool, and begins the step anew.
-fn list(folder: &[u8], name: &[u8], missing: Vec<u8>, local: Arc<Local>, anew: Anew) -> Flow {
+/// Reads the folder on the pool, and has the handler asked again.
+fn list(folder: &[u8], name: &[u8], missing: Vec<u8>) -> Flow {
     let path = directory::named_by(Path::new(OsStr::from_bytes(folder)));
     let beginning = [name, b"."].concat();
     Flow::Wait(Box::new(move |r| {
@@ -96,7 +85,7 @@ fn list(folder: &[u8], name: &[u8], missing: Vec<u8>, local: Arc<Local>, anew: A
             });
             let names: Names = found.await.unwrap_or_default().into();
             r.state.visit.get_mut::<Listed>().0.push((missing, names));
-            anew(local, r)
+            Flow::Again
         })
     }))
 }
@@ -141,16 +130,17 @@ fn choose(r: &Request, settings: &Settings, variants: &[Variant]) -> Choice {
         Wishes { media: media.as_deref(), languages: languages.as_deref(), encodings: encodings.as_deref() };
     let carried = Carried::of(r);
     let mut carried = carried.borrow_mut();
-    carried.vary.push(b"negotiate".to_vec());
+    let said = carried.say();
+    said.vary.push(b"negotiate".to_vec());
     let differ = |of: fn(&Variant) -> Vec<u8>| variants.iter().any(|variant| of(variant) != of(&variants[0]));
     if differ(|variant| variant.media.clone()) {
-        carried.vary.push(b"accept".to_vec());
+        said.vary.push(b"accept".to_vec());
     }
     if differ(|variant| variant.languages.join(&b","[..])) {
-        carried.vary.push(b"accept-language".to_vec());
+        said.vary.push(b"accept-language".to_vec());
     }
     if differ(|variant| variant.encoding.clone().unwrap_or_default()) {
-        carried.vary.push(b"accept-encoding".to_vec());
+        said.vary.push(b"accept-encoding".to_vec());
     }
     let priority = settings.language_priority.as_deref().unwrap_or_default();
     negotiation::choose(variants, wishes, priority, settings.language_falls_back == Some(true))

@@ -62,7 +62,7 @@ impl Filter for Compression {
     fn filter(&self, r: &mut Request) {
         let Some(present) = Present::of(r).filter(|present| present.effective.has_filters) else { return };
         let carried = Carried::of(r);
-        let is_set = |name: &[u8]| carried.borrow().env.iter().any(|(known, _)| known == name);
+        let is_set = |name: &[u8]| carried.borrow().said.env.iter().any(|(known, _)| known == name);
         let codings: Vec<Coding> = filters(&present.effective, &present.place)
             .iter()
             .filter_map(|filter| match filter.as_slice() {
@@ -156,14 +156,14 @@ impl Apache for PageFacts {
         let of_env = {
             let carried = Carried::of(r);
             let carried = carried.borrow();
-            carried.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+            carried.said.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
         let found = of_env.or_else(|| self.known(r, name));
         found.inspect(|value| out.extend_from_slice(value)).is_some()
     }
 
     fn all(&self, r: &Request) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut all = Carried::of(r).borrow().env.clone();
+        let mut all = Carried::of(r).borrow().said.env.clone();
         let others = ["DOCUMENT_NAME", "DOCUMENT_URI", "QUERY_STRING", "LAST_MODIFIED", "SERVER_NAME"];
         for name in BUILT_IN.iter().map(|(name, _)| *name).chain(others) {
             if let Some(value) = self.known(r, name.as_bytes()) {

@@ -86,9 +86,10 @@ pub fn ask_back_end(
     {
         let carried = Carried::of(r);
         let mut carried = carried.borrow_mut();
-        carried.proxy_url = Some(whole);
+        let said = carried.say();
+        said.proxy_url = Some(whole);
         // The same rules hold in the location that asks.
-        carried.rewriting_is_over = true;
+        said.rewriting_is_over = true;
     }
     r.depends_on(Dependencies::STATE);
     Flow::Named(location.clone())

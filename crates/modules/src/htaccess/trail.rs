@@ -4,8 +4,11 @@
 //! That is found by walking once more after the file was opened, from folder to folder by descriptors: each `.htaccess` is looked for in
 //! the very folder that leads on, wherever that is by then.
 //!
-//! What has changed is judged anew, since replacing files is no mistake of anybody's: a bounded number of times, then the answer is 503.
+//! What has changed is judged anew, since replacing files is no mistake of anybody's: a bounded number of times, then the answer is 503. The
+//! request goes back to where its files were judged ([`Before::unjudged`]) and begins with the rules, behind everything that does not hang on
+//! files and was asked before: rewrites, limits, access of the location.
 
+use super::before::Before;
 use super::carried::Carried;
 use super::local::FILE;
 use super::place::Place;
@@ -71,6 +74,11 @@ enum Verdict {
 struct Slot(Option<Trail>);
 
 impl Trail {
+    /// Whether the files of what a request is for were judged to the end.
+    pub fn was_judged(r: &Request) -> bool {
+        Trail::of(r).is_some_and(|trail| trail.is_judged.get())
+    }
+
     /// Access was judged to the end, and is allowed.
     pub fn has_judged(r: &Request) {
         if let Some(trail) = Trail::of(r) {
@@ -208,8 +216,11 @@ impl Filter for Confirm {
             return None;
         }
         // What is no file may be what a script has done, which is not to do it twice.
-        if file.is_some() && may_judge_anew(r) {
-            return Some(Box::new(|r| Box::pin(async move { judged_anew(r) })));
+        if file.is_some()
+            && may_judge_anew(r)
+            && let Some(before) = Before::unjudged(r)
+        {
+            return Some(Box::new(move |r| Box::pin(async move { judged_anew(r, &before) })));
         }
         let refused = changed(r, &trail.place);
         // The page of the refusal is not of the place.
@@ -220,21 +231,26 @@ impl Filter for Confirm {
 
 /// The answer to a script that is yet to be run, of whose folders one has changed.
 pub fn changed_before_script(r: &mut Request, place: &Place) -> Flow {
-    if may_judge_anew(r) { judged_anew(r) } else { changed(r, place) }
+    let own = Before::unjudged(r);
+    // Where another location has handed it on, it is for that to say whether it is a script.
+    let before = own.map(|own| {
+        let carried = Carried::of(r);
+        let carried = carried.borrow();
+        carried.said.handed_for(own.uri()).and_then(|handed| handed.from.clone()).unwrap_or(own)
+    });
+    match before.filter(|_| may_judge_anew(r)) {
+        Some(before) => judged_anew(r, &before),
+        None => changed(r, place),
+    }
 }
 
 fn may_judge_anew(r: &Request) -> bool {
     Carried::of(r).borrow().judged_anew < HTACCESS_JUDGED_ANEW_MAX
 }
 
-/// Has the request judged anew where it is. What has changed by renaming is whole, so nothing has to be waited for.
-fn judged_anew(r: &mut Request) -> Flow {
-    {
-        let carried = Carried::of(r);
-        let mut carried = carried.borrow_mut();
-        carried.judged_anew += 1;
-        carried.handed = None;
-    }
+/// Has the request judged anew where it was before its files were. What has changed by renaming is whole, so nothing has to be waited for.
+fn judged_anew(r: &mut Request, before: &Before) -> Flow {
+    Carried::of(r).borrow_mut().judged_anew += 1;
     r.evidence.fetched.clear();
     r.thread.files.must_confirm();
     // A page of an error keeps what is said of the error.
@@ -243,9 +259,10 @@ fn judged_anew(r: &mut Request) -> Flow {
     } else {
         special::clear(r);
     }
-    // It is led nowhere else: that is none of the changes of the URI by which circles are found.
-    r.route.uri_changes_left = r.route.uri_changes_left.saturating_add(1);
-    Flow::Redirect { uri: r.route.uri.clone(), args: None }
+    // What handlers have kept is about what was judged, and so is what was looked up for rules.
+    r.state.visit.clear();
+    before.restore(r);
+    Flow::Anew
 }
 
 /// The answer where folders change all the time while they are looked at.

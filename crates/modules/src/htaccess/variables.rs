@@ -39,7 +39,7 @@ pub static VARIABLES: &[Variable] = &[
         get: VariableGet::Fixed(|r, out| {
             let carried = Carried::of(r);
             let carried = carried.borrow();
-            carried.proxy_url.as_ref().inspect(|url| out.extend_from_slice(url)).is_some()
+            carried.said.proxy_url.as_ref().inspect(|url| out.extend_from_slice(url)).is_some()
         }),
         doc: "The URL that a RewriteRule with the flag P sends the request to.",
         ..Variable::SILENT
@@ -59,7 +59,8 @@ pub static VARIABLES: &[Variable] = &[
         get: VariableGet::Family(|r, name, out| {
             let carried = Carried::of(r);
             let carried = carried.borrow();
-            let found = carried.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+            let found =
+                carried.said.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
             found.inspect(|(_, value)| out.extend_from_slice(value)).is_some()
         }),
         doc: "The variable of this name that SetEnv, SetEnvIf or a rule of Apache's has set for the request.",

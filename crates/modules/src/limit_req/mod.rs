@@ -223,6 +223,9 @@ enum Together {
 
 impl Handler for LimitReq {
     fn handle(&self, r: &mut Request) -> Flow {
+        if r.route.is_look_up() {
+            return Flow::Next;
+        }
         // Shared by a request and its subrequests.
         let status = r.state.shared.values.get_or(Status::default);
         // Once for a request with its redirects and subrequests, as in nginx.

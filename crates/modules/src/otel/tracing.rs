@@ -142,8 +142,9 @@ impl Tracing {
 
 impl Handler for Tracing {
     fn handle(&self, r: &mut Request) -> Flow {
-        // The server's own rewrites come before the location is known. Requests that are redirected inside the server have been decided about.
-        if r.route.cursor.phase == Phase::Rewrite && !r.route.internal {
+        // The server's own rewrites come before the location is known. Requests that are redirected inside the server have been decided about,
+        // and look-ups are part of the request that asks: what they send has its fields.
+        if r.route.cursor.phase == Phase::Rewrite && !r.route.internal && !r.route.is_look_up() {
             self.begin(r);
         }
         self.rewrite.as_ref().map_or(Flow::Next, |rewrite| rewrite.handle(r))

@@ -139,6 +139,16 @@ impl Route {
         *self = Route { uri, args, ..Route::default() };
     }
 
+    /// Whether it is only to be found out how it would be answered. Whatever counts, limits, sends or keeps requests leaves it out.
+    pub fn is_look_up(&self) -> bool {
+        self.purpose == Purpose::LookUp
+    }
+
+    /// Tells a visit of a location from others of the same request: every change of place is counted.
+    pub fn visit(&self) -> (LocationId, u8) {
+        (self.loc, self.uri_changes_left)
+    }
+
     /// Counts a change of the URI; false if there were too many.
     pub(crate) fn spend_change(&mut self) -> bool {
         // Saturating, so that a circle that is asked once more stays at its end.

@@ -12,6 +12,7 @@ use brisk_host::regex::Captures;
 use brisk_host::vars::Store;
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
+use std::io::Write as _;
 use std::rc::Rc;
 
 /// Values of modules, at most one of each type.
@@ -64,7 +65,8 @@ impl Visit {
         self.0[at].downcast_mut().expect("found by type")
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all: the visit ends, or begins anew.
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 }
@@ -99,6 +101,35 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// `$request_id`: one for a request and all that is asked for it, so that logs of back ends can be put together.
+    pub(crate) fn id(&self) -> &[u8; 32] {
+        self.id.get_or_init(|| {
+            let mut bytes = [0u8; 16];
+            // The kernel's generator only fails before it is seeded, at boot.
+            let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+            let mut text = [0u8; 32];
+            let _ = write!(&mut text[..], "{:032x}", u128::from_be_bytes(bytes));
+            text
+        })
+    }
+
+    /// For a request that is only to find out how it would be answered. It is judged as if the client had sent it, so it knows who has
+    /// sent the first one, and nothing of what that has computed, counted or been told; and nothing of its own is kept for that one, whose
+    /// access may hang on it.
+    pub(crate) fn of_look_up(&self) -> Shared {
+        let id = OnceCell::from(*self.id());
+        let Shared { sender, id: _, values: _, vars: _ } = self;
+        Shared { sender: sender.clone(), id, values: Values::default(), vars: Store::default() }
+    }
+
+    /// For a copy that runs beside the request and that nobody waits for. It begins with all that is known of the request. What it computes
+    /// is about its own URI, and comes while the request may still be judged, so it is not kept for that.
+    pub(crate) fn of_copy(&self) -> Shared {
+        let id = OnceCell::from(*self.id());
+        let Shared { sender, id: _, values, vars } = self;
+        Shared { sender: sender.clone(), id, values: values.clone(), vars: vars.copy() }
+    }
+
     /// Makes it anew in its place.
     fn renew(&mut self) {
         let Shared { sender, id, values, vars } = self;
@@ -150,6 +181,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brisk_host::vars::VarId;
 
     #[test]
     fn there_is_one_value_of_each_type_until_it_is_cleared() {
@@ -164,6 +196,26 @@ mod tests {
         assert_eq!((visit.get::<u8>(), visit.get::<u16>()), (Some(&4), None));
         visit.clear();
         assert_eq!(*visit.get_mut::<u8>(), 0);
+    }
+
+    #[test]
+    fn look_ups_and_copies_leave_nothing_behind() {
+        let first = Shared::default();
+        let (known, later) = (VarId(1), VarId(2));
+        first.vars.set(known, Some(Rc::from(&b"first"[..])));
+        first.values.get_or(|| 1u8);
+        let (look_up, copy) = (first.of_look_up(), first.of_copy());
+        assert!(look_up.vars.is_empty() && look_up.values.get::<u8>().is_none());
+        assert!(copy.vars.get(known).is_some() && copy.values.get::<u8>().as_deref() == Some(&1));
+        for other in [&look_up, &copy] {
+            assert_eq!(other.id(), first.id());
+            other.vars.set(known, None);
+            other.vars.set(later, None);
+            other.vars.fail();
+            other.values.get_or(|| 2u16);
+        }
+        assert!(first.vars.get(known).flatten().is_some() && first.vars.get(later).is_none());
+        assert!(!first.vars.have_failed() && first.values.get::<u16>().is_none());
     }
 
     #[test]

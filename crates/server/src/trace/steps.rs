@@ -141,6 +141,9 @@ fn told(r: &Request, module: &'static str, flow: Flow) -> Flow {
         Flow::Named(ref name) => {
             (Decision::Elsewhere, format!("leads to location {}", String::from_utf8_lossy(name)))
         }
+        Flow::Anew => {
+            (Decision::Elsewhere, "has the steps before there is content gone through once more".into())
+        }
         Flow::Enter(_) => (Decision::Elsewhere, "goes on with what files of folders add".into()),
         Flow::Close => (Decision::Close, "closes the connection without an answer".into()),
     };

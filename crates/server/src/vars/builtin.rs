@@ -16,7 +16,6 @@ use brisk_host::vars::{Reads, VariableGet, values};
 use brisk_http::range::write_number;
 use brisk_http::{HeaderId, status};
 use brisk_net::{clock, sys};
-use std::io::Write as _;
 
 type Out = Vec<u8>;
 
@@ -526,16 +525,7 @@ fn remote_user(r: &Request, out: &mut Out) -> bool {
 }
 
 fn request_id(r: &Request, out: &mut Out) -> bool {
-    // One for a request and its subrequests, so that logs of back ends can be put together.
-    let text = r.state.shared.id.get_or_init(|| {
-        let mut bytes = [0u8; 16];
-        // The kernel's generator only fails before it is seeded, at boot.
-        let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-        let mut text = [0u8; 32];
-        let _ = write!(&mut text[..], "{:032x}", u128::from_be_bytes(bytes));
-        text
-    });
-    put(out, text)
+    put(out, r.state.shared.id())
 }
 
 fn response_status(r: &Request, out: &mut Out) -> bool {
