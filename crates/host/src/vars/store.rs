@@ -43,6 +43,7 @@ impl Store {
     }
 
     /// The same values for another request, which then go their own ways.
+    #[must_use]
     pub fn copy(&self) -> Store {
         let Store { values, busy: _, failed: _ } = self;
         Store { values: values.clone(), ..Store::default() }
