@@ -155,6 +155,8 @@ pub const FOLDER_NAMES_MAX: usize = 10_000;
 
 /// How long the nonce of a challenge holds, as `AuthDigestNonceLifetime` has it without a line.
 pub const DIGEST_NONCE_SECS_MAX: i64 = 300;
+/// Passwords that are checked for one request. It has one, and more are files that are replaced while it is judged.
+pub const HTACCESS_PASSWORDS_MAX: usize = 16;
 
 // htaccess/trail.rs
 

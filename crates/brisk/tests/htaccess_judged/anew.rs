@@ -150,6 +150,43 @@ fn a_judgement_that_has_waited_begins_with_what_was_there() {
     assert_eq!(server.request(request).status, 401, "{}", server.error_log());
 }
 
+/// While a file is written, a request passes its old and its new rules. Each of the two passwords was checked again and again, as only the
+/// last one was known to be right.
+#[test]
+fn passwords_of_old_and_new_rules_are_checked_once_each() {
+    use std::io::Write as _;
+    let users = "slow:$2y$05$abcdefghijklmnopqrstuuWG29KuyeAicPCJODk1zjyGvyQUU2awu\n";
+    let site = Builder::new(BIN)
+        .main("worker_processes 1;")
+        .http(
+            "server { listen 127.0.0.1:{{PORT}}; root {{DIR}}/html; directory_overrides on; location / { } }",
+        )
+        .file("old", users)
+        .file("new", users)
+        .file("html/a/a.txt", "text");
+    let dir = site.dir().display().to_string();
+    let lines = |name: &str| {
+        format!(
+            "AuthType Basic\nAuthName {name}\nAuthUserFile {dir}/{name}\nRequire valid-user\nHeader set A {name}\n"
+        )
+    };
+    let server = site.file("html/a/.htaccess", lines("old")).start();
+    let ask = |login: &str| {
+        server.request(format!("GET /a/a.txt HTTP/1.1\r\nHost: a\r\nAuthorization: Basic {login}\r\n\r\n"))
+    };
+    let (right, wrong) = ("c2xvdzpwYXNzd29yZA==", "c2xvdzp3cm9uZw==");
+    for _ in 0..3 {
+        assert_eq!(ask(right).status, 200, "{}", server.error_log());
+    }
+    let mut file = fs::File::create(server.dir().join("html/a/.htaccess")).expect("our own file");
+    file.write_all(lines("new").as_bytes()).expect("our own file");
+    let answer = ask(right);
+    assert_eq!((answer.status, answer.header("A")), (200, Some("old")), "{}", server.error_log());
+    assert_eq!(ask(wrong).status, 401);
+    drop(file);
+    wait::holds("the new rules hold alone", || ask(right).header("A") == Some("new"));
+}
+
 /// A file that is never in memory has the step wait that looks at it, behind the rules.
 #[test]
 fn rules_are_carried_out_once_where_their_step_has_waited() {

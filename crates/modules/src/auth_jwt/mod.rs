@@ -167,12 +167,12 @@ impl AuthJwt {
         let now = clock::now().unix_secs;
         match token::verify(token, keys, now, self.conf.leeway_secs) {
             Ok(token) => {
-                ACCEPTED.add(1);
+                count(r, &ACCEPTED);
                 // Variables of the token's claims read it from there, in subrequests too.
                 *r.state.shared.values.get_or(Accepted::default).0.borrow_mut() = Some(Rc::new(token));
             }
             Err(refusal) => {
-                REFUSED.add(1);
+                count(r, &REFUSED);
                 // What an earlier location accepted is not this one's.
                 r.state.shared.values.get_or(Accepted::default).0.take();
                 brisk_server::rlog!(r, Error, "JWT was refused: {refusal}");
@@ -196,6 +196,13 @@ impl AuthJwt {
             }
         }
         Flow::Allowed
+    }
+}
+
+/// Counts a verdict, unless it is only asked what it would be.
+fn count(r: &Request, counter: &Counter) {
+    if !r.route.is_look_up() {
+        counter.add(1);
     }
 }
 

@@ -55,8 +55,9 @@ struct Slot(Option<Present>);
 pub struct Carried {
     /// What was said of it. Shared with the steps that may have to begin once more with it.
     pub said: Rc<Said>,
-    /// A password that was found to be right. It is no part of what was said: it is as right for who asks again.
-    pub checked: Option<Checked>,
+    /// Passwords that were found to be right. They are no part of what was said: they are as right for who asks again. Several, where the
+    /// old and the new rules of a file that is being written have a file of passwords each.
+    pub checked: Vec<Checked>,
     /// What rules may look up (`RewriteMap`).
     pub maps: Option<Arc<Maps>>,
     /// What rules have cost until there is a response: those of look-ups, too.

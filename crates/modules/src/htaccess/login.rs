@@ -2,7 +2,7 @@
 
 use super::carried::{Carried, Checked, Login};
 use crate::auth_basic::{password, users};
-use crate::limits::DIGEST_NONCE_SECS_MAX;
+use crate::limits::{DIGEST_NONCE_SECS_MAX, HTACCESS_PASSWORDS_MAX};
 use brisk_apache::digest::{self, Credentials, Nonce};
 use brisk_apache::overrides::Auth;
 use brisk_http::HeaderId;
@@ -42,8 +42,17 @@ pub fn user(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
         return Err(challenge(r, auth));
     };
     let login = Checked { file: file.clone(), user, password, kept };
-    if Carried::of(r).borrow().checked.as_ref() == Some(&login) {
-        return Ok(login.user);
+    let checked = {
+        let carried = Carried::of(r);
+        let carried = carried.borrow();
+        if carried.checked.contains(&login) {
+            return Ok(login.user);
+        }
+        carried.checked.len()
+    };
+    if checked >= HTACCESS_PASSWORDS_MAX {
+        rlog!(r, Error, "the passwords in \"{}\" change all the time", path.display());
+        return Err(Flow::Status(503));
     }
     if password::is_slow(&login.kept) {
         return Err(on_pool(login, auth.clone()));
@@ -138,7 +147,7 @@ fn finish(r: &mut Request, login: Checked, is_right: bool, auth: &Auth) -> Resul
         return Err(challenge(r, auth));
     }
     let user = login.user.clone();
-    Carried::of(r).borrow_mut().checked = Some(login);
+    Carried::of(r).borrow_mut().checked.push(login);
     Ok(user)
 }
 
