@@ -17,7 +17,7 @@ use crate::machine::Environment;
 use crate::parts::{ALL, Definition};
 use crate::results::{self, Part};
 use crate::rounds::WAITED_SHARE_MAX;
-use crate::{least, markdown, server, slow};
+use crate::{flood, least, markdown, server, slow};
 
 /// `brisk-benches`.
 const BENCHES: Entry = Entry { name: "brisk-benches", define, run: carry_out, inner: &[], usage_code: 1 };
@@ -75,6 +75,7 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
         Some((first, rest)) if first == "ask" => return ask_from(rest),
         Some((first, rest)) if first == "responder" => return respond_from(rest),
         Some((first, rest)) if first == "slow-server" => return slow_from(rest),
+        Some((first, rest)) if first == "flood" => return flood_from(rest),
         _ => {}
     }
     match BENCHES.main(BENCHES.name, &args) {
@@ -263,6 +264,12 @@ fn respond_from(args: &[String]) -> io::Result<()> {
         }
         _ => Err(io::Error::other("usage: responder [SOCKET PROCESSES]")),
     }
+}
+
+fn flood_from(args: &[String]) -> io::Result<()> {
+    let usage = || io::Error::other("usage: flood PORT PACKETS_PER_SECOND");
+    let [port, rate] = args else { return Err(usage()) };
+    flood::send(port.parse().map_err(|_| usage())?, rate.parse().map_err(|_| usage())?)
 }
 
 fn slow_from(args: &[String]) -> io::Result<()> {

@@ -11,12 +11,14 @@
 //! | [`results`], [`markdown`], [`machine`] | what is written down |
 //! | [`floor`] | the cheapest thing that looks like a server |
 //! | [`slow`] | a back end that takes its time |
+//! | [`flood`] | first packets of QUIC clients that never go on |
 #![forbid(unsafe_code)]
 // `brisk_load::output` is the way out: these end with a panic where it cannot be written.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod cli;
 pub mod conf;
+pub mod flood;
 pub mod floor;
 pub mod lab;
 pub mod least;

@@ -1,9 +1,11 @@
 //! HTTP/3 beside our own HTTP/2: CPU per request, of a large file, of handshakes; memory of idle connections; goodput.
 
 use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
+use brisk_load::arrivals::Rate;
 use brisk_load::engine;
 use brisk_load::output;
 use brisk_load::plan::{Plan, Stop, Version};
@@ -12,10 +14,11 @@ use serde_json::Value;
 use super::tls::certificate;
 use super::{Findings, Measured, absolute, brisk, ours_over_peer, plain_row};
 use crate::conf::Conf;
-use crate::lab::{LARGE_BYTES, Lab};
+use crate::flood::Flood;
+use crate::lab::{LARGE_BYTES, LOAD_CPU, Lab};
 use crate::results::Target;
 use crate::rounds::{Case, Request, Tls, interleave, plan};
-use crate::server::Prepared;
+use crate::server::{Prepared, Server};
 
 /// A kind of load, over HTTP/3 and over what it is compared with, and what it may cost at most relative to that.
 struct Kind {
@@ -74,6 +77,17 @@ const IDLE_KIB_MAX: f64 = 32.0;
 const OPENING_MAX: Duration = Duration::from_mins(1);
 const SETTLING: Duration = Duration::from_secs(1);
 
+/// First packets per second of clients that never go on, and by how much the others' 99th percentile may be longer then.
+const FLOOD_RATE: u32 = 50_000;
+const FLOOD_AT_MOST: f64 = 2.0;
+/// What the server's memory may grow by meanwhile, in MiB: the handshakes that are let begin before addresses are validated.
+const FLOOD_MIB_MAX: f64 = 8.0;
+/// The others: so many connections, and requests per second on all of them.
+const FLOODED_CONNECTIONS: usize = 16;
+const FLOODED_RATE: f64 = 500.0;
+/// Fewer answers have no 99th percentile.
+const FLOODED_TIME_MIN: Duration = Duration::from_secs(10);
+
 /// Goodput relative to HTTP/2 by the script's cases.
 const GOODPUT: [(&str, f64); 3] = [("loopback", 0.7), ("20 ms", 1.0), ("policer", 0.8)];
 
@@ -93,6 +107,7 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
     let what = format!("{IDLE_CONNECTIONS} idle connections");
     findings.checks.push(absolute(&what, &growth, &[], unit, Target::AtMost(IDLE_KIB_MAX)));
     findings.rows.push(plain_row(&what, "brisk, HTTP/3", &growth, unit));
+    flooded(lab, &server, &mut findings)?;
     if rustix::process::geteuid().is_root() {
         goodput(lab, &mut findings)?;
     } else {
@@ -143,6 +158,55 @@ fn grow(server: &Prepared) -> io::Result<f64> {
         return Err(io::Error::other(format!("{progress:?}: not {IDLE_CONNECTIONS} idle connections")));
     }
     Ok((full - empty) / 1024.0 / IDLE_CONNECTIONS as f64)
+}
+
+/// What clients notice of a flood of first packets, and what it takes in memory. It is compared with the same flood to a socket that
+/// nobody reads: what it takes from the generator's core is not the server's doing.
+fn flooded(lab: &Lab, prepared: &Prepared, findings: &mut Findings) -> io::Result<()> {
+    let elsewhere = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    rustix::net::sockopt::set_socket_recv_buffer_size(&elsewhere, 1)?;
+    let elsewhere = elsewhere.local_addr()?.port();
+    let (mut calm, mut beside, mut under, mut growth) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=lab.options.rounds {
+        output::note(format_args!("  flood: round {round} of {}", lab.options.rounds));
+        let server = prepared.start()?;
+        calm.push(tail_ms(lab, &server)?);
+        let flood = Flood::begin(elsewhere, FLOOD_RATE)?;
+        beside.push(tail_ms(lab, &server)?);
+        drop(flood);
+        let before = server.memory().pss;
+        let flood = Flood::begin(server.address.port(), FLOOD_RATE)?;
+        under.push(tail_ms(lab, &server)?);
+        growth.push((server.memory().pss - before) / 1024.0 / 1024.0);
+        drop(flood);
+    }
+    let case = format!("99th percentile at {FLOODED_RATE} requests/s");
+    for (what, values) in [
+        ("alone", &calm),
+        ("50,000 first packets/s to a socket that nobody reads", &beside),
+        ("50,000 first packets/s to the server", &under),
+    ] {
+        findings.rows.push(plain_row(&format!("{case}: {what}"), "brisk, HTTP/3", values, "ms"));
+    }
+    let ratios: Vec<f64> = under.iter().zip(&beside).map(|(under, beside)| under / beside).collect();
+    let what = "99th percentile under a flood of first packets / with the flood elsewhere";
+    findings.checks.push(absolute(what, &ratios, &[], "times", Target::AtMost(FLOOD_AT_MOST)));
+    let what = "memory that the flood takes";
+    findings.checks.push(absolute(what, &growth, &[], "MiB", Target::AtMost(FLOOD_MIB_MAX)));
+    Ok(())
+}
+
+/// The 99th percentile of what the server takes, in milliseconds.
+fn tail_ms(lab: &Lab, server: &Server) -> io::Result<f64> {
+    let time = lab.options.measure.max(FLOODED_TIME_MIN);
+    let base = plan(server, &[Request::path("/small.txt")], FLOODED_CONNECTIONS, Stop::After(time));
+    let base = Tls::Streams(Version::H3, 1).apply(base)?;
+    let rate = Some(Rate::constant(FLOODED_RATE));
+    let stats = engine::run(Plan { cpus: vec![LOAD_CPU], rate, warmup: lab.options.warmup, ..base })?.stats;
+    if stats.errors() > 0 || stats.non_2xx() > 0 {
+        return Err(io::Error::other(format!("{} errors, {} not 2xx", stats.errors(), stats.non_2xx())));
+    }
+    Ok(stats.service.quantile(0.99) as f64 / 1e6)
 }
 
 fn goodput(lab: &Lab, findings: &mut Findings) -> io::Result<()> {

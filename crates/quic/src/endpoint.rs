@@ -1,9 +1,10 @@
 //! All connections of one thread.
 
-use crate::cid::{Generator, Place};
+use crate::cid::{Generator, Place, route};
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::event::{Closed, Event, Key};
+use crate::firsts::Firsts;
 use crate::keys::Keys;
 use crate::limits::{
     HALF_OPEN_MAX, HALF_OPEN_RETRY, INCOMING_BYTES_MAX, INCOMING_MAX, PAYLOAD_BYTES_MAX, SENDS_PER_TURN_MAX,
@@ -88,6 +89,7 @@ pub struct Endpoint {
     /// Events of connections that are gone.
     last: VecDeque<(Key, Event)>,
     responses: VecDeque<Transmit>,
+    firsts: Firsts,
     resets: Resets,
     half_open: usize,
     /// Handshakes in the order in which they began, with the time when they are given up. Of those that are over or complete
@@ -115,6 +117,7 @@ impl Endpoint {
             eventful: VecDeque::new(),
             last: VecDeque::new(),
             responses: VecDeque::new(),
+            firsts: Firsts::default(),
             resets: Resets::default(),
             half_open: 0,
             handshakes: VecDeque::new(),
@@ -187,9 +190,51 @@ impl Endpoint {
         self.look_after(key);
     }
 
-    /// Takes a datagram.
+    /// Takes a datagram. One that may begin a connection waits for [`Endpoint::begin`]; where too many wait it is dropped, and
+    /// its client sends it again (RFC 9002 §6.2).
     pub fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
         self.counters.received += 1;
+        if !self.is_first(datagram.bytes) {
+            return self.take(now, datagram);
+        }
+        if self.firsts.has_room(datagram.bytes.len()) {
+            let buffer = self.buffer();
+            self.firsts.push(datagram, buffer);
+        } else {
+            self.counters.refused += 1;
+        }
+    }
+
+    /// Whether a datagram may begin a connection: its header is long and its destination none of our connection IDs. The packets of a
+    /// handshake that goes on have one, and so has what follows a Retry.
+    fn is_first(&self, bytes: &[u8]) -> bool {
+        route(bytes).is_some_and(|route| route.is_long && route.generation(&self.keys.cid).is_none())
+    }
+
+    /// Takes one of the datagrams that may begin a connection; false: none waits. A handshake costs a hundred times what an answer
+    /// does, and anybody can ask for one under any address. So it is called after those who are known have been served, and for a bounded
+    /// time.
+    pub fn begin(&mut self, now: Instant) -> bool {
+        let Some(first) = self.firsts.pop() else { return false };
+        self.take(now, first.datagram());
+        self.recycle(first.bytes);
+        true
+    }
+
+    /// Gives back the datagrams that wait for [`Endpoint::begin`]: another process is to have them.
+    pub fn give_back(&mut self, mut each: impl FnMut(Datagram<'_>)) {
+        while let Some(first) = self.firsts.pop() {
+            each(first.datagram());
+            self.recycle(first.bytes);
+        }
+    }
+
+    /// Whether datagrams wait for [`Endpoint::begin`].
+    pub fn has_firsts(&self) -> bool {
+        !self.firsts.is_empty()
+    }
+
+    fn take(&mut self, now: Instant, datagram: Datagram<'_>) {
         let Datagram { socket, remote, local, ecn, bytes } = datagram;
         self.inner.set_retries(self.asks_for_validation(socket));
         let mut out = self.buffer();
@@ -489,14 +534,15 @@ impl Endpoint {
     /// What is to be sent; `None` when there is nothing more in this turn. Connections that have used up their turn want another
     /// one at once: [`Endpoint::has_more`].
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        if let Some(transmit) = self.responses.pop_front() {
-            self.counters.sent += 1;
-            return Some(transmit);
-        }
         while let Some(&key) = self.touched.front() {
             if let Some(transmit) = self.next_send(now, key) {
                 return Some(transmit);
             }
+        }
+        // Behind what connections have to say: those are answers to strangers.
+        if let Some(transmit) = self.responses.pop_front() {
+            self.counters.sent += 1;
+            return Some(transmit);
         }
         std::mem::swap(&mut self.touched, &mut self.later);
         None

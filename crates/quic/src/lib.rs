@@ -7,7 +7,7 @@
 //!
 //! One turn of a thread: [`Endpoint::receive`] for every datagram and [`Endpoint::handle_timeouts`]; then
 //! [`Endpoint::poll_event`] until there is none, working on [`Endpoint::connection`]; then [`Endpoint::poll_transmit`] until
-//! there is none; then sleep until [`Endpoint::next_timeout`].
+//! there is none; then [`Endpoint::begin`] for a bounded time and what that has to send; then sleep until [`Endpoint::next_timeout`].
 //!
 //! Tools have the other side: a [`Client`] is one connection to a server.
 //!
@@ -23,6 +23,7 @@ mod connection;
 mod counters;
 mod endpoint;
 mod event;
+mod firsts;
 mod keys;
 pub mod limits;
 mod resets;

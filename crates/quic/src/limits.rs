@@ -35,6 +35,10 @@ pub const HALF_OPEN_MAX: usize = 1024;
 pub const HALF_OPEN_RETRY: usize = 100;
 /// How long a handshake may take; a shorter `client_header_timeout` holds instead.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(30);
+/// Datagrams of one thread that may begin connections and wait until those that are there have been served.
+pub const FIRST_MAX: usize = 256;
+/// Bytes that they hold, at most: as many of the largest that are usual.
+pub const FIRST_BYTES_MAX: usize = FIRST_MAX * PAYLOAD_BYTES_MAX as usize;
 /// Bytes of one message with several datagrams: what UDP has room for, less a little.
 pub const SEGMENTED_BYTES_MAX: usize = 64_000;
 /// Messages of one connection before the others have their turn.

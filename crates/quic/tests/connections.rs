@@ -3,11 +3,13 @@
 mod pair;
 
 use brisk_quic::limits::{
-    LOCAL_PAYLOAD_BYTES, RESET_INTERVAL, RESETS_AT_ONCE_MAX, SEND_WINDOW_BYTES_MAX, SEND_WINDOW_BYTES_MIN,
+    FIRST_MAX, LOCAL_PAYLOAD_BYTES, RESET_INTERVAL, RESETS_AT_ONCE_MAX, SEND_WINDOW_BYTES_MAX,
+    SEND_WINDOW_BYTES_MIN,
 };
-use brisk_quic::{Choice, Closed, Dir, Event, Read, Retry, Settings, Written};
+use brisk_quic::{Choice, Closed, Datagram, Dir, Endpoint, Event, Read, Retry, Settings, Written};
 use pair::{Rule, client_address, context, pair, simple};
 use quinn_proto::{EndpointConfig, VarInt};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,10 +208,10 @@ fn the_end_of_the_handshake_is_told_before_streams() {
         }
         for bytes in pair.take_from_client() {
             let local = Some(pair::server_address());
-            let datagram =
-                brisk_quic::Datagram { socket: pair::SOCKET, remote, local, ecn: None, bytes: &bytes };
+            let datagram = Datagram { socket: pair::SOCKET, remote, local, ecn: None, bytes: &bytes };
             pair.server.receive(now, datagram);
         }
+        while pair.server.begin(now) {}
         while let Some(transmit) = pair.server.poll_transmit(now) {
             let size = transmit.segment.unwrap_or(transmit.bytes.len());
             transmit.bytes.chunks(size).for_each(|bytes| pair.give_to_client(bytes));
@@ -220,6 +222,87 @@ fn the_end_of_the_handshake_is_told_before_streams() {
     let (ready, established, opened) =
         (at(&Event::Ready), at(&Event::Established), at(&Event::Opened(Dir::Bi)));
     assert!(ready.is_some() && ready < established && established < opened, "{:?}", pair.events);
+}
+
+/// A client is served while others ask to begin: it neither waits for them, nor does what they send count before it is their turn.
+#[test]
+fn who_is_known_is_served_before_who_begins() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    pair.settle();
+    let (known, now) = (pair.from, pair.now);
+    let receive = |server: &mut Endpoint, remote, bytes: &[u8]| {
+        let local = Some(pair::server_address());
+        server.receive(now, Datagram { socket: pair::SOCKET, remote, local, ecn: None, bytes });
+    };
+    // As many first packets as may wait, and ten more.
+    let mut stranger = simple();
+    stranger.connect("a.test");
+    let first = stranger.take_from_client().remove(0);
+    let before = *pair.server.counters();
+    for at in 0..FIRST_MAX as u16 + 10 {
+        receive(&mut pair.server, SocketAddr::from(([127, 0, 1, 1], 1000 + at)), &first);
+    }
+    ask(&mut pair, b"GET /\r\n");
+    for bytes in pair.take_from_client() {
+        receive(&mut pair.server, known, &bytes);
+    }
+    pair.collect();
+    assert!(pair.has(&Event::Opened(Dir::Bi)));
+    answer(&mut pair, b"at once");
+    let sent = pair.take_from_server();
+    assert!(!sent.is_empty() && sent.iter().all(|(to, _)| *to == known), "{sent:?}");
+    let counters = *pair.server.counters();
+    assert_eq!((counters.begun - before.begun, counters.refused - before.refused), (0, 10));
+    // Now those that have just come.
+    assert!(pair.server.has_firsts());
+    while pair.server.begin(now) {}
+    assert!(!pair.server.has_firsts());
+    assert_eq!(pair.server.counters().begun - before.begun, 1, "they have one connection ID");
+    let sent = pair.take_from_server();
+    assert!(sent.iter().any(|(to, _)| *to != known), "{sent:?}");
+}
+
+/// What waits belongs to another process when this one takes nothing new.
+#[test]
+fn what_has_not_begun_is_given_back() {
+    let mut pair = simple();
+    pair.connect("a.test");
+    let packets = pair.take_from_client();
+    let (now, remote) = (pair.now, pair.from);
+    for bytes in &packets {
+        pair.server.receive(now, Datagram { socket: pair::SOCKET, remote, local: None, ecn: None, bytes });
+    }
+    let mut given = Vec::new();
+    pair.server.give_back(|datagram| {
+        assert_eq!((datagram.socket, datagram.remote, datagram.local), (pair::SOCKET, remote, None));
+        given.push(datagram.bytes.to_vec());
+    });
+    assert_eq!(given, packets);
+    assert!(!pair.server.begin(now) && pair.server.connections() == 0);
+}
+
+/// The packets of a handshake that goes on bear the server's connection ID, and do not wait behind first packets.
+#[test]
+fn a_handshake_goes_on_at_once() {
+    let settings = Settings { retry: Retry::On, ..Settings::default() };
+    let (context, certificate) = context("a.test", true);
+    let mut pair = pair::pair(settings, vec![("a.test", Rule::Begin(context))], &[certificate]);
+    pair.connect("a.test");
+    for bytes in pair.take_from_client() {
+        pair.give_to_server(&bytes);
+    }
+    for (_, bytes) in pair.take_from_server() {
+        pair.give_to_client(&bytes);
+    }
+    // What follows the Retry.
+    let (now, remote) = (pair.now, pair.from);
+    for bytes in pair.take_from_client() {
+        let local = Some(pair::server_address());
+        pair.server.receive(now, Datagram { socket: pair::SOCKET, remote, local, ecn: None, bytes: &bytes });
+    }
+    assert!(!pair.server.has_firsts());
+    assert_eq!(pair.server.counters().begun, 1);
 }
 
 #[test]

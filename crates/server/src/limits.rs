@@ -169,5 +169,8 @@ pub const HELD_TIME_MAX: Duration = Duration::from_secs(10);
 pub const PARCELS_PER_TURN_MAX: usize = 16;
 /// Looks at one socket for datagrams before other sockets and requests have their turn: 16 messages each.
 pub const DATAGRAM_READS_PER_TURN_MAX: usize = 4;
+/// How long a thread lets connections of QUIC begin before those that are there have their turn: a few dozen Retry packets, or one
+/// handshake.
+pub const BEGINNING_TIME_MAX: Duration = Duration::from_micros(200);
 /// Threads of a `thread_pool`: each has a stack, and the kernel a limit of its own for all of them.
 pub const POOL_THREADS_MAX: usize = 1024;

@@ -154,7 +154,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "brisk-tune",
         ],
     ),
-    ("brisk-benches", &["brisk-cli", "brisk-http", "brisk-load", "brisk-mysql", "brisk-net", "brisk-tls"]),
+    (
+        "brisk-benches",
+        &["brisk-cli", "brisk-http", "brisk-load", "brisk-mysql", "brisk-net", "brisk-quic", "brisk-tls"],
+    ),
     (
         "brisk-fuzz",
         &[

@@ -289,6 +289,7 @@ impl Hostile {
         self.sent += bytes.len();
         let local = Some("127.0.0.1:443".parse().unwrap());
         self.server.receive(self.now, Datagram { socket: 3, remote: self.from, local, ecn: None, bytes });
+        while self.server.begin(self.now) {}
         self.collect();
     }
 

@@ -159,6 +159,7 @@ impl Pair {
         let datagram =
             Datagram { socket: SOCKET, remote: self.from, local: Some(server_address()), ecn: None, bytes };
         self.server.receive(self.now, datagram);
+        while self.server.begin(self.now) {}
         self.collect();
     }
 

@@ -4,7 +4,7 @@ use super::choose::{Chooser, Ticket};
 use super::common::Told;
 use super::parcel::{Packet, Parcel};
 use super::state::{App, Astray, Counted, Opening, Socket};
-use crate::limits::{DATAGRAM_READS_PER_TURN_MAX, HELD_TIME_MAX};
+use crate::limits::{BEGINNING_TIME_MAX, DATAGRAM_READS_PER_TURN_MAX, HELD_TIME_MAX};
 use crate::live::Live;
 use crate::table::Thread;
 use crate::tls::opening;
@@ -287,7 +287,9 @@ pub(crate) fn switched(thread: &Rc<Thread>, gone: &[Rc<Listener>]) {
         // Nothing was ever received: there is no endpoint to be told.
         let Some(endpoint) = borrowed.as_mut() else { return };
         if gone.iter().any(|listener| Rc::ptr_eq(listener, &socket.listener)) {
-            // Connections that it has go on; only new ones are refused.
+            // Connections that it has go on, and those begin that have asked for it; only new ones are refused.
+            let now = Instant::now();
+            while endpoint.begin(now) {}
             endpoint.unlisten(socket.number);
             socket.is_gone.set(true);
             // A task's first turn is at once.
@@ -325,10 +327,24 @@ async fn read_on(thread: Rc<Thread>, socket: Rc<Socket>) {
 
 /// New connections are another process's, or nobody's. Those that are there are served to their end: what belongs to them comes by the
 /// sockets still, or from the worker that has them now.
-pub(crate) fn drain(thread: &Thread) {
+pub(crate) fn drain(thread: &Rc<Thread>) {
+    // What has come and not begun yet is a successor's.
+    let mut parcel = Parcel::default();
     if let Some(endpoint) = &mut *thread.quic.endpoint.borrow_mut() {
-        thread.quic.sockets.borrow().iter().for_each(|socket| endpoint.unlisten(socket.number));
+        let sockets = thread.quic.sockets.borrow();
+        sockets.iter().for_each(|socket| endpoint.unlisten(socket.number));
+        endpoint.give_back(|datagram| {
+            let socket = sockets.iter().find(|socket| socket.number == datagram.socket);
+            if let Some(listening) = socket.and_then(|socket| socket.listening()) {
+                let Datagram { remote, local, ecn, bytes, .. } = datagram;
+                // More than a parcel is lost, as by a network.
+                let _ = parcel.push(&Packet { listening, remote, local, ecn, bytes });
+            }
+        });
     }
+    let now = Instant::now();
+    parcel.packets().for_each(|packet| sort(thread, now, None, &packet, Reach::Server));
+    deliver(thread);
     // Those that never became a session have nothing that could be finished.
     let without_session = |(key, (app, _)): (&Key, &(Rc<dyn App>, Counted))| {
         app.connection().session().is_none().then_some(*key)
@@ -499,28 +515,48 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
     let waits = |socket: &Rc<Socket>| !socket.outbox.borrow().is_empty();
     // What a socket has not taken leaves before anything is made: then it is as fresh as can be.
     let mut goes_on = !sockets.iter().any(waits);
+    let mut has_begun = false;
     loop {
         goes_on = goes_on && fill(endpoint, &sockets, now);
         for socket in &*sockets {
             // Several datagrams per call, as far as sockets take them (`quic_gso`).
             socket.outbox.borrow_mut().flush(socket.io.fd(), |bytes| endpoint.recycle(bytes));
         }
-        if !goes_on || sockets.iter().any(waits) {
+        if sockets.iter().any(waits) {
             break;
+        }
+        if !goes_on {
+            // Those who are known have been served.
+            if has_begun || !begin(endpoint) {
+                break;
+            }
+            (has_begun, goes_on) = (true, true);
         }
     }
     tell(thread, endpoint, &sockets);
     let home = Loop::current();
     let wait = if sockets.iter().any(waits) {
         Some(FULL_PAUSE)
-    // A bound has ended the loop of the endpoint: others have their turn first.
-    } else if endpoint.has_more() {
+    // A bound has ended the loop of the endpoint: others have their turn first. What has begun may want a certificate.
+    } else if endpoint.has_more() || endpoint.has_firsts() || endpoint.has_events() {
         Some(Duration::ZERO)
     } else {
         // Sending has taken its time: batches would be late by that.
         endpoint.next_timeout().map(|at| at.saturating_duration_since(Instant::now()))
     };
     home.wake_within(wait);
+}
+
+/// Lets connections begin, for a bounded time. True if there was any that wanted to.
+fn begin(endpoint: &mut Endpoint) -> bool {
+    let begun = Instant::now();
+    let mut now = begun;
+    let mut has_any = false;
+    while now.saturating_duration_since(begun) < BEGINNING_TIME_MAX && endpoint.begin(now) {
+        has_any = true;
+        now = Instant::now();
+    }
+    has_any
 }
 
 /// Takes from connections what they have to send. True if an outbox was full before all had been asked: thousands of connections
