@@ -386,6 +386,8 @@ pub struct Query {
     part: Part,
     bytes: usize,
     rows: Rows,
+    /// Other commands were sent behind it.
+    is_followed: bool,
 }
 
 impl Query {
@@ -399,7 +401,14 @@ impl Query {
         let mut sequence = 0;
         put_message(out, &mut sequence, message);
         let messages = Messages::new(sequence, COLLECTED_MESSAGE_BYTES_MAX);
-        Query { messages, capabilities, part: Part::First, bytes: 0, rows: Rows::default() }
+        let rows = Rows::default();
+        Query { messages, capabilities, part: Part::First, bytes: 0, rows, is_followed: false }
+    }
+
+    /// Other commands are sent behind it without waiting: their answers follow its own.
+    #[must_use]
+    pub fn followed(self) -> Query {
+        Query { is_followed: true, ..self }
     }
 
     /// Takes what the server has sent; the answer when it is whole.
@@ -410,7 +419,7 @@ impl Query {
                 return Err(ProtocolError::TooLarge { limit_bytes: COLLECTED_BYTES_MAX });
             }
             if let Some(answer) = self.take(&message)? {
-                return if input.is_empty() {
+                return if input.is_empty() || self.is_followed {
                     Ok(Some(answer))
                 } else {
                     Err(ProtocolError::Unexpected("data behind an answer"))

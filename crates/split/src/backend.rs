@@ -1,5 +1,6 @@
 //! A session's connection to one server: reached, logged in, told of the session's settings.
 
+use crate::limits::LOGIN_AGE_MS_MAX;
 use crate::unanswered::Handshake;
 use crate::wire::{self, Broken, Wire};
 use brisk_balance::{Lease, PeerId, Stats};
@@ -7,11 +8,12 @@ use brisk_db::{News, Role};
 use brisk_mysql::Capabilities;
 use brisk_mysql::ProtocolError;
 use brisk_mysql::client::{Account, Answer, Connecting, LoginError, Opened, Query, Step};
-use brisk_mysql::command::{Kind, PREPARE};
+use brisk_mysql::command::{INIT_DB, Kind, PREPARE, QUERY, RESET_CONNECTION};
 use brisk_mysql::follow::{Follower, Next, Prepared};
 use brisk_mysql::greeting::Greeting;
 use brisk_mysql::limits::{ANSWER_PREFIX_BYTES_MAX, HANDSHAKE_BYTES_MAX};
 use brisk_mysql::packet::{HEADER_BYTES, put_message};
+use brisk_mysql::password::Secret;
 use brisk_mysql::reply::{ERR, ErrPacket, Tracked};
 use brisk_mysql::settings::{Setting, Settings};
 use brisk_mysql::statements::Places;
@@ -51,9 +53,49 @@ pub struct Backend {
     /// What is prepared on it.
     pub places: Places,
     greeting: Box<Greeting>,
+    login: Box<Login>,
     /// The number of the last of the session's settings that it was told of.
     told: u64,
     lease: Lease,
+}
+
+/// What a session wants a connection for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Everything; its OK packets tell what was written if there are others to be asked for that.
+    Writes {
+        /// There are.
+        told: bool,
+    },
+    /// Reads alone.
+    Reads,
+}
+
+/// What a connection has logged in with, and when.
+struct Login {
+    secret: Secret,
+    database: Vec<u8>,
+    charset: u16,
+    attributes: Vec<u8>,
+    at_ms: u64,
+}
+
+impl Login {
+    fn of(account: &Account) -> Login {
+        let Account { secret, database, charset, attributes, .. } = account.clone();
+        Login { secret, database, charset, attributes, at_ms: clock::mono_ms() }
+    }
+
+    /// Whether COM_RESET_CONNECTION makes the connection what it would be after another login with this account of the same name. No default
+    /// database is none that could be chosen. The server judges an account from time to time.
+    fn is_as_of(&self, account: &Account) -> bool {
+        !account.database.is_empty()
+            && self.secret == account.secret
+            && self.database == account.database
+            && self.charset == account.charset
+            && self.attributes == account.attributes
+            && clock::mono_ms().saturating_sub(self.at_ms) < LOGIN_AGE_MS_MAX
+    }
 }
 
 /// Why a server is not there for a session.
@@ -167,7 +209,7 @@ impl Greeted {
         if !is_agreed(opened.capabilities, account.capabilities) {
             return Err(Unready::Lost(OFFERS_LESS.to_string()));
         }
-        let backend = Backend::new(lease, wire, *opened);
+        let backend = Backend::new(lease, wire, *opened, Box::new(Login::of(account)));
         if u8::try_from(account.charset).is_ok() {
             return Ok(backend);
         }
@@ -228,6 +270,7 @@ pub struct Parked {
     wire: Wire,
     capabilities: Capabilities,
     greeting: Box<Greeting>,
+    login: Box<Login>,
 }
 
 impl Parked {
@@ -241,47 +284,125 @@ impl Parked {
         self.wire.send_at_once(&wire::framed(0, &[1]));
     }
 
-    /// Logs in anew, for another session.
-    pub async fn log_in(
-        self,
+    /// For another session of the account: with nothing left of the one before, and its first statement carried out. Gives the status, and
+    /// the place back if nothing comes of it.
+    pub async fn begin(
+        mut self,
         session: &Session,
         proxy: &Proxy,
         account: &Account,
-    ) -> Result<LoggedIn, Unready> {
-        let Parked { mut wire, capabilities, greeting } = self;
+        purpose: Purpose,
+        lease: Lease,
+    ) -> Result<(Backend, u16), Lease> {
+        self.wire.charge_to(&session.account);
+        if self.login.is_as_of(account) {
+            match timeout(proxy.connect_timeout, self.reset(purpose)).await {
+                Ok(Ok(Some(status))) => {
+                    let Parked { wire, capabilities, greeting, login } = self;
+                    let mut backend = Backend::of(lease, wire, capabilities, greeting, login);
+                    backend.tracks = purpose == Purpose::Writes { told: true };
+                    return Ok((backend, status));
+                }
+                // It cannot do that: servers before 2015.
+                Ok(Ok(None)) => {}
+                Ok(Err(_)) | Err(_) => return Err(lease),
+            }
+        }
+        let Ok(logged_in) = self.log_in(session, proxy, account).await else { return Err(lease) };
+        let mut backend = logged_in.at(lease);
+        match timeout(proxy.connect_timeout, backend.begin(purpose)).await {
+            Ok(Ok(status)) => Ok((backend, status)),
+            Ok(Err(_)) | Err(_) => Err(backend.part().1),
+        }
+    }
+
+    /// COM_RESET_CONNECTION, the database of the login, and the first statement, all in one write: servers carry out what they have been sent one
+    /// after the other. Gives the status; `None` if one of them is refused.
+    async fn reset(&mut self, purpose: Purpose) -> Result<Option<u16>, Broken> {
+        let database = [&[INIT_DB], &self.login.database[..]].concat();
+        let first = Tracking::of(&self.greeting).first(purpose, self.capabilities);
+        let first = first.map(|statement| [&[QUERY], statement].concat());
+        let commands = [Some(vec![RESET_CONNECTION]), Some(database), first];
+        let mut out = Vec::new();
+        let mut command = |message: Vec<u8>| Query::command(&message, self.capabilities, &mut out).followed();
+        let queries: Vec<Query> = commands.into_iter().flatten().map(&mut command).collect();
+        self.wire.send(&out).await?;
+        let (mut status, mut is_refused) = (0, false);
+        for query in queries {
+            match answer(&mut self.wire, query).await? {
+                Answer::Ok(ok) => status = ok.status,
+                Answer::Err(_) | Answer::Rows(_) => is_refused = true,
+            }
+        }
+        if !self.wire.unread().is_empty() {
+            return Err(ProtocolError::Unexpected("data behind an answer").into());
+        }
+        Ok((!is_refused).then_some(status))
+    }
+
+    /// Logs in anew, for another session.
+    async fn log_in(self, session: &Session, proxy: &Proxy, account: &Account) -> Result<LoggedIn, Unready> {
+        let Parked { mut wire, capabilities, greeting, .. } = self;
         wire.charge_to(&session.account);
         let mut out = Vec::new();
         let connecting = Connecting::change(account.clone(), *greeting, capabilities, &mut out)?;
         let done = timeout(proxy.connect_timeout, finish(wire, connecting, out)).await;
         let (wire, opened) = done.unwrap_or(Err(Unready::from(Broken::Silent)))?;
-        Ok(LoggedIn { wire, opened })
+        Ok(LoggedIn { wire, opened, login: Box::new(Login::of(account)) })
     }
 }
 
 /// A connection of a session, without its place at the server.
-pub struct LoggedIn {
+struct LoggedIn {
     wire: Wire,
     opened: Box<Opened>,
+    login: Box<Login>,
 }
 
 impl LoggedIn {
     /// With its place.
-    pub fn at(self, lease: Lease) -> Backend {
-        Backend::new(lease, self.wire, *self.opened)
+    fn at(self, lease: Lease) -> Backend {
+        Backend::new(lease, self.wire, *self.opened, self.login)
+    }
+}
+
+/// Waits for the answer of a command that was sent.
+async fn answer(wire: &mut Wire, mut query: Query) -> Result<Answer, Broken> {
+    loop {
+        let mut rest = wire.unread();
+        let before = rest.len();
+        let answer = query.next(&mut rest)?;
+        let taken = before - rest.len();
+        wire.take(taken);
+        match answer {
+            Some(answer) => return Ok(answer),
+            None => wire.fill().await?,
+        }
     }
 }
 
 impl Backend {
-    fn new(lease: Lease, wire: Wire, opened: Opened) -> Backend {
+    fn new(lease: Lease, wire: Wire, opened: Opened, login: Box<Login>) -> Backend {
+        Backend::of(lease, wire, opened.capabilities, Box::new(opened.greeting), login)
+    }
+
+    fn of(
+        lease: Lease,
+        wire: Wire,
+        capabilities: Capabilities,
+        greeting: Box<Greeting>,
+        login: Box<Login>,
+    ) -> Backend {
         Backend {
             id: lease.peer.id,
             wire,
-            capabilities: opened.capabilities,
+            capabilities,
             tracks: false,
             confirmed: 0,
-            tracking: Tracking::of(&opened.greeting),
+            tracking: Tracking::of(&greeting),
             places: Places::default(),
-            greeting: Box::new(opened.greeting),
+            greeting,
+            login,
             told: 0,
             lease,
         }
@@ -295,8 +416,8 @@ impl Backend {
     fn part(mut self) -> (Parked, Lease) {
         // It belongs to nobody now.
         self.wire.charge_to(&Rc::default());
-        let parked = Parked { wire: self.wire, capabilities: self.capabilities, greeting: self.greeting };
-        (parked, self.lease)
+        let Backend { wire, capabilities, greeting, login, lease, .. } = self;
+        (Parked { wire, capabilities, greeting, login }, lease)
     }
 
     /// A statement of our own, whose answer is taken here.
@@ -348,39 +469,23 @@ impl Backend {
         self.carry_out(query, &out).await
     }
 
-    async fn carry_out(&mut self, mut query: Query, command: &[u8]) -> Result<Answer, Broken> {
+    async fn carry_out(&mut self, query: Query, command: &[u8]) -> Result<Answer, Broken> {
         self.wire.send(command).await?;
-        loop {
-            self.wire.fill().await?;
-            let mut rest = self.wire.unread();
-            let before = rest.len();
-            let answer = query.next(&mut rest)?;
-            let taken = before - rest.len();
-            self.wire.take(taken);
-            if let Some(answer) = answer {
-                return Ok(answer);
-            }
-        }
+        answer(&mut self.wire, query).await
     }
 
-    /// The first statement on a connection to the primary, and after COM_RESET_CONNECTION: has its OK packets tell what was written, if the
-    /// client takes such packets. Gives the status. A server that cannot tell is none the worse: what was written is asked for, or not known.
-    pub async fn begin(&mut self) -> Result<u16, Broken> {
-        let has_room = self.capabilities.has(Capabilities::SESSION_TRACK);
+    /// The first statement on a connection, and after COM_RESET_CONNECTION. Gives the status. A server that cannot tell what was written is none
+    /// the worse: that is asked for, or not known.
+    pub async fn begin(&mut self, purpose: Purpose) -> Result<u16, Broken> {
         self.tracks = false;
-        if has_room && let Answer::Ok(ok) = self.ask(self.tracking.statement()).await? {
-            self.tracks = true;
+        if let Some(statement) = self.tracking.first(purpose, self.capabilities)
+            && let Answer::Ok(ok) = self.ask(statement).await?
+        {
+            self.tracks = purpose == Purpose::Writes { told: true };
             return Ok(ok.status);
         }
-        self.must(b"DO 0").await
-    }
-
-    /// The first statement on a connection to a replica. Whatever `init_connect` and global settings say: each statement sees what is there when
-    /// it comes, not what was there when the first one came; and what a statement calls (functions in views) writes nothing, which the
-    /// primary may do. Gives the status.
-    pub async fn begin_to_read(&mut self) -> Result<u16, Broken> {
-        if let Answer::Ok(ok) = self.ask(self.tracking.reads_only()).await? {
-            return Ok(ok.status);
+        if purpose != Purpose::Reads {
+            return self.must(b"DO 0").await;
         }
         // The variable has another name in old and in new servers.
         self.must(b"SET SESSION autocommit = 1").await?;
@@ -466,6 +571,18 @@ impl Tracking {
     /// Of a server with this greeting.
     pub fn of(greeting: &Greeting) -> Tracking {
         if greeting.is_mariadb() { Tracking::LastGtid } else { Tracking::OwnGtid }
+    }
+
+    /// The first statement on a connection, if it needs one. To the primary: has its OK packets tell what was written, if the client takes such
+    /// packets. To a replica, whatever `init_connect` and global settings say: each statement sees what is there when it comes, not what was there
+    /// when the first one came; and what a statement calls (functions in views) writes nothing, which the primary may do.
+    fn first(self, purpose: Purpose, capabilities: Capabilities) -> Option<&'static [u8]> {
+        match purpose {
+            Purpose::Writes { told } => {
+                (told && capabilities.has(Capabilities::SESSION_TRACK)).then(|| self.statement())
+            }
+            Purpose::Reads => Some(self.reads_only()),
+        }
     }
 
     fn statement(self) -> &'static [u8] {

@@ -10,6 +10,8 @@ pub const REPLICA_PAUSE_MS: u64 = 1000;
 pub const POOL_OF_SERVER_MAX: usize = 128;
 /// So long a connection waits for another session of its account.
 pub const POOL_IDLE_MS: u64 = 10_000;
+/// So long sessions of a login may follow each other on a connection until the server judges the account again.
+pub const LOGIN_AGE_MS_MAX: u64 = 10_000;
 /// So long a server's handshake that nobody wants any more may take to its end.
 pub const HANDSHAKE_END_MS: u64 = 5000;
 /// What is read at a time of it.

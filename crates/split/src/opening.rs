@@ -173,8 +173,7 @@ pub async fn open_primary(
     let cluster = news.cluster().clone();
     let mut watch = cluster.news();
     let work = async {
-        let mut primary = reach_primary(split, session, proxy, news, greeted, account).await?;
-        let status = primary.begin().await?;
+        let (mut primary, status) = reach_primary(split, session, proxy, news, greeted, account).await?;
         let told = match course {
             Some(course) => tell(&mut primary, course, Role::Primary, &cluster.tally).await?,
             None => None,
@@ -191,19 +190,21 @@ async fn reach_primary(
     news: &mut News,
     greeted: Option<Greeted>,
     account: &Account,
-) -> Result<Backend, Unready> {
-    let cluster = news.cluster().clone();
+) -> Result<(Backend, u16), Unready> {
+    let (cluster, purpose) = (news.cluster().clone(), Split::writes(news));
     let greeted = match greeted {
         Some(greeted) => greeted,
         None => {
             let lease = split.lease_primary(news)?;
-            match split.again(session, proxy, &cluster, lease, account).await {
-                Ok(kept) => return Ok(kept),
+            match split.again(session, proxy, &cluster, lease, account, purpose).await {
+                Ok(begun) => return Ok(begun),
                 Err(lease) => split.greet_primary(session, proxy, news, lease).await?,
             }
         }
     };
-    split.log_in(session, proxy, &cluster, greeted, account).await
+    let mut primary = split.log_in(session, proxy, &cluster, greeted, account).await?;
+    let status = primary.begin(purpose).await?;
+    Ok((primary, status))
 }
 
 /// What the client is told, and the log.

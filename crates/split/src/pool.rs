@@ -1,7 +1,7 @@
 //! Connections to servers that wait for another session of their account. Each thread keeps its own.
 //!
 //! Only what has nothing of its session in it is kept: no transaction, no lock, nothing that pins. The next session logs in anew on it
-//! (COM_CHANGE_USER), so that the server judges its account again, and nothing of the session before is left.
+//! or has it reset, so that nothing of the session before is left; the server judges its account again from time to time.
 
 use crate::backend::Parked;
 use crate::limits::{POOL_IDLE_MS, POOL_OF_SERVER_MAX};

@@ -1,6 +1,6 @@
 //! A split session: takes a command, finds its server, passes the answer on.
 
-use crate::backend::{Backend, Unready, greet, unless_lost};
+use crate::backend::{Backend, Purpose, Unready, greet, unless_lost};
 use crate::exchange::{Command, Failed};
 use crate::known::Claimed;
 use crate::opening::{Claim, Opened, denied, lost, not_of_clients, open_primary};
@@ -535,8 +535,9 @@ impl<'s> Running<'s> {
         let Some(primary) = &mut self.primary else { return };
         // Its answer is out already: a failure is found by the next command.
         let (id, asks) = (primary.id, self.course.must_ask_database());
+        let purpose = Split::writes(&mut self.news);
         let work = async {
-            let status = primary.begin().await?;
+            let status = primary.begin(purpose).await?;
             let database = if asks { Some(primary.ask(b"SELECT DATABASE()").await?) } else { None };
             Ok::<_, Broken>((status, database))
         };
@@ -630,15 +631,15 @@ async fn open_replica(
     lease: Lease,
     account: &Account,
 ) -> Result<(Backend, u16), Unready> {
-    let mut replica = match split.again(session, proxy, cluster, lease, account).await {
-        Ok(kept) => kept,
+    match split.again(session, proxy, cluster, lease, account, Purpose::Reads).await {
+        Ok(begun) => Ok(begun),
         Err(lease) => {
             let greeted = greet(session, proxy, lease).await?;
-            split.log_in(session, proxy, cluster, greeted, account).await?
+            let mut replica = split.log_in(session, proxy, cluster, greeted, account).await?;
+            let status = replica.begin(Purpose::Reads).await?;
+            Ok((replica, status))
         }
-    };
-    let status = replica.begin_to_read().await?;
-    Ok((replica, status))
+    }
 }
 
 /// Tells a replica of settings, and asks it for the session's writes. Gives whether it may answer, and its status after settings.

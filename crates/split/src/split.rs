@@ -1,7 +1,7 @@
 //! What all sessions of a `server` block share: the group, what is known of its servers, and the accounts.
 
 use crate::accounts::Accounts;
-use crate::backend::{self, Backend, Greeted, Unready};
+use crate::backend::{self, Backend, Greeted, Purpose, Unready};
 use crate::known::Claimed;
 use crate::opening::{self, Beginning};
 use crate::pool::{self, Key};
@@ -72,8 +72,8 @@ impl Split {
         Split { group, accounts, pool_max, id, face: Mutex::default() }
     }
 
-    /// A connection that another session of the account has left to the server of this place, logged in anew. Without one the place is
-    /// given back; one that fails is none the worse than none, since another one is made then and tells why.
+    /// A connection that another session of the account has left to the server of this place, as of a new session, with its status. Without one
+    /// the place is given back; one that fails is none the worse than none, since another one is made then and tells why.
     pub(crate) async fn again(
         &self,
         session: &Session,
@@ -81,14 +81,15 @@ impl Split {
         cluster: &Cluster,
         lease: Lease,
         account: &Account,
-    ) -> Result<Backend, Lease> {
+        purpose: Purpose,
+    ) -> Result<(Backend, u16), Lease> {
         if self.pool_max == 0 {
             return Err(lease);
         }
         let Some(parked) = pool::take(&Key::new(self.id, lease.peer.id, account)) else { return Err(lease) };
-        let Ok(logged_in) = parked.log_in(session, proxy, account).await else { return Err(lease) };
+        let begun = parked.begin(session, proxy, account, purpose, lease).await?;
         Tally::add(&cluster.tally.reused_connections);
-        Ok(logged_in.at(lease))
+        Ok(begun)
     }
 
     /// Logs in on a new connection.
@@ -133,6 +134,11 @@ impl Split {
     /// The server that takes writes.
     pub(crate) fn primary(news: &mut News) -> Result<PeerId, Unready> {
         news.view().primary().map(|server| server.id).map_err(|why| Unready::Lost(why.to_string()))
+    }
+
+    /// Writes, told of where another server may have to have them.
+    pub(crate) fn writes(news: &mut News) -> Purpose {
+        Purpose::Writes { told: news.view().servers.len() > 1 }
     }
 
     /// A place at the server that takes writes.

@@ -350,6 +350,65 @@ fn connections_are_used_again_and_nothing_is_left_in_them() {
     wait::holds("old ones to be closed", || count(&server, "pool", "idle") == 0);
 }
 
+/// A session on a connection that another one has left is as one on a connection of its own, whatever that one did to it.
+#[test]
+fn a_session_on_a_kept_connection_begins_as_any_other() {
+    const SEEN: &str = "SELECT CONCAT_WS('|', DATABASE(), @@collation_connection, @@character_set_client, @@character_set_results, @@sql_mode, \
+                        @@autocommit, @@time_zone, @@tx_isolation, @@last_insert_id, @@session_track_system_variables LIKE '%last_gtid%')";
+    for servers in [1, 2] {
+        let db = Replicated::of(servers);
+        mark(&db);
+        db.nodes[0].root().run("CREATE DATABASE other");
+        db.nodes[0].root().run("GRANT ALL ON other.* TO app@'%'");
+        let addresses: Vec<SocketAddr> = db.nodes.iter().map(Node::address).collect();
+        let server = start(&addresses, "mysql_pool 8;");
+        expect(&server, if servers == 1 { "primary*" } else { "primary* replica*" });
+        wait::holds("accounts", || status(&server)["accounts"].as_u64() > Some(0));
+        let ended = || wait::holds("no session", || count(&server, "sessions", "open") == 0);
+        let leave = |mut session: Connection| {
+            session.send(0, b"\x01").unwrap();
+            drop(session);
+            ended();
+        };
+        let at_primary = format!("/* brisk:primary */ {SEEN}");
+        let mut first = open(&server);
+        let fresh = first.value(&at_primary);
+        leave(first);
+        db.nodes[0].root().run("SET GLOBAL log_output = 'TABLE'");
+        db.nodes[0].root().run("SET GLOBAL general_log = ON");
+        for text in [
+            "SET NAMES latin1",
+            "SET sql_mode = 'ANSI_QUOTES', time_zone = '+05:00'",
+            "SET autocommit = 0",
+            "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "USE other",
+            "INSERT INTO t VALUES (LAST_INSERT_ID(77))",
+        ] {
+            let mut session = open(&server);
+            session.run(text);
+            if text.contains("autocommit") {
+                session.run("COMMIT");
+            }
+            leave(session);
+            let mut next = open(&server);
+            assert_eq!(next.value(&at_primary), fresh, "{text}");
+            // Its own writes are seen, wherever it reads.
+            next.run("INSERT INTO t SELECT COALESCE(MAX(a), 0) + 1 FROM t");
+            let most = next.value("SELECT MAX(a) FROM t");
+            assert_eq!(next.value("/* brisk:primary */ SELECT MAX(a) FROM t"), most, "{text}");
+            leave(next);
+        }
+        assert!(count(&server, "pool", "reused") > 4, "{}", status(&server)["pool"]);
+        // None of them had to log in.
+        let changes = "SELECT COUNT(*) FROM mysql.general_log WHERE command_type = 'Change user'";
+        assert_eq!(db.nodes[0].root().value(changes), "0");
+        // What the login names is not there any more: the client is told so as by a new connection.
+        db.nodes[0].root().run("DROP DATABASE other");
+        let gone = Connection::tracking(place(&server), APP.0, APP.1, "other").err().unwrap();
+        assert_eq!(gone.code, 1049);
+    }
+}
+
 /// Passes bytes on to a server, and changes the numbers of its packets from a moment on.
 fn liar(to: SocketAddr) -> (SocketAddr, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

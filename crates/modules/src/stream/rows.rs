@@ -295,7 +295,7 @@ pub(super) static ROWS: &[Row] = &[
         .set(super::split::accounts),
     // Off: what init_connect does for a connection is not done again for the next session.
     directive("mysql_pool")
-        .doc("Connections to each server that each thread keeps for later sessions of the same account (mysql_split), for 10 seconds; 0: none. The next session logs in on one of them by COM_CHANGE_USER, which leaves nothing of the one before; init_connect of the server is not carried out again.")
+        .doc("Connections to each server that each thread keeps for later sessions of the same account (mysql_split), for 10 seconds; 0: none. Nothing of a session is left for the next one (COM_RESET_CONNECTION, or COM_CHANGE_USER at another login and after 10 seconds); init_connect of the server is not carried out again.")
         .in_(BLOCKS)
         .takes_number()
         .range(0, 10_000)
