@@ -229,10 +229,10 @@ impl Content {
         Ok(Content::Format(pieces))
     }
 
-    /// The text for a request. Line ends become spaces: what a request brings must not begin a field.
+    /// The text for a request.
     fn of(&self, facts: &dyn Facts) -> Result<Vec<u8>, Stop> {
-        let mut out = match self {
-            Content::Expression(text) => Evaluation::new(facts).text(text)?,
+        match self {
+            Content::Expression(text) => Evaluation::new(facts).text(text),
             Content::Format(pieces) => {
                 let mut out = Vec::new();
                 for piece in pieces {
@@ -240,11 +240,9 @@ impl Content {
                     piece.write(facts, &mut out)?;
                     facts.spend(out.len() - start + 1)?;
                 }
-                out
+                Ok(out)
             }
-        };
-        out.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
-        Ok(out)
+        }
     }
 }
 
@@ -338,7 +336,24 @@ fn find<'a>(fields: &'a Fields, name: &[u8]) -> Option<&'a Vec<u8>> {
     fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
+/// Whether a field's value has a byte that none may have (RFC 9110 §5.5). Apache answers with 500 then.
+pub fn has_control(value: &[u8]) -> bool {
+    value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
+}
+
 impl<P: Pattern> Line<P> {
+    /// A value for a request. What that brings must not begin a field: in a request to a back end line ends become spaces.
+    fn value(&self, content: &Content, facts: &dyn Facts) -> Result<Vec<u8>, Stop> {
+        let mut value = content.of(facts)?;
+        if self.table == Table::Request {
+            value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
+        } else if has_control(&value) {
+            let name = String::from_utf8_lossy(&self.name);
+            return Err(Stop::Failed(format!("the value of {name} has a control character")));
+        }
+        Ok(value)
+    }
+
     fn apply(
         &self,
         fields: &mut Fields,
@@ -350,19 +365,19 @@ impl<P: Pattern> Line<P> {
         match &self.action {
             Action::Unset => fields.retain(|field| !is_it(field)),
             Action::Set(content) => {
-                let value = content.of(facts)?;
+                let value = self.value(content, facts)?;
                 fields.retain(|field| !is_it(field));
                 fields.push((self.name.clone(), value));
             }
             Action::SetIfEmpty(content) => {
                 if find(fields, &self.name).is_none() {
-                    fields.push((self.name.clone(), content.of(facts)?));
+                    fields.push((self.name.clone(), self.value(content, facts)?));
                 }
             }
-            Action::Add(content) => fields.push((self.name.clone(), content.of(facts)?)),
-            Action::Append(content) => self.append(fields, content.of(facts)?),
+            Action::Add(content) => fields.push((self.name.clone(), self.value(content, facts)?)),
+            Action::Append(content) => self.append(fields, self.value(content, facts)?),
             Action::Merge(content) => {
-                let value = content.of(facts)?;
+                let value = self.value(content, facts)?;
                 let list = find(fields, &self.name);
                 facts.spend(list.map_or(0, Vec::len))?;
                 if !list.is_some_and(|list| has_element(list, &value)) {
@@ -379,13 +394,13 @@ impl<P: Pattern> Line<P> {
             }
             Action::Edit { pattern, content, is_each } => {
                 for (_, value) in fields.iter_mut().filter(|field| is_it(field)) {
-                    *value = edited(value, pattern, &content.of(facts)?, *is_each, facts)?;
+                    *value = edited(value, pattern, &self.value(content, facts)?, *is_each, facts)?;
                 }
             }
             Action::Note(content) => {
                 if let Some(value) = find(fields, &self.name) {
                     facts.spend(value.len())?;
-                    notes.push((content.of(facts)?, value.clone()));
+                    notes.push((self.value(content, facts)?, value.clone()));
                 }
             }
         }
@@ -490,7 +505,7 @@ mod tests {
             ("edit X-Old a (c)", "Vary=Accept, Cookie|X-Old=(c)-b-a|Server=b".into()),
             ("edit* X-Old (a) <$1>", "Vary=Accept, Cookie|X-Old=<a>-b-<a>|Server=b".into()),
             ("edit* X-Old x* .", "Vary=Accept, Cookie|X-Old=.a.-.b.-.a|Server=b".into()),
-            ("set N %%%t:%{A}e", format!("{rest}|N=%t=17:x  Set-Cookie: y")),
+            ("set N %%%t", format!("{rest}|N=%t=17")),
             ("set N expr=%{HTTP:Host}", format!("{rest}|N=example.org")),
             ("set N a env=A", format!("{rest}|N=a")),
             ("set N a env=!A", rest.into()),
@@ -502,6 +517,13 @@ mod tests {
         ] {
             assert_eq!(applied(&[line], Table::OnSuccess), Ok(wanted), "{line}");
         }
+        // A line end that a request has brought.
+        let refused = applied(&["set N %{A}e"], Table::OnSuccess).unwrap_err();
+        assert!(refused.contains("N has a control character"), "{refused}");
+        assert_eq!(
+            applied(&["unset Vary", "unset X-Old", "set A %{A}e"], Table::Request),
+            Ok("Server=b|A=x  Set-Cookie: y".into())
+        );
         assert_eq!(
             applied(&["unset Vary", "unset X-Old", "set A b"], Table::Request),
             Ok("Server=b|A=b".into())

@@ -58,7 +58,14 @@ fn application() -> Application {
             "HTTP_X_ADDED",
         ];
         let script = asked.param("SCRIPT_FILENAME").rsplit('/').next().unwrap_or_default().to_string();
-        let mut text = format!("Content-Type: text/html\r\n\r\nscript={script}\n");
+        let mut text = String::new();
+        if let Some((_, status)) = asked.param("QUERY_STRING").split_once("status=") {
+            let _ = write!(text, "Status: {status}\r\n");
+            if status == "302" {
+                text.push_str("Location: https://o.example/script\r\n");
+            }
+        }
+        let _ = write!(text, "Content-Type: text/html\r\n\r\nscript={script}\n");
         for name in names {
             let value = asked.param(name);
             // PHP-FPM needs the status, so nginx's configuration always sends it.
@@ -164,7 +171,9 @@ fn shown(response: &Response) -> String {
     let mut lines: Vec<&str> = out.lines().collect();
     lines[1..].sort_unstable();
     let mut out = lines.join("\n");
-    if response.status == 200 && !is_listing {
+    // Encoders differ.
+    let is_coded = response.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
+    if response.status == 200 && !is_listing && !is_coded {
         let _ = write!(out, "\n  {}", response.text().trim_end().replace('\n', "\n  "));
     }
     out
@@ -186,7 +195,7 @@ fn compare(site: &Site, apache: &Apache, brisk: &Server, out: &mut String) -> us
     let mut count = 0;
     let (mut of_apache, mut of_brisk) = (apache.client(), brisk.client());
     for target in TARGETS.iter().chain(site.targets) {
-        for fields in VARIANTS {
+        for fields in VARIANTS.iter().chain(site.variants) {
             let theirs = ask(&mut of_apache, site, target, fields);
             let ours = ask(&mut of_brisk, site, target, fields);
             count += 1;

@@ -109,6 +109,7 @@ pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
     // What the answer was must not mark the location's own response as an error page.
     r.reply.err_status = 0;
     r.reply.error_page = false;
+    r.reply.page_of = None;
     let flow = if target.starts_with(b"@") {
         Flow::Named(target.to_vec())
     } else {
@@ -603,15 +604,7 @@ fn finish(r: &mut Request) -> Run {
         r.resp.status = if r.resp.status == 0 { 200 } else { r.resp.status };
         return Run::Respond;
     }
-    // The page of an error has the error's status, or the one that `error_page … =` has put in its place.
-    if r.reply.err_status != 0 {
-        // After the handlers: a page may be made by a script that answers 200.
-        r.resp.status = r.reply.err_status;
-        // It was another status' reason.
-        r.resp.reason = None;
-    } else if r.resp.status == 0 {
-        r.resp.status = 200;
-    }
+    special::settle_status(r);
     tunnel::settle(r);
     dlog!(r, "http finalize request: {}, \"{}\"", r.resp.status, shown_uri(r));
     absolute_location(r);

@@ -79,6 +79,9 @@ pub enum Page {
 pub trait Pages: Send + Sync {
     /// The page for a status; `None`: what `error_page` says.
     fn page(&self, r: &mut Request, status: u16) -> Option<Page>;
+
+    /// The page that it has named last has failed: the built-in one of the first error is sent. Puts the request back to where it had that.
+    fn given_up(&self, r: &mut Request);
 }
 
 /// Writes a line, counts a request: runs when the response is sent or given up.

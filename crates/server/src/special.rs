@@ -4,7 +4,7 @@ use crate::core::http_conf::{PageTarget, ServerTokens};
 use crate::flow::Flow;
 use crate::plan::Page;
 use crate::request::Request;
-use crate::request::reply::Persistence;
+use crate::request::reply::{PageOf, Persistence};
 use crate::response::Response;
 use crate::text::Text;
 use crate::trace::told;
@@ -44,6 +44,10 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
         r.resp.content_length = (status == 201).then_some(0);
         return Flow::Done;
     }
+    if let Some(first) = r.reply.page_of.take() {
+        give_up_page(r, first);
+        return Flow::Done;
+    }
     // Before a page is looked for: it will have this status, unless it says otherwise.
     r.reply.err_status = status;
     // Where the next request begins is not known, or was never sent.
@@ -60,6 +64,23 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
     }
     builtin(r, status);
     Flow::Done
+}
+
+/// Decides on the status of a response that its handlers have made.
+pub(crate) fn settle_status(r: &mut Request) {
+    if r.reply.page_of.is_some() && !matches!(r.resp.status, 0 | 200) {
+        // A script that makes the page has said another status than usual.
+        r.reply.err_status = 0;
+    }
+    // The page of an error has the error's status, or the one that `error_page … =` has put in its place.
+    if r.reply.err_status != 0 {
+        // After the handlers: a page may be made by a script that answers 200.
+        r.resp.status = r.reply.err_status;
+        // It was another status' reason.
+        r.resp.reason = None;
+    } else if r.resp.status == 0 {
+        r.resp.status = 200;
+    }
 }
 
 /// Puts the built-in page of a status in the place of a response, whatever pages are configured.
@@ -102,6 +123,7 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
             let mark = memchr::memchr(b'?', &target).unwrap_or(target.len());
             let (uri, args) = (target[..mark].to_vec(), target.get(mark + 1..).unwrap_or_default().to_vec());
             r.reply.error_page = true;
+            r.reply.page_of = Some(PageOf { status, loc: r.route.loc });
             prepare_page(r);
             return Some(Flow::RedirectAsClient { uri, args: Some(args) });
         }
@@ -110,6 +132,20 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
         Page::Url(url) => redirect_to_page(r, 302, url),
     }
     Some(Flow::Done)
+}
+
+/// The page of an error has failed in its turn. As in Apache the client is told of the error itself.
+fn give_up_page(r: &mut Request, PageOf { status: first, loc }: PageOf) {
+    if let Some(pages) = r.snap().location(loc).plan.pages.clone() {
+        pages.given_up(r);
+    }
+    // What the page has said of itself: where it is instead, and who may have it.
+    r.resp.location = None;
+    if first != 401 {
+        r.resp.headers.clear();
+    }
+    r.reply.error_page = false;
+    builtin(r, first);
 }
 
 /// Asks for a page of this server with GET.

@@ -279,6 +279,7 @@ impl Part {
         let State::Open { mut r, .. } = std::mem::replace(&mut self.0, State::Over) else { return };
         // The status of the error that is replaced would win over 200.
         r.reply.err_status = 0;
+        r.reply.page_of = None;
         r.reply.completed = false;
         r.resp = Response {
             status: 200,

@@ -104,7 +104,9 @@ fn location(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Do
             }
             continue;
         }
-        if is_pattern && inner.is("ProxyPass") && !is_plain_path(&from) {
+        // Apache holds a pattern against paths also for ProxyPass if it has one of these, and takes it for a path if not.
+        let is_matched = is_pattern && inner.is("ProxyPass") && from.contains(['*', '?', '[']);
+        if is_pattern && inner.is("ProxyPass") && !is_matched && !is_plain_path(&from) {
             let why = "ProxyPass takes the section's pattern for a path, as in Apache, and so does nothing: write ProxyPassMatch";
             this.notice(inner.line, why);
             continue;
@@ -113,7 +115,7 @@ fn location(this: &mut Translator<'_, '_>, node: &Node, draft: &mut Draft) -> Do
         let args =
             if is_pass { [quoted(&from).as_bytes(), b" ", &inner.args].concat() } else { inner.args.clone() };
         let whole = Node { args, ..(*inner).clone() };
-        let name = inner.name.to_ascii_lowercase();
+        let name = if is_matched { "proxypassmatch".into() } else { inner.name.to_ascii_lowercase() };
         if let Some(Err(text)) = line(this, &name, &whole, draft) {
             return Some(Err(format!("{}: {text}", inner.name)));
         }
@@ -326,7 +328,8 @@ fn timeout(node: &Node) -> Result<Option<u64>, String> {
     let mut timeout_secs = None;
     for word in node.words().skip(2) {
         let word = String::from_utf8_lossy(&word).into_owned();
-        match word.split_once('=') {
+        let parameter = word.split_once('=').map(|(name, value)| (name.to_ascii_lowercase(), value));
+        match parameter.as_ref().map(|(name, value)| (name.as_str(), *value)) {
             Some(("timeout", seconds)) => {
                 timeout_secs = Some(seconds.parse().map_err(|_| "timeout takes seconds".to_string())?);
             }

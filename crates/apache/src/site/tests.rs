@@ -246,13 +246,14 @@ fn groups_of_scripts_and_patterns_of_sections() {
     ] {
         assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
     }
-    let text = "Listen 80\n<LocationMatch ^/a/(.*\\.x)$>\nProxyPassMatch http://10.0.0.1/b/$1\nRequire all denied\n</LocationMatch>\n<Location ~ ^/p/(.*)>\nProxyPassMatch fcgi://127.0.0.1:9000/srv/$1\n</Location>\n<LocationMatch /plain.txt>\nProxyPass http://10.0.0.2/\n</LocationMatch>\n<LocationMatch ^/none>\nProxyPass http://10.0.0.3/\n</LocationMatch>\nProxyPass /s/ unix:/run/s|http:\nProxyPass /t unix:/run/t|http://any/in\n<Proxy balancer://sockets>\nBalancerMember unix:/run/u|http://any\n</Proxy>";
+    let text = "Listen 80\n<LocationMatch ^/a/(.*\\.x)$>\nProxyPassMatch http://10.0.0.1/b/$1\nRequire all denied\n</LocationMatch>\n<Location ~ ^/p/(.*)>\nProxyPassMatch fcgi://127.0.0.1:9000/srv/$1\n</Location>\n<LocationMatch /plain.txt>\nProxyPass http://10.0.0.2/\n</LocationMatch>\n<LocationMatch ^/none>\nProxyPass http://10.0.0.3/\n</LocationMatch>\n<LocationMatch \"^(?!/.well-known/).*\">\nProxyPass http://10.0.0.4 Keepalive=On\n</LocationMatch>\nProxyPass /s/ unix:/run/s|http:\nProxyPass /t unix:/run/t|http://any/in\n<Proxy balancer://sockets>\nBalancerMember unix:/run/u|http://any\n</Proxy>";
     let (tree, notices) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
     for wanted in [
         "    location ~ ^/a/(.*\\.x)$\n      proxy_pass http://10.0.0.1/b/$1$is_args$args\n",
         "    LocationMatch ^/a/(.*\\.x)$\n      Require all denied\n",
         "    location ~ ^/p/(.*)\n      apache_site\n        BriskBackEnd\n      fastcgi_pass 127.0.0.1:9000\n",
         "    location = /plain.txt\n      proxy_pass http://10.0.0.2/\n",
+        "    location ~ ^(?!/.well-known/).*\n      proxy_pass http://10.0.0.4",
         "/s/\n      proxy_pass http://unix:/run/s:/\n",
         "/t/\n      proxy_pass http://unix:/run/t:/in/\n",
         "  upstream apache_balancer_sockets\n    server unix:/run/u\n",

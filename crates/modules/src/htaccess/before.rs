@@ -42,7 +42,7 @@ struct Slot {
 
 impl Before {
     /// How it is now.
-    fn of(r: &Request) -> Before {
+    pub fn of(r: &Request) -> Before {
         let said = Carried::of(r).borrow().said.clone();
         Before { route: Rc::new(r.route.clone()), said, present: Present::of(r) }
     }

@@ -62,6 +62,8 @@ pub struct Carried {
     pub maps: Option<Arc<Maps>>,
     /// What rules have cost until there is a response: those of look-ups, too.
     pub work: Rc<Work>,
+    /// The request that has failed, while its page is made (`ErrorDocument`).
+    pub failed: Option<Before>,
     /// How often it was judged anew, because what it was judged by had changed.
     pub judged_anew: u8,
     /// How often it has waited for texts to be compiled.

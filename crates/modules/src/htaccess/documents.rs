@@ -1,5 +1,6 @@
 //! `ErrorDocument`.
 
+use super::before::Before;
 use super::carried::{Carried, Present};
 use super::facts::{Looked, Seen};
 use super::pattern;
@@ -60,9 +61,18 @@ impl Pages for Documents {
             }
         };
         if matches!(page, Page::Path(_)) {
+            let before = Before::of(r);
+            carried.borrow_mut().failed = Some(before);
             carried.borrow_mut().say().redirected(&r.route.uri, &r.route.args, status);
             StandIn::forget(r);
         }
         Some(page)
+    }
+
+    fn given_up(&self, r: &mut Request) {
+        let failed = Carried::of(r).borrow_mut().failed.take();
+        if let Some(before) = failed {
+            before.restore(r);
+        }
     }
 }

@@ -522,6 +522,9 @@ impl Facts for Seen<'_> {
 
     fn is_in_group(&self, group: &[u8]) -> Result<bool, Stop> {
         let Some(file) = self.group_file else { return unsupported("groups without AuthGroupFile") };
+        if !file.starts_with(b"/") {
+            return unsupported("AuthGroupFile: the path must begin with a slash");
+        }
         let Some(text) = self.text(file)? else {
             return unsupported("what is in AuthGroupFile: it cannot be read");
         };

@@ -7,7 +7,7 @@ use super::facts::{Seen, is_subrequest, settled};
 use super::handlers::{self, Rules};
 use super::local::Local;
 use super::negotiate;
-use super::redirects::{ask_back_end, lead_away, lead_to, redirect};
+use super::redirects::{ask_back_end, lead_to, redirect, ruled, ruled_away};
 use super::spelling;
 use super::trail::{self, Trail};
 use crate::autoindex::LeftOut;
@@ -109,8 +109,8 @@ impl Fixups {
         let carried = Carried::of(r);
         carried.borrow_mut().say().keep(effects);
         match action {
-            Action::Status(status) => return Err(Flow::Status(status)),
-            Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
+            Action::Status(status) => return Err(ruled(r, status)),
+            Action::Redirect { status, location } => return Err(ruled_away(r, status, location)),
             Action::Continue { ref query } => {
                 let query = query.clone().unwrap_or_default();
                 if query != r.route.args {
@@ -403,13 +403,13 @@ fn index_rules(r: &mut Request, present: &Present) -> Result<(), Flow> {
         let missing = Present { place: Rc::new(place), effective: present.effective.clone() };
         let uri_len = r.route.uri.len();
         r.route.uri.extend_from_slice(name);
-        let ruled = rewrite(r, &missing, true);
+        let answer = rewrite(r, &missing, true);
         r.route.uri.truncate(uri_len);
-        match ruled?.0 {
+        match answer?.0 {
             // What is not there is not there in the listing either.
             Action::Status(404) => {}
-            Action::Status(status) => return Err(Flow::Status(status)),
-            Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
+            Action::Status(status) => return Err(ruled(r, status)),
+            Action::Redirect { status, location } => return Err(ruled_away(r, status, location)),
             _ => {}
         }
     }

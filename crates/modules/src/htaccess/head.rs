@@ -54,6 +54,11 @@ impl Filter for Head {
         let carried = carried.borrow();
         for cookie in &carried.said.cookies {
             let value = written(cookie, r);
+            if headers::has_control(&value) {
+                rlog!(r, Error, "a cookie of a rule has a control character (flag CO)");
+                r.state.shared.vars.fail();
+                continue;
+            }
             r.resp.add("Set-Cookie", value);
         }
         let mut vary: Vec<&[u8]> = Vec::new();

@@ -6,7 +6,7 @@ use super::carried::{Carried, Present};
 use super::facts::{Seen, is_subrequest, settled};
 use super::place::Place;
 use super::plan::DirPlan;
-use super::redirects::{ask_back_end, lead_away, redirect};
+use super::redirects::{ask_back_end, redirect, ruled, ruled_away};
 use super::site::Site;
 use brisk_apache::EnvChange;
 use brisk_apache::rewrite::{Action, Effects, Meaning, Target, per_server};
@@ -65,8 +65,8 @@ impl Lead {
         let (action, effects) = self.rewritten(r)?;
         Carried::of(r).borrow_mut().say().keep(effects);
         match action {
-            Action::Status(status) => return Err(Flow::Status(status)),
-            Action::Redirect { status, location } => return Err(lead_away(r, status, location)),
+            Action::Status(status) => return Err(ruled(r, status)),
+            Action::Redirect { status, location } => return Err(ruled_away(r, status, location)),
             Action::Continue { query } => set_query(r, query),
             Action::Path { path, query, meaning } => {
                 if meaning == Meaning::File {

@@ -63,6 +63,9 @@ pub fn user(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
 
 /// What is in a file of users.
 fn text(r: &mut Request, path: &Path) -> Result<Arc<[u8]>, Flow> {
+    if !path.is_absolute() {
+        return Err(unusable(r, path, "the path must begin with a slash"));
+    }
     match r.read_text(path, Symlinks::Follow)? {
         Found::File(file) if file.content.is_some() => Ok(file.content.clone().unwrap_or_default()),
         Found::File(_) => Err(unusable(r, path, "it is too large to be kept in memory")),

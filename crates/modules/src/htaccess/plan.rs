@@ -395,11 +395,6 @@ fn check_settings(settings: &Settings) -> Result<(), String> {
             String::from_utf8_lossy(kind)
         ));
     }
-    for (name, file) in [("AuthUserFile", &auth.user_file), ("AuthGroupFile", &auth.group_file)] {
-        if file.as_ref().is_some_and(|file| !file.starts_with(b"/")) {
-            return Err(format!("{name}: the path must begin with a slash"));
-        }
-    }
     if settings.etag.of().is_some_and(|etag| etag.digest) {
         return Err("FileETag: Brisk does not make it of the content (Digest)".into());
     }

@@ -8,6 +8,7 @@ use super::site::Site;
 use crate::directory_overrides::files::shown;
 use brisk_apache::Facts as _;
 use brisk_apache::escape;
+use brisk_apache::headers::has_control;
 use brisk_apache::redirect::{Answer, Redirect};
 use brisk_apache::site::PROXY_HANDLER;
 use brisk_http::uri::resolved;
@@ -113,8 +114,24 @@ pub fn lead_to(r: &Request, uri: &[u8], args: Option<Vec<u8>>) -> Flow {
     }
 }
 
-/// Redirects the client.
+/// Redirects the client. A target with what no field may have is 500, as in Apache.
 pub fn lead_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
+    if has_control(&location) {
+        rlog!(r, Error, "a rule leads to \"{}\", which has a control character", shown(&location));
+        return Flow::Status(500);
+    }
     r.resp.location = Some(location.into());
+    Flow::Status(status)
+}
+
+/// A rule's redirect. See [`ruled`].
+pub fn ruled_away(r: &mut Request, status: u16, location: Vec<u8>) -> Flow {
+    r.reply.page_of = None;
+    lead_away(r, status, location)
+}
+
+/// A rule's status. As in Apache (mod_rewrite sets the status back before it answers) it counts in the page of an error, too.
+pub fn ruled(r: &mut Request, status: u16) -> Flow {
+    r.reply.page_of = None;
     Flow::Status(status)
 }

@@ -1,6 +1,7 @@
 //! How a request is answered, whatever [`Response`](crate::response::Response) its handlers make: what outlives a response
 //! that an error page takes the place of.
 
+use crate::conf::ids::LocationId;
 use crate::text::Text;
 use std::rc::Rc;
 
@@ -13,6 +14,15 @@ pub enum Persistence {
     Close,
     /// It waits for the next request.
     KeepAlive,
+}
+
+/// An error whose page is being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageOf {
+    /// Its status.
+    pub status: u16,
+    /// The location that has named the page.
+    pub loc: LocationId,
 }
 
 /// How a protocol sends an interim response.
@@ -29,6 +39,9 @@ pub struct Reply {
     pub err_status: u16,
     /// An error page is being served; others only if `recursive_error_pages`.
     pub error_page: bool,
+    /// The page of this error is being made in the way of [`Pages`](crate::plan::Pages): a script may say another status, and one that
+    /// fails in its turn is given up.
+    pub page_of: Option<PageOf>,
     /// Whether the connection goes on behind the response.
     pub persistence: Persistence,
     /// Hints were sent, or it was found that there are none.

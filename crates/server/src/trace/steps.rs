@@ -218,4 +218,9 @@ impl Pages for Shown {
         note(r, self.module, Kind::Page, format!("for {status}: {text}"));
         page
     }
+
+    fn given_up(&self, r: &mut Request) {
+        note(r, self.module, Kind::Page, "the page has failed: the built-in one".into());
+        self.pages.given_up(r);
+    }
 }
