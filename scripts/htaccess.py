@@ -9,11 +9,11 @@ if one of the servers has refused the file by name (its error log says which dir
 Ends with 1 if a difference is not explained, or if something can be read that Apache refuses. Needs apache2 and php-fpm of Debian.
 """
 
-import collections, os, pathlib, random, re, shutil, signal, socket, subprocess, sys, tempfile, time
+import collections, gzip, os, pathlib, random, re, shutil, signal, socket, subprocess, sys, tempfile, time, zlib
 import re._constants as sre
 import re._parser as parser
 
-MODULES = """mpm_event authn_core authn_file authz_core authz_host authz_user authz_groupfile access_compat auth_basic alias autoindex
+MODULES = """mpm_event authn_core authn_file authz_core authz_host authz_user authz_groupfile access_compat auth_basic auth_digest alias autoindex
     brotli deflate dir env expires filter headers mime rewrite setenvif proxy proxy_fcgi""".split()
 
 TYPES = """text/html html htm
@@ -79,6 +79,12 @@ class Answer:
         self.fields = [(n.strip().lower(), v.strip()) for n, _, v in (line.partition(":") for line in lines[1:])]
         if ("transfer-encoding", "chunked") in self.fields:
             body = dechunked(body)
+        if ("content-encoding", "gzip") in self.fields:
+            # Encoders differ.
+            try:
+                body = gzip.decompress(body)
+            except (EOFError, OSError, zlib.error):
+                pass
         self.text = body.decode("latin-1")
 
     def shown(self):
