@@ -362,6 +362,10 @@ pub(crate) fn events(thread: &Rc<Thread>) {
         if endpoint.next_timeout().is_some() {
             endpoint.handle_timeouts(Instant::now());
         }
+        // Nobody who is known has anything to do: no turn is lost.
+        if endpoint.has_firsts() && !endpoint.has_events() && !endpoint.has_more() {
+            begin(endpoint);
+        }
         endpoint.has_events()
     };
     if is_used {
