@@ -64,6 +64,7 @@ EXPLAINED = [
     ("Apache tries the next index file where one is refused; Brisk refuses", lambda t, a, b: a.status == 200 and b.status == 403 and re.search(r"/\.?$", t.partition("?")[0])),
     ("a script is not run that its folder's file takes away from PHP; Apache's SetHandler of the host gives it back", lambda t, a, b: b.status in (403, 500) and re.match(r"\S+\.php\n", a.text)),
     ("a script that its folder's file takes away from PHP is refused otherwise", lambda t, a, b: a.status == 404 and b.status == 403 and ".php/" in t),
+    ("a file that a handler for scripts is meant for is not served as it is", lambda t, a, b: b.status == 500 and ("content-type", "application/x-httpd-php") in a.fields),
     ("variables of TLS in Header are 500", lambda t, a, b: b.status == 500 and any(name.startswith("x-ssl") for name, _ in a.fields)),
     ("a folder with an unknown handler is listed by none", lambda t, a, b: a.status == 404 and b.status == 403 and t.partition("?")[0].endswith("/")),
     ("rules that lead to longer and longer paths end with another refusal", lambda t, a, b: a.status == 403 and b.status in (404, 500)),
@@ -94,6 +95,7 @@ class Answer:
             is_kept = name in COMPARED or name.startswith(("x-", "access-control-")) and name != "x-powered-by"
             if not is_kept or name == "content-type" and (self.status != 200 or is_listing):
                 continue
+            value = re.sub(r'nonce="[^"]*"', "nonce", value)
             out.add((name, re.sub(r"^(https?://[^/:]*):\d+", r"\1", value)))
             if name == "location" and self.status not in range(300, 400):
                 out.discard((name, value))

@@ -24,7 +24,13 @@ pub fn user(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
         rlog!(r, Error, ".htaccess requires a user, which needs AuthName");
         return Err(Flow::Status(500));
     }
-    if !r.has_header(HeaderId::Authorization) {
+    // Before the file of users is asked for: who has sent a login of another kind has sent none.
+    let is_sent = if is_digest(auth) {
+        r.header(HeaderId::Authorization).and_then(Credentials::parse).is_some()
+    } else {
+        basic_credentials(r).is_some()
+    };
+    if !is_sent {
         return Err(challenge(r, auth));
     }
     let Some(file) = &auth.user_file else {
