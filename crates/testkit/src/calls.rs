@@ -26,7 +26,8 @@ impl Calls {
         command.args(["-f", "-e", "signal=none", "-o"]).arg(&file).args(["-p", &pid.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(fs::File::create(dir.path().join("said")).expect("our own file"));
-        let mut tracer = command.spawn().expect("strace is not installed: scripts/setup.sh does that");
+        let mut tracer = crate::children::spawn(&mut command)
+            .expect("strace is not installed: scripts/setup.sh does that");
         wait::holds("strace follows the process", || {
             let ended = tracer.try_wait().expect("our own child");
             let said = || fs::read_to_string(dir.path().join("said")).unwrap_or_default();

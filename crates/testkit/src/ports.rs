@@ -99,6 +99,7 @@ fn probe(family: AddressFamily, address: &SocketAddrAny) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::children;
     use std::net::TcpListener;
     use std::process::Command;
     use std::sync::atomic::AtomicBool;
@@ -125,7 +126,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     while !is_over.load(Ordering::Relaxed) {
-                        Command::new("true").status().expect("a program that does nothing");
+                        children::output(&mut Command::new("true")).expect("a program that does nothing");
                     }
                 });
             }
