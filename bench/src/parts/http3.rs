@@ -161,7 +161,7 @@ fn grow(server: &Prepared) -> io::Result<f64> {
 }
 
 /// What clients notice of a flood of first packets, and what it takes in memory. It is compared with the same flood to a socket that
-/// nobody reads: what it takes from the generator's core is not the server's doing.
+/// nobody reads, since sending it takes time of the generator's core in both cases.
 fn flooded(lab: &Lab, prepared: &Prepared, findings: &mut Findings) -> io::Result<()> {
     let elsewhere = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     rustix::net::sockopt::set_socket_recv_buffer_size(&elsewhere, 1)?;

@@ -212,8 +212,8 @@ impl Endpoint {
     }
 
     /// Takes one of the datagrams that may begin a connection; false: none waits. A handshake costs a hundred times what an answer
-    /// does, and anybody can ask for one under any address. So it is called after those who are known have been served, and for a bounded
-    /// time.
+    /// costs, and a forged address can ask for one. So the owner calls this after open connections have sent their packets, and for a
+    /// bounded time.
     pub fn begin(&mut self, now: Instant) -> bool {
         let Some(first) = self.firsts.pop() else { return false };
         self.take(now, first.datagram());
@@ -539,7 +539,7 @@ impl Endpoint {
                 return Some(transmit);
             }
         }
-        // Behind what connections have to say: those are answers to strangers.
+        // Retry packets and resets, behind the packets of open connections.
         if let Some(transmit) = self.responses.pop_front() {
             self.counters.sent += 1;
             return Some(transmit);

@@ -1,4 +1,4 @@
-//! Datagrams of clients that are not known yet. They wait until those who are known have been served.
+//! Datagrams that may begin a connection. They wait until the packets of open connections have been handled.
 
 use crate::endpoint::Datagram;
 use crate::limits::{FIRST_BYTES_MAX, FIRST_MAX};

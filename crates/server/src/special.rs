@@ -45,7 +45,7 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
         return Flow::Done;
     }
     if let Some(first) = r.reply.page_of.take() {
-        give_up_page(r, first);
+        give_up_page(r, *first);
         return Flow::Done;
     }
     // Before a page is looked for: it will have this status, unless it says otherwise.
@@ -123,8 +123,9 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
             let mark = memchr::memchr(b'?', &target).unwrap_or(target.len());
             let (uri, args) = (target[..mark].to_vec(), target.get(mark + 1..).unwrap_or_default().to_vec());
             r.reply.error_page = true;
-            r.reply.page_of = Some(PageOf { status, loc: r.route.loc });
             prepare_page(r);
+            r.reply.page_of =
+                Some(Box::new(PageOf { status, loc: r.route.loc, fields: r.resp.headers.clone() }));
             return Some(Flow::RedirectAsClient { uri, args: Some(args) });
         }
         // As Apache does for `ErrorDocument` with a URL; the client then sees 302 in the place of the error.
@@ -135,15 +136,12 @@ fn found_page(r: &mut Request, status: u16) -> Option<Flow> {
 }
 
 /// The page of an error has failed in its turn. As in Apache the client is told of the error itself.
-fn give_up_page(r: &mut Request, PageOf { status: first, loc }: PageOf) {
+fn give_up_page(r: &mut Request, PageOf { status: first, loc, fields }: PageOf) {
     if let Some(pages) = r.snap().location(loc).plan.pages.clone() {
         pages.given_up(r);
     }
-    // What the page has said of itself: where it is instead, and who may have it.
-    r.resp.location = None;
-    if first != 401 {
-        r.resp.headers.clear();
-    }
+    // The page's own target and challenge are not the error's.
+    (r.resp.location, r.resp.headers) = (None, fields);
     r.reply.error_page = false;
     builtin(r, first);
 }

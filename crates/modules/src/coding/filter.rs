@@ -102,10 +102,14 @@ impl Named {
     pub fn compress(&self, r: &mut Request, codings: &[Coding]) {
         let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
         // Errors and redirects of scripts have bodies, too; the server's own are short. A part of something must stay byte for byte.
-        let is_own = r.reply.err_status != 0 && !r.reply.error_page;
         let has_body =
             !matches!(r.resp.status, 0..200 | 204 | 206 | 304) && !matches!(r.resp.body, Body::Empty);
-        if is_coded || is_own || !(has_body || r.is_head()) || r.route.depth > 0 || codings.is_empty() {
+        if is_coded
+            || r.reply.is_own()
+            || !(has_body || r.is_head())
+            || r.route.depth > 0
+            || codings.is_empty()
+        {
             return;
         }
         // Also where the location says nothing of `gzip_vary`, as Apache does it.

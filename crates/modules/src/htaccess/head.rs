@@ -40,7 +40,7 @@ impl Filter for Head {
     fn filter(&self, r: &mut Request) {
         if let Some(present) = Present::or_of_host(r, self.host.as_ref()) {
             let settings = &present.effective.settings;
-            let said = if self.is_of_scripts && !is_own(r) { r.resp.headers.len() } else { 0 };
+            let said = if self.is_of_scripts && !r.reply.is_own() { r.resp.headers.len() } else { 0 };
             charset(r, settings);
             limit_ranges(r, settings);
             expires(r, &present, said);
@@ -93,11 +93,6 @@ fn log_messages(r: &Request, present: &Present) {
             Err(stop) => rlog!(r, Error, "a LogMessage of .htaccess cannot be told: {stop:?}"),
         }
     }
-}
-
-/// The answer is the server's own: an error's page or a redirect, not what a handler has made.
-fn is_own(r: &Request) -> bool {
-    r.reply.err_status != 0 && !r.reply.error_page
 }
 
 fn charset(r: &mut Request, settings: &Settings) {
@@ -176,7 +171,7 @@ fn fields(r: &mut Request, present: &Present, said: usize) -> Result<(), Stop> {
         let (mut usual, mut always) = read(&r.resp, said);
         for is_early in [true, false] {
             headers::apply(lines, Table::Always, is_early, &mut always, &request, &seen)?;
-            if !is_own(r) {
+            if !r.reply.is_own() {
                 headers::apply(lines, Table::OnSuccess, is_early, &mut usual, &request, &seen)?;
             }
         }

@@ -24,23 +24,11 @@ pub fn user(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
         rlog!(r, Error, ".htaccess requires a user, which needs AuthName");
         return Err(Flow::Status(500));
     }
-    // Before the file of users is asked for: who has sent a login of another kind has sent none.
-    let is_sent = if is_digest(auth) {
-        r.header(HeaderId::Authorization).and_then(Credentials::parse).is_some()
-    } else {
-        basic_credentials(r).is_some()
-    };
-    if !is_sent {
-        return Err(challenge(r, auth));
-    }
-    let Some(file) = &auth.user_file else {
-        rlog!(r, Error, ".htaccess requires a user, which needs AuthUserFile");
-        return Err(Flow::Status(500));
-    };
     if is_digest(auth) {
-        return by_digest(r, auth, file);
+        return by_digest(r, auth);
     }
     let Some((user, password)) = basic_credentials(r) else { return Err(challenge(r, auth)) };
+    let file = user_file(r, auth)?;
     let path = Path::new(OsStr::from_bytes(file));
     let text = text(r, path)?;
     let Ok(Some(kept)) = users::find(&text[..], &user) else {
@@ -65,6 +53,14 @@ pub fn user(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
     }
     let is_right = password::verify(&login.password, &login.kept);
     finish(r, login, is_right, auth)
+}
+
+/// The file of users. A request without a login of the right kind is not led to it: it gets a challenge.
+fn user_file<'a>(r: &Request, auth: &'a Auth) -> Result<&'a Vec<u8>, Flow> {
+    auth.user_file.as_ref().ok_or_else(|| {
+        rlog!(r, Error, ".htaccess requires a user, which needs AuthUserFile");
+        Flow::Status(500)
+    })
 }
 
 /// What is in a file of users.
@@ -98,7 +94,7 @@ fn key() -> Option<&'static [u8]> {
 }
 
 /// The user of a `Digest` login.
-fn by_digest(r: &mut Request, auth: &Auth, file: &[u8]) -> Result<Vec<u8>, Flow> {
+fn by_digest(r: &mut Request, auth: &Auth) -> Result<Vec<u8>, Flow> {
     let realm = auth.realm.clone().unwrap_or_default();
     let sent = r.header(HeaderId::Authorization).and_then(Credentials::parse);
     let Some(sent) = sent.filter(|sent| sent.realm == realm) else { return Err(challenge(r, auth)) };
@@ -106,7 +102,7 @@ fn by_digest(r: &mut Request, auth: &Auth, file: &[u8]) -> Result<Vec<u8>, Flow>
         rlog!(r, Error, "the login is for \"{}\", not for this request", shown(&sent.uri));
         return Err(Flow::Status(400));
     }
-    let path = Path::new(OsStr::from_bytes(file));
+    let path = Path::new(OsStr::from_bytes(user_file(r, auth)?));
     let text = text(r, path)?;
     let Some(secret) = digest::secret(&text, &sent.user, &realm) else {
         rlog!(

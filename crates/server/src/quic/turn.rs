@@ -362,7 +362,7 @@ pub(crate) fn events(thread: &Rc<Thread>) {
         if endpoint.next_timeout().is_some() {
             endpoint.handle_timeouts(Instant::now());
         }
-        // Nobody who is known has anything to do: no turn is lost.
+        // No open connection has work: new ones begin in this turn.
         if endpoint.has_firsts() && !endpoint.has_events() && !endpoint.has_more() {
             begin(endpoint);
         }
@@ -530,7 +530,7 @@ pub(crate) fn transmit(thread: &Rc<Thread>) {
             break;
         }
         if !goes_on {
-            // Those who are known have been served.
+            // All open connections have sent their packets.
             if has_begun || !begin(endpoint) {
                 break;
             }

@@ -16,13 +16,22 @@ pub enum Persistence {
     KeepAlive,
 }
 
+impl Reply {
+    /// Whether the response is the server's own: an error's built-in page or a redirect, not what a handler has made.
+    pub fn is_own(&self) -> bool {
+        self.err_status != 0 && !self.error_page
+    }
+}
+
 /// An error whose page is being made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PageOf {
     /// Its status.
     pub status: u16,
     /// The location that has named the page.
     pub loc: LocationId,
+    /// The fields that belong to the error: a challenge, when to come again.
+    pub fields: Vec<(Text, Text)>,
 }
 
 /// How a protocol sends an interim response.
@@ -41,7 +50,7 @@ pub struct Reply {
     pub error_page: bool,
     /// The page of this error is being made in the way of [`Pages`](crate::plan::Pages): a script may say another status, and one that
     /// fails in its turn is given up.
-    pub page_of: Option<PageOf>,
+    pub page_of: Option<Box<PageOf>>,
     /// Whether the connection goes on behind the response.
     pub persistence: Persistence,
     /// Hints were sent, or it was found that there are none.
