@@ -93,6 +93,15 @@ enum Ended {
     Stop(Stop),
 }
 
+/// What became of a pair.
+enum Pair {
+    Measured(Stretch, Stretch),
+    /// The new configuration was beyond a limit.
+    Impossible(String),
+    /// Requests waited too long with the better configuration too: it was the traffic or the machine.
+    Disturbed(String),
+}
+
 impl From<String> for Ended {
     fn from(why: String) -> Ended {
         Ended::Stop(Stop::Failed(why))
@@ -164,7 +173,7 @@ impl Real<'_> {
     }
 
     /// Both sides in this order; the first one is A unless they are swapped.
-    fn both(&mut self, ask: &Ask, is_swapped: bool) -> Result<Result<(Stretch, Stretch), Told>, Stop> {
+    fn both(&mut self, ask: &Ask, is_swapped: bool) -> Result<Pair, Stop> {
         let mut sides = Vec::new();
         for is_b in [is_swapped, !is_swapped] {
             let found = self.side(if is_b { &ask.b } else { &ask.a });
@@ -177,10 +186,15 @@ impl Real<'_> {
                     self.guard.forget();
                     back.map_err(Stop::Failed)?;
                     let why = breach.to_string();
-                    if !is_b || ask.a == ask.b {
-                        return Err(Stop::Failed(format!("{why}, with the configuration as it is")));
+                    if is_b && ask.a != ask.b {
+                        return Ok(Pair::Impossible(why));
                     }
-                    return Ok(Err(Told::Impossible(why)));
+                    let why = format!("{why}, with the configuration as it is");
+                    // Failures and lack of memory are no moment to try anything.
+                    return match breach {
+                        Breach::Waiting(..) => Ok(Pair::Disturbed(why)),
+                        _ => Err(Stop::Failed(why)),
+                    };
                 }
             }
         }
@@ -189,7 +203,7 @@ impl Real<'_> {
         }
         let mut sides = sides.into_iter();
         match (sides.next(), sides.next()) {
-            (Some(a), Some(b)) => Ok(Ok((a, b))),
+            (Some(a), Some(b)) => Ok(Pair::Measured(a, b)),
             _ => Err(Stop::Failed("a side was not measured".to_owned())),
         }
     }
@@ -223,8 +237,12 @@ impl Bench for Real<'_> {
             }
             let is_swapped = self.rng.below(2) == 1;
             let told = match self.both(ask, is_swapped)? {
-                Err(told) => told,
-                Ok((a, b)) => {
+                Pair::Impossible(why) => Told::Impossible(why),
+                Pair::Disturbed(why) => {
+                    output::note(&format!("{why}: this pair does not count"));
+                    continue;
+                }
+                Pair::Measured(a, b) => {
                     if !self.is_stationary(&ask.a, a.requests) {
                         output::note("the traffic is changing: this pair does not count");
                         continue;
