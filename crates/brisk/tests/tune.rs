@@ -148,20 +148,20 @@ fn what_is_applied_is_proved_and_undone() {
     let running = site.start();
     let before = site.configuration();
     let state = site.at("state");
-    let output = site.tune(&[
-        "--users",
-        "12",
-        "--knobs",
-        "pm.max_children",
-        "--budget",
-        "80s",
-        "--json",
-        "--apply",
-        "--state",
-        &state,
-    ]);
-    let found = json(&output);
-    assert!(output.status.success(), "{found:#} {}", text(&output.stderr));
+    let more = ["--users", "12", "--knobs", "pm.max_children", "--budget", "80s", "--json", "--apply"];
+    let mut tries = 1..=3;
+    let found = loop {
+        let output = site.command(&more).args(["--state", &state, "--observe", "5s"]).output().unwrap();
+        let found = json(&output);
+        if output.status.success() {
+            break found;
+        }
+        // Where others want the machine, the site can be too slow while it is watched: then all is as it was.
+        let why = found["not_applied"].as_str().unwrap_or_default();
+        let is_disturbed = why.contains("of the requests waited");
+        assert!(is_disturbed && tries.next().is_some(), "{found:#} {}", text(&output.stderr));
+        assert_eq!(site.configuration(), before);
+    };
     assert!(found["applied"]["high"].as_f64().is_some_and(|high| high < 0.8), "{found:#}");
     assert_eq!(found["applied"]["pairs"].as_array().map(Vec::len), Some(20), "{found:#}");
     let to = found["final"]["settings"][0]["to"].as_str().unwrap();
