@@ -324,9 +324,13 @@ def compare(at, files, logs, out):
                 counts["same"] += 1
             else:
                 differences.append((target, fields, theirs, ours))
-        refused = [refused_by(log.read_bytes()[mark:].decode("latin-1") if log.exists() else "", site) for log, mark in zip(logs, marks)]
+        said = [log.read_bytes()[mark:].decode("latin-1") if log.exists() else "" for log, mark in zip(logs, marks)]
+        refused = [refused_by(text, site) for text in said]
+        scripts = set(re.findall(r"is PHP's by \.htaccess, but no location .*request: \"\S+ (\S+) HTTP/", said[1]))
         for target, fields, theirs, ours in differences:
             why = next((why for why, holds in EXPLAINED if holds(target, theirs, ours)), None)
+            if not why and ours.status == 500 and target in scripts:
+                why = "a file that PHP is meant for is not served as it is"
             if not why and theirs.status == 500 and refused[0]:
                 why = "Apache has not: " + ", ".join(sorted(refused[0]))
             if not why and ours.status == 500 and refused[1]:

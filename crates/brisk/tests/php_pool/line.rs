@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 fn gated(pool: &str) -> Site {
     let text = "log_format tried \"$uri $status $upstream_status\"; access_log {{DIR}}/tried.log tried; "
         .to_string()
-        + &crate::site::conf(pool, "").replace("location / ", "location = /metrics { metrics; } location / ");
+        + &crate::site::conf(pool, "directory_overrides on;").replace("location / ", "location = /metrics { metrics; } location / ");
     let site = Site::of(crate::site::builder().http(&text));
     let notes = site.notes().display().to_string();
     site.script(
@@ -27,6 +27,8 @@ fn ran(site: &Site, name: &str) -> bool {
 #[test]
 fn who_finds_no_place_in_the_line_is_refused_at_once() {
     let site = gated("pm static; max_children 1; queue 1 timeout=30s;");
+    site.server.write("html/page/.htaccess", "ErrorDocument 503 /none.html\n");
+    site.script("page/gate.php", "<?php echo 'not this one';");
     let mut first = site.server.client();
     first.send("GET /gate.php?n=1 HTTP/1.1\r\nHost: a\r\n\r\n");
     wait::holds("the first request in PHP", || ran(&site, "1"));
@@ -39,6 +41,9 @@ fn who_finds_no_place_in_the_line_is_refused_at_once() {
     let refused = site.get("/gate.php?n=3");
     assert_eq!(refused.status, 503);
     assert!(refused.header("Retry-After").is_some());
+    // A folder's page of errors that is not there takes nothing from the error.
+    let refused = site.get("/page/gate.php");
+    assert_eq!((refused.status, refused.header("Retry-After").is_some()), (503, true));
     site.server.wait_for_line("tried.log", "^/gate.php 503 503$");
     assert!(began.elapsed() < Duration::from_secs(10));
     site.server.wait_for_log("PHP pool \"www\" is overloaded");
