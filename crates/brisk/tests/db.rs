@@ -8,6 +8,8 @@ mod compressed;
 mod mysql;
 #[path = "db/pgsql.rs"]
 mod pgsql;
+#[path = "db/pooled.rs"]
+mod pooled;
 #[path = "db/prepared.rs"]
 mod prepared;
 #[path = "db/split.rs"]

@@ -438,6 +438,11 @@ impl Session {
         }
     }
 
+    /// Whether its connections have the default database of the login.
+    pub fn has_database_of_login(&self) -> bool {
+        self.database == Database::OfLogin
+    }
+
     /// Whether the primary must be asked for its default database, which the session has kept over a reset.
     pub fn must_ask_database(&self) -> bool {
         self.database == Database::Unclear

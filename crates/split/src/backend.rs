@@ -1,6 +1,7 @@
 //! A session's connection to one server: reached, logged in, told of the session's settings.
 
 use crate::limits::LOGIN_AGE_MS_MAX;
+use crate::preamble::{Answers, Preamble};
 use crate::unanswered::Handshake;
 use crate::wire::{self, Broken, Wire};
 use brisk_balance::{Lease, PeerId, Stats};
@@ -78,19 +79,28 @@ struct Login {
     charset: u16,
     attributes: Vec<u8>,
     at_ms: u64,
+    /// The last reset, which was answered as it should be.
+    reset: Option<Reset>,
+}
+
+/// How a connection was made ready for another session.
+#[derive(Clone, Copy)]
+struct Reset {
+    purpose: Purpose,
+    /// What the server has said then.
+    status: u16,
 }
 
 impl Login {
     fn of(account: &Account) -> Login {
         let Account { secret, database, charset, attributes, .. } = account.clone();
-        Login { secret, database, charset, attributes, at_ms: clock::mono_ms() }
+        Login { secret, database, charset, attributes, at_ms: clock::mono_ms(), reset: None }
     }
 
-    /// Whether COM_RESET_CONNECTION makes the connection what it would be after another login with this account of the same name. No default
-    /// database is none that could be chosen. The server judges an account from time to time.
+    /// Whether COM_RESET_CONNECTION and its default database make the connection what it would be after another login with this account of the
+    /// same name. The server judges an account from time to time.
     fn is_as_of(&self, account: &Account) -> bool {
-        !account.database.is_empty()
-            && self.secret == account.secret
+        self.secret == account.secret
             && self.database == account.database
             && self.charset == account.charset
             && self.attributes == account.attributes
@@ -271,6 +281,8 @@ pub struct Parked {
     capabilities: Capabilities,
     greeting: Box<Greeting>,
     login: Box<Login>,
+    /// Its default database is that of the login.
+    is_home: bool,
 }
 
 impl Parked {
@@ -295,13 +307,19 @@ impl Parked {
         lease: Lease,
     ) -> Result<(Backend, u16), Lease> {
         self.wire.charge_to(&session.account);
-        if self.login.is_as_of(account) {
+        // No default database is none that could be chosen.
+        let can_be_home = self.is_home || !self.login.database.is_empty();
+        if self.login.is_as_of(account) && can_be_home {
+            if let Some(reset) = self.login.reset.filter(|reset| reset.purpose == purpose && self.is_home) {
+                let (bytes, commands) = self.resetting(purpose);
+                let answers = Answers::new(commands, reset.status);
+                self.wire.precede(Preamble::Unsent { bytes, answers });
+                return Ok((self.reset_for(purpose, lease), reset.status));
+            }
             match timeout(proxy.connect_timeout, self.reset(purpose)).await {
                 Ok(Ok(Some(status))) => {
-                    let Parked { wire, capabilities, greeting, login } = self;
-                    let mut backend = Backend::of(lease, wire, capabilities, greeting, login);
-                    backend.tracks = purpose == Purpose::Writes { told: true };
-                    return Ok((backend, status));
+                    self.login.reset = Some(Reset { purpose, status });
+                    return Ok((self.reset_for(purpose, lease), status));
                 }
                 // It cannot do that: servers before 2015.
                 Ok(Ok(None)) => {}
@@ -316,16 +334,29 @@ impl Parked {
         }
     }
 
-    /// COM_RESET_CONNECTION, the database of the login, and the first statement, all in one write: servers carry out what they have been sent one
-    /// after the other. Gives the status; `None` if one of them is refused.
-    async fn reset(&mut self, purpose: Purpose) -> Result<Option<u16>, Broken> {
-        let database = [&[INIT_DB], &self.login.database[..]].concat();
+    fn reset_for(self, purpose: Purpose, lease: Lease) -> Backend {
+        let Parked { wire, capabilities, greeting, login, .. } = self;
+        let mut backend = Backend::of(lease, wire, capabilities, greeting, login);
+        backend.tracks = purpose == Purpose::Writes { told: true };
+        backend
+    }
+
+    /// COM_RESET_CONNECTION, the database of the login if the connection has another one, and the first statement.
+    fn resetting(&self, purpose: Purpose) -> (Vec<u8>, Vec<Query>) {
+        let database = (!self.is_home).then(|| [&[INIT_DB], &self.login.database[..]].concat());
         let first = Tracking::of(&self.greeting).first(purpose, self.capabilities);
         let first = first.map(|statement| [&[QUERY], statement].concat());
-        let commands = [Some(vec![RESET_CONNECTION]), Some(database), first];
+        let commands = [Some(vec![RESET_CONNECTION]), database, first];
         let mut out = Vec::new();
         let mut command = |message: Vec<u8>| Query::command(&message, self.capabilities, &mut out).followed();
-        let queries: Vec<Query> = commands.into_iter().flatten().map(&mut command).collect();
+        let queries = commands.into_iter().flatten().map(&mut command).collect();
+        (out, queries)
+    }
+
+    /// All of that in one write: servers carry out what they have been sent one after the other. Gives the status; `None` if something is
+    /// refused.
+    async fn reset(&mut self, purpose: Purpose) -> Result<Option<u16>, Broken> {
+        let (out, queries) = self.resetting(purpose);
         self.wire.send(&out).await?;
         let (mut status, mut is_refused) = (0, false);
         for query in queries {
@@ -408,16 +439,18 @@ impl Backend {
         }
     }
 
-    /// Gives up the session, of which nothing is in the connection, and the place at the server.
-    pub fn park(self) -> Parked {
-        self.part().0
+    /// Gives up the session, of which nothing is in the connection, and the place at the server. `is_home`: its default database is that of the
+    /// login.
+    pub fn park(self, is_home: bool) -> Parked {
+        Parked { is_home, ..self.part().0 }
     }
 
     fn part(mut self) -> (Parked, Lease) {
-        // It belongs to nobody now.
+        // It belongs to nobody now. Without a command it is as it was before the session.
         self.wire.charge_to(&Rc::default());
+        self.wire.precede_no_more();
         let Backend { wire, capabilities, greeting, login, lease, .. } = self;
-        (Parked { wire, capabilities, greeting, login }, lease)
+        (Parked { wire, capabilities, greeting, login, is_home: false }, lease)
     }
 
     /// A statement of our own, whose answer is taken here.

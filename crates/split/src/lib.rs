@@ -15,6 +15,7 @@ mod opening;
 mod packed;
 mod placing;
 mod pool;
+mod preamble;
 mod serve;
 mod split;
 mod statements;

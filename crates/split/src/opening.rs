@@ -25,6 +25,7 @@ use brisk_net::timeout;
 use brisk_stream::conf::{Client, Proxy};
 use brisk_stream::{BAD_GATEWAY, BAD_REQUEST, INTERNAL, Session, Status, handler};
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A client that has shown who it is, and its primary.
@@ -268,42 +269,13 @@ async fn welcome(session: &Session, proxy: &Proxy, client: Client, face: Face) -
         offered = offered | Capabilities::TLS;
     }
     let greeting = greeting(face, offered, nonce);
-    let early = async {
-        wire::put(&client.io, &wire::framed(0, &greeting.write())).await?;
-        let message = wire::first_message(&client.io, 1, LOGIN_BYTES_MAX, &session.account).await?;
-        Ok::<First, Broken>(First::parse(&message)?)
-    };
-    let first = early.await.map_err(|broken| lost(session, &broken))?;
-    let mut newcomer = match first {
-        First::TlsRequest(_) if wants_tls => {
-            let mut wire = Wire::new(handler::begin_tls(session, client).await?, proxy, &session.account);
-            let message = wire.message(2, LOGIN_BYTES_MAX).await;
-            let message = message.map_err(|broken| lost(session, &broken))?;
-            match First::parse(&message) {
-                Ok(First::Login(login)) => {
-                    Newcomer { wire, login: *login, is_secure: true, sequence: 3, nonce }
-                }
-                _ => return Err(lost(session, &ProtocolError::Malformed("login").into())),
-            }
-        }
-        First::TlsRequest(_) => {
-            return Err(lost(session, &ProtocolError::Unexpected("a request for TLS").into()));
-        }
-        First::Login(_) if wants_tls => {
-            // Somebody on the way may have taken TLS out of the greeting.
-            session.log(
-                LogLevel::Info,
-                format_args!("the client logs in without TLS, which \"listen\" asks for"),
-            );
-            let error = ErrPacket::new(3159, b"HY000", "Connections using insecure transport are prohibited");
-            let _ = wire::put(&client.io, &wire::framed(2, &error.write())).await;
-            return Err(BAD_REQUEST);
-        }
-        First::Login(login) => {
-            let stream = std::rc::Rc::new(brisk_net::Stream::from(client.io));
-            let wire = Wire::new(stream, proxy, &session.account);
-            Newcomer { wire, login: *login, is_secure: false, sequence: 2, nonce }
-        }
+    let put = wire::put(&client.io, &wire::framed(0, &greeting.write())).await;
+    put.map_err(|broken| lost(session, &broken))?;
+    let mut newcomer = if wants_tls {
+        secure_login(session, proxy, client, nonce).await?
+    } else {
+        let plain = plain_login(session, proxy, client, nonce).await;
+        plain.map_err(|broken| lost(session, &broken))?
     };
     // What was not offered is not agreed on.
     let fixed = &mut newcomer.login.fixed;
@@ -313,6 +285,57 @@ async fn welcome(session: &Session, proxy: &Proxy, client: Client, face: Face) -
         return Err(BAD_REQUEST);
     }
     Ok(newcomer)
+}
+
+/// The login of a client that has no TLS.
+async fn plain_login(
+    session: &Session,
+    proxy: &Proxy,
+    client: Client,
+    nonce: [u8; NONCE_BYTES],
+) -> Result<Newcomer, Broken> {
+    let stream = Rc::new(brisk_net::Stream::from(client.io));
+    let mut wire = Wire::new(stream, proxy, &session.account);
+    match First::parse(&wire.message(1, LOGIN_BYTES_MAX).await?)? {
+        First::Login(login) => Ok(Newcomer { wire, login: *login, is_secure: false, sequence: 2, nonce }),
+        First::TlsRequest(_) => Err(ProtocolError::Unexpected("a request for TLS").into()),
+    }
+}
+
+/// The login of a client that must have TLS.
+async fn secure_login(
+    session: &Session,
+    proxy: &Proxy,
+    client: Client,
+    nonce: [u8; NONCE_BYTES],
+) -> Result<Newcomer, Status> {
+    let first = async {
+        let message = wire::first_message(&client.io, 1, LOGIN_BYTES_MAX, &session.account).await?;
+        Ok::<First, Broken>(First::parse(&message)?)
+    };
+    match first.await.map_err(|broken| lost(session, &broken))? {
+        First::TlsRequest(_) => {
+            let mut wire = Wire::new(handler::begin_tls(session, client).await?, proxy, &session.account);
+            let message = wire.message(2, LOGIN_BYTES_MAX).await;
+            let message = message.map_err(|broken| lost(session, &broken))?;
+            match First::parse(&message) {
+                Ok(First::Login(login)) => {
+                    Ok(Newcomer { wire, login: *login, is_secure: true, sequence: 3, nonce })
+                }
+                _ => Err(lost(session, &ProtocolError::Malformed("login").into())),
+            }
+        }
+        First::Login(_) => {
+            // Somebody on the way may have taken TLS out of the greeting.
+            session.log(
+                LogLevel::Info,
+                format_args!("the client logs in without TLS, which \"listen\" asks for"),
+            );
+            let error = ErrPacket::new(3159, b"HY000", "Connections using insecure transport are prohibited");
+            let _ = wire::put(&client.io, &wire::framed(2, &error.write())).await;
+            Err(BAD_REQUEST)
+        }
+    }
 }
 
 fn greeting(face: Face, offered: Capabilities, nonce: [u8; NONCE_BYTES]) -> Greeting {

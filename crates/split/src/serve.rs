@@ -123,6 +123,7 @@ impl<'s> Running<'s> {
     /// The client has gone, and nothing of a command of its is on the way.
     async fn leave(&mut self) -> End {
         let is_kept = self.split.pool_max > 0 && self.course.may_be_followed();
+        let is_home = self.course.has_database_of_login();
         for mut backend in self.primary.take().into_iter().chain(self.replica.take()) {
             if !is_kept {
                 backend.quit();
@@ -130,7 +131,7 @@ impl<'s> Running<'s> {
             }
             let id = backend.id;
             if let Some(Ok(())) = unless_lost(&mut self.news, id, backend.close_statements()).await {
-                self.split.keep(&self.news, backend, &self.account);
+                self.split.keep(&self.news, backend, &self.account, is_home);
             }
         }
         End(OK)

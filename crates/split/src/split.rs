@@ -105,13 +105,14 @@ impl Split {
         greeted.log_in(session, proxy, self.group.name(), account).await
     }
 
-    /// Keeps a connection of which nothing of its session is left.
-    pub(crate) fn keep(&self, news: &News, backend: Backend, account: &Account) {
+    /// Keeps a connection of which nothing of its session is left. `is_home`: its default
+    /// database is that of the login.
+    pub(crate) fn keep(&self, news: &News, backend: Backend, account: &Account, is_home: bool) {
         if self.pool_max == 0 {
             return backend.quit();
         }
         let key = Key::new(self.id, backend.id, account);
-        pool::put(key, backend.park(), self.pool_max, news.cluster());
+        pool::put(key, backend.park(is_home), self.pool_max, news.cluster());
     }
 
     /// Has the servers' own accounts read from now on. They are needed even where a file names some: it need not name all.

@@ -6,6 +6,7 @@ use crate::limits::{
     READS_PER_TURN_MAX,
 };
 use crate::packed::Packed;
+use crate::preamble::Preamble;
 use brisk_conf::os_text;
 use brisk_host::memory::{Account, Charge};
 use brisk_mysql::ProtocolError;
@@ -57,6 +58,8 @@ pub struct Wire {
     start: usize,
     /// The client compresses: `received` has what its packets carry.
     packed: Option<Box<Packed>>,
+    /// To a server: what goes in front of the first command, and comes in front of its answer.
+    preamble: Option<Box<Preamble>>,
     /// So long a silence is the end.
     limit: Duration,
     /// What is read at a time.
@@ -82,6 +85,7 @@ impl Wire {
             received,
             start: 0,
             packed: None,
+            preamble: None,
             limit,
             piece_bytes,
             counted: (0, 0),
@@ -110,6 +114,18 @@ impl Wire {
         let packed = self.received.split_off(self.start);
         (self.received, self.start) = (Vec::new(), 0);
         self.packed = Some(Box::new(Packed::new(packed)));
+    }
+
+    /// This goes in front of what is sent next, and its answers are taken off what comes.
+    pub fn precede(&mut self, preamble: Preamble) {
+        self.preamble = Some(Box::new(preamble));
+    }
+
+    /// Gives up what was to go in front and was not sent.
+    pub fn precede_no_more(&mut self) {
+        if let Some(Preamble::Unsent { .. }) = self.preamble.as_deref() {
+            self.preamble = None;
+        }
     }
 
     /// The connection.
@@ -184,12 +200,37 @@ impl Wire {
                 read(&self.stream, self.limit, packed.bytes(), piece, (&mut self.charge, beside)).await?;
             }
         }
-        turn(&mut self.reads, 1).await;
-        read(&self.stream, self.limit, &mut self.received, piece, (&mut self.charge, 0)).await
+        loop {
+            turn(&mut self.reads, 1).await;
+            read(&self.stream, self.limit, &mut self.received, piece, (&mut self.charge, 0)).await?;
+            if self.is_past_preamble()? {
+                return Ok(());
+            }
+        }
     }
 
-    /// Writes all of it.
+    /// Takes the preamble's answers off what has come; whether there is something behind them.
+    fn is_past_preamble(&mut self) -> Result<bool, Broken> {
+        let Some(Preamble::Sent(answers)) = self.preamble.as_deref_mut() else { return Ok(true) };
+        let mut rest = &self.received[self.start..];
+        let before = rest.len();
+        let is_whole = answers.take(&mut rest)?;
+        let taken = before - rest.len();
+        self.take(taken);
+        if is_whole {
+            self.preamble = None;
+        }
+        Ok(is_whole && !self.unread().is_empty())
+    }
+
+    /// Writes all of it, behind the preamble.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        if let Some(Preamble::Unsent { .. }) = self.preamble.as_deref()
+            && let Some(Preamble::Unsent { bytes: first, answers }) = self.preamble.take().map(|held| *held)
+        {
+            self.preamble = Some(Box::new(Preamble::Sent(answers)));
+            return write(&self.stream, self.limit, &[&first, bytes].concat()).await;
+        }
         let Some(packed) = &mut self.packed else { return write(&self.stream, self.limit, bytes).await };
         for piece in bytes.chunks(PACKED_BYTES_MAX) {
             turn(&mut self.reads, 1 + piece.len() / DEFLATED_PER_READ_BYTES).await;
@@ -227,7 +268,8 @@ impl Wire {
 
     /// Between two commands: whether the other side has closed, or has sent what nobody has asked for.
     pub fn is_stale(&self) -> bool {
-        if !self.unread().is_empty() || self.stream.is_closed() {
+        let is_awaited = matches!(self.preamble.as_deref(), Some(Preamble::Sent(_)));
+        if is_awaited || !self.unread().is_empty() || self.stream.is_closed() {
             return true;
         }
         // No event since the last read found nothing more.
@@ -271,7 +313,12 @@ async fn read(
     charge.set(beside + room.max(into.capacity()));
     into.reserve_exact(room - have);
     into.resize(room, 0);
-    let read = timeout(limit, stream.read(&mut into[have..])).await;
+    // What is asked for comes later: to try it at once is in vain.
+    let work = async {
+        stream.readable().await;
+        stream.read(&mut into[have..]).await
+    };
+    let read = timeout(limit, work).await;
     let count = match &read {
         Ok(Ok(count)) => *count,
         _ => 0,

@@ -239,7 +239,7 @@ impl Bench for Real<'_> {
             let told = match self.both(ask, is_swapped)? {
                 Pair::Impossible(why) => Told::Impossible(why),
                 Pair::Disturbed(why) => {
-                    output::note(&format!("{why}: this pair does not count"));
+                    output::note(format_args!("{why}: this pair does not count"));
                     continue;
                 }
                 Pair::Measured(a, b) => {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 fn gated(pool: &str) -> Site {
     let text = "log_format tried \"$uri $status $upstream_status\"; access_log {{DIR}}/tried.log tried; "
         .to_string()
-        + &crate::site::conf(pool, "directory_overrides on;").replace("location / ", "location = /metrics { metrics; } location / ");
+        + &crate::site::conf(pool, "directory_overrides on;")
+            .replace("location / ", "location = /metrics { metrics; } location / ");
     let site = Site::of(crate::site::builder().http(&text));
     let notes = site.notes().display().to_string();
     site.script(
