@@ -44,6 +44,8 @@ OWN = [
     ("a script that nobody runs is refused before its path is looked at", lambda t, a, b: ".php/" in t and a.status == 404 and b.status == 500),
     ("/server-status and its kin are not there", lambda t, a, b: re.match(r"/(server-(status|info)|balancer-manager)", t) and a.status == 200 and b.status in (403, 404)),
     ("applications get Authorization unless CGIPassAuth is off", lambda t, a, b: is_same_but_login(a, b)),
+    ("the source of a script is not served, and the page of that error is elsewhere", lambda t, a, b: "<?php" in a.text and b.status == 302 and b.is_to("/500")),
+    ("the same of its path", lambda t, a, b: ".php/" in t and a.status == b.status == 302 and a.is_to("/404") and b.is_to("/500")),
     ("CGI programs are not run", lambda t, a, b: "cgi" in t and b.status >= 400),
 ]
 

@@ -11,7 +11,7 @@ The same must come back: status, Location, fields; the body of what is a file. E
 be read that Apache refuses. As root; needs apache2 and php-fpm.
 """
 
-import argparse, collections, os, pathlib, random, re, shutil, signal, subprocess, sys, tempfile
+import argparse, collections, os, pathlib, random, re, shutil, signal, subprocess, sys, tempfile, urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.dont_write_bytecode = True
@@ -50,6 +50,7 @@ def is_missing_script(target, theirs, ours):
 OWN = [
     ("types are the location's, which go by the last ending", lambda t, a, b: is_same_but_type(a, b)),
     ("a script that is missing with its folder is PHP's 404 by the location, and Apache's own there", is_missing_script),
+    ("a folder whose name ends with .php is a script to the location", lambda t, a, b: ".php/" in t and a.status == 200 and b.status == 404),
     ("a folder's list is each server's own", lambda t, a, b: a.status == b.status == 200 and "Index of" in a.text and "Index of" in b.text),
     ("whether types are compressed is the location's gzip", lambda t, a, b: a.status == 200 and is_same_but_coding(a, b)),
 ]
@@ -105,7 +106,8 @@ def compare(at, sites, count, logs, out):
             fields = chance.choice(FIELDS)
             theirs, ours = (ask(p, f"s{number}.test", target, fields) for p in at)
             counts["asked"] += 1
-            is_file = bool(re.search(r"\.(css|js|png|gif|jpe?g|svg|txt|html?|xml|json|md|ini|ico|woff2?|ttf|map|less|sql|po|mo|gz)$", path))
+            # What is not there may be a script's page by the rules.
+            is_file = (site / urllib.parse.unquote(path).lstrip("/")).is_file() and bool(re.search(r"\.(css|js|png|gif|jpe?g|svg|txt|html?|xml|json|md|ini|ico|woff2?|ttf|map|less|sql|po|mo|gz)$", path))
             if shown(theirs, is_file) == shown(ours, is_file):
                 counts["same"] += 1
             else:

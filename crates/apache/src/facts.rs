@@ -180,7 +180,7 @@ impl Variable {
     pub fn of_expression(name: &str) -> Option<Variable> {
         Variable::named(name, In::Rules).or_else(|| {
             let is_ssl = name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("SSL_"));
-            is_ssl.then(|| Variable::Ssl(name.to_ascii_uppercase().into()))
+            is_ssl.then(|| Variable::Ssl(name.into()))
         })
     }
 

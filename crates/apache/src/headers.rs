@@ -280,7 +280,13 @@ impl Piece {
             Piece::Env(name) => out.extend_from_slice(&facts.env(name).unwrap_or(b"(null)"[..].into())),
             Piece::Ssl(variable) => {
                 let value = facts.variable(variable)?;
-                out.extend_from_slice(if value.is_empty() { b"(null)" } else { &value });
+                // A certificate has lines; a field is one.
+                let in_line =
+                    value.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
+                out.extend(in_line);
+                if value.is_empty() {
+                    out.extend_from_slice(b"(null)");
+                }
             }
             Piece::Measure(measure) => {
                 let letter = match measure {

@@ -3,6 +3,7 @@
 mod httpd {
     mod back_ends;
     mod look_ups;
+    mod secure;
 }
 
 use brisk_testkit::apache::open_to_all;

@@ -235,44 +235,64 @@ fn text(value: &Element<'_>) -> Vec<u8> {
 
 /// A name as `$ssl_client_s_dn` shows it (RFC 2253): the last part first, everything that is not ASCII escaped.
 pub fn rfc2253(name: &[u8]) -> String {
+    written(name, true)
+}
+
+/// The same with everything that is text in UTF-8 as it is.
+pub fn rfc2253_in_utf8(name: &[u8]) -> String {
+    written(name, false)
+}
+
+/// The so manieth attribute of a type (its OID as DER has it), from 0 on, in the order of the name. Control characters are escaped.
+pub fn attribute(name: &[u8], oid: &[u8], number: usize) -> Option<String> {
+    let all = attributes(name);
+    let (_, value) = all.iter().flatten().filter(|(have, _)| *have == oid).nth(number)?;
     let mut out = String::new();
+    for c in String::from_utf8_lossy(&text(value)).chars() {
+        if c.is_ascii_control() {
+            let _ = write!(out, "\\{:02X}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    Some(out)
+}
+
+fn written(name: &[u8], is_ascii: bool) -> String {
+    let mut out = Vec::new();
     for (index, part) in attributes(name).iter().rev().enumerate() {
         if index > 0 {
-            out.push(',');
+            out.push(b',');
         }
         for (index, (oid, value)) in part.iter().enumerate() {
             if index > 0 {
-                out.push('+');
+                out.push(b'+');
             }
-            out.push_str(&attribute_name(oid));
-            out.push('=');
+            out.extend(attribute_name(oid).bytes());
+            out.push(b'=');
             if ATTRIBUTES.iter().any(|(have, _)| have == oid) {
-                escape(&text(value), &mut out);
+                escape(&text(value), is_ascii, &mut out);
             } else {
                 // RFC 2253 §2.4: of a type without a name, the value as it is encoded.
-                out.push('#');
-                out.push_str(&hex(value.whole).to_uppercase());
+                out.push(b'#');
+                out.extend(hex(value.whole).to_uppercase().bytes());
             }
         }
     }
-    out
+    String::from_utf8_lossy(&out).into_owned()
 }
 
-fn escape(text: &[u8], out: &mut String) {
+fn escape(text: &[u8], is_ascii: bool, out: &mut Vec<u8>) {
     for (index, &byte) in text.iter().enumerate() {
         let is_first = index == 0;
         let is_last = index + 1 == text.len();
         match byte {
-            b',' | b'+' | b'"' | b'\\' | b'<' | b'>' | b';' => {
-                out.push('\\');
-                out.push(char::from(byte));
-            }
-            b'#' if is_first => out.push_str("\\#"),
-            b' ' if is_first || is_last => out.push_str("\\ "),
-            0x20..0x7f => out.push(char::from(byte)),
-            _ => {
-                let _ = write!(out, "\\{byte:02X}");
-            }
+            b',' | b'+' | b'"' | b'\\' | b'<' | b'>' | b';' => out.extend([b'\\', byte]),
+            b'#' if is_first => out.extend(b"\\#"),
+            b' ' if is_first || is_last => out.extend(b"\\ "),
+            0x20..=0x7e => out.push(byte),
+            _ if !byte.is_ascii() && !is_ascii => out.push(byte),
+            _ => out.extend(format!("\\{byte:02X}").bytes()),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::carried::{Carried, Login};
 use super::look_up::{self, Question, Told};
 use super::pattern;
 use super::place::Place;
+use super::secure;
 use crate::index::StandIn;
 use crate::limits::{
     HTACCESS_LOOK_UP_DEPTH_MAX, HTACCESS_LOOK_UP_WORK_BYTES, HTACCESS_LOOKS_MAX, MAP_BYTES_PER_WORK,
@@ -175,7 +176,8 @@ fn hosts_lines(text: &[u8]) -> impl Iterator<Item = (IpAddr, impl Iterator<Item 
     })
 }
 
-fn unsupported<T>(what: &str) -> Result<T, Stop> {
+/// It cannot be told: what depends on it is 500.
+pub fn unsupported<T>(what: &str) -> Result<T, Stop> {
     Err(Stop::Failed(format!("Brisk cannot tell {what}")))
 }
 
@@ -432,7 +434,7 @@ impl Facts for Seen<'_> {
             Variable::LastModified => return unsupported("when a file was changed (LAST_MODIFIED)"),
             Variable::RequestLogId | Variable::ConnLogId => return unsupported("names in the error log"),
             Variable::ScriptUser | Variable::ScriptGroup => return unsupported("who owns a file"),
-            Variable::Ssl(name) => return unsupported(&format!("{name}")),
+            Variable::Ssl(name) => return secure::value(self, name),
         })
     }
 

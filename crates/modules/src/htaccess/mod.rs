@@ -31,6 +31,7 @@ mod pattern;
 mod place;
 mod plan;
 mod redirects;
+mod secure;
 mod site;
 mod spelling;
 mod trail;

@@ -288,6 +288,22 @@ pub static VARIABLES: &[Variable<Request>] = Rows::<Request>::ALL;
 /// The same of sessions of `stream`.
 pub static SESSION_VARIABLES: &[Variable<StreamSession>] = Rows::<StreamSession>::ALL;
 
+/// The value of one of them; empty if there is none.
+pub fn shown(r: &Request, name: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(VariableGet::Fixed(get)) = VARIABLES.iter().find(|row| row.name == name).map(|row| &row.get) {
+        get(r, &mut out);
+    }
+    out
+}
+
+/// What the client's certificate says; empty if it has shown none.
+pub fn of_client(r: &Request, look: impl FnOnce(&Certificate<'_>) -> String) -> Vec<u8> {
+    let mut out = Vec::new();
+    of_certificate(r, &mut out, look);
+    out
+}
+
 fn put(out: &mut Out, text: &str) -> bool {
     out.extend_from_slice(text.as_bytes());
     // An empty value is none, as in nginx.
