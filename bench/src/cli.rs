@@ -71,7 +71,8 @@ pub fn main(args: Vec<String>) -> io::Result<()> {
     match args.split_first() {
         Some((first, rest)) if first == "exec" => return server::exec(rest),
         Some((first, rest)) if first == "floor" => return floor_from(rest),
-        Some((first, rest)) if first == "forward" => return forward_from(rest),
+        Some((first, rest)) if first == "forward" => return between_from(least::forward, rest),
+        Some((first, rest)) if first == "sessions" => return between_from(least::sessions, rest),
         Some((first, rest)) if first == "ask" => return ask_from(rest),
         Some((first, rest)) if first == "responder" => return respond_from(rest),
         Some((first, rest)) if first == "slow-server" => return slow_from(rest),
@@ -236,10 +237,12 @@ fn floor_from(args: &[String]) -> io::Result<()> {
     }
 }
 
-fn forward_from(args: &[String]) -> io::Result<()> {
+fn between_from(serve: fn(u16, u16) -> io::Result<()>, args: &[String]) -> io::Result<()> {
     let ports: Vec<u16> = args.iter().map_while(|arg| arg.parse().ok()).collect();
-    let [port, back_end] = ports[..] else { return Err(io::Error::other("usage: forward PORT BACK_END")) };
-    least::forward(port, back_end)
+    let [port, back_end] = ports[..] else {
+        return Err(io::Error::other("usage: forward|sessions PORT BACK_END"));
+    };
+    serve(port, back_end)
 }
 
 fn ask_from(args: &[String]) -> io::Result<()> {

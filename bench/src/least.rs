@@ -18,6 +18,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::floor::{BUFFER_BYTES, Events, LISTENER};
+use crate::mariadb;
+use crate::mysql::Session;
 
 /// How long the client waits for events before it looks at the time.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -58,6 +60,113 @@ pub fn forward(port: u16, back_end: u16) -> io::Result<()> {
                 (ends[here], ends[here ^ 1]) = (None, None);
             }
         }
+    }
+}
+
+/// Connections to the database, more than there are sessions at a time.
+const KEPT: usize = 64;
+/// COM_RESET_CONNECTION, and the length of its answer.
+const RESET: &[u8] = b"\x01\0\0\0\x1f";
+const OK_BYTES: usize = 11;
+/// A login is answered so.
+const LET_IN: &[u8] = b"\x07\0\0\x02\0\0\0\x02\0\0\0";
+/// COM_QUIT.
+const QUIT: &[u8] = b"\x01\0\0\0\x01";
+/// The epoll data of connections to the database begin here.
+const SERVERS: u64 = 1 << 32;
+
+/// Sessions with a database over connections that are kept: who they are of is not looked at, each command goes to a connection that is free,
+/// behind a reset and in the same write. Serves until killed.
+pub fn sessions(port: u16, back_end: u16) -> io::Result<()> {
+    let mut greeting = vec![0; BUFFER_BYTES];
+    let count = TcpStream::connect((Ipv4Addr::LOCALHOST, back_end))?.read(&mut greeting)?;
+    greeting.truncate(count);
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    listener.set_nonblocking(true)?;
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    let mut pool = Pool::default();
+    for index in 0..KEPT {
+        let server = Session::open(back_end, &mariadb::account())?.into_stream();
+        watch(&epoll, &server, SERVERS | index as u64)?;
+        pool.servers.push((server, None));
+        pool.free.push(index);
+    }
+    let (mut events, mut buffer) = (Events::default(), vec![0; BUFFER_BYTES]);
+    buffer[..RESET.len()].copy_from_slice(RESET);
+    loop {
+        for event in events.wait(&epoll, None)? {
+            match event.data.u64() {
+                LISTENER => {
+                    while let Ok((client, _)) = listener.accept() {
+                        watch(&epoll, &client, pool.clients.len() as u64)?;
+                        send(&client, &greeting, SendFlags::NOSIGNAL)?;
+                        pool.clients.push(Some((client, None)));
+                    }
+                }
+                index if index >= SERVERS => pool.answer((index - SERVERS) as usize, &mut buffer)?,
+                index => pool.command(index as usize, &mut buffer)?,
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Pool {
+    /// With the server of each, once it was let in.
+    clients: Vec<Option<(TcpStream, Option<usize>)>>,
+    /// With the client whose command it carries out.
+    servers: Vec<(TcpStream, Option<usize>)>,
+    free: Vec<usize>,
+}
+
+impl Pool {
+    fn command(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<()> {
+        let Some((client, server)) = &mut self.clients[index] else { return Ok(()) };
+        let count = match recv(&*client, &mut buffer[RESET.len()..], RecvFlags::empty()) {
+            Ok((count, _)) => count,
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(_) => 0,
+        };
+        let message = &buffer[RESET.len()..][..count];
+        match *server {
+            Some(number) if count == 0 || message == QUIT => {
+                self.clients[index] = None;
+                self.servers[number].1 = None;
+                self.free.push(number);
+            }
+            None if count == 0 => self.clients[index] = None,
+            None => {
+                let number = self.free.pop().ok_or_else(|| io::Error::other("too many sessions"))?;
+                *server = Some(number);
+                send(&*client, LET_IN, SendFlags::NOSIGNAL)?;
+            }
+            Some(number) => {
+                self.servers[number].1 = Some(index);
+                send(&self.servers[number].0, &buffer[..RESET.len() + count], SendFlags::NOSIGNAL)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<()> {
+        let room = &mut buffer[RESET.len()..];
+        let (server, client) = &mut self.servers[index];
+        let count = match recv(&*server, &mut *room, RecvFlags::empty()) {
+            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((count, _)) => count,
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        // The reset's answer may come alone.
+        let is_first = room.starts_with(&LET_IN[..3]) && room[3] == 1;
+        let answer = &room[if is_first { OK_BYTES } else { 0 }..count];
+        if let Some(Some((client, _))) = client.map(|client| &self.clients[client])
+            && !answer.is_empty()
+        {
+            send(client, answer, SendFlags::NOSIGNAL)?;
+        }
+        Ok(())
     }
 }
 

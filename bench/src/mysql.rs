@@ -67,6 +67,11 @@ impl Session {
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
+    /// The connection as it is.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Says that it is over, and waits for nothing.
     pub fn leave(mut self) -> io::Result<()> {
         let (mut out, mut sequence) = (Vec::new(), 0);

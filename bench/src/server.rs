@@ -40,6 +40,8 @@ pub enum Program {
     Floor { body_bytes: usize },
     /// [`crate::least::forward`], to this port.
     Forward { back_end: u16 },
+    /// [`crate::least::sessions`], with the database at this port.
+    Sessions { back_end: u16 },
     /// [`crate::slow`], with a body of so many bytes.
     Slow { body_bytes: usize, workers: usize, work_ms: u64 },
 }
@@ -129,6 +131,10 @@ impl Spec {
             }
             Program::Forward { back_end } => {
                 let args = ["forward".to_owned(), port.to_string(), back_end.to_string()];
+                (std::env::current_exe()?, args.to_vec())
+            }
+            Program::Sessions { back_end } => {
+                let args = ["sessions".to_owned(), port.to_string(), back_end.to_string()];
                 (std::env::current_exe()?, args.to_vec())
             }
             Program::Slow { body_bytes, workers, work_ms } => {

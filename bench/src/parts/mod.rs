@@ -111,7 +111,7 @@ pub const ALL: &[Definition] = &[
         name: "mysql",
         about: "Queries to a MariaDB (sysbench with 16 connections: point selects and the reads of `oltp_read_only`, as text and prepared): CPU of what stands \
                 between, passing sessions on or, *split*, sending reads to two replicas. Sessions of one query each, as PHP has them: CPU of server and \
-                databases together; *pool* is with `mysql_pool` before the primary alone. sysbench and databases share the generator's core.",
+                databases together; *pool* is with `mysql_pool` before the primary alone; *floor* lets everybody in, and sends each command over a kept connection behind a reset, without a look at either: nobody can cost less. sysbench and databases share the generator's core.",
         run: mysql::run,
     },
     Definition {

@@ -42,6 +42,7 @@ const SPLIT_SHARE_MIN: f64 = 0.9;
 const DIRECT: &str = "direct";
 const SPLIT: &str = "brisk split";
 const ONE_POOL: &str = "brisk pool";
+const LEAST: &str = "floor";
 const DATABASES_UNIT: &str = "µs CPU/request of the databases";
 
 /// A test of sysbench: its name here, its arguments, and whether each of its statements can be seen to be a read.
@@ -256,10 +257,15 @@ impl Places<'_> {
         ways.push(self.split(SPLIT, 1, 0)?);
         ways.push(self.split(ONE_POOL, 1, POOL)?);
         ways.push(self.split("brisk pool, replicas", self.databases.ports().len(), POOL)?);
+        let least = Program::Sessions { back_end: self.databases.primary() };
+        let least = Spec::new(LEAST, least, Conf::default()).prepare(self.lab)?;
+        ways.push(Way { name: LEAST.to_owned(), server: Some(least), splits: None });
         let samples = interleave_with(self.lab, ways.len(), |index| self.session(&ways[index]))?;
         let case = "sessions of one query";
         let measured = add(findings, case, &ways, samples, CLIENTS, "µs per session");
         compare(findings, case, &measured, (ONE_POOL, DIRECT), 1.0);
+        compare(findings, case, &measured, (ONE_POOL, LEAST), 1.15);
+        compare(findings, case, &measured, (LEAST, DIRECT), 1.0);
         for one in &measured {
             findings.rows.push(plain_row(case, &one.server, &beside(one), DATABASES_UNIT));
         }
