@@ -24,7 +24,8 @@ const PARTS: &[(&str, &[u8])] = &[
     ("Email", &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1]),
 ];
 
-/// The value of a variable, whatever the case of its name, but for that of a part of a name (`Email`); empty where there is none, and where the connection is not one of TLS.
+/// The value of a variable, whatever the case of its name, but for that of a part of a name (`Email`); empty where there is none, and where the
+/// connection is not one of TLS.
 ///
 /// # Errors
 /// It is one of mod_ssl's that is not told here.
