@@ -78,16 +78,22 @@ struct Floor {
     work: usize,
 }
 
+/// A socket that listens on 127.0.0.1, and what waits for its connections.
+pub(crate) fn listen(port: u16) -> io::Result<(TcpListener, OwnedFd)> {
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    listener.set_nonblocking(true)?;
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    Ok((listener, epoll))
+}
+
 /// Serves until killed.
 pub fn serve(options: Options) -> io::Result<()> {
     if let Some(cpu) = options.cpu {
         system::pin_to_cpu(cpu)?;
     }
     system::raise_open_files(12_000)?;
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port)))?;
-    listener.set_nonblocking(true)?;
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    let (listener, epoll) = listen(options.port)?;
     let mut floor = Floor {
         epoll,
         connections: Vec::new(),

@@ -4,7 +4,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
@@ -17,7 +17,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::floor::{BUFFER_BYTES, Events, LISTENER};
+use crate::floor::{BUFFER_BYTES, Events, LISTENER, listen};
 use crate::mariadb;
 use crate::mysql::Session;
 
@@ -26,10 +26,7 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// Passes on whatever comes on port `port` to `back_end`, each connection over one of its own. Serves until killed.
 pub fn forward(port: u16, back_end: u16) -> io::Result<()> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    listener.set_nonblocking(true)?;
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    let (listener, epoll) = listen(port)?;
     // Pairs of connections: what comes on one leaves on its neighbour.
     let mut ends: Vec<Option<TcpStream>> = Vec::new();
     let (mut events, mut buffer) = (Events::default(), vec![0; BUFFER_BYTES]);
@@ -75,16 +72,13 @@ const QUIT: &[u8] = b"\x01\0\0\0\x01";
 /// The epoll data of connections to the database begin here.
 const SERVERS: u64 = 1 << 32;
 
-/// Sessions with a database over connections that are kept: who they are of is not looked at, each command goes to a connection that is free,
-/// behind a reset and in the same write. Serves until killed.
+/// Sessions with a database over kept connections. Every login is accepted; each session has a free connection, and each of its commands is sent
+/// behind a reset, in the same write. Serves until killed.
 pub fn sessions(port: u16, back_end: u16) -> io::Result<()> {
     let mut greeting = vec![0; BUFFER_BYTES];
     let count = TcpStream::connect((Ipv4Addr::LOCALHOST, back_end))?.read(&mut greeting)?;
     greeting.truncate(count);
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    listener.set_nonblocking(true)?;
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    let (listener, epoll) = listen(port)?;
     let mut pool = Pool::default();
     for index in 0..KEPT {
         let server = Session::open(back_end, &mariadb::account())?.into_stream();

@@ -129,13 +129,10 @@ impl Spec {
                 let args = ["floor".to_owned(), port.to_string(), body_bytes.to_string()];
                 (std::env::current_exe()?, args.to_vec())
             }
-            Program::Forward { back_end } => {
-                let args = ["forward".to_owned(), port.to_string(), back_end.to_string()];
-                (std::env::current_exe()?, args.to_vec())
-            }
-            Program::Sessions { back_end } => {
-                let args = ["sessions".to_owned(), port.to_string(), back_end.to_string()];
-                (std::env::current_exe()?, args.to_vec())
+            Program::Forward { back_end } | Program::Sessions { back_end } => {
+                let is_forward = matches!(self.program, Program::Forward { .. });
+                let name = if is_forward { "forward" } else { "sessions" };
+                (std::env::current_exe()?, [name.to_owned(), port.to_string(), back_end.to_string()].to_vec())
             }
             Program::Slow { body_bytes, workers, work_ms } => {
                 let numbers =

@@ -280,12 +280,13 @@ impl Piece {
             Piece::Env(name) => out.extend_from_slice(&facts.env(name).unwrap_or(b"(null)"[..].into())),
             Piece::Ssl(variable) => {
                 let value = facts.variable(variable)?;
-                // A certificate has lines; a field is one.
-                let in_line =
-                    value.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
-                out.extend(in_line);
                 if value.is_empty() {
                     out.extend_from_slice(b"(null)");
+                } else {
+                    // A certificate has lines; a field is one.
+                    out.extend(
+                        value.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }),
+                    );
                 }
             }
             Piece::Measure(measure) => {

@@ -1,7 +1,7 @@
 //! A session's connection to one server: reached, logged in, told of the session's settings.
 
 use crate::limits::LOGIN_AGE_MS_MAX;
-use crate::preamble::{Answers, Preamble};
+use crate::preamble::Preamble;
 use crate::unanswered::Handshake;
 use crate::wire::{self, Broken, Wire};
 use brisk_balance::{Lease, PeerId, Stats};
@@ -311,9 +311,8 @@ impl Parked {
         let can_be_home = self.is_home || !self.login.database.is_empty();
         if self.login.is_as_of(account) && can_be_home {
             if let Some(reset) = self.login.reset.filter(|reset| reset.purpose == purpose && self.is_home) {
-                let (bytes, commands) = self.resetting(purpose);
-                let answers = Answers::new(commands, reset.status);
-                self.wire.precede(Preamble::Unsent { bytes, answers });
+                let (commands, answers) = self.resetting(purpose);
+                self.wire.precede(Preamble::new(commands, answers, reset.status));
                 return Ok((self.reset_for(purpose, lease), reset.status));
             }
             match timeout(proxy.connect_timeout, self.reset(purpose)).await {
@@ -446,7 +445,7 @@ impl Backend {
     }
 
     fn part(mut self) -> (Parked, Lease) {
-        // It belongs to nobody now. Without a command it is as it was before the session.
+        // No session is charged for it now. If no command was sent, it is as it was before the session.
         self.wire.charge_to(&Rc::default());
         self.wire.precede_no_more();
         let Backend { wire, capabilities, greeting, login, lease, .. } = self;

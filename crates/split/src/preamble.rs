@@ -14,32 +14,33 @@ use std::collections::VecDeque;
 const DECISIVE: u16 = status::IN_TRANSACTION | status::AUTOCOMMIT | status::NO_BACKSLASH_ESCAPES;
 
 /// See the module's head.
-pub enum Preamble {
-    /// Nothing of it was sent.
-    Unsent {
-        /// The commands.
-        bytes: Vec<u8>,
-        /// Their answers.
-        answers: Answers,
-    },
-    /// It was sent.
-    Sent(Answers),
-}
-
-/// OK packets that are to come, the last one with this status.
-pub struct Answers {
+pub struct Preamble {
+    /// The commands, until they are sent.
+    commands: Option<Vec<u8>>,
+    /// Each is to be answered by an OK packet.
     awaited: VecDeque<Query>,
+    /// The last one's status.
     status: u16,
 }
 
-impl Answers {
-    /// Of these commands.
-    pub fn new(commands: Vec<Query>, status: u16) -> Answers {
-        Answers { awaited: commands.into(), status }
+impl Preamble {
+    /// These commands, the last of which is to be answered with this status.
+    pub fn new(commands: Vec<u8>, answers: Vec<Query>, status: u16) -> Preamble {
+        Preamble { commands: Some(commands), awaited: answers.into(), status }
     }
 
-    /// Takes what has come of them; true: all of them.
-    pub fn take(&mut self, input: &mut &[u8]) -> Result<bool, Broken> {
+    /// Whether its answers are on the way.
+    pub fn is_sent(&self) -> bool {
+        self.commands.is_none()
+    }
+
+    /// The commands, the first time: now they are sent.
+    pub fn send(&mut self) -> Option<Vec<u8>> {
+        self.commands.take()
+    }
+
+    /// Takes what has come of the answers; true: all of them.
+    pub fn answered(&mut self, input: &mut &[u8]) -> Result<bool, Broken> {
         while let Some(query) = self.awaited.front_mut() {
             match query.next(input)? {
                 None => return Ok(false),

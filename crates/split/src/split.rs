@@ -105,8 +105,8 @@ impl Split {
         greeted.log_in(session, proxy, self.group.name(), account).await
     }
 
-    /// Keeps a connection of which nothing of its session is left. `is_home`: its default
-    /// database is that of the login.
+    /// Keeps a connection of which nothing of its session is left. `is_home`: its default database is that of the
+    /// login.
     pub(crate) fn keep(&self, news: &News, backend: Backend, account: &Account, is_home: bool) {
         if self.pool_max == 0 {
             return backend.quit();

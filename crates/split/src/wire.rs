@@ -123,9 +123,7 @@ impl Wire {
 
     /// Gives up what was to go in front and was not sent.
     pub fn precede_no_more(&mut self) {
-        if let Some(Preamble::Unsent { .. }) = self.preamble.as_deref() {
-            self.preamble = None;
-        }
+        self.preamble.take_if(|preamble| !preamble.is_sent());
     }
 
     /// The connection.
@@ -211,10 +209,12 @@ impl Wire {
 
     /// Takes the preamble's answers off what has come; whether there is something behind them.
     fn is_past_preamble(&mut self) -> Result<bool, Broken> {
-        let Some(Preamble::Sent(answers)) = self.preamble.as_deref_mut() else { return Ok(true) };
+        let Some(preamble) = self.preamble.as_deref_mut().filter(|preamble| preamble.is_sent()) else {
+            return Ok(true);
+        };
         let mut rest = &self.received[self.start..];
         let before = rest.len();
-        let is_whole = answers.take(&mut rest)?;
+        let is_whole = preamble.answered(&mut rest)?;
         let taken = before - rest.len();
         self.take(taken);
         if is_whole {
@@ -225,11 +225,8 @@ impl Wire {
 
     /// Writes all of it, behind the preamble.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        if let Some(Preamble::Unsent { .. }) = self.preamble.as_deref()
-            && let Some(Preamble::Unsent { bytes: first, answers }) = self.preamble.take().map(|held| *held)
-        {
-            self.preamble = Some(Box::new(Preamble::Sent(answers)));
-            return write(&self.stream, self.limit, &[&first, bytes].concat()).await;
+        if let Some(commands) = self.preamble.as_deref_mut().and_then(Preamble::send) {
+            return write(&self.stream, self.limit, &[&commands, bytes].concat()).await;
         }
         let Some(packed) = &mut self.packed else { return write(&self.stream, self.limit, bytes).await };
         for piece in bytes.chunks(PACKED_BYTES_MAX) {
@@ -268,7 +265,7 @@ impl Wire {
 
     /// Between two commands: whether the other side has closed, or has sent what nobody has asked for.
     pub fn is_stale(&self) -> bool {
-        let is_awaited = matches!(self.preamble.as_deref(), Some(Preamble::Sent(_)));
+        let is_awaited = self.preamble.as_deref().is_some_and(Preamble::is_sent);
         if is_awaited || !self.unread().is_empty() || self.stream.is_closed() {
             return true;
         }

@@ -243,10 +243,12 @@ pub fn rfc2253_in_utf8(name: &[u8]) -> String {
     written(name, false)
 }
 
-/// The so manieth attribute of a type (its OID as DER has it), from 0 on, in the order of the name. Control characters are escaped.
-pub fn attribute(name: &[u8], oid: &[u8], number: usize) -> Option<String> {
+/// The attribute of a type with this number among its like, from 0 on, in the order of the name. Control characters are escaped. `kind`: as OpenSSL
+/// calls the type (`emailAddress`).
+pub fn attribute(name: &[u8], kind: &str, number: usize) -> Option<String> {
+    let (oid, _) = ATTRIBUTES.iter().find(|(_, known)| *known == kind)?;
     let all = attributes(name);
-    let (_, value) = all.iter().flatten().filter(|(have, _)| *have == oid).nth(number)?;
+    let (_, value) = all.iter().flatten().filter(|(have, _)| have == oid).nth(number)?;
     let mut out = String::new();
     for c in String::from_utf8_lossy(&text(value)).chars() {
         if c.is_ascii_control() {

@@ -224,7 +224,7 @@ fn a_reset_leaves_together_with_the_first_statement() {
     });
 }
 
-/// The statement was carried out with something left of another session, perhaps: its answer goes to nobody.
+/// The statement was carried out with something left of another session, perhaps: the client does not get its answer.
 #[test]
 fn a_reset_that_is_answered_otherwise_ends_the_session() {
     for (meddling, said) in [

@@ -6,22 +6,22 @@ use brisk_apache::{Facts as _, Stop, Value, Variable};
 use brisk_server::request::Request;
 use brisk_tls::certificate::{self, Certificate};
 
-/// The parts of a name that mod_ssl knows, and their types (X.520, RFC 4519, PKCS #9).
-const PARTS: &[(&str, &[u8])] = &[
-    ("C", &[0x55, 4, 6]),
-    ("ST", &[0x55, 4, 8]),
-    ("SP", &[0x55, 4, 8]),
-    ("L", &[0x55, 4, 7]),
-    ("O", &[0x55, 4, 10]),
-    ("OU", &[0x55, 4, 11]),
-    ("CN", &[0x55, 4, 3]),
-    ("T", &[0x55, 4, 12]),
-    ("I", &[0x55, 4, 43]),
-    ("G", &[0x55, 4, 42]),
-    ("S", &[0x55, 4, 4]),
-    ("D", &[0x55, 4, 13]),
-    ("UID", &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 1]),
-    ("Email", &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1]),
+/// The parts of a name that mod_ssl knows, and what OpenSSL calls them.
+const PARTS: &[(&str, &str)] = &[
+    ("C", "C"),
+    ("ST", "ST"),
+    ("SP", "ST"),
+    ("L", "L"),
+    ("O", "O"),
+    ("OU", "OU"),
+    ("CN", "CN"),
+    ("T", "title"),
+    ("I", "initials"),
+    ("G", "GN"),
+    ("S", "SN"),
+    ("D", "description"),
+    ("UID", "UID"),
+    ("Email", "emailAddress"),
 ];
 
 /// The value of a variable, whatever the case of its name, but for that of a part of a name (`Email`); empty where there is none, and where the
