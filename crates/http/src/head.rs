@@ -127,12 +127,32 @@ pub struct RequestHead {
 
 impl RequestHead {
     /// Makes it ready for the next request and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
-        let (mut headers, mut ignored) =
-            (std::mem::take(&mut self.headers), std::mem::take(&mut self.ignored));
+        // All fields are named, so one that is added and not cleared does not compile.
+        let RequestHead {
+            method,
+            method_name,
+            target,
+            request_line,
+            protocol,
+            version,
+            headers,
+            ignored,
+            present,
+            repeated,
+            len,
+            progress,
+        } = self;
+        *method = Method::default();
+        for span in [method_name, target, request_line, protocol] {
+            *span = Span::default();
+        }
+        *version = Version::default();
         headers.clear();
         ignored.clear();
-        *self = RequestHead { headers, ignored, ..RequestHead::default() };
+        (*present, *repeated, *len) = (0, 0, 0);
+        *progress = Progress::default();
     }
 
     /// Whether a field with this id was sent.

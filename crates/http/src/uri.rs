@@ -73,10 +73,19 @@ pub struct Target {
 
 impl Target {
     /// Makes it empty and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
-        let mut path = std::mem::take(&mut self.path);
+        // All fields are named, so one that is added and not cleared does not compile.
+        let Target { path, args, has_args, scheme, host, ext, complex, quoted, plus, asterisk, rest } = self;
         path.clear();
-        *self = Target { path, ..Target::default() };
+        *args = Span::default();
+        for span in [scheme, host, ext] {
+            *span = None;
+        }
+        for flag in [has_args, complex, quoted, plus, asterisk] {
+            *flag = false;
+        }
+        *rest = Span::default();
     }
 
     /// A copy that only says where things are in the text: no memory of its own.
@@ -210,8 +219,24 @@ fn host_end(target: &[u8], start: usize) -> Result<usize, UriError> {
 }
 
 /// The bytes of an IP literal (RFC 3986 §3.2.2): colon, unreserved and sub-delims.
+#[inline]
 pub(crate) fn is_literal_byte(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b':' || b"-._~!$&'()*+,;=".contains(&b)
+    static IS_LITERAL: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut b = 0;
+        while b < 256 {
+            table[b] = (b as u8).is_ascii_alphanumeric();
+            b += 1;
+        }
+        let others = b":-._~!$&'()*+,;=";
+        let mut at = 0;
+        while at < others.len() {
+            table[others[at] as usize] = true;
+            at += 1;
+        }
+        table
+    };
+    IS_LITERAL[usize::from(b)]
 }
 
 fn skip_digits(target: &[u8], start: usize) -> usize {

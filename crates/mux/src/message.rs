@@ -156,21 +156,20 @@ impl HeadRules {
 
     #[inline]
     fn any(&mut self, field: &Field<'_>, allowed: u8) -> Result<Kind, Malformed> {
-        if field.checks.has(Checks(Checks::BAD_NAME.0 | Checks::BAD_VALUE.0 | Checks::PSEUDO.0)) {
-            return self.odd(field, allowed);
+        if field.checks.has(Checks(Checks::BAD_NAME.0 | Checks::BAD_VALUE.0)) {
+            let is_name = field.checks.has(Checks::BAD_NAME);
+            return Err(if is_name { Malformed::Name } else { Malformed::Value });
+        }
+        if field.checks.has(Checks::PSEUDO) {
+            return self.pseudo(field, allowed);
         }
         self.regular = true;
         self.connection_specific(field)?;
         Ok(Kind::Regular)
     }
 
-    fn odd(&mut self, field: &Field<'_>, allowed: u8) -> Result<Kind, Malformed> {
-        if field.checks.has(Checks::BAD_NAME) {
-            return Err(Malformed::Name);
-        }
-        if field.checks.has(Checks::BAD_VALUE) {
-            return Err(Malformed::Value);
-        }
+    #[inline]
+    fn pseudo(&mut self, field: &Field<'_>, allowed: u8) -> Result<Kind, Malformed> {
         let pseudo = Pseudo::from_name(field.name).filter(|pseudo| pseudo.bit() & allowed != 0);
         // §8.3: all of them come before the regular fields.
         if self.regular || allowed == 0 {

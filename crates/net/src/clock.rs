@@ -21,6 +21,7 @@ thread_local! {
 }
 
 /// The time as of this thread's last wake-up.
+#[inline]
 pub fn now() -> Now {
     let now = NOW.get();
     if now.unix_secs == 0 { refresh() } else { now }
@@ -41,6 +42,7 @@ pub fn refresh() -> Now {
 }
 
 /// Monotonic milliseconds of this thread's last wake-up.
+#[inline]
 pub fn mono_ms() -> u64 {
     now().mono_ms
 }

@@ -147,23 +147,29 @@ fn connection(thread: &Rc<Thread>, read: Read, arena: &[u8], out: &mut Vec<u8>) 
     let mut kept = conn.input.take();
     // Behind the first byte of a connection is its stage; the bytes alone do not tell.
     let at = Arrived { index, conn, full, is_backlog };
-    if kept.is_empty() {
-        if !is_backlog {
-            advance(thread, at, data, out);
+    let input = if kept.is_empty() {
+        if is_backlog {
+            return;
         }
-        return;
-    }
-    kept.extend_from_slice(data);
-    advance(thread, at, &kept, out);
+        data
+    } else {
+        kept.extend_from_slice(data);
+        &kept
+    };
+    advance(thread, at, input, out);
 }
 
 /// Works through what has come, from the stage that the connection is in.
 fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>) {
     let live = thread.live();
     // Copied out: the stage is replaced below, which a borrow would forbid.
+    let (header, is_hello) = match *at.conn.stage.borrow() {
+        Stage::Request | Stage::Head(_) => (None, false),
+        Stage::ProxyHeader { tls } => (Some(tls), tls),
+        Stage::Hello => (None, true),
+    };
     // A header that is refused closes the connection without an answer: who sends wrong ones is no proxy that
     // is known here.
-    let header = if let Stage::ProxyHeader { tls } = *at.conn.stage.borrow() { Some(tls) } else { None };
     if let Some(tls) = header {
         match proxy_protocol::take(&live, &at.conn, input) {
             Taken::Whole(len) => input = &input[len..],
@@ -177,7 +183,6 @@ fn advance(thread: &Rc<Thread>, at: Arrived, mut input: &[u8], out: &mut Vec<u8>
             return wait(thread, &at, input);
         }
     }
-    let is_hello = matches!(*at.conn.stage.borrow(), Stage::Hello);
     if is_hello { hello(thread, &live, at, input, out) } else { http(thread, &live, at, input, out) }
 }
 
@@ -221,6 +226,7 @@ fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &
 }
 
 /// Requests, of the version that the first bytes tell.
+#[inline(always)]
 fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
     let conn = &at.conn;
     // Before the first request only; later ones have been judged with it.

@@ -179,6 +179,7 @@ impl Request {
     ///
     /// # Panics
     /// If the request has none: only templates of tests do without.
+    #[inline]
     pub(crate) fn conn(&self) -> &Rc<Connection> {
         self.client.connection().expect("a request has a connection")
     }

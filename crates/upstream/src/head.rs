@@ -24,6 +24,20 @@ pub struct BackendHead {
     /// A bit for each known name, so that looking for what is not there costs nothing.
     /// `HeaderId::Other` has no bit: such names are found by comparing.
     present: u64,
+    /// `Connection` says something else than [`USUAL_OPTIONS`].
+    has_unusual_options: bool,
+}
+
+/// What `Connection` says of most answers. There are no fields of these names but `Keep-Alive`, which is never passed on.
+const USUAL_OPTIONS: [&[u8]; 2] = [b"keep-alive", b"close"];
+
+fn is_usual_option(option: &[u8]) -> bool {
+    USUAL_OPTIONS.iter().any(|usual| usual.eq_ignore_ascii_case(option))
+}
+
+/// Whether there is another option in a value of `Connection`. Most values are one usual option.
+fn has_unusual(value: &[u8]) -> bool {
+    !is_usual_option(value) && connection_tokens(value).any(|option| !is_usual_option(option))
 }
 
 /// One field of a head.
@@ -68,7 +82,7 @@ impl BackendHead {
 
     /// Takes over a parsed head; `bytes` is what it was parsed from.
     pub fn from_response(bytes: &[u8], head: ResponseHead) -> BackendHead {
-        BackendHead {
+        let mut taken = BackendHead {
             status: head.status,
             version: head.version,
             // The bytes of the head only: the buffer may hold much of the body.
@@ -76,7 +90,12 @@ impl BackendHead {
             status_text: head.status_text,
             fields: head.headers,
             present: head.present,
-        }
+            has_unusual_options: false,
+        };
+        // Found out once: it bears on every field.
+        let has_unusual_options = taken.all(HeaderId::Connection).any(has_unusual);
+        taken.has_unusual_options = has_unusual_options;
+        taken
     }
 
     /// Sets code and reason phrase as they were sent (`404 Nothing here`).
@@ -87,6 +106,9 @@ impl BackendHead {
     /// Adds a field. The name must not be empty.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         let id = HeaderId::from_name(name);
+        if id == HeaderId::Connection {
+            self.has_unusual_options |= has_unusual(value);
+        }
         let (name, value) = (self.keep(name), self.keep(value));
         self.present |= id.bit();
         self.fields.push(Header { name, value, id });
@@ -131,7 +153,14 @@ impl BackendHead {
 
     /// The values of all fields with this id.
     pub fn all(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
-        self.fields().filter(move |field| field.id == id).map(|field| field.value)
+        // Not even looked for where its bit says that there is none. Other names have no bit.
+        let may_be = self.has(id) || id == HeaderId::Other;
+        let fields = if may_be { &self.fields[..] } else { &[] };
+        fields
+            .iter()
+            .map(|field| self.field(field))
+            .filter(move |field| field.id == id)
+            .map(|field| field.value)
     }
 
     /// The values of all fields with this name, in any case.
@@ -141,11 +170,12 @@ impl BackendHead {
 
     /// Whether `Connection` says that the field is for the next hop alone, which is us (RFC 9110 §7.6.1).
     pub fn is_for_next_hop(&self, name: &[u8]) -> bool {
-        self.has(HeaderId::Connection)
-            && self
-                .all(HeaderId::Connection)
-                .flat_map(connection_tokens)
-                .any(|token| token.eq_ignore_ascii_case(name))
+        if !self.has_unusual_options {
+            return self.has(HeaderId::Connection) && is_usual_option(name);
+        }
+        self.all(HeaderId::Connection)
+            .flat_map(connection_tokens)
+            .any(|option| option.eq_ignore_ascii_case(name))
     }
 
     /// Bytes it takes.
@@ -192,5 +222,29 @@ mod tests {
         assert_eq!(head.get(HeaderId::ETag), None);
         assert_eq!(head.named(b"X-A").collect::<Vec<_>>(), [&b"1"[..], b""]);
         assert_eq!(head.fields().map(|f| f.name.len()).collect::<Vec<_>>(), [3, 12, 3]);
+    }
+
+    fn head(options: &[&str]) -> BackendHead {
+        let mut head = BackendHead::new(200);
+        options.iter().for_each(|option| head.push(b"Connection", option.as_bytes()));
+        head
+    }
+
+    /// RFC 9110 §7.6.1: what `Connection` names goes no further, however it is written.
+    #[test]
+    fn options_of_a_connection_name_fields_for_the_next_hop() {
+        for (options, name, is_for_next_hop) in [
+            (&[][..], "X-A", false),
+            (&["keep-alive"], "X-A", false),
+            (&["keep-alive"], "Keep-Alive", true),
+            (&["Close"], "close", true),
+            (&["close, X-a"], "x-A", true),
+            (&["close", "x-a"], "X-A", true),
+            (&["x-a, x-b"], "Keep-Alive", false),
+            (&["x-a,,"], "x-b", false),
+            (&["upgrade"], "Upgrade", true),
+        ] {
+            assert_eq!(head(options).is_for_next_hop(name.as_bytes()), is_for_next_hop, "{options:?} {name}");
+        }
     }
 }

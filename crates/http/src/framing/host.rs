@@ -41,7 +41,14 @@ pub fn validate_host(value: &[u8]) -> Result<Host<'_>, HostError> {
         }
         value.split_at(end)
     };
-    if name.windows(2).any(|pair| pair == b"..") {
+    // One pass for both questions: every request has a host.
+    let (mut before, mut has_dots, mut has_upper) = (0, false, false);
+    for &b in name {
+        has_dots |= b == b'.' && before == b'.';
+        has_upper |= b.is_ascii_uppercase();
+        before = b;
+    }
+    if has_dots {
         return Err(HostError);
     }
     let port = match rest {
@@ -53,11 +60,7 @@ pub fn validate_host(value: &[u8]) -> Result<Host<'_>, HostError> {
     if name.is_empty() {
         return Err(HostError);
     }
-    let name = if name.iter().any(u8::is_ascii_uppercase) {
-        Cow::Owned(name.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(name)
-    };
+    let name = if has_upper { Cow::Owned(name.to_ascii_lowercase()) } else { Cow::Borrowed(name) };
     Ok(Host { name, port })
 }
 

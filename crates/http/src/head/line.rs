@@ -105,25 +105,24 @@ const fn is_stray(b: u8) -> bool {
 }
 
 /// So many bytes are judged at once.
-const BLOCK_BYTES: usize = 16;
+const BLOCK_BYTES: usize = 32;
 
-/// Marks the places of stray bytes. Each mark depends on its own byte alone and nothing branches: that becomes SIMD instructions.
-fn mark_stray(block: &[u8; BLOCK_BYTES], marks: &mut [u8; BLOCK_BYTES]) {
-    for (mark, &b) in marks.iter_mut().zip(block) {
-        let is_space = u8::from(b == b'\t') | u8::from(b == b'\r') | u8::from(b == b'\n');
-        *mark |= u8::from(b < b' ') & !is_space | u8::from(b == 0x7f);
-    }
+/// Not 0 for a stray byte. Nothing branches: over a block that becomes SIMD instructions. A comparison gives all bits, as theirs do:
+/// ones would have to be masked.
+#[inline(always)]
+fn stray_mark(b: u8) -> u8 {
+    let all_if = |is: bool| if is { 0xff } else { 0 };
+    let is_space = all_if(b == b'\t') | all_if(b == b'\r') | all_if(b == b'\n');
+    b' '.saturating_sub(b) & !is_space | all_if(b == 0x7f)
 }
 
 /// Where the first stray control byte is.
 #[inline]
 pub(crate) fn stray_control(text: &[u8]) -> Option<usize> {
+    let marks = |bytes: &[u8]| bytes.iter().fold(0, |marks, &b| marks | stray_mark(b));
     let is_clean = text.last_chunk::<BLOCK_BYTES>().is_some_and(|last| {
-        let mut marks = [0; BLOCK_BYTES];
-        text.as_chunks::<BLOCK_BYTES>().0.iter().for_each(|block| mark_stray(block, &mut marks));
-        // What is left over is judged with the bytes before it: it needs no loop of its own.
-        mark_stray(last, &mut marks);
-        marks == [0; BLOCK_BYTES]
+        // What is left over behind the last whole block is judged with the bytes before it: it needs no loop of its own.
+        marks(text.as_chunks::<BLOCK_BYTES>().0.as_flattened()) | marks(last) == 0
     });
     if is_clean { None } else { text.iter().position(|&b| is_stray(b)) }
 }

@@ -80,6 +80,7 @@ impl Listen {
 
     /// The entry for a local address, where a wildcard socket stands for several. The address is asked for only there.
     /// getsockname(2) is a system call, and only wildcards with several servers need it.
+    #[inline]
     pub fn local(&self, address: impl FnOnce() -> Option<SocketAddr>) -> Option<&LocalListen> {
         if self.by_local.is_empty() {
             return None;

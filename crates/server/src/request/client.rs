@@ -1,6 +1,7 @@
 //! Who a request came from: its connection, or its stream there, and what it makes the process hold.
 
 use crate::connection::Connection;
+use crate::response::forget;
 use crate::shared::Ongoing;
 use crate::stream::exchange::Exchange;
 use brisk_host::memory::Charge;
@@ -70,6 +71,17 @@ impl Client {
             body_charge: OnceCell::new(),
             charge: OnceCell::new(),
         }
+    }
+
+    /// Makes it anew in its place. All fields are named, so one that is added and not renewed does not compile.
+    #[inline]
+    pub(super) fn renew(&mut self) {
+        let Client { carrier, ongoing, head_charge, body_charge, charge } = self;
+        forget(carrier);
+        forget(ongoing);
+        forget(head_charge);
+        body_charge.take();
+        charge.take();
     }
 
     /// The connection, if there is one.

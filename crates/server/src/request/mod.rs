@@ -112,9 +112,9 @@ impl Request {
             evidence,
             state,
         } = self;
-        *client = Client::none();
+        client.renew();
         *body = RequestBody::Unread;
-        *reply = Reply::default();
+        reply.renew();
         *progress = Progress::default();
         flight.renew();
         head.renew();

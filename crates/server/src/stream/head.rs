@@ -191,10 +191,7 @@ impl<'a> Intake<'a> {
         // CONNECT has no scheme and no path unless it is an extended one.
         let is_connect = self.so_far.method.of(&r.head.buf) == b"CONNECT";
         self.so_far.rules.end_request(is_connect, true).map_err(Fault::Malformed)?;
-        // RFC 3986 §3.1.
-        if !self.so_far.scheme.of(&r.head.buf).iter().enumerate().all(|(at, b)| {
-            b.is_ascii_alphabetic() || at > 0 && (b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
-        }) {
+        if !is_scheme(self.so_far.scheme.of(&r.head.buf)) {
             return Err(Fault::Text("client sent invalid :scheme header"));
         }
         // RFC 8441: for all that follows it is the HTTP/1.1 request that it stands for.
@@ -390,6 +387,15 @@ fn upgrade_head(r: &mut Request, protocol: Span) -> Result<(), Fault> {
     }
     r.head.extended = Some(Box::new(asked));
     Ok(())
+}
+
+/// RFC 3986 §3.1.
+#[inline]
+fn is_scheme(scheme: &[u8]) -> bool {
+    matches!(scheme, b"https" | b"http")
+        || scheme.iter().enumerate().all(|(at, b)| {
+            b.is_ascii_alphabetic() || at > 0 && (b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
+        })
 }
 
 impl FieldSink for Intake<'_> {
