@@ -106,7 +106,11 @@ def load(pool, work, users, seconds):
 
 def status(brisk, folder, pool):
     command = [brisk, "php", "status", pool, "--json", "-p", folder, "-c", f"{folder}/brisk.conf"]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)[pool]
+    told = subprocess.run(command, capture_output=True, text=True)
+    if told.returncode:
+        sys.exit(f"php_auto.py: {pool} is no pool that Brisk runs itself: {told.stderr.strip()}\nBrisk needs its program for PHP (scripts/php.sh) in"
+                 " ../php beside its own, or named by BRISK_PHP; without it PHP-FPM runs the pools.")
+    return json.loads(told.stdout)[pool]
 
 
 def sweep(brisk, folder, seconds):

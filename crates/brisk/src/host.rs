@@ -142,7 +142,8 @@ fn in_child(work: impl FnOnce() -> Result<String, String>) -> io::Result<Result<
             let status = rustix::process::waitpid(Some(pid), WaitOptions::empty())?;
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(Ok(text)),
-                Some(1) => Ok(Err(text)),
+                Some(1) if !text.is_empty() => Ok(Err(text)),
+                // Killed, or ended by what it ran under: nothing is known of the folders.
                 _ => Err(io::Error::other("its process ended")),
             }
         }

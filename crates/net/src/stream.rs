@@ -24,23 +24,19 @@ pub struct Stream {
     tls: OnceCell<Box<Tls>>,
     received: Cell<u64>,
     sent: Cell<u64>,
-    /// The address that a connection over datagrams was made to.
-    local: Option<SocketAddr>,
 }
 
 impl From<Io> for Stream {
     fn from(io: Io) -> Stream {
-        Stream { io, tls: OnceCell::new(), received: Cell::new(0), sent: Cell::new(0), local: None }
+        Stream { io, tls: OnceCell::new(), received: Cell::new(0), sent: Cell::new(0) }
     }
 }
 
 impl Stream {
     /// A connection over the datagrams of a socket that others use, too. Nothing is read or written by it: who speaks the protocol
-    /// does that. `local`: the address that the client has sent to.
-    pub fn of_datagrams(io: &Io, local: Option<SocketAddr>) -> Stream {
-        let mut stream = Stream::from(io.share());
-        stream.local = local;
-        stream
+    /// does that, and knows the address that the client has sent to.
+    pub fn of_datagrams(io: &Io) -> Stream {
+        Stream::from(io.share())
     }
 
     /// Counts bytes of a connection over datagrams, as they are by now.
@@ -56,9 +52,9 @@ impl Stream {
         }
     }
 
-    /// Our side's address, if it is an IP address.
+    /// The socket's address, if it is an IP address.
     pub fn local_ip(&self) -> Option<SocketAddr> {
-        self.local.or_else(|| crate::listen::local_ip(self.io.fd()))
+        crate::listen::local_ip(self.io.fd())
     }
 
     /// The socket, for datagrams: they have no session over it.

@@ -37,6 +37,8 @@ pub const SIZE_GAIN_PLAIN: f64 = 0.2;
 pub const SIZE_EARLY_YIELD: f64 = 0.8;
 /// And if workers are blocked for so much of their time.
 pub const SIZE_EARLY_BLOCKED: f64 = 0.5;
+/// Where workers are blocked for so much of their time, a few requests of each are enough to go on.
+pub const SIZE_PLAINLY_BLOCKED: f64 = 0.9;
 /// A pool that no request waits for keeps as many workers as were busy at once in this time.
 pub const SIZE_IDLE_MS: u64 = 30_000;
 /// At most a quarter of the workers is given up in this time.

@@ -11,8 +11,8 @@
 
 use crate::limits::{
     SIZE_BLOCKED_CHANGE, SIZE_EARLY_BLOCKED, SIZE_EARLY_YIELD, SIZE_GAIN_CLIMB, SIZE_GAIN_PLAIN,
-    SIZE_IDLE_MS, SIZE_LOSS, SIZE_MEMORY_MS, SIZE_MEMORY_PRESSURE_PERCENT, SIZE_PROBE_MS, SIZE_SETTLE_MS_MAX,
-    SIZE_SHRINK_MS, SIZE_STALL_MS, SIZE_STEP,
+    SIZE_IDLE_MS, SIZE_LOSS, SIZE_MEMORY_MS, SIZE_MEMORY_PRESSURE_PERCENT, SIZE_PLAINLY_BLOCKED,
+    SIZE_PROBE_MS, SIZE_SETTLE_MS_MAX, SIZE_SHRINK_MS, SIZE_STALL_MS, SIZE_STEP,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -300,15 +300,32 @@ impl Sizer {
         // A site that answers two requests per second is watched for longer.
         let is_long = window_ms >= longest_ms && completed >= 20 || window_ms >= 4 * longest_ms;
         let is_idle = self.window.sum.waited_ms == 0 && window_ms >= 1000;
-        window_ms >= shortest_ms && completed >= requests || is_long || is_idle || self.is_stalled()
+        // A search begins without a comparison: that workers are blocked while requests wait is soon seen.
+        let is_blocked = self.search == Search::Unneeded && self.is_plainly_blocked(2);
+        window_ms >= shortest_ms && completed >= requests
+            || is_long
+            || is_idle
+            || is_blocked
+            || self.is_stalled()
+    }
+
+    /// Requests wait, workers do hardly anything but wait, too, and each has answered so many requests: the pages of a site that takes its
+    /// time.
+    fn is_plainly_blocked(&self, answered: u32) -> bool {
+        let sum = &self.window.sum;
+        sum.window_ms >= 250
+            && sum.completed >= u64::from(answered * self.size)
+            && sum.is_backlogged()
+            && sum.blocked() >= SIZE_PLAINLY_BLOCKED
     }
 
     /// Whether the last step of a climb has brought so nearly all that it could that more need not be seen. Only of work that waits: where
     /// workers run, one too many is found out by a small difference.
     fn has_paid(&self) -> bool {
         let sum = &self.window.sum;
-        let is_seen =
-            sum.window_ms >= 250 && sum.completed >= 50 || sum.window_ms >= 1000 && sum.completed >= 20;
+        let is_seen = sum.window_ms >= 250 && sum.completed >= 50
+            || sum.window_ms >= 1000 && sum.completed >= 20
+            || self.is_plainly_blocked(3);
         let is_plain = self.before().is_none_or(|(size, rate)| {
             sum.rate() / rate - 1.0 >= SIZE_EARLY_YIELD * (f64::from(self.size) / f64::from(size) - 1.0)
         });

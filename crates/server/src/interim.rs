@@ -21,7 +21,7 @@ use brisk_http::{Version, status};
 impl Interim for Connection {
     fn send(&self, status: u16, fields: &[(Text, Text)]) {
         // Several may stand here: a 103 and a 100 for one request.
-        let mut unsent = self.unsent.borrow_mut();
+        let mut unsent = self.unsent_mut();
         // A hint that would wait long is none: the final response is worth more.
         if unsent.len() > INTERIM_UNSENT_BYTES_MAX {
             return;

@@ -158,7 +158,7 @@ pub const H3_TURN_BYTES_MAX: usize = 256 << 10;
 /// Bytes of `quic_host_key` at least: fewer can be guessed.
 pub const QUIC_HOST_KEY_BYTES_MIN: usize = 16;
 /// IP addresses that a client of QUIC may have had; then its connection is closed, and it comes back with a new one.
-pub const CLIENT_ADDRESSES_MAX: usize = 32;
+pub const CLIENT_ADDRESSES_MAX: u8 = 32;
 /// Bytes of packets that are handed to another thread or worker process at once, their addresses included; no parcel has more.
 pub const PARCEL_BYTES_MAX: usize = 48 << 10;
 /// How long a message of another worker process counts. A machine has one clock; what is older was kept by a third party.

@@ -358,7 +358,7 @@ const SEEDS: [u64; 3] = [88_172_645_463_325_252, 7, 1_234_567_890_123];
 #[test]
 fn pages_that_wait_have_their_workers_soon() {
     let slow = Load { name: "slow", kinds: &[Kind { runs: 2_000, waits: 200_000, asks: 0 }], database: 64 };
-    for (load, limit_ms) in [(LOADS[1], 11_500), (LOADS[3], 6_000), (slow, 19_000)] {
+    for (load, limit_ms) in [(LOADS[1], 8_500), (LOADS[3], 4_500), (slow, 19_000)] {
         for users in [50, 200] {
             let (most, _) = best(load, Outside::default(), users);
             let looks = [100, 250].into_iter().flat_map(|ms| SEEDS.map(|seed| (ms, seed)));
@@ -373,15 +373,19 @@ fn pages_that_wait_have_their_workers_soon() {
 /// Whatever saturates, and however often it is looked at: early looks pass the best number by no more than later ones.
 #[test]
 fn the_start_passes_no_best_number_by_half() {
-    for database in [3, 4, 6, 9, 12, 17, 25, 40] {
-        let load = Load { database, ..LOADS[3] };
+    let slow: &[Kind] = &[Kind { runs: 2_000, waits: 0, asks: 250_000 }];
+    let quick = [3, 4, 6, 9, 12, 17, 25, 40].map(|database| Load { database, ..LOADS[3] });
+    let slow = [3, 4, 6, 12].map(|database| Load { name: "slow database", kinds: slow, database });
+    for load in quick.into_iter().chain(slow) {
+        let database = load.database;
         let (_, best) = best(load, Outside::default(), 100);
         for users in [50, 200] {
             for (every_ms, seed) in [100, 250].into_iter().flat_map(|ms| SEEDS.map(|seed| (ms, seed))) {
                 let (_, sizes) = begins(load, users, f64::MAX, every_ms, seed);
                 let what =
                     format!("{database} at once, {users} users, every {every_ms} ms: {sizes:?}, best {best}");
-                assert!(sizes.iter().all(|size| *size <= best * 3 / 2), "{what}");
+                // A step from 3 or 4 cannot be smaller than one.
+                assert!(sizes.iter().all(|size| *size <= (best * 3 / 2).max(best + 2)), "{what}");
             }
         }
     }

@@ -147,7 +147,7 @@ impl BodyReader {
     fn say_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         if self.incoming.take_expectation() {
             // Behind an interim response that has not left yet.
-            self.unsent = self.conn.unsent.take();
+            self.unsent = self.conn.take_unsent();
             self.unsent.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         while !self.unsent.is_empty() {

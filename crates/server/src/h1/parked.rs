@@ -188,7 +188,7 @@ fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>
     let burst = &mut *burst;
     let start = burst.out.len();
     // Interim responses that the socket has not taken stand before the answer.
-    burst.out.append(&mut conn.unsent.borrow_mut());
+    burst.out.append(&mut conn.take_unsent());
     let (stand, apart) = hot::respond_apart(thread, r, &mut burst.out);
     let bytes = start..burst.out.len();
     burst.answers.push(Answer { index, conn, bytes, apart, stand });

@@ -282,7 +282,7 @@ async fn respond(conn: &Rc<Connection>, r: &mut Request) -> Next {
     r.reply.interim = None;
     r.flight.waits_for(if r.resp.tunnel { Waits::Tunnel } else { Waits::Sending });
     // Hints that the socket has not taken leave before the final head.
-    let mut bytes = conn.unsent.take();
+    let mut bytes = conn.take_unsent();
     bytes.reserve(512);
     let written = head::write(r, &mut bytes);
     let mut sender = send::Sender::new(r);

@@ -49,9 +49,11 @@ fn choose(thread: &Rc<Thread>, origin: &Origin, hello: Hello) -> Choice {
         return Choice::Refuse(INTERNAL);
     }
     let id = thread.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
-    let stream = Stream::of_datagrams(&socket.io, origin.local);
+    let stream = Stream::of_datagrams(&socket.io);
     let conn =
         Rc::new(Connection::new(stream, id, Peer::Ip(origin.remote), socket.listener.clone(), clock::now()));
+    // The socket may be a wildcard's.
+    origin.local.into_iter().for_each(|local| conn.stand_for(local));
     conn.generation.set(live.generation);
     crate::log::accepted(&live, &conn);
     // Paths of certificates and names of servers may have variables, which need a request to be computed for.
