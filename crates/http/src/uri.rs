@@ -221,22 +221,25 @@ fn host_end(target: &[u8], start: usize) -> Result<usize, UriError> {
 /// The bytes of an IP literal (RFC 3986 §3.2.2): colon, unreserved and sub-delims.
 #[inline]
 pub(crate) fn is_literal_byte(b: u8) -> bool {
-    static IS_LITERAL: [bool; 256] = {
-        let mut table = [false; 256];
-        let mut b = 0;
-        while b < 256 {
-            table[b] = (b as u8).is_ascii_alphanumeric();
-            b += 1;
-        }
-        let others = b":-._~!$&'()*+,;=";
-        let mut at = 0;
-        while at < others.len() {
-            table[others[at] as usize] = true;
-            at += 1;
-        }
-        table
-    };
-    IS_LITERAL[usize::from(b)]
+    b.is_ascii_alphanumeric()
+        || matches!(
+            b,
+            b':' | b'-'
+                | b'.'
+                | b'_'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+        )
 }
 
 fn skip_digits(target: &[u8], start: usize) -> usize {

@@ -1,11 +1,12 @@
 //! `pm auto`: how many workers a pool is to have, found while it runs.
 //!
 //! The number is the smallest one that serves within 2 % of the most requests per second that were seen. While requests wait, it is climbed
-//! to in steps of two fifths, each of which must have served more than the one before; then the gap below it is narrowed. Such steps
-//! keep what is tried below 1.5 times the best number. A step that has plainly brought all that it could is followed by the next one early: where
-//! pages wait, the way from one worker per processor is long. A climb ends at once where more workers cannot help: the processors are full, memory
-//! is short, or the limit is reached. How long requests take says nothing: in a pool that is too large they wait for each other, and a pool
-//! that grows for that reason grows without end. What counts is which part of its time a worker neither runs nor waits for a processor.
+//! to in steps of two fifths, each of which must have served more than the one before; then the gap below it is narrowed. Such steps keep
+//! what is tried below 1.5 times the best number. A search begins early where workers hardly do anything but wait, and a step that has
+//! plainly brought all that it could is followed by the next one early: where pages wait, the way from one worker per processor is long. A
+//! climb ends at once where more workers cannot help: the processors are full, memory is short, or the limit is reached. How long requests
+//! take says nothing: in a pool that is too large they wait for each other, and a pool that grows for that reason grows without end. What
+//! counts is which part of its time a worker neither runs nor waits for a processor.
 //!
 //! While nothing waits, the pool shrinks to the most requests that were served at once lately.
 

@@ -202,13 +202,13 @@ impl Connection {
         while node.text != wanted.text {
             at += 1;
             // A peer that claims ever new addresses would make the list grow.
-            if at == usize::from(CLIENT_ADDRESSES_MAX) {
+            if at == CLIENT_ADDRESSES_MAX {
                 return false;
             }
             node = node.next.get_or_init(|| Box::new(AddressText::of(peer)));
         }
         self.peer.set(peer);
-        self.text_at.set(at as u8);
+        self.text_at.set(at);
         true
     }
 

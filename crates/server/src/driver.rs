@@ -226,6 +226,7 @@ fn hello(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &
 }
 
 /// Requests, of the version that the first bytes tell.
+// Every turn of a connection comes by here: the call alone would cost 29 instructions.
 #[inline(always)]
 fn http(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
     let conn = &at.conn;

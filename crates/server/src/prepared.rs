@@ -52,7 +52,7 @@ pub fn is_usual(r: &Request) -> bool {
         && !r.conn().is_passed.get()
         // The debug log is to show the whole way of a request.
         && !(brisk_host::log::may_debug() && r.logs(brisk_host::log::LogLevel::Debug))
-        && (unusual.names.is_empty() || unusual.names.iter().all(|name| r.head.parsed.named(&r.head.buf, name.as_bytes()).next().is_none()))
+        && !unusual.is_named_in(&r.head.parsed, &r.head.buf)
 }
 
 /// Whether connections go on after the request as its location of the start says: that one is asked when the answer is given

@@ -199,7 +199,7 @@ pub struct AskedRanges(pub Option<Vec<(u64, u64)>>);
 
 /// Drops what an option holds. The look before spares most of them the call that drops.
 #[inline(always)]
-pub(crate) fn forget<T>(field: &mut Option<T>) {
+pub(crate) fn drop_held<T>(field: &mut Option<T>) {
     if field.is_some() {
         *field = None;
     }
@@ -207,7 +207,7 @@ pub(crate) fn forget<T>(field: &mut Option<T>) {
 
 /// Gives a list's memory back.
 #[inline(always)]
-fn forget_list<T>(list: &mut Vec<T>) {
+fn release<T>(list: &mut Vec<T>) {
     if list.capacity() > 0 {
         *list = Vec::new();
     }
@@ -276,15 +276,15 @@ impl Response {
             date,
             vary,
         ] {
-            forget(text);
+            drop_held(text);
         }
         *is_judged = false;
         *content_length = None;
         *last_modified = None;
         // The one list that most responses use keeps its memory.
         headers.clear();
-        forget_list(trailers);
-        forget_list(sent_trailers.get_mut());
+        release(trailers);
+        release(sent_trailers.get_mut());
         if !matches!(body, Body::Empty) {
             *body = Body::Empty;
         }

@@ -1,6 +1,6 @@
 //! Request fields that prepared answers take no account of.
 
-use brisk_http::HeaderId;
+use brisk_http::{HeaderId, RequestHead};
 
 /// Fields on which any answer may depend: a request with one of them takes the long way.
 const UNUSUAL: u64 = HeaderId::Range.bit()
@@ -44,6 +44,14 @@ impl Unusual {
             HeaderId::Other => self.names.iter().any(|have| have.as_bytes().eq_ignore_ascii_case(name)),
             id => self.has(id),
         }
+    }
+
+    /// Whether a head that was parsed from these bytes has one of those without an id.
+    #[inline]
+    pub(crate) fn is_named_in(&self, head: &RequestHead, buf: &[u8]) -> bool {
+        let is_there = |name: &&str| head.named(buf, name.as_bytes()).next().is_some();
+        // Mostly there are none, and a call that finds that out is spared.
+        !self.names.is_empty() && self.names.iter().any(is_there)
     }
 
     pub fn add(&mut self, field: &'static str) {

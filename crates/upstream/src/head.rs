@@ -82,7 +82,10 @@ impl BackendHead {
 
     /// Takes over a parsed head; `bytes` is what it was parsed from.
     pub fn from_response(bytes: &[u8], head: ResponseHead) -> BackendHead {
-        let mut taken = BackendHead {
+        let options = head.headers.iter().filter(|field| field.id == HeaderId::Connection);
+        // Found out once: it bears on every field.
+        let has_unusual_options = options.map(|field| field.value.of(bytes)).any(has_unusual);
+        BackendHead {
             status: head.status,
             version: head.version,
             // The bytes of the head only: the buffer may hold much of the body.
@@ -90,12 +93,8 @@ impl BackendHead {
             status_text: head.status_text,
             fields: head.headers,
             present: head.present,
-            has_unusual_options: false,
-        };
-        // Found out once: it bears on every field.
-        let has_unusual_options = taken.all(HeaderId::Connection).any(has_unusual);
-        taken.has_unusual_options = has_unusual_options;
-        taken
+            has_unusual_options,
+        }
     }
 
     /// Sets code and reason phrase as they were sent (`404 Nothing here`).
@@ -153,14 +152,7 @@ impl BackendHead {
 
     /// The values of all fields with this id.
     pub fn all(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
-        // Not even looked for where its bit says that there is none. Other names have no bit.
-        let may_be = self.has(id) || id == HeaderId::Other;
-        let fields = if may_be { &self.fields[..] } else { &[] };
-        fields
-            .iter()
-            .map(|field| self.field(field))
-            .filter(move |field| field.id == id)
-            .map(|field| field.value)
+        self.fields().filter(move |field| field.id == id).map(|field| field.value)
     }
 
     /// The values of all fields with this name, in any case.

@@ -297,3 +297,14 @@ proptest! {
         crate::fuzz::fuzz_head(&data);
     }
 }
+
+/// What is used again for the next request has nothing of this one, as a new one has nothing.
+#[test]
+fn a_cleared_head_is_as_a_new_one() {
+    let text = b"POST http://a/b+%41//c.d?e HTTP/1.0\r\nHost: a\r\nHost: b\r\nX_Y: z\r\n\r\n";
+    let mut head = RequestHead::default();
+    assert_eq!(parse_request(text, &HeadOptions::default(), &mut head), Ok(Parsed::Complete));
+    assert!(!head.ignored.is_empty() && head.repeated != 0);
+    head.clear();
+    assert_eq!(format!("{head:?}"), format!("{:?}", RequestHead::default()));
+}

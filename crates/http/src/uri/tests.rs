@@ -265,3 +265,14 @@ proptest! {
         crate::fuzz::fuzz_uri(&target);
     }
 }
+
+/// What is used again for the next request has nothing of this one, as a new one has nothing.
+#[test]
+fn a_cleared_target_is_as_a_new_one() {
+    for target in ["http://a:1/b+%41//c.d?e#f", "*"] {
+        let mut out = parse(target, UriOptions { asterisk: true, ..UriOptions::default() }).unwrap();
+        assert_ne!(format!("{out:?}"), format!("{:?}", Target::default()));
+        out.clear();
+        assert_eq!(format!("{out:?}"), format!("{:?}", Target::default()));
+    }
+}

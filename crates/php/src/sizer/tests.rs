@@ -375,7 +375,7 @@ fn pages_that_wait_have_their_workers_soon() {
 fn the_start_passes_no_best_number_by_half() {
     let slow: &[Kind] = &[Kind { runs: 2_000, waits: 0, asks: 250_000 }];
     let quick = [3, 4, 6, 9, 12, 17, 25, 40].map(|database| Load { database, ..LOADS[3] });
-    let slow = [3, 4, 6, 12].map(|database| Load { name: "slow database", kinds: slow, database });
+    let slow = [4, 6, 12].map(|database| Load { name: "slow database", kinds: slow, database });
     for load in quick.into_iter().chain(slow) {
         let database = load.database;
         let (_, best) = best(load, Outside::default(), 100);
@@ -384,8 +384,7 @@ fn the_start_passes_no_best_number_by_half() {
                 let (_, sizes) = begins(load, users, f64::MAX, every_ms, seed);
                 let what =
                     format!("{database} at once, {users} users, every {every_ms} ms: {sizes:?}, best {best}");
-                // A step from 3 or 4 cannot be smaller than one.
-                assert!(sizes.iter().all(|size| *size <= (best * 3 / 2).max(best + 2)), "{what}");
+                assert!(sizes.iter().all(|size| *size <= best * 3 / 2), "{what}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Who a request came from: its connection, or its stream there, and what it makes the process hold.
 
 use crate::connection::Connection;
-use crate::response::forget;
+use crate::response::drop_held;
 use crate::shared::Ongoing;
 use crate::stream::exchange::Exchange;
 use brisk_host::memory::Charge;
@@ -73,13 +73,13 @@ impl Client {
         }
     }
 
-    /// Makes it anew in its place. All fields are named, so one that is added and not renewed does not compile.
+    /// Makes it anew in its place.
     #[inline]
     pub(super) fn renew(&mut self) {
         let Client { carrier, ongoing, head_charge, body_charge, charge } = self;
-        forget(carrier);
-        forget(ongoing);
-        forget(head_charge);
+        drop_held(carrier);
+        drop_held(ongoing);
+        drop_held(head_charge);
         body_charge.take();
         charge.take();
     }

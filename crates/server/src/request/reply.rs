@@ -2,7 +2,7 @@
 //! that an error page takes the place of.
 
 use crate::conf::ids::LocationId;
-use crate::response::forget;
+use crate::response::drop_held;
 use crate::text::Text;
 use std::rc::Rc;
 
@@ -18,19 +18,19 @@ pub enum Persistence {
 }
 
 impl Reply {
-    /// Makes it anew in its place. All fields are named, so one that is added and not renewed does not compile.
+    /// Makes it anew in its place.
     #[inline]
     pub(super) fn renew(&mut self) {
         let Reply { err_status, error_page, page_of, persistence, hinted, completed, limit_rate, interim } =
             self;
         *err_status = 0;
-        forget(page_of);
+        drop_held(page_of);
         *persistence = Persistence::default();
         for flag in [error_page, hinted, completed] {
             *flag = false;
         }
         *limit_rate = None;
-        forget(interim);
+        drop_held(interim);
     }
 
     /// Whether the response is the server's own: an error's built-in page or a redirect, not what a handler has made.
