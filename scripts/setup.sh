@@ -18,7 +18,7 @@ test)
     ;;
 bench | load)
     tools="$build nginx:nginx-light h2o:h2o haproxy:haproxy varnishd:varnish h2load:nghttp2-client wrk:wrk ab:apache2-utils gzip:gzip
-        apache2:apache2-bin mariadbd:mariadb-server-core sysbench:sysbench php:php-cli"
+        apache2:apache2-bin mariadbd:mariadb-server-core sysbench:sysbench php:php-cli php-cgi:php-cgi"
     packages='libc6-dev libnginx-mod-http-brotli-filter libnginx-mod-stream libapache2-mod-php php-fpm php-mysql php-gd php-xml php-mbstring php-curl php-dev
         libphp-embed'
     ;;

@@ -158,13 +158,15 @@ pub const ALL: &[Definition] = &[
     },
     Definition {
         name: "pool-bank",
-        about: "The page of an account (examples/bank) in the same ways, with the CPU of its database.",
+        about: "The page of an account (examples/bank) in the same ways, with the CPU of its database. *PHP and database alone* is php-cgi that \
+                carries out request after request: no server costs less.",
         run: pools::bank,
     },
     Definition {
         name: "pool-wp",
         about: "WordPress's front page (examples/wordpress) in the same ways, with the CPU of its database: made for each request, \
-                and with a micro-cache of 1 s. Beside it the memory of 8 workers.",
+                and with a micro-cache of 1 s. *PHP and database alone* is php-cgi that carries out request after request: no server \
+                costs less. Beside it the memory of 8 workers.",
         run: pools::wordpress,
     },
     Definition {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::php::{CHILDREN, Fpm, KEPT, PARAMS, Responder};
-use super::{Findings, Measured, best, brisk, named, nginx, ours_over_peer, plain_row};
+use super::{CPU_UNIT, Findings, Measured, best, brisk, named, nginx, ours_over_peer, plain_row};
 use crate::conf::{APACHE_MODULES, Conf};
 use crate::lab::Lab;
 use crate::process;
@@ -18,10 +18,12 @@ use crate::rounds::{Case, Request, Tls, interleave};
 use crate::server::{Prepared, Program, Server, Spec, free_port};
 use crate::stats::{Summary, median};
 use brisk_load::output;
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 const POOL: &str = "brisk pool";
 const APACHE: &str = "apache mod_php";
 const FLOOR: &str = "brisk, no PHP";
+const ALONE: &str = "PHP and database alone";
 /// Clients, but of pages from a cache.
 const CLIENTS: usize = 4;
 const READERS: usize = 64;
@@ -44,6 +46,8 @@ struct Site {
     apache: String,
     /// The database.
     beside: Vec<u32>,
+    /// Requests of a run without a server; 0: there is none.
+    alone: u32,
 }
 
 impl Site {
@@ -171,7 +175,46 @@ fn uncached(
     let specs: Vec<(Spec, &str)> = servers.into_iter().chain(more).collect();
     let measured = measure(lab, findings, case, &specs, CLIENTS)?;
     compare(findings, case, &measured, at_most);
+    if site.alone > 0 {
+        findings.rows.push(plain_row(case, ALONE, &alone(lab, site)?, CPU_UNIT));
+    }
     Ok(())
+}
+
+/// What the page costs at least: PHP and the database alone. php-cgi carries out request after request, without a server, a wire or other
+/// processes.
+fn alone(lab: &Lab, site: &Site) -> io::Result<Vec<f64>> {
+    let params = site.params.lines().filter_map(|line| {
+        line.trim_end_matches(';').strip_prefix("fastcgi_param ").and_then(|line| line.split_once(' '))
+    });
+    let script = site.root.join(site.script);
+    let run = || {
+        let mut php = Command::new("php-cgi");
+        php.args(["-n", "-c"]).arg(&site.ini).args(["-T", &site.alone.to_string()]);
+        php.env_clear().envs(params.clone()).envs([
+            ("REQUEST_METHOD", "GET"),
+            ("REQUEST_URI", site.uri),
+            ("SERVER_PROTOCOL", "HTTP/1.1"),
+            ("GATEWAY_INTERFACE", "CGI/1.1"),
+            ("REDIRECT_STATUS", "200"),
+            ("QUERY_STRING", ""),
+        ]);
+        php.env("SCRIPT_NAME", format!("/{}", site.script)).env("SCRIPT_FILENAME", &script);
+        let before: Vec<_> = site.beside.iter().map(|pid| process::thread_cpu(*pid)).collect();
+        let mut php = php.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let pid = php.id();
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // Not taken away yet: what it has used is known so long.
+        rustix::process::waitid(WaitId::Pid(Pid::from_child(&php)), ended)?;
+        let own = process::between(&Default::default(), &process::tasks_of(pid)).ran_ns;
+        if !php.wait()?.success() {
+            return Err(io::Error::other("php-cgi failed: run \"scripts/setup.sh bench\""));
+        }
+        let beside = site.beside.iter().zip(&before);
+        let beside = beside.map(|(pid, before)| process::between(before, &process::thread_cpu(*pid)).ran_ns);
+        Ok((own + beside.sum::<u64>()) as f64 / 1000.0 / f64::from(site.alone))
+    };
+    (1..=lab.options.rounds).map(|_| run()).collect()
 }
 
 /// More clients than processes. nginx that keeps connections to FPM, and Apache that keeps its clients', would let those that are left
@@ -198,6 +241,7 @@ pub fn hello(lab: &Lab) -> io::Result<Findings> {
         params: String::new(),
         apache: String::new(),
         beside: Vec::new(),
+        alone: 0,
     };
     let mut findings = Findings::default();
     let responder = Responder::start(&lab.server_dir("responder")?)?;
@@ -277,6 +321,7 @@ pub fn bank(lab: &Lab) -> io::Result<Findings> {
         params: format!("fastcgi_param HTTP_COOKIE token={token};\n"),
         apache: format!("FallbackResource /index.php\nRequestHeader set Cookie token={token} early\n"),
         beside: vec![example.database()?],
+        alone: 1000,
     };
     let mut findings = Findings::default();
     uncached(lab, &mut findings, "an account's page", &site, Vec::new(), 0.9)?;
@@ -295,6 +340,7 @@ pub fn wordpress(lab: &Lab) -> io::Result<Findings> {
         params: format!("fastcgi_param HTTP_HOST {host};\nfastcgi_param SERVER_PORT {};\n", example.port),
         apache: format!("DirectoryIndex index.php\nRequestHeader set Host {host} early\n"),
         beside: vec![example.database()?],
+        alone: 40,
     };
     let mut findings = Findings::default();
     uncached(lab, &mut findings, "front page", &site, Vec::new(), 0.97)?;

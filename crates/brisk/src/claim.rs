@@ -44,7 +44,7 @@ pub fn claim(
 
 /// The pid file's path.
 pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
-    if main.pid.is_empty() { format!("{}brisk.pid", paths.env.places.run) } else { main.pid.clone() }
+    if main.pid.is_empty() { paths.env.usual_pid_file() } else { main.pid.clone() }
 }
 
 /// Writes the pid file. One that cannot be written as a whole is not left behind.

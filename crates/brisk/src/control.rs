@@ -269,19 +269,13 @@ fn tell(pid_path: &str, order: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Where the running server's pid file is. A broken configuration must not keep us from it.
+/// Where the running server's pid file is.
 pub fn pid_path(paths: &Paths) -> String {
     match &config::load(paths).loaded {
         Some(loaded) => pid_file(paths, &loaded.snap.main),
-        None => broken_pid_file(paths).unwrap_or_else(|| format!("{}brisk.pid", paths.env.places.run)),
+        // A broken configuration must not keep us from it.
+        None => paths.env.pid_file(&config::parse(paths, &DiskLoader::new(&paths.env.conf_prefix)).0),
     }
-}
-
-/// The `pid` directive of a configuration that has errors elsewhere.
-fn broken_pid_file(paths: &Paths) -> Option<String> {
-    let (tree, ..) = config::parse(paths, &DiskLoader::new(&paths.env.conf_prefix));
-    let pid = tree.iter().find(|directive| directive.name() == "pid")?;
-    Some(paths.env.full(pid.args.first()?.str()))
 }
 
 fn ask(mut stream: UnixStream, order: &str, timeout: Duration, pid_path: &str) -> i32 {

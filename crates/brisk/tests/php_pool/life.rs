@@ -1,8 +1,9 @@
 //! Workers, pool masters and the server: what happens when one of them ends.
 
 use crate::site::{Site, builder, conf, title};
-use brisk_testkit::{process, wait};
+use brisk_testkit::{Client, ports, process, wait};
 use rustix::process::Signal;
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -231,6 +232,48 @@ fn nothing_is_left_when_the_server_ends() {
         let left = std::fs::read_dir(folder).map(Iterator::count).unwrap_or_default();
         assert_eq!(left, 0, "sockets are left behind");
     }
+}
+
+/// Ends with its test.
+struct Second(Child);
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            process::signal(self.0.id(), Signal::TERM);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// The second one's pool took the socket's name once: its processes answered for the first one's, until it ended and none did.
+#[test]
+fn servers_of_one_folder_with_pools_of_one_name_have_their_own_processes() {
+    // Each request comes on a new connection to the pool.
+    let pool = |limit: &str| {
+        format!("pm static; max_children 1; max_requests 1; php_admin_value[memory_limit] {limit};")
+    };
+    let site = Site::new(&pool("71M"), "");
+    site.script("limit.php", "<?php echo ini_get('memory_limit');");
+    assert_eq!(site.get("/limit.php").text(), "71M");
+    let (dir, port) = (site.server.dir(), ports::claim());
+    let second = conf(&pool("72M"), "")
+        .replace("{{PORT}}", &port.number.to_string())
+        .replace("{{DIR}}", &dir.display().to_string());
+    let text = format!(
+        "daemon off;\npid second.pid;\nerror_log second.log;\nevents {{ }}\nhttp {{ access_log off; {second} }}\n"
+    );
+    site.server.write("second.conf", text);
+    let mut server = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let mut server = Second(server.arg("-p").arg(dir).args(["-c", "second.conf"]).spawn().unwrap());
+    wait::holds("the second server", || Client::try_connect(port.number).is_ok());
+    for _ in 0..2 {
+        assert_eq!(Client::connect(port.number).get("/limit.php").text(), "72M");
+        assert_eq!(site.get("/limit.php").text(), "71M");
+    }
+    process::signal(server.0.id(), Signal::QUIT);
+    assert!(server.0.wait().unwrap().success());
+    assert_eq!(site.get("/limit.php").text(), "71M");
 }
 
 #[test]

@@ -230,12 +230,12 @@ impl ProcessPool for Pool {
     fn out_of_reach(&self, r: &mut Request, failure: &Failure) -> Option<u16> {
         // While a pool's processes cannot be started, the master process lets nobody reach its socket.
         let is_closed = rustix::fs::stat(self.spec.socket.as_path()).is_err();
-        let name = self.name();
+        let (name, socket) = (self.name(), self.spec.socket.display());
         match (is_closed, failure.activity()) {
             (true, _) => brisk_server::rlog!(
                 r,
                 Error,
-                "PHP pool \"{name}\" does not run: its processes cannot be started, the error log says above why and what helps; it is tried again within seconds, and at once by \"brisk php reload {name}\""
+                "PHP pool \"{name}\" does not run: its processes cannot be started (the error log says above why and what helps; it is tried again within seconds), or \"{socket}\" was removed by somebody; it is tried at once by \"brisk php reload {name}\""
             ),
             (false, Activity::Connecting) => {
                 brisk_server::failure::report(failure, r);

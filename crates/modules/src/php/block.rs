@@ -86,12 +86,11 @@ fn told(cx: &mut Cx<'_, '_>, span: Span, result: Result<(), Problem>) -> Result<
     }
 }
 
-/// The pool's two sockets. Servers with another configuration have other ones.
+/// The pool's two sockets. Another server has other ones: no two that run have the same pid file.
 fn sockets(cx: &mut Cx<'_, '_>, token: &Token, name: &str) -> Result<[PathBuf; 2], Diag> {
-    let environment = cx.global.env;
     let mut hasher = DefaultHasher::new();
-    (&environment.conf_prefix, &environment.prefix).hash(&mut hasher);
-    let base = format!("{}brisk-php/{name}-{:08x}", environment.places.run, hasher.finish() as u32);
+    cx.global.pid_file.hash(&mut hasher);
+    let base = format!("{}brisk-php/{name}-{:08x}", cx.global.env.places.run, hasher.finish() as u32);
     let paths = [PathBuf::from(format!("{base}.sock")), PathBuf::from(format!("{base}.control"))];
     match paths[1].as_os_str().len() {
         0..=UNIX_PATH_BYTES_MAX => Ok(paths),

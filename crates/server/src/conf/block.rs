@@ -48,6 +48,7 @@ pub fn build(
     let mut global = Global {
         modules,
         env,
+        pid_file: env.pid_file(tree),
         sources,
         loader,
         diags,

@@ -1,5 +1,7 @@
 //! Where a configuration is at home: paths and names that it is resolved against.
 
+use brisk_conf::Directive;
+
 /// Paths and names a configuration is resolved against.
 #[derive(Clone, Debug)]
 pub struct Environment {
@@ -56,6 +58,19 @@ impl Environment {
             hostname: "machine".into(),
             test: true,
         }
+    }
+
+    /// The pid file that these directives of the main file name, or the usual one. No two servers that run have the same (a start with one
+    /// that is in use is refused), so what is derived from it is one server's alone.
+    pub fn pid_file(&self, tree: &[Directive]) -> String {
+        let told = tree.iter().find(|directive| directive.name() == "pid");
+        told.and_then(|directive| directive.args.first())
+            .map_or_else(|| self.usual_pid_file(), |path| self.full(path.str()))
+    }
+
+    /// The pid file where no directive names one.
+    pub fn usual_pid_file(&self) -> String {
+        format!("{}brisk.pid", self.places.run)
     }
 
     /// A path of the configuration, made absolute.
