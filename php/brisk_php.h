@@ -251,6 +251,9 @@ char *param_get(const char *name);
 /* Sets a parameter; a null value takes it out. The value is copied. */
 char *param_put(const char *name, const char *value);
 
+/* The whole life of a pool master; its exit code. */
+int pool_master(int argc, char **argv);
+
 /* PHP. */
 
 /* Starts PHP: php.ini, extensions, OPcache, preloading. */

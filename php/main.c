@@ -1,5 +1,5 @@
 /*
- * The beginning of a pool master. Descriptors come from the server: 3 the listening socket, 4 the control socket, 5 a pipe that ends
+ * What a pool master does from its beginning on. Descriptors come from the server: 3 the listening socket, 4 the control socket, 5 a pipe that ends
  * with the server, 6 a pipe on which the pool says that it serves, 7 the settings, 8 and 9 the server's output and error. The order counts: privileges are dropped before PHP
  * is started, so no code of an extension runs as root, and what OPcache shares belongs to the pool's user.
  */
@@ -110,7 +110,7 @@ static void set_title(char **argv)
     prctl(PR_SET_NAME, "brisk-php");
 }
 
-int main(int argc, char **argv)
+int pool_master(int argc, char **argv)
 {
     if (argc == 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--version") == 0)) {
         printf("PHP %s (fpm-fcgi) (built: %s %s)\nCopyright (c) The PHP Group\nZend Engine v%s, Copyright (c) Zend Technologies\n",

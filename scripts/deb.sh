@@ -63,7 +63,7 @@ pack() {
     mkdir -p "$2/DEBIAN"
     size=$(du -sk --exclude=DEBIAN "$2" | cut -f1)
     sed -e "s/@NAME@/$1/" -e "s/@VERSION@/$version/" -e "s/@MAINTAINER@/$maintainer/" -e "s/@ARCH@/$arch/" -e "s/@SIZE@/$size/" \
-        -e "s/@DEPENDS@/$depends/" "$here/packaging/debian/${3:-$1}.control" >"$2/DEBIAN/control"
+        -e "s/@DEPENDS@/$depends/" -e "s/@HOST@/${host:-}/" "$here/packaging/debian/${3:-$1}.control" >"$2/DEBIAN/control"
     (cd "$2" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) >"$2/DEBIAN/md5sums"
     dpkg-deb --root-owner-group -Zxz "-z${DEB_COMPRESSION:-6}" --build "$2" "$out/$1_${version}_$arch.deb" >/dev/null
     echo "$out/$1_${version}_$arch.deb"
@@ -83,8 +83,10 @@ for master in "$masters"/brisk-php*; do
     library=libphp${name#brisk-php}-embed
     built_with=$(dpkg-query -W -f '${Version}' "$library" 2>/dev/null | sed 's/^[0-9]*://; s/-[^-]*$//')
     depends="$library${built_with:+ (>= $built_with)}, $(needs "$master")"
+    host=php${name#brisk-php}-fpm
     mkdir -p "$work/$name/usr/lib/brisk" "$work/$name/usr/share/doc"
     install -m 755 "$master" "$work/$name/usr/lib/brisk/$name"
+    [ ! -e "$masters/lib$name.so" ] || install -m 644 "$masters/lib$name.so" "$work/$name/usr/lib/brisk/lib$name.so"
     ln -s brisk "$work/$name/usr/share/doc/$name"
     pack "$name" "$work/$name" brisk-php
 done

@@ -26,7 +26,7 @@ if [ "${1:-}" = uninstall ]; then
     rm -f "$bin" "$man/man8/brisk.8" "$man"/man1/brisk-*.1 "$bash" "$zsh" "$fish" "$unit" "$unit.d/older-systemd.conf" "$rotate"
     [ ! -f "$share/symbols" ] || rm -f "$DESTDIR$(cat "$share/symbols")"
     rm -rf "$doc" "$share"
-    rm -f "$php"/brisk-php*
+    rm -f "$php"/brisk-php* "$php"/libbrisk-php*
     [ ! -d "$php" ] || rmdir --ignore-fail-on-non-empty "$php"
     [ ! -d "$unit.d" ] || rmdir --ignore-fail-on-non-empty "$unit.d"
     echo "removed; $etc, $DESTDIR/var/log/brisk and $DESTDIR/var/www/brisk are left as they are"
@@ -69,6 +69,9 @@ if [ -n "$id" ] && command -v objcopy >/dev/null; then
 fi
 for master in "$(dirname "$BRISK")"/../php/brisk-php[0-9]*; do
     [ ! -x "$master" ] || install -D -m 755 -s "$master" "$php/$(basename "$master")"
+done
+for hosted in "$(dirname "$BRISK")"/../php/libbrisk-php[0-9]*.so; do
+    [ ! -e "$hosted" ] || install -D -m 644 -s "$hosted" "$php/$(basename "$hosted")"
 done
 # The program's own default is /etc.
 if [ "$SYSCONFDIR" != /etc ]; then

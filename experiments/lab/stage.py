@@ -53,7 +53,8 @@ def pool_masters(brisk):
     """What `make php` has built, in the folders in which the program looks for it."""
     here = Path(brisk).resolve().parent
     folders = (here, here / "../php", here / "../lib/brisk", Path("/usr/lib/brisk"))
-    found = [path for folder in folders for path in sorted(folder.glob("brisk-php*"))]
+    names = ("brisk-php*", "libbrisk-php*")
+    found = [path for folder in folders for name in names for path in sorted(folder.glob(name))]
     return list({path.name: path for path in reversed(found)}.values())
 
 

@@ -621,7 +621,7 @@ impl Pool {
         let ini = (ini.0.as_deref(), ini.1.as_deref());
         let settings = memory(&self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start))?;
         let (listener, control) = (self.door.requests()?, self.door.orders()?);
-        let mut command = Command::new(&self.program.path);
+        let mut command = self.program.command();
         // The name is for ps until the pool master has a title, and makes room for that.
         command.args(["--pool", &format!("{:32}", self.name())]);
         // Logs may go where the server's own output goes.

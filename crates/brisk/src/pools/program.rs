@@ -5,9 +5,16 @@ use brisk_php::Settings;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The beginning of its name; the version of PHP follows.
 const NAME: &str = "brisk-php";
+
+/// The dynamic loader's list of libraries that come before a program's own (ld.so(8)).
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// What `BRISK_PHP` says for a pool master of our own that PHP-FPM's program is not to run.
+const LINKED: &str = "libphp";
 
 /// What runs a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +36,15 @@ pub struct Program {
     pub path: PathBuf,
     /// The version of PHP, as `8.2`; empty where the name does not tell it.
     version: String,
+    /// A pool master is best run by this.
+    host: Option<Host>,
+}
+
+/// PHP-FPM's program, which runs a pool master that it loads as a library: PHP's own code is faster in a program than in a library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Host {
+    program: PathBuf,
+    library: PathBuf,
 }
 
 impl fmt::Display for Program {
@@ -62,12 +78,16 @@ impl Program {
             // Others have no worker mode.
             (kind == Kind::Master || !settings.has_worker())
                 && (kind != Kind::Cgi || settings.allows_cgi)
-                && (wanted.is_empty() || wanted == name)
+                && (wanted.is_empty() || wanted == name || wanted == LINKED && kind == Kind::Master)
         };
         let found =
             kinds.iter().filter(|(kind, name, _)| may(*kind, name)).find_map(|(kind, name, folders)| {
                 choose(folders.iter().flat_map(|folder| programs(*kind, name, folder)), version)
             });
+        let found = found.map(|mut program| {
+            program.host = (wanted != LINKED).then(|| program.find_host()).flatten();
+            program
+        });
         found.ok_or_else(|| {
             let name = &settings.pool;
             let wanted = version.map_or_else(String::new, |version| format!(" for PHP {version}"));
@@ -78,6 +98,25 @@ impl Program {
                 folders.join(", ")
             ))
         })
+    }
+
+    /// What starts it.
+    pub fn command(&self) -> Command {
+        match &self.host {
+            Some(host) => host.command(),
+            None => Command::new(&self.path),
+        }
+    }
+
+    /// The system's PHP-FPM of this version, if it can run what is built for it.
+    fn find_host(&self) -> Option<Host> {
+        if self.kind != Kind::Master {
+            return None;
+        }
+        let library = self.path.with_file_name(format!("lib{NAME}{}.so", self.version));
+        let mut programs = system().into_iter().map(|folder| folder.join(format!("php-fpm{}", self.version)));
+        let host = Host { program: programs.find(|path| path.is_file())?, library };
+        host.works().then_some(host)
     }
 
     /// The file and folder of settings that PHP reads: the pool's, else those that FPM of this version has.
@@ -94,6 +133,31 @@ impl Program {
             }
         }
         (None, None)
+    }
+}
+
+impl Host {
+    fn command(&self) -> Command {
+        let mut preload = self.library.clone().into_os_string();
+        if let Some(others) = std::env::var_os(PRELOAD) {
+            preload.push(":");
+            preload.push(others);
+        }
+        let mut command = Command::new(&self.program);
+        command.env(PRELOAD, preload);
+        command
+    }
+
+    /// Whether the program runs the library: it may be another build of PHP, or a security module may not let it.
+    fn works(&self) -> bool {
+        // The loader takes both as separators.
+        let has_separator =
+            self.library.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte));
+        if has_separator || !self.library.is_file() {
+            return false;
+        }
+        let asked = self.command().arg("--hosted").stdin(Stdio::null()).stderr(Stdio::null()).output();
+        asked.is_ok_and(|output| output.status.success() && output.stdout == format!("{NAME}\n").as_bytes())
     }
 }
 
@@ -118,7 +182,7 @@ fn programs(kind: Kind, begin: &str, folder: &Path) -> Vec<Program> {
         let version = name.to_str()?.strip_prefix(begin)?.to_string();
         // Those of the system may be of the one version that there is.
         let is_one = numbers(&version).is_some() || version.is_empty() && kind != Kind::Master;
-        is_one.then(|| Program { kind, path: folder.join(name), version })
+        is_one.then(|| Program { kind, path: folder.join(name), version, host: None })
     };
     entries.flatten().filter_map(|entry| program(&entry.file_name())).collect()
 }
@@ -152,6 +216,7 @@ mod tests {
                     kind: Kind::Master,
                     version: path.file_name().unwrap().to_str().unwrap().into(),
                     path,
+                    host: None,
                 }
             })
         };

@@ -197,7 +197,9 @@ fn settings_of_one_request_are_gone_with_it() {
 /// PHP's own handlers are put in place again after a script has changed them, not before each request.
 #[test]
 fn signals_that_a_script_has_ignored_are_heard_by_the_next_one() {
-    let site = Site::new("pm static; max_children 1;", "");
+    // Debian's PHP-FPM has no pcntl.
+    let builder = builder().env("BRISK_PHP", "libphp");
+    let site = Site::of(builder.http(&conf("pm static; max_children 1;", "")));
     site.script(
         "ignored.php",
         "<?php if (isset($_GET['ignore'])) pcntl_signal(SIGUSR2, SIG_IGN);

@@ -239,3 +239,37 @@ fn php_fpm_that_ends_leaves_the_pools_socket_to_the_next_one() {
     before.into_iter().for_each(process::wait_gone);
     assert!(both(&site).iter().all(|answer| answer.status == 200), "{}", site.server.error_log());
 }
+
+/// What a program that a script starts has in its environment of what loads libraries, and the program of the pool master.
+fn preloaded_and_program(site: &Site) -> (String, String) {
+    site.script(
+        "env.php",
+        "<?php echo shell_exec('echo \"[$LD_PRELOAD]\"'), var_export(getenv('LD_PRELOAD'), true);",
+    );
+    let program = fs::read_link(format!("/proc/{}/exe", site.master())).unwrap();
+    let answer = site.get("/env.php").text().replace('\n', " ");
+    (answer, program.file_name().unwrap().to_str().unwrap().to_string())
+}
+
+#[test]
+fn the_program_of_php_fpm_runs_pools_and_scripts_do_not_inherit_what_it_loads() {
+    // Debian's package has it (`scripts/setup.sh test`).
+    let pool = "pm static; max_children 1; clear_env no;";
+    let site = Site::new(pool, "");
+    let (answer, program) = preloaded_and_program(&site);
+    assert!(program.starts_with("php-fpm8."), "{program}");
+    assert_eq!(answer, "[] false");
+    assert_eq!(title(site.master()).trim_end_matches('\0').trim_end(), "brisk: php pool www");
+    // What the server itself was told to load is all that is left.
+    let site = Site::of(builder().env("LD_PRELOAD", "libm.so.6").http(&conf(pool, "")));
+    assert_eq!(preloaded_and_program(&site).0, "[libm.so.6] 'libm.so.6'");
+}
+
+#[test]
+fn a_pool_master_that_is_linked_with_the_library_does_the_same() {
+    let pool = "pm static; max_children 1; clear_env no;";
+    let site = Site::of(builder().env("BRISK_PHP", "libphp").http(&conf(pool, "")));
+    let (answer, program) = preloaded_and_program(&site);
+    assert!(program.starts_with("brisk-php8."), "{program}");
+    assert_eq!(answer, "[] false");
+}

@@ -235,7 +235,7 @@ impl ProcessPool for Pool {
             (true, _) => brisk_server::rlog!(
                 r,
                 Error,
-                "PHP pool \"{name}\" does not run: its processes cannot be started (the error log says above why and what helps; it is tried again within seconds), or \"{socket}\" was removed by somebody; it is tried at once by \"brisk php reload {name}\""
+                "PHP pool \"{name}\" does not run: its processes cannot be started, the error log says above why and what helps (if it does not, \"{socket}\" was removed); it is tried again within seconds, and at once by \"brisk php reload {name}\""
             ),
             (false, Activity::Connecting) => {
                 brisk_server::failure::report(failure, r);
