@@ -23,6 +23,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions};
 const POOL: &str = "brisk pool";
 const APACHE: &str = "apache mod_php";
 const FLOOR: &str = "brisk, no PHP";
+/// Requests of a run without a server before those that count.
+const WARM_UP: u32 = 5;
 const ALONE: &str = "PHP and database alone";
 /// Clients, but of pages from a cache.
 const CLIENTS: usize = 4;
@@ -188,9 +190,9 @@ fn alone(lab: &Lab, site: &Site) -> io::Result<Vec<f64>> {
         line.trim_end_matches(';').strip_prefix("fastcgi_param ").and_then(|line| line.split_once(' '))
     });
     let script = site.root.join(site.script);
-    let run = || {
+    let run = |requests: u32| {
         let mut php = Command::new("php-cgi");
-        php.args(["-n", "-c"]).arg(&site.ini).args(["-T", &site.alone.to_string()]);
+        php.args(["-n", "-c"]).arg(&site.ini).args(["-T", &requests.to_string()]);
         php.env_clear().envs(params.clone()).envs([
             ("REQUEST_METHOD", "GET"),
             ("REQUEST_URI", site.uri),
@@ -212,9 +214,14 @@ fn alone(lab: &Lab, site: &Site) -> io::Result<Vec<f64>> {
         }
         let beside = site.beside.iter().zip(&before);
         let beside = beside.map(|(pid, before)| process::between(before, &process::thread_cpu(*pid)).ran_ns);
-        Ok((own + beside.sum::<u64>()) as f64 / 1000.0 / f64::from(site.alone))
+        Ok(own + beside.sum::<u64>())
     };
-    (1..=lab.options.rounds).map(|_| run()).collect()
+    // PHP's start and what compiling takes count for neither.
+    let of_one = || {
+        let (begun, all) = (run(WARM_UP)?, run(WARM_UP + site.alone)?);
+        Ok(all.saturating_sub(begun) as f64 / 1000.0 / f64::from(site.alone))
+    };
+    (1..=lab.options.rounds).map(|_| of_one()).collect()
 }
 
 /// More clients than processes. nginx that keeps connections to FPM, and Apache that keeps its clients', would let those that are left
