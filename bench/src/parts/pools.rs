@@ -208,7 +208,7 @@ fn alone(lab: &Lab, site: &Site) -> io::Result<Vec<f64>> {
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // Not taken away yet: what it has used is known so long.
         rustix::process::waitid(WaitId::Pid(Pid::from_child(&php)), ended)?;
-        let own = process::between(&Default::default(), &process::tasks_of(pid)).ran_ns;
+        let own = process::between(&process::ThreadCpu::default(), &process::tasks_of(pid)).ran_ns;
         if !php.wait()?.success() {
             return Err(io::Error::other("php-cgi failed: run \"scripts/setup.sh bench\""));
         }

@@ -83,8 +83,6 @@ pub fn build(
     let mut confs = Confs::new(modules);
     // Before the text: what the text says replaces it.
     defaults(&mut global, &mut confs);
-    // What a default names stands in no file.
-    global.log_places.fill(None);
     let mut scope = Scope::default();
     let mut cx = Cx {
         global: &mut global,
@@ -134,6 +132,8 @@ fn defaults(global: &mut Global<'_>, confs: &mut Confs) {
         }
     }
     confs.are_defaults();
+    // What a default names stands in no file.
+    global.log_places.fill(None);
 }
 
 /// Carries out the directives of one block: simple ones, then checks, then inner blocks.
