@@ -8,6 +8,7 @@
 PHP-SOURCE is the unpacked source of the version that is installed (Debian: apt-get source php8.2). It is not written to. The tests run as
 the user nobody, in a copy.
 """
+import glob
 import os
 import re
 import shutil
@@ -157,16 +158,18 @@ def results(target, work, name, names, env):
 
 
 def serve(brisk, work):
-    """A server with a pool as php-cgi -n would be; gives it and the pool's socket."""
-    empty = os.path.join(work, "php.ini")
-    open(empty, "w").close()
+    """A server with a pool as php-cgi -n would be; gives it and the pool's socket. Tests name the extensions that they need with each request, which
+    is too late for a pool: it has those that are installed and that one of them names."""
+    ini = os.path.join(work, "php.ini")
+    with open(ini, "w") as file:
+        file.writelines(f"extension={path}\n" for path in sorted(glob.glob("/usr/lib/php/*/mbstring.so"))[-1:])
     conf = os.path.join(work, "brisk.conf")
     with open(conf, "w") as file:
         file.write(f"""daemon off; error_log {work}/error.log; pid {work}/brisk.pid;
 events {{ }}
 http {{
     access_log off;
-    php_pool tests {{ pm static; max_children 4; php_ini {empty}; clear_env no; request_terminate_timeout 60s; catch_workers_output yes; }}
+    php_pool tests {{ pm static; max_children 4; php_ini {ini}; clear_env no; request_terminate_timeout 60s; catch_workers_output yes; }}
     server {{ listen unix:{work}/http.sock; location / {{ php_pass tests; }} }}
 }}
 """)
