@@ -26,7 +26,7 @@ use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
 use door::Door;
 use folders::Folders;
 use notes::{Reason, note, refusal};
-use program::Kind;
+use program::{Hosts, Kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
@@ -146,9 +146,10 @@ impl Pools {
         }
         let user = owner.as_ref().map(|owner| owner.name().to_string());
         let workers_at_start = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let mut hosts = Hosts::default();
         let pools = wanted.iter().map(|spec| {
             let have = self.list.iter().find(|pool| pool.spec.socket == spec.socket);
-            let program = Program::find(&spec.settings)?;
+            let program = Program::find(&spec.settings)?.hosted(&mut hosts);
             let door = match have {
                 Some(_) => None,
                 None => {

@@ -2,6 +2,7 @@
 
 use brisk_conf::Diag;
 use brisk_php::Settings;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -67,8 +68,7 @@ impl Program {
     /// The program of the pool's version; of the highest version if it does not say. Without one of our own, PHP-FPM, else php-cgi.
     pub fn find(settings: &Settings) -> Result<Program, Diag> {
         let version = settings.version.as_deref();
-        // For tests, and for those who trust another one more.
-        let wanted = std::env::var("BRISK_PHP").unwrap_or_default();
+        let wanted = wanted();
         let kinds = [
             (Kind::Master, NAME, folders()),
             (Kind::Fpm, "php-fpm", system()),
@@ -84,10 +84,6 @@ impl Program {
             kinds.iter().filter(|(kind, name, _)| may(*kind, name)).find_map(|(kind, name, folders)| {
                 choose(folders.iter().flat_map(|folder| programs(*kind, name, folder)), version)
             });
-        let found = found.map(|mut program| {
-            program.host = (wanted != LINKED).then(|| program.find_host()).flatten();
-            program
-        });
         found.ok_or_else(|| {
             let name = &settings.pool;
             let wanted = version.map_or_else(String::new, |version| format!(" for PHP {version}"));
@@ -108,11 +104,15 @@ impl Program {
         }
     }
 
-    /// The system's PHP-FPM of this version, if it can run what is built for it.
-    fn find_host(&self) -> Option<Host> {
-        if self.kind != Kind::Master {
-            return None;
+    /// The same, run by the system's PHP-FPM of its version if that works. `known` has what was found out for other pools: asking starts a process.
+    pub fn hosted(mut self, known: &mut Hosts) -> Program {
+        if self.kind == Kind::Master && wanted() != LINKED {
+            self.host = known.0.entry(self.path.clone()).or_insert_with(|| self.find_host()).clone();
         }
+        self
+    }
+
+    fn find_host(&self) -> Option<Host> {
         let library = self.path.with_file_name(format!("lib{NAME}{}.so", self.version));
         let mut programs = system().into_iter().map(|folder| folder.join(format!("php-fpm{}", self.version)));
         let host = Host { program: programs.find(|path| path.is_file())?, library };
@@ -135,6 +135,10 @@ impl Program {
         (None, None)
     }
 }
+
+/// What runs each pool master that was asked for, by its path.
+#[derive(Default)]
+pub struct Hosts(HashMap<PathBuf, Option<Host>>);
 
 impl Host {
     fn command(&self) -> Command {
@@ -159,6 +163,11 @@ impl Host {
         let asked = self.command().arg("--hosted").stdin(Stdio::null()).stderr(Stdio::null()).output();
         asked.is_ok_and(|output| output.status.success() && output.stdout == format!("{NAME}\n").as_bytes())
     }
+}
+
+/// What `BRISK_PHP` says; for tests, and for those who trust one of the programs more.
+fn wanted() -> String {
+    std::env::var("BRISK_PHP").unwrap_or_default()
 }
 
 /// Beside the server's own program, where it was built, and where packages put it.

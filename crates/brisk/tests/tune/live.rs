@@ -134,7 +134,7 @@ fn a_breach_under_real_traffic_brings_the_old_value_back() {
     let before = busy.file();
     let line = loop {
         let mut child = busy.changed();
-        // Two seconds tell of a breach, one may be under way, and two are there for the way back, where nobody else wants the machine.
+        // On an idle machine the tuner needs two seconds to see a breach and at most three to undo it.
         wait::holds("the old value", || busy.file() == before);
         let (mut all, mut found) = (String::new(), None);
         for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
@@ -166,7 +166,7 @@ fn a_tuner_killed_under_real_traffic_leaves_the_original() {
     let mut child = busy.changed();
     process::signal(child.id(), Signal::KILL);
     child.wait().unwrap();
-    // Within five seconds, where nobody else wants the machine.
+    // On an idle machine this takes less than five seconds.
     wait::holds("the original", || busy.file() == before);
 }
 
