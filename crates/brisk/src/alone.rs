@@ -1,7 +1,7 @@
 //! `master_process off`: everything in one process, for debugging. Its main thread obeys the signals.
 
 use crate::background::{self, Caller};
-use crate::claim::{claim, pid_file, write_pid};
+use crate::claim::{claim, write_pid};
 use crate::config::{self, Loaded, Paths};
 use crate::orders::{self, Order};
 use crate::process::{self, Drain, Start, report};
@@ -42,7 +42,7 @@ pub fn run(
     caller: &Caller,
     orphan: Option<Taken>,
 ) -> Result<i32, String> {
-    let pid_path = pid_file(paths, &snap.main);
+    let pid_path = snap.main.pid.clone();
     let snap = Arc::new(snap);
     match begin(paths, &snap, &logs, &sockets, &pid_path) {
         Ok((signals, worker)) => {

@@ -7,7 +7,6 @@ use brisk_conf::{Diag, SourceMap};
 use brisk_load::output;
 use brisk_net::fault;
 use brisk_server::conf::{LogTarget, Snapshot};
-use brisk_server::core::MainConf;
 use brisk_server::log::LogFile;
 use brisk_server::thread::open_logs;
 use std::io::{self, Write as _};
@@ -40,11 +39,6 @@ pub fn claim(
     sockets: &Sockets,
 ) -> Result<(Vec<Arc<LogFile>>, sockets::Fresh), Diag> {
     Ok((logs(paths, snap)?, sockets.prepare(snap)?))
-}
-
-/// The pid file's path.
-pub fn pid_file(paths: &Paths, main: &MainConf) -> String {
-    if main.pid.is_empty() { paths.env.usual_pid_file() } else { main.pid.clone() }
 }
 
 /// Writes the pid file. One that cannot be written as a whole is not left behind.

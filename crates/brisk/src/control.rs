@@ -1,7 +1,6 @@
 //! `-s`: orders to a running master, over the socket beside its pid file, or by signal.
 
 use crate::bundle::DiskLoader;
-use crate::claim::pid_file;
 use crate::config::{self, Paths};
 use crate::limits::{
     ANSWER_TIME_MAX, ANSWER_WRITE_TIME_MAX, CALL_TIME_MAX, END_ANSWER_TIME_MAX, ORDER_BYTES_MAX,
@@ -272,7 +271,7 @@ fn tell(pid_path: &str, order: &str) -> Result<Option<String>, String> {
 /// Where the running server's pid file is.
 pub fn pid_path(paths: &Paths) -> String {
     match &config::load(paths).loaded {
-        Some(loaded) => pid_file(paths, &loaded.snap.main),
+        Some(loaded) => loaded.snap.main.pid.clone(),
         // A broken configuration must not keep us from it.
         None => paths.env.pid_file(&config::parse(paths, &DiskLoader::new(&paths.env.conf_prefix)).0),
     }

@@ -1,7 +1,7 @@
 //! From the command line to a running server: load, open, bind, go into the background, supervise.
 
 use crate::background::{self, Caller, Detached};
-use crate::claim::{self, pid_file};
+use crate::claim;
 use crate::config::{self, Loaded, Outcome, Paths};
 use crate::pools::Pools;
 use crate::programs::Programs;
@@ -106,7 +106,7 @@ fn inherited(
         }
         fault::step("successor");
     } else if paths.inline.is_none() {
-        orphan = takeover::at_start(&pid_file(paths, &snap.main))?;
+        orphan = takeover::at_start(&snap.main.pid)?;
     }
     open.inherit(systemd::sockets());
     if let Some(orphan) = &mut orphan {

@@ -8,7 +8,7 @@
 use crate::background::{self, Caller};
 use crate::bundle::Bundle;
 use crate::certificates::{self, Certificates};
-use crate::claim::{pid_file, write_pid};
+use crate::claim::write_pid;
 use crate::config::Paths;
 use crate::control::{Control, socket_path};
 use crate::orders::Order;
@@ -88,7 +88,7 @@ pub fn run(paths: &Paths, start: Start, caller: Caller) -> Result<i32, String> {
         generation: 1,
         control: None,
         token,
-        pid_path: pid_file(paths, &snap.main),
+        pid_path: snap.main.pid.clone(),
         signals,
         stage: Stage::Starting { certificates: certificates::sources(&snap) },
         change: None,

@@ -8,7 +8,7 @@
 use super::state::{Change, Master, Next, Purpose, Stage, copy};
 use super::workers::targets;
 use crate::certificates::Certificates;
-use crate::claim::{pid_file, write_pid};
+use crate::claim::write_pid;
 use crate::config;
 use crate::control::{Call, Control, socket_path};
 use crate::orders::Order;
@@ -224,7 +224,7 @@ impl Master {
         self.programs.commit(programs);
         self.lead_errors();
         self.generation = generation;
-        let pid_path = pid_file(&self.paths, &self.current.main);
+        let pid_path = self.current.main.pid.clone();
         if pid_path == self.pid_path {
             return;
         }

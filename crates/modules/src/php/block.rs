@@ -5,6 +5,7 @@ use crate::limits::UNIX_PATH_BYTES_MAX;
 use brisk_conf::{Diag, Directive, Span, Token};
 use brisk_php::{Problem, Settings, section};
 use brisk_server::conf::{Cx, invalid_parameter};
+use brisk_server::core::MainConf;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
@@ -89,7 +90,7 @@ fn told(cx: &mut Cx<'_, '_>, span: Span, result: Result<(), Problem>) -> Result<
 /// The pool's two sockets. Another server has other ones: no two that run have the same pid file.
 fn sockets(cx: &mut Cx<'_, '_>, token: &Token, name: &str) -> Result<[PathBuf; 2], Diag> {
     let mut hasher = DefaultHasher::new();
-    cx.global.pid_file.hash(&mut hasher);
+    cx.conf_of::<MainConf>().pid.hash(&mut hasher);
     let base = format!("{}brisk-php/{name}-{:08x}", cx.global.env.places.run, hasher.finish() as u32);
     let paths = [PathBuf::from(format!("{base}.sock")), PathBuf::from(format!("{base}.control"))];
     match paths[1].as_os_str().len() {

@@ -48,7 +48,6 @@ pub fn build(
     let mut global = Global {
         modules,
         env,
-        pid_file: env.pid_file(tree),
         sources,
         loader,
         diags,
@@ -83,6 +82,8 @@ pub fn build(
     let mut confs = Confs::new(modules);
     // Before the text: what the text says replaces it.
     defaults(&mut global, &mut confs);
+    // Blocks before the directive need it, too.
+    confs.find_mut::<brisk_host::main_conf::MainConf>().pid = env.pid_file(tree);
     let mut scope = Scope::default();
     let mut cx = Cx {
         global: &mut global,

@@ -28,8 +28,6 @@ pub struct Global<'a> {
     pub modules: Modules,
     /// What paths and names are resolved against.
     pub env: &'a Environment,
-    /// The pid file's path.
-    pub pid_file: String,
     /// The files read so far: what spans point into.
     pub sources: &'a mut SourceMap,
     /// How files are read and names looked up.

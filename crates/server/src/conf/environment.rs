@@ -64,13 +64,10 @@ impl Environment {
     /// that is in use is refused), so what is derived from it is one server's alone.
     pub fn pid_file(&self, tree: &[Directive]) -> String {
         let told = tree.iter().find(|directive| directive.name() == "pid");
-        told.and_then(|directive| directive.args.first())
-            .map_or_else(|| self.usual_pid_file(), |path| self.full(path.str()))
-    }
-
-    /// The pid file where no directive names one.
-    pub fn usual_pid_file(&self) -> String {
-        format!("{}brisk.pid", self.places.run)
+        match told.and_then(|directive| directive.args.first()) {
+            Some(path) => self.full(path.str()),
+            None => format!("{}brisk.pid", self.places.run),
+        }
     }
 
     /// A path of the configuration, made absolute.

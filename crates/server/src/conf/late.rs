@@ -283,7 +283,6 @@ fn begin<'a>(
     Global {
         modules: snap.modules,
         env: &ground.env,
-        pid_file: snap.main.pid.clone(),
         sources,
         // What a setter would read here could be read with the worker's rights only, and while a request waits.
         loader: &Closed,
