@@ -2,9 +2,10 @@
 
 use crate::{BIN, HEAD, start};
 use brisk_testkit::apache::open_to_all;
-use brisk_testkit::{Apache, Builder, TempDir, children};
+use brisk_testkit::{Apache, Builder, TempDir, children, wait};
 use std::fmt::Write as _;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 /// `Header` of each of them.
 const SHOWN: &[&str] = &[
@@ -61,6 +62,11 @@ fn certificates(dir: &TempDir) {
         "req|-newkey|ec|-pkeyopt|ec_paramgen_curve:P-256|-nodes|-utf8|-keyout|client.key|-out|client.csr|-subj|/C=DE/ST=Hessen/O=Own, Inc/OU=first/OU=sec\\+ond/CN=J\u{fc}rgen/emailAddress=j@a.example",
     );
     openssl("x509|-req|-in|client.csr|-CA|ca.crt|-CAkey|ca.key|-set_serial|4711|-days|60|-out|client.crt");
+    // `SSL_CLIENT_V_REMAIN` counts whole days: 60 in the second of the signature, 59 from the next one on.
+    let signed = SystemTime::now();
+    wait::holds("the certificate is older than a second", || {
+        signed.elapsed().is_ok_and(|age| age > Duration::from_secs(1))
+    });
 }
 
 fn site(at: &str) -> String {
