@@ -34,7 +34,7 @@ pub const SIZE_GAIN_CLIMB: f64 = 0.05;
 /// A step that serves so much more is not looked at twice.
 pub const SIZE_GAIN_PLAIN: f64 = 0.2;
 /// A step is followed by the next one early if it serves at least so much of what it would with all workers as good as those before.
-pub const SIZE_EARLY_YIELD: f64 = 0.8;
+pub const SIZE_EARLY_YIELD: f64 = 0.75;
 /// And if workers are blocked for so much of their time.
 pub const SIZE_EARLY_BLOCKED: f64 = 0.5;
 /// Where workers are blocked for so much of their time, a few requests of each are enough to go on.
@@ -45,7 +45,7 @@ pub const SIZE_IDLE_MS: u64 = 30_000;
 pub const SIZE_SHRINK_MS: u64 = 1000;
 /// While requests wait, a number that was found is looked at again after this time.
 pub const SIZE_PROBE_MS: u64 = 60_000;
-/// After a change it is waited for two requests, but no longer than this, until its effect is measured.
+/// After a change it is waited for one and a half requests, but no longer than this, until its effect is measured.
 pub const SIZE_SETTLE_MS_MAX: u64 = 2000;
 /// While something waits for memory for more of the time than this, no pool grows.
 pub const SIZE_MEMORY_PRESSURE_PERCENT: f64 = 10.0;

@@ -3,10 +3,11 @@
 //! The number is the smallest one that serves within 2 % of the most requests per second that were seen. While requests wait, it is climbed
 //! to in steps of two fifths, each of which must have served more than the one before; then the gap below it is narrowed. Such steps keep
 //! what is tried below 1.5 times the best number. A search begins early where workers hardly do anything but wait, and a step that has
-//! plainly brought all that it could is followed by the next one early: where pages wait, the way from one worker per processor is long. A
-//! climb ends at once where more workers cannot help: the processors are full, memory is short, or the limit is reached. How long requests
-//! take says nothing: in a pool that is too large they wait for each other, and a pool that grows for that reason grows without end. What
-//! counts is which part of its time a worker neither runs nor waits for a processor.
+//! plainly brought nearly all that it could, beside what workers served on the way, is followed by the next one early: where pages wait,
+//! the way from one worker per processor is long. What was seen for a moment only never decides which number is the best. A climb ends at
+//! once where more workers cannot help: the processors are full, memory is short, or the limit is reached. How long requests take says
+//! nothing: in a pool that is too large they wait for each other, and a pool that grows for that reason grows without end. What counts is
+//! which part of its time a worker neither runs nor waits for a processor.
 //!
 //! While nothing waits, the pool shrinks to the most requests that were served at once lately.
 
@@ -209,6 +210,24 @@ impl Sample {
     }
 }
 
+/// What a number of workers served.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    /// Requests per second.
+    rate: f64,
+    /// Few requests were seen: chance can make it look better than numbers that were looked at for long.
+    is_early: bool,
+}
+
+/// The next smaller number that was tried.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    size: u32,
+    tried: Tried,
+    /// The requests per second that it would have served with workers as good as those of all smaller numbers in the mean: chance is smaller in it.
+    usual: f64,
+}
+
 /// See the module's head. It reads no clock: times are milliseconds of one monotonic clock.
 #[derive(Clone, Debug)]
 pub struct Sizer {
@@ -216,8 +235,8 @@ pub struct Sizer {
     size: u32,
     why: Why,
     search: Search,
-    /// Requests per second by number of workers, in this search.
-    tried: BTreeMap<u32, f64>,
+    /// What was seen by number of workers, in this search.
+    tried: BTreeMap<u32, Tried>,
     window: Window,
     memory: MemoryLately,
     /// Until then requests of the time before the last change end.
@@ -327,19 +346,30 @@ impl Sizer {
         let is_seen = sum.window_ms >= 250 && sum.completed >= 50
             || sum.window_ms >= 1000 && sum.completed >= 20
             || self.is_plainly_blocked(3);
-        let is_plain = self.before().is_none_or(|(size, rate)| {
-            sum.rate() / rate - 1.0 >= SIZE_EARLY_YIELD * (f64::from(self.size) / f64::from(size) - 1.0)
-        });
-        self.search == Search::Climbing { is_second_look: false }
-            && is_seen
-            && is_plain
-            && sum.is_backlogged()
-            && sum.blocked() >= SIZE_EARLY_BLOCKED
+        matches!(self.search, Search::Climbing { .. }) && is_seen && self.pays(sum)
     }
 
-    /// The next smaller number that was tried, and its requests per second.
-    fn before(&self) -> Option<(u32, f64)> {
-        self.tried.range(..self.size).next_back().map(|(size, rate)| (*size, *rate))
+    /// Whether the workers of the last step serve nearly as much as those before them, each.
+    fn pays(&self, seen: &Sample) -> bool {
+        let is_plain = self.before().is_none_or(|before| {
+            seen.rate() / before.usual - 1.0
+                >= SIZE_EARLY_YIELD * (f64::from(self.size) / f64::from(before.size) - 1.0)
+        });
+        is_plain && seen.is_backlogged() && seen.blocked() >= SIZE_EARLY_BLOCKED
+    }
+
+    /// The next smaller number that was tried.
+    fn before(&self) -> Option<Before> {
+        let below = self.tried.range(..self.size);
+        let (sizes, rates) =
+            below.clone().fold((0, 0.0), |(sizes, rates), (size, tried)| (sizes + size, rates + tried.rate));
+        let (size, tried) = below.last()?;
+        Some(Before { size: *size, tried: *tried, usual: rates / f64::from(sizes) * f64::from(*size) })
+    }
+
+    /// The most requests per second of all numbers that were looked at for long enough.
+    fn most(&self) -> f64 {
+        self.tried.values().filter(|tried| !tried.is_early).map(|tried| tried.rate).fold(0.0, f64::max)
     }
 
     /// All workers have requests that take long, and others wait: there is nothing to compare.
@@ -408,17 +438,23 @@ impl Sizer {
     }
 
     fn climb(&mut self, now_ms: u64, seen: &Sample, is_second_look: bool) {
-        self.tried.insert(self.size, seen.rate());
         let before = self.before();
-        let gain = before.map_or(1.0, |(_, rate)| seen.rate() / rate - 1.0);
-        if gain < SIZE_GAIN_PLAIN && !is_second_look {
+        let gain = before.map_or(1.0, |before| {
+            let is_lucky = is_second_look && before.tried.is_early && before.usual < before.tried.rate;
+            seen.rate() / if is_lucky { before.usual } else { before.tried.rate } - 1.0
+        });
+        let pays = self.pays(seen);
+        self.tried.insert(self.size, Tried { rate: seen.rate(), is_early: pays });
+        if gain < SIZE_GAIN_PLAIN && !is_second_look && !pays {
             self.search = Search::Climbing { is_second_look: true };
             return;
         }
         // Where workers that were added served less than those before, the best number is near: the step is shorter.
-        let yields = before.map_or(1.0, |(size, _)| gain / (f64::from(self.size) / f64::from(size) - 1.0));
+        let yields =
+            before.map_or(1.0, |before| gain / (f64::from(self.size) / f64::from(before.size) - 1.0));
+        let yields = if pays { 1.0 } else { yields };
         let step = (f64::from(self.size) * SIZE_STEP * yields.clamp(0.2, 1.0)) as u32;
-        let has_gained = gain >= SIZE_GAIN_CLIMB;
+        let has_gained = gain >= SIZE_GAIN_CLIMB || pays;
         let next = (self.size + step.max(1)).min(self.bounds.most);
         let (next, obstacle) = match self.obstacle(seen, next) {
             // While an answer is on its way and the next request comes, one more runs. Where the server and its clients are on the same
@@ -432,9 +468,8 @@ impl Sizer {
             self.change(now_ms, next, seen);
             return;
         }
-        let most = self.tried.values().copied().fold(0.0, f64::max);
-        let does = |rate: &f64| *rate >= most * (1.0 - SIZE_LOSS);
-        let enough = self.tried.iter().find(|(_, rate)| does(rate)).map_or(self.size, |(size, _)| *size);
+        self.tried.insert(self.size, Tried { rate: seen.rate(), is_early: false });
+        let enough = self.enough_from(0);
         // Nothing below was tried where the search began with this number: it may be too large by now.
         let below = self.tried.range(..enough).next_back().map(|(size, _)| *size);
         let short = below.unwrap_or(enough / 2).max(self.least() - 1);
@@ -445,6 +480,13 @@ impl Sizer {
         } else {
             self.change(now_ms, enough, seen);
         }
+    }
+
+    /// The smallest number that was tried, from this one on, which serves nearly the most.
+    fn enough_from(&self, size: u32) -> u32 {
+        let least = self.most() * (1.0 - SIZE_LOSS);
+        let enough = self.tried.range(size..).find(|(_, tried)| tried.rate >= least);
+        enough.map_or(self.size, |(size, _)| *size)
     }
 
     /// Why there may not be more workers.
@@ -476,11 +518,16 @@ impl Sizer {
         let (mut short, mut enough) = (short, enough);
         if !is_measured {
             // What the others are compared with was measured in a hurry.
-            self.tried.insert(enough, seen.rate());
-        } else if seen.rate() >= self.tried.get(&enough).copied().unwrap_or(0.0) * (1.0 - SIZE_LOSS) {
+            let most = self.most();
+            self.tried.insert(enough, Tried { rate: seen.rate(), is_early: false });
+            if seen.rate() < most * (1.0 - SIZE_GAIN_CLIMB) {
+                short = enough;
+                enough = self.enough_from(short + 1);
+            }
+        } else if seen.rate() >= self.rate_of(enough) * (1.0 - SIZE_LOSS) {
             // The rate to be reached stays that of the first: small losses do not add up.
-            let wanted = self.tried.get(&enough).copied().unwrap_or_default();
-            self.tried.insert(self.size, wanted.max(seen.rate()));
+            let rate = self.rate_of(enough).max(seen.rate());
+            self.tried.insert(self.size, Tried { rate, is_early: false });
             enough = self.size;
         } else {
             short = self.size;
@@ -489,7 +536,12 @@ impl Sizer {
             self.end(now_ms, enough, seen);
             return;
         }
-        self.search = Search::Narrowing { short, enough, is_measured: true };
+        let is_measured = self.tried.get(&enough).is_some_and(|tried| !tried.is_early);
+        self.search = Search::Narrowing { short, enough, is_measured };
+        if !is_measured {
+            self.change(now_ms, enough, seen);
+            return;
+        }
         let middle = (f64::from(short.max(1)) * f64::from(enough)).sqrt().round() as u32;
         if !matches!(self.why, Why::Processors(..) | Why::Limit | Why::Memory(..) | Why::Pressure(_)) {
             self.why = Why::Narrowing;
@@ -497,8 +549,13 @@ impl Sizer {
         self.change(now_ms, middle.clamp(short + 1, enough - 1), seen);
     }
 
+    /// What a number served; 0: it was not tried.
+    fn rate_of(&self, size: u32) -> f64 {
+        self.tried.get(&size).map_or(0.0, |tried| tried.rate)
+    }
+
     fn end(&mut self, now_ms: u64, size: u32, seen: &Sample) {
-        let rate = self.tried.get(&size).copied().unwrap_or_else(|| seen.rate());
+        let rate = self.tried.get(&size).map_or_else(|| seen.rate(), |tried| tried.rate);
         if self.why == Why::Narrowing || matches!(self.why, Why::Trying(_)) {
             self.why = Why::Best(rate);
         }
@@ -521,7 +578,7 @@ impl Sizer {
         }
         self.size = size;
         let request_ms = seen.wall_us / 1000 / seen.completed.max(1);
-        self.settles_until_ms = now_ms + (2 * request_ms).clamp(50, SIZE_SETTLE_MS_MAX);
+        self.settles_until_ms = now_ms + (request_ms * 3 / 2).clamp(50, SIZE_SETTLE_MS_MAX);
     }
 }
 

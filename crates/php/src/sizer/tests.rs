@@ -354,11 +354,12 @@ fn begins(load: Load, users: usize, most: f64, every_ms: u64, seed: u64) -> (Opt
 
 const SEEDS: [u64; 3] = [88_172_645_463_325_252, 7, 1_234_567_890_123];
 
-/// From one worker per processor on, in the mean. Without early looks it is 15.7 s, 7.7 s and more than 20 s.
+/// From one worker per processor on, in the mean. Without early looks it is 15.7 s, 7.7 s and more than 20 s; with looks that are held
+/// against the last step alone it is 7.7 s, 3.7 s and 18.2 s.
 #[test]
 fn pages_that_wait_have_their_workers_soon() {
     let slow = Load { name: "slow", kinds: &[Kind { runs: 2_000, waits: 200_000, asks: 0 }], database: 64 };
-    for (load, limit_ms) in [(LOADS[1], 8_500), (LOADS[3], 4_500), (slow, 19_000)] {
+    for (load, limit_ms) in [(LOADS[1], 5_500), (LOADS[3], 3_200), (slow, 14_500)] {
         for users in [50, 200] {
             let (most, _) = best(load, Outside::default(), users);
             let looks = [100, 250].into_iter().flat_map(|ms| SEEDS.map(|seed| (ms, seed)));
@@ -424,19 +425,21 @@ fn it_shrinks_when_the_load_ends_and_grows_again() {
 
 #[test]
 fn it_follows_work_that_changes() {
-    let (mut sizer, mut pool) = (sizer(64), Pool::new(LOADS[1], 200, CORES));
-    found(&mut sizer, &mut pool, 30);
-    assert!(sizer.size() >= 30, "{}", sizer.size());
-    // The same site without what it waited for: within some minutes it has as many as it needs.
-    pool.load = LOADS[3];
-    found(&mut sizer, &mut pool, 300);
-    let before = pool.total;
-    // A whole round of looking again is in it.
-    found(&mut sizer, &mut pool, 60);
-    let rate = (pool.total - before) as f64 / 60.0;
     let (most, best) = best(LOADS[3], Outside::default(), 200);
-    let what = format!("{} of {best}, {rate} of {most}", sizer.size());
-    assert!(rate >= most * 0.92 && sizer.size() <= best * 3 / 2, "{what}");
+    for random in SEEDS {
+        let (mut sizer, mut pool) = (sizer(64), Pool { random, ..Pool::new(LOADS[1], 200, CORES) });
+        found(&mut sizer, &mut pool, 30);
+        assert!(sizer.size() >= 30, "{}", sizer.size());
+        // The same site without what it waited for: within some minutes it has as many as it needs.
+        pool.load = LOADS[3];
+        found(&mut sizer, &mut pool, 420);
+        let before = pool.total;
+        // A whole round of looking again is in it.
+        found(&mut sizer, &mut pool, 60);
+        let rate = (pool.total - before) as f64 / 60.0;
+        let what = format!("{} of {best}, {rate} of {most}", sizer.size());
+        assert!(rate >= most * 0.92 && sizer.size() <= best * 3 / 2, "{what}");
+    }
 }
 
 #[test]

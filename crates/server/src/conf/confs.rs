@@ -3,7 +3,10 @@
 use crate::module::{ModuleConf, Modules};
 use brisk_conf::Context;
 use std::any::{Any, TypeId};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+
+type Places = hashbrown::HashMap<TypeId, usize, BuildHasherDefault<TypeIdHasher>>;
 
 /// The modules' configurations of one block, copied when written to.
 /// Inheriting copies a list of pointers. A configuration of thousands of hosts has each module's values once,
@@ -14,13 +17,13 @@ pub struct Confs {
     /// The defaults.
     fresh: Arc<[Arc<dyn ModuleConf>]>,
     /// Where in the list the first configuration of each type is: modules ask for theirs in every block.
-    places: Arc<hashbrown::HashMap<TypeId, usize>>,
+    places: Arc<Places>,
 }
 
 impl Confs {
     pub(super) fn new(modules: Modules) -> Confs {
         let list: Vec<_> = modules.iter().map(|m| (m.conf)()).collect();
-        let mut places = hashbrown::HashMap::new();
+        let mut places = Places::default();
         for (index, conf) in list.iter().enumerate() {
             let conf: &dyn Any = &**conf;
             places.entry(conf.type_id()).or_insert(index);
@@ -88,4 +91,26 @@ fn unique(conf: &mut Arc<dyn ModuleConf>) -> &mut dyn ModuleConf {
         *conf = conf.duplicate();
     }
     Arc::get_mut(conf).expect("just made")
+}
+
+/// A type's id is a hash already. A configuration of ten thousand hosts looks for two million.
+#[derive(Default)]
+struct TypeIdHasher(u64);
+
+impl Hasher for TypeIdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 ^= word;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
