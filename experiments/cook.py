@@ -73,8 +73,8 @@ def settings_of(recipe):
     for number, side in enumerate(recipe.sides):
         for which, site in (("without", side.without), ("with", side.with_it)):
             label = f"{recipe.name}: {side.name()}, {which}"
-            # PHP-FPM's socket has a fixed place, and what is done before may have others.
-            is_free = site.pool is None and site.before is None
+            # What is done before may need a place that there is once.
+            is_free = site.before is None
             rows.append(Setting(f"{number} {which}", label, scenes.on(side.server, site), stands_beside=is_free))
         advices.append(Advice(side.name(), side.line, "–", f"{number} without", f"{number} with", recipe.show[0]))
     return rows, advices

@@ -224,6 +224,23 @@ class Rounds(unittest.TestCase):
         self.assertEqual(len(results.measured("small")), asked.count("small"))
         self.assertEqual(len(results.figures("small")), load.ROUNDS_BEFORE_SLICES + len(after) // (2 * load.SLICES))
 
+    def test_a_slice_of_few_requests_has_a_number_of_them(self):
+        options = ["-c", "5", "-w", "1s", "-d", "2s"]
+        target = load.Target("http://127.0.0.1/", {})
+        self.assertEqual(load.slice_options(5000, target, options), [*options, "-d", load.SLICE])
+        self.assertEqual(load.slice_options(14, target, options), ["-c", "5", "-n", 20])
+        self.assertEqual(load.slice_options(500, target, options), ["-c", "5", "-n", 200])
+        # The users may be the target's own.
+        self.assertEqual(load.slice_options(100, load.Target("", {}, ["-c", "60"]), ["-d", "1s"]), ["-n", 240])
+
+    def test_memory_is_that_of_servers_alone(self):
+        results = load.Results([load.Setting("a", "a", None)])
+        run = {"good_responses_per_second": 5, "tiers": {"server": {"pss_bytes": 7}}}
+        results.runs["a"] = [[run], [run, {**run, "tiers": {"server": {"pss_bytes": 1}}}]]
+        self.assertEqual(results.figures("a", "memory"), [7, None])
+        self.assertEqual([round(rate) for rate in results.figures("a")], [5, 5])
+        self.assertEqual(results.tier("a", "server", "pss_bytes"), 7)
+
     def test_what_several_are_compared_with_is_measured_once_for_all(self):
         asked, results, advices = self.go({"more": 1.07, "less": 0.94}, 20, stands_beside=True)
         self.assertNotIn("undecided", [one.verdict(results).word for one in advices])

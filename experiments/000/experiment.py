@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab import databases, examples, load, machines, php, servers
 from lab.advice import Advice, judged
-from lab.load import Setting, Target
+from lab.load import Setting, Target, beside
 from lab.page import Page, cpu_chart, measured, number, percent, sweep_charts
 from lab.stage import Refused, installed, program
 
@@ -275,23 +275,23 @@ def in_language(bank, name, start, prime):
 
 def settings(bank):
     return [
-        Setting("apache 5", "Apache, 5 PHP processes", on_apache(bank, 5), "falls beyond 75 users"),
-        Setting("nginx 5", "nginx, 5 PHP processes", on(bank, "nginx", 5), "660"),
-        Setting("brisk 5", "Brisk, 5 PHP processes", on(bank, "Brisk", 5)),
-        Setting(
+        beside("apache 5", "Apache, 5 PHP processes", on_apache(bank, 5), "falls beyond 75 users"),
+        beside("nginx 5", "nginx, 5 PHP processes", on(bank, "nginx", 5), "660"),
+        beside("brisk 5", "Brisk, 5 PHP processes", on(bank, "Brisk", 5)),
+        beside(
             "nginx 12", "nginx, 12 PHP processes", on(bank, "nginx", 12), "825, derived: 660 + 25 % (database elsewhere)"
         ),
-        Setting("brisk 12", "Brisk, 12 PHP processes", on(bank, "Brisk", 12)),
-        Setting(
+        beside("brisk 12", "Brisk, 12 PHP processes", on(bank, "Brisk", 12)),
+        beside(
             "node",
             "Node, 2 processes, behind nginx",
             in_language(bank, "Node", node, 2000),
             "“quite a bit better” (with MongoDB)",
         ),
-        Setting("java", "Java, 12 threads, behind nginx", in_language(bank, "Java", java, 6000)),
-        Setting("apache balancer", "Apache before two application servers", balanced(bank, "Apache")),
-        Setting("nginx balancer", "nginx before two application servers", balanced(bank, "nginx"), "1500"),
-        Setting("brisk balancer", "Brisk before two application servers", balanced(bank, "Brisk")),
+        beside("java", "Java, 12 threads, behind nginx", in_language(bank, "Java", java, 6000)),
+        beside("apache balancer", "Apache before two application servers", balanced(bank, "Apache")),
+        beside("nginx balancer", "nginx before two application servers", balanced(bank, "nginx"), "1500"),
+        beside("brisk balancer", "Brisk before two application servers", balanced(bank, "Brisk")),
     ]
 
 

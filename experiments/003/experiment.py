@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lab import examples, load, php, servers
 from lab.advice import Advice, judged
-from lab.load import Setting, Target
+from lab.load import Target, beside
 from lab.page import Page, cpu_chart, measured, megabytes, sweep_charts
 from lab.stage import installed, php_version
 
@@ -75,8 +75,9 @@ def fcgid(blog, options):
     def up(stage):
         ini = php.ini(stage, "fcgid", **options)
         cgi = installed(f"/usr/bin/php-cgi{php_version()}", "php-cgi")
-        lines = f"""FcgidIPCDir {stage.make("fcgid")}
-FcgidProcessTableFile {stage.folder}/fcgid/table
+        own = stage.make_new("fcgid")
+        lines = f"""FcgidIPCDir {own}
+FcgidProcessTableFile {own}/table
 FcgidMaxProcesses 5
 FcgidMaxRequestsPerProcess 0
 FcgidInitialEnv PHP_FCGI_MAX_REQUESTS 0
@@ -160,28 +161,28 @@ def settings(blog):
         """One way to run PHP: as it is, with OPcache, with the compiler, behind Brisk's cache."""
         said = iter(articles)
         return [
-            Setting(key, label, make(PLAIN), next(said, "")),
-            Setting(f"{key} opcache", f"{label}, OPcache", make(OPCACHE), next(said, "")),
-            Setting(f"{key} jit", f"{label}, OPcache, JIT", make(JIT), next(said, "")),
-            Setting(f"{key} front", f"{label}, OPcache, Brisk's cache", behind_brisk(blog, make(OPCACHE))),
+            beside(key, label, make(PLAIN), next(said, "")),
+            beside(f"{key} opcache", f"{label}, OPcache", make(OPCACHE), next(said, "")),
+            beside(f"{key} jit", f"{label}, OPcache, JIT", make(JIT), next(said, "")),
+            beside(f"{key} front", f"{label}, OPcache, Brisk's cache", behind_brisk(blog, make(OPCACHE))),
         ]
 
     def on(name):
         return lambda options: with_fpm(blog, name, options)
 
-    rows = [Setting("module", "Apache, mod_php, all modules", mod_php(blog, UNUSED, PLAIN), "12.75 (20.3 MB per process)")]
+    rows = [beside("module", "Apache, mod_php, all modules", mod_php(blog, UNUSED, PLAIN), "12.75 (20.3 MB per process)")]
     rows += four("fewer", "Apache, mod_php, few modules", lambda how: mod_php(blog, [], how), ["12.95 (14.9 MB)"])
     rows += four("fcgid", "Apache, mod_fcgid", lambda how: fcgid(blog, how), ["13.35 (2.7 MB)"])
     rows += four("apache", "Apache, PHP-FPM", lambda how: apache_fpm(blog, how), ["13.33", "37.13"])
     rows += four("nginx", "nginx, PHP-FPM", on("nginx"), ["12.89", "35.36", "93.95 (HHVM)"])
     rows += four("brisk", "Brisk, PHP-FPM", on("Brisk"), [])[:3]
     rows += [
-        Setting(f"own {pm}", f"Brisk, `php_pool`, `pm {pm}`, OPcache", with_pool(blog, lines, OPCACHE)) for pm, lines in OWN.items()
+        beside(f"own {pm}", f"Brisk, `php_pool`, `pm {pm}`, OPcache", with_pool(blog, lines, OPCACHE)) for pm, lines in OWN.items()
     ]
     return rows + [
-        Setting("own cache", "Brisk, `php_pool`, OPcache, its own cache", with_pool(blog, OWN["auto"], OPCACHE, True)),
-        Setting("nginx cache", "nginx, PHP-FPM, OPcache, its own cache", with_fpm(blog, "nginx", OPCACHE, True)),
-        Setting("brisk cache", "Brisk, PHP-FPM, OPcache, its own cache", with_fpm(blog, "Brisk", OPCACHE, True)),
+        beside("own cache", "Brisk, `php_pool`, OPcache, its own cache", with_pool(blog, OWN["auto"], OPCACHE, True)),
+        beside("nginx cache", "nginx, PHP-FPM, OPcache, its own cache", with_fpm(blog, "nginx", OPCACHE, True)),
+        beside("brisk cache", "Brisk, PHP-FPM, OPcache, its own cache", with_fpm(blog, "Brisk", OPCACHE, True)),
     ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lab import examples, load, php, servers
 from lab.advice import Advice, judged
-from lab.load import Setting, Target
+from lab.load import Setting, Target, beside
 from lab.page import Page, cpu_chart, measured, number, sweep_charts
 
 HERE = Path(__file__).parent
@@ -179,7 +179,7 @@ def php_pages(stage, app, plan):
     socket, fpm = php.fpm(stage, "wordpress", ini, POOL)
     pages = {"/": ("front page", "34.04"), "/author/admin/": ("list of posts", "26.50")}
     rows = [
-        Setting(
+        beside(
             f"{name} {path}",
             f"{name}: {what}",
             wordpress(name, app, socket, fpm, path, False),
@@ -189,7 +189,7 @@ def php_pages(stage, app, plan):
         for path, (what, article) in pages.items()
     ]
     rows += [
-        Setting(f"{name} cached", f"{name}: front page, FastCGI cache", wordpress(name, app, socket, fpm, "/", True))
+        beside(f"{name} cached", f"{name}: front page, FastCGI cache", wordpress(name, app, socket, fpm, "/", True))
         for name in SERVERS
     ]
     advices = [

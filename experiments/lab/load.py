@@ -24,11 +24,15 @@ ROUNDS_BEFORE_SLICES = 1
 # within some seconds then falls on all. What several are compared with is measured once for all of them.
 SLICES = 2
 SLICE = "400ms"
+# Below this rate such a slice would hold few requests, of which some are half done at its end: then it is a number of requests, as many as
+# come in that time, but so many of each user at least; and there are more slices.
+TIMED_RATE_MIN = 1000
+SLICE_SECONDS = 0.4
+SLICE_REQUESTS = 4
+SLICES_COUNTED = 4
 # Of what is undecided, that takes part which probably needs so many times the rounds of the nearest verdict, or so few.
 NEAR_TIMES = 4
 NEAR_ROUNDS = 8
-# Below this rate a slice would hold too few requests.
-SLICED_RATE_MIN = 1000
 # Long enough for a page of WordPress that is compiled anew for each request, on a machine that has other work.
 PATIENT_RUN = "20s"
 
@@ -58,6 +62,11 @@ class Setting:
     stands_beside: bool = False
 
 
+def beside(key, label, up, article=""):
+    """A setting whose servers may run beside another's."""
+    return Setting(key, label, up, article, stands_beside=True)
+
+
 class Results:
     """The runs of each setting, a list per round: one run, or several slices; None in rounds that it had no part in."""
 
@@ -82,7 +91,9 @@ class Results:
     def tier(self, key, tier, what):
         """The median; of a tier of several servers, "PHP 1" and "PHP 2", it is their sum."""
         values = []
-        for run in self.measured(key):
+        is_memory = what.startswith("pss")
+        alone = [run for runs in self.runs[key] if runs and len(runs) == 1 for run in runs]
+        for run in alone if is_memory and alone else self.measured(key):
             parts = [of[what] for name, of in run["tiers"].items() if name == tier or name.startswith(tier + " ")]
             if parts and None not in parts:
                 values.append(sum(parts))
@@ -91,6 +102,9 @@ class Results:
 
 def typical_of(runs, figure):
     """The figure of a round: of its slices the geometric mean, as rounds are compared by ratios."""
+    # Servers that run beside each other share what each alone would have for itself.
+    if figure.startswith("memory") and len(runs) > 1:
+        return None
     values = [FIGURES[figure](run) for run in runs]
     if len(values) == 1 or any(value is None or value <= 0 for value in values):
         return values[0] if len(values) == 1 else None
@@ -223,7 +237,7 @@ def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1
         noise = advice.noises(results, advices)
         missing = {one: one.rounds_missing(results, noise[one.by]) for one in unjudged or undecided}
         began = time.monotonic()
-        chosen = [one for one in near(missing) if all(may_be_sliced(results, by_key[key]) for key in one.keys)]
+        chosen = [one for one in near(missing) if may_be_sliced(one, by_key)]
         nearest = min(missing, key=missing.get)
         measure = sliced_round if nearest in chosen else one_round
         keys = dict.fromkeys(key for one in (chosen if nearest in chosen else [nearest]) for key in one.keys)
@@ -237,9 +251,20 @@ def near(missing):
     return [one for one, rounds_ in missing.items() if rounds_ <= most]
 
 
-def may_be_sliced(results, setting):
-    """Whether its servers may run beside others, and answer often enough for a slice."""
-    return setting.stands_beside and results.typical(setting.key) >= SLICED_RATE_MIN
+def may_be_sliced(one, by_key):
+    """Whether its settings' servers may run beside each other, and what decides can be seen then."""
+    return all(by_key[key].stands_beside for key in one.keys) and not one.by.startswith("memory")
+
+
+def slice_options(rate, target, options):
+    """The options of a slice of a setting that makes so many requests per second."""
+    if rate >= TIMED_RATE_MIN:
+        return [*options, "-d", SLICE]
+    words = [*target.options, *options]
+    users = int(next(after for word, after in zip(words, words[1:]) if word == "-c"))
+    left_out = {at + more for at, word in enumerate(options) if word in ("-w", "-d") for more in (0, 1)}
+    kept = [word for at, word in enumerate(options) if at not in left_out]
+    return [*kept, "-n", max(SLICE_REQUESTS * users, round(rate * SLICE_SECONDS))]
 
 
 def one_round(stage, results, settings, order, options, where):
@@ -257,14 +282,16 @@ def sliced_round(stage, results, settings, order, options, where):
     """All of these settings' servers at once, asked in turns: A B C, C B A."""
     turn = list(settings)
     order.shuffle(turn)
+    rates = {setting.key: results.typical(setting.key) for setting in settings}
     results.begin_round()
     with stage.scope():
         targets = {setting.key: setting.up(stage) for setting in settings}
         for target in targets.values():
             warm(stage, target)
-        for _ in range(SLICES):
+        for _ in range(SLICES if min(rates.values()) >= TIMED_RATE_MIN else SLICES_COUNTED):
             for setting in turn:
-                run = bench_warm(stage, targets[setting.key], *options, "-d", SLICE)
+                target = targets[setting.key]
+                run = bench_warm(stage, target, *slice_options(rates[setting.key], target, options))
                 results.runs[setting.key][-1] = (results.runs[setting.key][-1] or []) + [run]
             turn.reverse()
     for setting in settings:

@@ -30,18 +30,17 @@ def ini(stage, name, opcache=True, jit=False, more=""):
         text += OPCACHE.format(opcache=installed(folder / "opcache.so", "PHP's OPcache"))
     if jit:
         text += JIT
-    data = stage.make(f"php-{name}")
-    stage.write(f"php-{name}/php.ini", text + more)
+    data = stage.make_new(f"php-{name}")
+    stage.write(f"{data.name}/php.ini", text + more)
     return data
 
 
 def fpm(stage, name, ini_folder, pm):
     """PHP-FPM with a pool of these `pm…` lines; its socket and its master."""
-    data = stage.make(f"fpm-{name}")
+    data = stage.make_new(f"fpm-{name}")
     socket = data / "php.sock"
-    socket.unlink(missing_ok=True)
     conf = stage.write(
-        f"fpm-{name}/fpm.conf",
+        f"{data.name}/fpm.conf",
         f"[global]\nerror_log = {data}/error.log\ndaemonize = no\n"
         f"[{name}]\nlisten = {socket}\nlisten.backlog = 511\n{pm}\n",
     )

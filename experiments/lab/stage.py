@@ -99,6 +99,7 @@ class Stage:
         self.processes = []
         self.is_starting = self.is_interrupted = False
         self.ports = set()
+        self.made = 0
         # Where programs are started: here, or on one of `machines.machines`.
         self.machine = None
         # CPUs that were busy with something else, per run; see load.of_others.
@@ -188,6 +189,11 @@ class Stage:
         path.mkdir(parents=True, exist_ok=True)
         self.give(path)
         return path
+
+    def make_new(self, name):
+        """A folder of nobody else's: of servers that run beside each other each has its own."""
+        self.made += 1
+        return self.make(f"{name}-{self.made}")
 
     def write(self, name, text):
         path = self.folder / name
