@@ -18,18 +18,17 @@ from .stage import Refused
 LOOK_SECONDS_MAX = 60
 # Of all settings, before single pairs are measured further.
 ROUNDS_OF_ALL = 4
-# Where all may be measured in turns afterwards, which says more in the same time.
+# Where all are measured in turns afterwards, which says more in the same time: it tells how fast they are.
 ROUNDS_BEFORE_SLICES = 1
 # A round of settings whose servers may run beside each other: short slices in turns, there and back, since what others do to the machine
 # within some seconds then falls on all. What several are compared with is measured once for all of them.
 SLICES = 2
 SLICE = "400ms"
 # Below this rate such a slice would hold few requests, of which some are half done at its end: then it is a number of requests, as many as
-# come in that time, but so many of each user at least; and there are more slices.
+# come in that time, but so many of each user at least.
 TIMED_RATE_MIN = 1000
 SLICE_SECONDS = 0.4
 SLICE_REQUESTS = 4
-SLICES_COUNTED = 4
 # Of what is undecided, that takes part which probably needs so many times the rounds of the nearest verdict, or so few.
 NEAR_TIMES = 4
 NEAR_ROUNDS = 8
@@ -79,7 +78,15 @@ class Results:
             runs.append(None)
 
     def figures(self, key, figure="rate"):
-        return [typical_of(runs, figure) if runs else None for runs in self.runs[key]]
+        """The figure of each round.
+
+        Where a setting was measured in slices, too, rounds of one run do not count: they scatter more. For memory nothing else counts: servers
+        that run beside each other share what each alone would have for itself.
+        """
+        is_sliced = any(runs and len(runs) > 1 for runs in self.runs[key])
+        wants_slices = is_sliced and not figure.startswith("memory")
+        counts = [runs and (len(runs) > 1) == wants_slices for runs in self.runs[key]]
+        return [typical_of(runs, figure) if does else None for runs, does in zip(self.runs[key], counts)]
 
     def measured(self, key):
         return [run for runs in self.runs[key] if runs for run in runs]
@@ -102,9 +109,6 @@ class Results:
 
 def typical_of(runs, figure):
     """The figure of a round: of its slices the geometric mean, as rounds are compared by ratios."""
-    # Servers that run beside each other share what each alone would have for itself.
-    if figure.startswith("memory") and len(runs) > 1:
-        return None
     values = [FIGURES[figure](run) for run in runs]
     if len(values) == 1 or any(value is None or value <= 0 for value in values):
         return values[0] if len(values) == 1 else None
@@ -226,7 +230,7 @@ def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1
         count = min(count, ROUNDS_BEFORE_SLICES)
     for number in range(count):
         one_round(stage, results, settings, order, options, f"round {number + 1} of {count}")
-    longest = 0
+    longest, spent = 0, {one_round: 0.0, sliced_round: 0.0}
     while True:
         found = list(zip(advices, advice.verdicts(results, advices)))
         undecided = [one for one, said in found if said.word == "undecided"]
@@ -237,11 +241,14 @@ def rounds(stage, settings, advices, options, until, count=ROUNDS_OF_ALL, seed=1
         noise = advice.noises(results, advices)
         missing = {one: one.rounds_missing(results, noise[one.by]) for one in unjudged or undecided}
         began = time.monotonic()
-        chosen = [one for one in near(missing) if may_be_sliced(one, by_key)]
-        nearest = min(missing, key=missing.get)
-        measure = sliced_round if nearest in chosen else one_round
-        keys = dict.fromkeys(key for one in (chosen if nearest in chosen else [nearest]) for key in one.keys)
+        in_slices = {one: rounds_ for one, rounds_ in missing.items() if may_be_sliced(one, by_key)}
+        alone = {one: rounds_ for one, rounds_ in missing.items() if one not in in_slices}
+        # Both kinds have as much of the time where both are wanted.
+        takes_slices = not alone or in_slices and spent[sliced_round] <= spent[one_round]
+        measure, chosen = (sliced_round, near(in_slices)) if takes_slices else (one_round, [min(alone, key=alone.get)])
+        keys = dict.fromkeys(key for one in chosen for key in one.keys)
         measure(stage, results, [by_key[key] for key in keys], order, options, f"{len(undecided)} undecided")
+        spent[measure] += time.monotonic() - began
         longest = max(longest, time.monotonic() - began)
 
 
@@ -288,7 +295,7 @@ def sliced_round(stage, results, settings, order, options, where):
         targets = {setting.key: setting.up(stage) for setting in settings}
         for target in targets.values():
             warm(stage, target)
-        for _ in range(SLICES if min(rates.values()) >= TIMED_RATE_MIN else SLICES_COUNTED):
+        for _ in range(SLICES):
             for setting in turn:
                 target = targets[setting.key]
                 run = bench_warm(stage, target, *slice_options(rates[setting.key], target, options))
