@@ -235,11 +235,12 @@ class Rounds(unittest.TestCase):
 
     def test_memory_is_that_of_servers_alone(self):
         results = load.Results([load.Setting("a", "a", None)])
-        run = {"good_responses_per_second": 5, "tiers": {"server": {"pss_bytes": 7}}}
+        run = {"good_responses_per_second": 5, "error_share": 0, "tiers": {"server": {"pss_bytes": 7}}}
         results.runs["a"] = [[run], [run, {**run, "tiers": {"server": {"pss_bytes": 1}}}]]
-        self.assertEqual(results.figures("a", "memory"), [7, None])
+        self.assertEqual([memory and round(memory) for memory in results.figures("a", "memory")], [7, None])
         self.assertIsNone(results.figures("a")[0])
         self.assertAlmostEqual(results.figures("a")[1], 5)
+        self.assertEqual(results.typical("a", "errors"), 0)
         self.assertEqual(results.tier("a", "server", "pss_bytes"), 7)
 
     def test_what_several_are_compared_with_is_measured_once_for_all(self):

@@ -110,8 +110,11 @@ class Results:
 def typical_of(runs, figure):
     """The figure of a round: of its slices the geometric mean, as rounds are compared by ratios."""
     values = [FIGURES[figure](run) for run in runs]
-    if len(values) == 1 or any(value is None or value <= 0 for value in values):
-        return values[0] if len(values) == 1 else None
+    if None in values:
+        return None
+    # A share of errors may be nothing.
+    if len(values) == 1 or min(values) <= 0:
+        return statistics.fmean(values)
     return statistics.geometric_mean(values)
 
 
