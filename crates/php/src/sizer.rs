@@ -367,11 +367,6 @@ impl Sizer {
         Some(Before { size: *size, tried: *tried, usual: rates / f64::from(sizes) * f64::from(*size) })
     }
 
-    /// The most requests per second of all numbers that were looked at for long enough.
-    fn most(&self) -> f64 {
-        self.tried.values().filter(|tried| !tried.is_early).map(|tried| tried.rate).fold(0.0, f64::max)
-    }
-
     /// All workers have requests that take long, and others wait: there is nothing to compare.
     fn is_stalled(&self) -> bool {
         let sum = &self.window.sum;
@@ -469,10 +464,13 @@ impl Sizer {
             return;
         }
         self.tried.insert(self.size, Tried { rate: seen.rate(), is_early: false });
-        let enough = self.enough_from(0);
-        // Nothing below was tried where the search began with this number: it may be too large by now.
-        let below = self.tried.range(..enough).next_back().map(|(size, _)| *size);
-        let short = below.unwrap_or(enough / 2).max(self.least() - 1);
+        let long = self.tried.iter().filter(|(_, tried)| !tried.is_early);
+        let least = long.clone().map(|(_, tried)| tried.rate).fold(0.0, f64::max) * (1.0 - SIZE_LOSS);
+        let enough = long.clone().find(|(_, tried)| tried.rate >= least).map_or(self.size, |(size, _)| *size);
+        let short = self.tried.range(..enough).rev().find(|(_, tried)| tried.rate < least);
+        // Where the search began with a number that does, that may be too large by now.
+        let first = self.tried.first_key_value().map_or(enough, |(size, _)| *size);
+        let short = short.map_or(first / 2, |(size, _)| *size).max(self.least() - 1);
         self.why = obstacle.unwrap_or(Why::Narrowing);
         self.search = Search::Narrowing { short, enough, is_measured: false };
         if is_narrow(short, enough) {
@@ -480,13 +478,6 @@ impl Sizer {
         } else {
             self.change(now_ms, enough, seen);
         }
-    }
-
-    /// The smallest number that was tried, from this one on, which serves nearly the most.
-    fn enough_from(&self, size: u32) -> u32 {
-        let least = self.most() * (1.0 - SIZE_LOSS);
-        let enough = self.tried.range(size..).find(|(_, tried)| tried.rate >= least);
-        enough.map_or(self.size, |(size, _)| *size)
     }
 
     /// Why there may not be more workers.
@@ -518,12 +509,7 @@ impl Sizer {
         let (mut short, mut enough) = (short, enough);
         if !is_measured {
             // What the others are compared with was measured in a hurry.
-            let most = self.most();
             self.tried.insert(enough, Tried { rate: seen.rate(), is_early: false });
-            if seen.rate() < most * (1.0 - SIZE_GAIN_CLIMB) {
-                short = enough;
-                enough = self.enough_from(short + 1);
-            }
         } else if seen.rate() >= self.rate_of(enough) * (1.0 - SIZE_LOSS) {
             // The rate to be reached stays that of the first: small losses do not add up.
             let rate = self.rate_of(enough).max(seen.rate());
@@ -536,12 +522,7 @@ impl Sizer {
             self.end(now_ms, enough, seen);
             return;
         }
-        let is_measured = self.tried.get(&enough).is_some_and(|tried| !tried.is_early);
-        self.search = Search::Narrowing { short, enough, is_measured };
-        if !is_measured {
-            self.change(now_ms, enough, seen);
-            return;
-        }
+        self.search = Search::Narrowing { short, enough, is_measured: true };
         let middle = (f64::from(short.max(1)) * f64::from(enough)).sqrt().round() as u32;
         if !matches!(self.why, Why::Processors(..) | Why::Limit | Why::Memory(..) | Why::Pressure(_)) {
             self.why = Why::Narrowing;

@@ -371,6 +371,19 @@ fn pages_that_wait_have_their_workers_soon() {
     }
 }
 
+/// Chance in the few requests that a small pool of slow pages answers must not end the search there: it began again a minute later only.
+#[test]
+fn chance_ends_no_search_of_slow_pages() {
+    let slow = Load { name: "slow", kinds: &[Kind { runs: 2_000, waits: 250_000, asks: 0 }], database: 64 };
+    let (most, _) = best(slow, Outside::default(), 200);
+    for seed in 1..=12 {
+        let (mut sizer, mut pool) = (sizer(64), Pool { random: seed * 7919, ..Pool::new(slow, 200, CORES) });
+        found(&mut sizer, &mut pool, 25);
+        let (_, rate) = found(&mut sizer, &mut pool, 10);
+        assert!(rate >= most * 0.95, "{seed}: {rate} of {most}, {}: {}", sizer.size(), sizer.why());
+    }
+}
+
 /// Whatever saturates, and however often it is looked at: early looks pass the best number by no more than later ones.
 #[test]
 fn the_start_passes_no_best_number_by_half() {
