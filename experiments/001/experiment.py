@@ -247,7 +247,9 @@ def written(results, swarmed, curves, rest, loads):
     page.text(
         "`brisk bench -c 100 --think 300ms..1s -d 5s` on servers that were just started and asked once: `dynamic` begins with "
         "three processes and adds one, then two, a second apart; `ondemand` starts one for each that waits; `static` has its "
-        "six. Brisk's `pm auto` looks for the number that serves the most meanwhile. Users who pause 0.65 s on average cannot ask more than 154 times a second: where that is reached, the CPU is "
+        "six. Brisk's `pm auto` looks for the number that serves the most meanwhile, and refuses nobody as long as it does. A pool of a fixed "
+        "number refuses at once, with 503 and `Retry-After`, whom it would serve too late (docs/php.md): that is the share of errors of its "
+        "`static`, and why those whom it serves wait so little. Users who pause 0.65 s on average cannot ask more than 154 times a second: where that is reached, the CPU is "
         "what differs."
     )
     page.table(*measured(results, ["server", "PHP", "database"]))
