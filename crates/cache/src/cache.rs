@@ -326,13 +326,16 @@ impl Cache {
         self.settings().bytes_max.unwrap_or(u64::MAX)
     }
 
-    /// A new entry is complete.
-    pub(crate) fn publish(&self, object: Arc<Object>, bytes: u64) {
+    /// A new entry, whose fill began at that stamp, is complete; false if it was purged since: then it is none. At `now` (seconds since 1970).
+    pub(crate) fn publish(&self, object: &Arc<Object>, bytes: u64, began: u64, now: i64) -> bool {
+        object.note_checked(now);
+        let is_hidden = || self.rules.hides(&object.meta);
+        if !self.index.insert_fill(object.clone(), blocks(bytes), now, began, is_hidden) {
+            return false;
+        }
         self.stored.fetch_add(1, Ordering::Relaxed);
-        let digest = object.digest;
-        object.note_checked(clock::now().unix_secs);
-        self.index.insert(digest, blocks(bytes), clock::now().unix_secs, Some(object));
-        self.shrink_memory(digest);
+        self.shrink_memory(object.digest);
+        true
     }
 
     /// Its file is in its place.
@@ -401,13 +404,12 @@ impl Cache {
         let _ = blocking::run(move || cache.unlink(digest));
     }
 
-    /// Removes a file, unless it belongs to an entry again.
+    /// Removes a file, unless it belongs to an entry again: an entry whose file gets its place meanwhile is in the index before.
     pub(crate) fn unlink(&self, digest: Digest) -> bool {
-        if self.index.has_file(digest) {
-            return false;
-        }
-        match disk::remove(&self.path(digest)) {
-            Ok(was_there) => was_there,
+        let path = self.path(digest);
+        let remove = || (!self.index.has_file(digest)).then(|| disk::remove(&path)).transpose();
+        match self.order.alone(digest, remove) {
+            Ok(was_there) => was_there.unwrap_or(false),
             Err(error) => {
                 self.report(&format!("unlink() \"{}\" failed ({error})", self.path(digest).display()));
                 false

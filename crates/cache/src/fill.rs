@@ -12,7 +12,7 @@ use crate::disk::{self, Source, Temp};
 use crate::format::{self, Meta};
 use crate::limits::WINDOW_BYTES_MAX;
 use crate::object::{Body, Object};
-use brisk_net::{blocking, file};
+use brisk_net::{blocking, clock, file};
 use rustix::fd::OwnedFd;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -142,7 +142,6 @@ pub struct Fill {
     reserved: Vec<Reserved>,
     crc: crc32fast::Hasher,
     report: Report,
-    is_open: bool,
     began: u64,
     merging: Option<Merging>,
 }
@@ -187,7 +186,6 @@ impl Fill {
             reserved: Vec::new(),
             crc: crc32fast::Hasher::new(),
             report,
-            is_open: true,
             began,
             merging: None,
         };
@@ -352,18 +350,11 @@ impl Fill {
                 Merge::Combine(combined) => return self.combine(&entry, *combined, end).await,
             }
         }
-        let meta = self.unpurged(meta)?;
         let header = format::encode_in(&meta, end, body_crc, self.header_bytes)?;
         match self.temp.take() {
-            None => Some(self.publish_small(meta, header, self.body(), body_crc)),
+            None => self.publish_small(meta, header, self.body(), body_crc),
             Some(temp) => self.publish_file(temp, meta, header, end, body_crc).await,
         }
-    }
-
-    /// Nothing, if it was purged since it began. From here on it is the entry that a purge must find.
-    fn unpurged(&mut self, meta: Meta) -> Option<Meta> {
-        let is_valid = self.close();
-        (is_valid && !self.cache.rules.hides(&meta)).then_some(meta)
     }
 
     /// What is stored already.
@@ -399,9 +390,8 @@ impl Fill {
             let cut = |range: Range<u64>| &old[range.start as usize..range.end as usize];
             let body: Arc<[u8]> = [cut(before), &self.body(), cut(after)].concat().into();
             let body_crc = crc32fast::hash(&body);
-            let meta = self.unpurged(meta)?;
             let header = format::encode(&meta, total, body_crc)?;
-            return Some(self.publish_small(meta, header, body, body_crc));
+            return self.publish_small(meta, header, body, body_crc);
         }
         let header_bytes = format::encode(&meta, 0, 0)?.len();
         let temp = self.temp.take();
@@ -423,7 +413,6 @@ impl Fill {
         };
         match done {
             Ok((temp, body_crc)) => {
-                let meta = self.unpurged(meta)?;
                 let header = format::encode_in(&meta, total, body_crc, header_bytes)?;
                 self.publish_file(temp, meta, header, total, body_crc).await
             }
@@ -434,8 +423,14 @@ impl Fill {
         }
     }
 
-    /// It is in the memory tier at once; the file follows.
-    fn publish_small(&self, meta: Meta, header: Vec<u8>, body: Arc<[u8]>, body_crc: u32) -> Arc<Object> {
+    /// It is in the memory tier at once; the file follows. Nothing, if it was purged since it began.
+    fn publish_small(
+        &self,
+        meta: Meta,
+        header: Vec<u8>,
+        body: Arc<[u8]>,
+        body_crc: u32,
+    ) -> Option<Arc<Object>> {
         let object = Arc::new(Object::new(
             self.digest,
             meta,
@@ -443,7 +438,10 @@ impl Fill {
             header.len() as u32,
             body_crc,
         ));
-        self.cache.publish(object.clone(), (header.len() + body.len()) as u64);
+        let bytes = (header.len() + body.len()) as u64;
+        if !self.cache.publish(&object, bytes, self.began, clock::now().unix_secs) {
+            return None;
+        }
         let (cache, path, report, stored) =
             (self.cache.clone(), self.path(), self.report.clone(), object.clone());
         let write = self.cache.order.begin(self.digest);
@@ -464,9 +462,10 @@ impl Fill {
             self.complain("write", &io::Error::other("the queue of the thread pool is full"));
             self.cache.index.remove_object(&object);
         }
-        object
+        Some(object)
     }
 
+    /// The file gets its place, and the entry is there in the same step. Nothing, if it was purged since it began.
     async fn publish_file(
         &mut self,
         temp: Temp,
@@ -479,38 +478,35 @@ impl Fill {
         let reserved = std::mem::take(&mut self.reserved);
         let write = self.cache.order.begin(self.digest);
         let header_bytes = header.len() as u64;
-        let (cache, digest) = (self.cache.clone(), self.digest);
+        let (cache, digest, began, path) = (self.cache.clone(), self.digest, self.began, self.path());
         let job = move || {
             // From here on it is counted as an entry.
             drop(reserved);
             cache.make_room(header_bytes + len, Some(digest));
             file::write_cold(&*temp.fd, &header, 0)?;
-            write.place(|| temp.place())
+            write.place(|| {
+                let identity = temp.place()?;
+                let body = Body::File { fd, offset: header_bytes, len };
+                let object = Arc::new(Object::new(digest, meta, body, header_bytes as u32, body_crc));
+                let _ = object.identity.set(identity);
+                if cache.publish(&object, header_bytes + len, began, disk::unix_now()) {
+                    return Ok(Some(object));
+                }
+                // What was in this place is older still.
+                disk::remove(&path).map(|_| None)
+            })
         };
         let placed = match blocking::run(job) {
             Ok(job) => job.await,
             Err(blocking::QueueFull) => Err(io::Error::other("the queue of the thread pool is full")),
         };
         match placed {
-            Ok(None) => None,
-            Ok(Some(identity)) => {
-                let body = Body::File { fd, offset: header_bytes, len };
-                let object = Object::new(self.digest, meta, body, header_bytes as u32, body_crc);
-                let _ = object.identity.set(identity);
-                let object = Arc::new(object);
-                self.cache.publish(object.clone(), header_bytes + len);
-                Some(object)
-            }
+            Ok(stored) => stored.flatten(),
             Err(error) => {
                 self.complain("rename", &error);
                 None
             }
         }
-    }
-
-    /// Ends the fill for the index; false if its entry was purged meanwhile.
-    fn close(&mut self) -> bool {
-        std::mem::take(&mut self.is_open) && self.cache.index.end_fill(self.digest, self.began)
     }
 
     /// The answer broke off; an empty text says that it was logged why.
@@ -530,7 +526,8 @@ fn complain(report: &Report, what: &str, path: &str, error: &io::Error) {
 
 impl Drop for Fill {
     fn drop(&mut self) {
-        self.close();
+        // Only now: a purge up to here is about an entry that is on its way.
+        self.cache.index.end_fill(self.digest);
         let mut state = self.state.borrow_mut();
         if state.done.is_none() {
             state.done = Some(End::Broken("the answer was given up".into()));

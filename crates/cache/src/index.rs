@@ -144,6 +144,28 @@ impl Index {
         held.shard.insert(digest, blocks, now as u32, object);
     }
 
+    /// As [`Index::insert`], for an answer whose fill began at that stamp; false, and nothing is done, if its entry was purged since, or
+    /// `is_hidden` says that a purge of many is about it. In one step: a purge comes before it and is seen, or behind it and finds the entry.
+    pub fn insert_fill(
+        &self,
+        object: Arc<Object>,
+        blocks: u32,
+        now: i64,
+        began: u64,
+        is_hidden: impl FnOnce() -> bool,
+    ) -> bool {
+        let digest = object.digest;
+        let mut held = self.hold(digest);
+        let is_purged = held.shard.fills.get(&digest).is_some_and(|fills| fills.purged >= began);
+        if is_purged || is_hidden() {
+            return false;
+        }
+        held.shard.errors.remove(&digest);
+        held.shard.unstorable.remove(&digest);
+        held.shard.insert(digest, blocks, now as u32, Some(object));
+        true
+    }
+
     /// Adds entries that were found on disk, unless they are known.
     pub fn learn(&self, found: &mut [Seen], used: i64) {
         self.with_found(found, |shard, seen| {
@@ -279,16 +301,14 @@ impl Index {
         self.hold(digest).shard.fills.entry(digest).or_default().count += 1;
     }
 
-    /// Ends a fill; false if its entry was purged since it began.
-    pub fn end_fill(&self, digest: Digest, began: u64) -> bool {
+    /// Ends a fill: its entry is there, or there will be none.
+    pub fn end_fill(&self, digest: Digest) {
         let mut held = self.hold(digest);
-        let Some(fills) = held.shard.fills.get_mut(&digest) else { return true };
-        let valid = fills.purged < began;
+        let Some(fills) = held.shard.fills.get_mut(&digest) else { return };
         fills.count -= 1;
         if fills.count == 0 {
             held.shard.fills.remove(&digest);
         }
-        valid
     }
 
     /// Removes an entry and makes fills of it void that began up to `stamp`.
@@ -424,9 +444,17 @@ mod tests {
         index.begin_fill(digest(1));
         index.insert(digest(1), 1, 5, None);
         assert!(index.purge(digest(1), 1000));
-        assert!(!index.end_fill(digest(1), 999) && !index.end_fill(digest(1), 1000));
+        let object = crate::shard::tests::object(1, 10);
+        let insert = |began, is_hidden: bool| index.insert_fill(object.clone(), 1, 5, began, || is_hidden);
+        assert!(!insert(999, false) && !insert(1000, false) && !insert(1001, true));
+        index.end_fill(digest(1));
+        assert!(!insert(1000, false), "another one is under way still");
+        index.end_fill(digest(1));
         index.begin_fill(digest(1));
-        assert!(index.end_fill(digest(1), 999));
+        assert!(!index.has_file(digest(1)));
+        assert!(insert(999, false) && index.has_file(digest(1)));
+        assert!(index.purge(digest(1), 2000));
+        index.end_fill(digest(1));
         assert!(!index.purge(digest(1), 2000));
     }
 

@@ -32,6 +32,12 @@ impl Order {
         self.shards[usize::from(digest.0[0]) % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does something about the entry's file while no other one gets its place.
+    pub fn alone<T>(&self, digest: Digest, job: impl FnOnce() -> T) -> T {
+        let _shard = self.shard(digest);
+        job()
+    }
+
     /// Begins a file: it is newer than all that were begun before.
     pub fn begin(self: &Arc<Order>, digest: Digest) -> Write {
         let mut shard = self.shard(digest);

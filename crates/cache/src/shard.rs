@@ -299,7 +299,7 @@ impl Shard {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::format::tests::meta;
     use crate::object::Body;

@@ -359,6 +359,52 @@ fn an_answer_that_was_asked_for_before_the_purge_is_not_stored() {
     assert!(wait(fill.finish()).is_none());
 }
 
+/// Between the moment at which a large answer's file has its place and that at which its client is told.
+#[test]
+fn an_answer_that_is_purged_while_its_file_gets_its_place_is_not_stored() {
+    for _ in 0..20 {
+        let folder = Folder::new("race-file");
+        let cache = cache(&folder, settings());
+        let digest = Digest::of(b"a");
+        let (mut fill, mut reader) = Fill::begin(&cache, digest, Some(key_meta(&cache, "a")), None, quiet());
+        for piece in text(150_000).chunks(50_000) {
+            assert!(wait(fill.push(piece.into())));
+            read(&mut reader);
+        }
+        let mut finish = Box::pin(fill.finish());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut is_done = false;
+        while !is_done && !cache.path(digest).exists() {
+            is_done = finish.as_mut().poll(&mut cx).is_ready();
+        }
+        wait(cache.purge_key(digest));
+        if !is_done {
+            wait(finish);
+        }
+        assert!(!matches!(cache.find(digest, now(), false), Found::Object(_)));
+        until("its file to go", || !cache.path(digest).exists());
+    }
+}
+
+/// A purge removes the file of the old entry, not that of an entry which takes its place meanwhile.
+#[test]
+fn a_purge_never_takes_the_next_entrys_file() {
+    for size in [100, 150_000] {
+        let folder = Folder::new("race-next");
+        let cache = cache(&folder, settings());
+        let digest = Digest::of(b"a");
+        for _ in 0..200 {
+            store(&cache, "a", &text(size)).unwrap();
+            cache.purge_key_soon(digest);
+            store(&cache, "a", &text(size)).unwrap();
+            until("the file of the entry that is there", || cache.path(digest).exists());
+            cache.purge(Pattern::All);
+        }
+        store(&cache, "a", &text(size)).unwrap();
+        until("the last file", || cache.path(digest).exists());
+    }
+}
+
 #[test]
 fn byte_limits_are_kept() {
     let folder = Folder::new("limits");
