@@ -350,7 +350,8 @@ impl Cache {
         }
     }
 
-    /// Puts other terms and another head to a stored body (a 304 has come). Gives the new entry; the disk follows.
+    /// Puts other terms and another head to a stored body (a 304 has come). Gives the new entry; the disk follows. If the entry was purged
+    /// meanwhile, has left the memory, or another one is in its place, what is given is for the present client only.
     pub fn freshen(self: &Arc<Cache>, object: &Arc<Object>, meta: Meta, report: Report) -> Arc<Object> {
         let (body, crc) = (object.body.clone(), object.body_crc);
         let in_place = format::encode_in(&meta, body.len(), crc, object.header_bytes as usize);
@@ -366,12 +367,24 @@ impl Cache {
         }
         fresh.note_checked(clock::now().unix_secs);
         let bytes = header.len() as u64 + body.len();
-        self.index.insert(object.digest, blocks(bytes), clock::now().unix_secs, Some(fresh.clone()));
+        let is_hidden = || self.rules.hides(&fresh.meta);
+        let now = clock::now().unix_secs;
+        let is_entry = self.index.renew(object, fresh.clone(), blocks(bytes), now, is_hidden);
+        if !is_entry {
+            fresh.flag.lower();
+            return fresh;
+        }
         let (cache, path, stored) = (self.clone(), self.path(object.digest), fresh.clone());
         let write = self.order.begin(object.digest);
         let job = move || {
             let written = match (identity, is_in_place, &body) {
-                (Some(identity), true, _) => disk::rewrite_header(&path, identity, &header).map(|_| None),
+                // The identity alone does not tell: the file of another answer may have got the inode of one that was removed.
+                (Some(identity), true, _) => cache.order.alone(stored.digest, || {
+                    let is_entry =
+                        cache.index.peek(stored.digest).is_some_and(|have| Arc::ptr_eq(&have, &stored));
+                    let rewritten = is_entry.then(|| disk::rewrite_header(&path, identity, &header));
+                    rewritten.transpose().map(|_| None)
+                }),
                 (_, _, Body::Memory(body)) => {
                     disk::write(&path, &header, body).and_then(|temp| write.place(|| temp.place()))
                 }

@@ -166,6 +166,25 @@ impl Index {
         true
     }
 
+    /// Puts `fresh` in the place of `old`, if that is still the entry; false: it was purged, removed, replaced, or left the memory. In one step,
+    /// so that no purge is undone.
+    pub fn renew(
+        &self,
+        old: &Arc<Object>,
+        fresh: Arc<Object>,
+        blocks: u32,
+        now: i64,
+        is_hidden: impl FnOnce() -> bool,
+    ) -> bool {
+        let mut held = self.hold(old.digest);
+        let is_there = held.shard.object(old.digest).is_some_and(|have| Arc::ptr_eq(have, old));
+        if !is_there || is_hidden() {
+            return false;
+        }
+        held.shard.insert(old.digest, blocks, now as u32, Some(fresh));
+        true
+    }
+
     /// Adds entries that were found on disk, unless they are known.
     pub fn learn(&self, found: &mut [Seen], used: i64) {
         self.with_found(found, |shard, seen| {

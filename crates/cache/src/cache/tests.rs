@@ -480,6 +480,39 @@ fn a_freshened_entry_keeps_its_body() {
     }
 }
 
+/// A 304 that was asked for before a purge does not bring back what was purged, nor what has left its place to another answer.
+#[test]
+fn a_purge_while_an_entry_is_revalidated_holds() {
+    for (size, more_head) in [(100, 0), (100, 5000), (300_000, 0), (300_000, 5000)] {
+        let folder = Folder::new("freshen-purge");
+        let cache = cache(&folder, settings());
+        let digest = Digest::of(b"a");
+        for purges_all in [false, true] {
+            let object = store(&cache, "a", &text(size)).unwrap();
+            let head = [&object.meta.head[..], &text(more_head)].concat().into();
+            let newer = Meta { status: 203, head, began: cache.stamp(), ..object.meta.clone() };
+            if purges_all {
+                cache.purge(Pattern::All);
+            } else {
+                wait(cache.purge_key(digest));
+            }
+            let fresh = cache.freshen(&object, newer.clone(), quiet());
+            assert!(body_of(&fresh) == text(size) && !fresh.flag.is_up());
+            assert!(!matches!(cache.find(digest, now(), false), Found::Object(_)));
+            until("its file to go", || !cache.path(digest).exists());
+
+            let next = store(&cache, "a", b"next").unwrap();
+            cache.freshen(&object, newer, quiet());
+            assert!(
+                matches!(cache.find(digest, now(), false), Found::Object(have) if Arc::ptr_eq(&have, &next))
+            );
+            until("its file", || {
+                wait(cache.load(digest)).unwrap().is_some_and(|have| body_of(&have) == b"next")
+            });
+        }
+    }
+}
+
 #[test]
 fn disk_errors_are_told_and_harm_nobody() {
     let folder = Folder::new("errors");
