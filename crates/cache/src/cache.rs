@@ -271,6 +271,9 @@ impl Cache {
     pub async fn load(self: &Arc<Cache>, digest: Digest) -> io::Result<Option<Arc<Object>>> {
         let path = self.path(digest);
         let body_max = self.body_bytes_max();
+        // As an answer from the back end: a purge from here on is about it.
+        let began = self.stamp();
+        let _loading = Loading::begin(self, digest);
         let loaded = {
             let path = path.clone();
             match blocking::run(move || disk::load(&path, digest, body_max)) {
@@ -293,7 +296,10 @@ impl Cache {
                 object.note_checked(clock::now().unix_secs);
                 let object = Arc::new(object);
                 let bytes = u64::from(object.header_bytes) + object.body.len();
-                self.index.keep(object.clone(), blocks(bytes), clock::now().unix_secs);
+                let (now, is_hidden) = (clock::now().unix_secs, || self.rules.hides(&object.meta));
+                if !self.index.insert_fill(object.clone(), blocks(bytes), now, began, is_hidden) {
+                    return Ok(None);
+                }
                 self.shrink_memory(digest);
                 Ok(Some(object))
             }
@@ -605,6 +611,25 @@ impl Cache {
             tags_dropped: self.tags_dropped.load(Ordering::Relaxed),
             purges: self.rules.count(),
         }
+    }
+}
+
+/// An entry that is read from the disk just now.
+struct Loading<'a> {
+    cache: &'a Cache,
+    digest: Digest,
+}
+
+impl<'a> Loading<'a> {
+    fn begin(cache: &'a Cache, digest: Digest) -> Loading<'a> {
+        cache.index.begin_fill(digest);
+        Loading { cache, digest }
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.cache.index.end_fill(self.digest);
     }
 }
 

@@ -210,12 +210,6 @@ impl Index {
         }
     }
 
-    /// Puts an entry's object into memory, if the entry is still known.
-    pub fn keep(&self, object: Arc<Object>, blocks: u32, now: i64) {
-        let digest = object.digest;
-        self.hold(digest).shard.insert(digest, blocks, now as u32, Some(object));
-    }
-
     /// Removes an entry; true if it had a file.
     pub fn remove(&self, digest: Digest) -> bool {
         self.hold(digest).shard.remove(digest).is_some_and(|blocks| blocks > 0)

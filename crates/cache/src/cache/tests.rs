@@ -480,6 +480,33 @@ fn a_freshened_entry_keeps_its_body() {
     }
 }
 
+/// The file was read before the purge, and comes into memory behind it.
+#[test]
+fn a_purge_while_an_entry_is_loaded_holds() {
+    for purges_all in [false, true] {
+        let folder = Folder::new("load-purge");
+        let digest = store(&cache(&folder, settings()), "a", &text(100)).unwrap().digest;
+        let cache = cache(&folder, settings());
+        until("its file", || cache.path(digest).exists());
+        let mut cx = Context::from_waker(Waker::noop());
+        // The pool may be done at once.
+        let load = (0..1000).find_map(|_| {
+            let mut load = Box::pin(cache.load(digest));
+            let is_pending = load.as_mut().poll(&mut cx).is_pending();
+            cache.index.forget_object(digest);
+            is_pending.then_some(load)
+        });
+        let load = load.expect("once the pool takes a moment");
+        if purges_all {
+            cache.purge(Pattern::All);
+        } else {
+            wait(cache.purge_key(digest));
+        }
+        assert!(wait(load).unwrap().is_none());
+        assert!(!matches!(cache.find(digest, now(), false), Found::Object(_)));
+    }
+}
+
 /// A 304 that was asked for before a purge does not bring back what was purged, nor what has left its place to another answer.
 #[test]
 fn a_purge_while_an_entry_is_revalidated_holds() {
