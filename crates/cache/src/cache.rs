@@ -426,6 +426,8 @@ impl Cache {
     /// Removes a file, unless it belongs to an entry again: an entry whose file gets its place meanwhile is in the index before.
     pub(crate) fn unlink(&self, digest: Digest) -> bool {
         let path = self.path(digest);
+        // The last close of a large file frees its blocks, which takes time: not under the lock that event loops take, too.
+        let _open = file::open(&path);
         let remove = || (!self.index.has_file(digest)).then(|| disk::remove(&path)).transpose();
         match self.order.alone(digest, remove) {
             Ok(was_there) => was_there.unwrap_or(false),

@@ -73,6 +73,17 @@ fn sums(shard: &Shard) -> (usize, u64, usize, usize) {
     (shard.count, shard.blocks, shard.memory.bytes, shard.memory.descriptors)
 }
 
+impl Held<'_> {
+    /// What was known of the key besides is over with an entry that has a file.
+    fn store(&mut self, digest: Digest, blocks: u32, now: i64, object: Option<Arc<Object>>) {
+        if blocks > 0 {
+            self.shard.errors.remove(&digest);
+            self.shard.unstorable.remove(&digest);
+        }
+        self.shard.insert(digest, blocks, now as u32, object);
+    }
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let (before, now) = (self.before, sums(&self.shard));
@@ -136,12 +147,7 @@ impl Index {
 
     /// Adds an entry, or replaces it: its blocks on disk, and the object if it is kept in memory, too.
     pub fn insert(&self, digest: Digest, blocks: u32, now: i64, object: Option<Arc<Object>>) {
-        let mut held = self.hold(digest);
-        if blocks > 0 {
-            held.shard.errors.remove(&digest);
-            held.shard.unstorable.remove(&digest);
-        }
-        held.shard.insert(digest, blocks, now as u32, object);
+        self.hold(digest).store(digest, blocks, now, object);
     }
 
     /// As [`Index::insert`], for an answer whose fill began at that stamp; false, and nothing is done, if its entry was purged since, or
@@ -160,9 +166,7 @@ impl Index {
         if is_purged || is_hidden() {
             return false;
         }
-        held.shard.errors.remove(&digest);
-        held.shard.unstorable.remove(&digest);
-        held.shard.insert(digest, blocks, now as u32, Some(object));
+        held.store(digest, blocks, now, Some(object));
         true
     }
 
@@ -181,7 +185,7 @@ impl Index {
         if !is_there || is_hidden() {
             return false;
         }
-        held.shard.insert(old.digest, blocks, now as u32, Some(fresh));
+        held.store(old.digest, blocks, now, Some(fresh));
         true
     }
 
@@ -469,6 +473,19 @@ mod tests {
         assert!(index.purge(digest(1), 2000));
         index.end_fill(digest(1));
         assert!(!index.purge(digest(1), 2000));
+    }
+
+    #[test]
+    fn a_renewed_entry_is_known_instead_of_an_error() {
+        let index = Index::default();
+        let (old, fresh) = (crate::shard::tests::object(1, 10), crate::shard::tests::object(1, 10));
+        index.insert(digest(1), 1, 5, Some(old.clone()));
+        index.set_error(digest(1), 502, 100);
+        assert!(matches!(index.look(digest(1), 6, false), Look::Error(502)));
+        assert!(!index.renew(&old, fresh.clone(), 1, 6, || true));
+        assert!(index.renew(&old, fresh.clone(), 1, 6, || false));
+        assert!(matches!(index.look(digest(1), 6, false), Look::Object(have) if Arc::ptr_eq(&have, &fresh)));
+        assert!(!index.renew(&old, fresh, 1, 6, || false), "it is not the entry any more");
     }
 
     #[test]
