@@ -419,8 +419,9 @@ pub fn forget_code() {
     };
     let maps = String::from_utf8_lossy(&maps);
     for (start, end) in untouched(&maps, &program.to_string_lossy()) {
-        // SAFETY: the pages are a mapping of the program's file that nobody can write to, and none of them was changed since it was mapped
-        // (the loader changes some before it takes the right away): they read the same whenever they come back.
+        // SAFETY: the range is a read-only mapping of the program's file, and no page of it differs from the file: pages that the dynamic loader
+        // relocated before it made them read-only count as anonymous, and a mapping with such pages is not in the list. So the pages read the
+        // same whenever they come back.
         unsafe {
             libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED);
         }

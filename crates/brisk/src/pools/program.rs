@@ -165,7 +165,7 @@ impl Host {
     }
 }
 
-/// What `BRISK_PHP` says; for tests, and for those who trust one of the programs more.
+/// What `BRISK_PHP` says: which kind of program runs the pools, in place of the usual choice. Tests set it, and administrators may.
 fn wanted() -> String {
     std::env::var("BRISK_PHP").unwrap_or_default()
 }
