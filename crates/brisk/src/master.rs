@@ -134,7 +134,6 @@ impl Master {
 
     /// The first worker serves. If it is in the place of a worker without a master, that one is told to end now.
     fn relieve(&mut self, worker: Pid, certificates: Vec<Arc<Source>>) {
-        sys::forget_code();
         // Before anything is done that cannot be taken back.
         if let Err(message) = self.claim_pid_file() {
             self.stage = Stage::Failed(message);
@@ -173,6 +172,8 @@ impl Master {
         if let Some(callers) = self.again.take() {
             self.reload(callers);
         }
+        // Last: what the steps above ran is not needed again before the next reload, either.
+        sys::forget_code();
     }
 
     /// A worker that was told to end accepts nothing more, or has ended.
