@@ -1,6 +1,6 @@
 //! `brisk doctor`: what slows a site down, as far as its configuration tells, and what limits it under a load. Changes nothing.
 
-mod database;
+pub mod database;
 pub mod files;
 pub mod measure;
 mod page;

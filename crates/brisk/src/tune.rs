@@ -40,6 +40,7 @@ mod store;
 pub mod tier;
 pub mod traffic;
 mod undo;
+mod variables;
 mod wishes;
 
 use brisk_cli::{Call, Entry};

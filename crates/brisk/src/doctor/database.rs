@@ -25,8 +25,8 @@ const RUNNING: &str = "SHOW FULL PROCESSLIST";
 const OWN: &[&str] = &[RUNNING, "SHOW GLOBAL STATUS"];
 const DISK_TABLES: &str = "SHOW GLOBAL STATUS LIKE 'Created_tmp_disk_tables'";
 
-/// Who asks: as an option file says, else root at the socket of the server that runs here.
-pub fn login(file: Option<&str>) -> Result<Source, String> {
+/// A client's options: of this file, else of `~/.my.cnf`, where there is one.
+fn options(file: Option<&str>) -> Result<Ini, String> {
     let mut ini = Ini::default();
     let usual = std::env::var_os("HOME")
         .map(|home| PathBuf::from(home).join(".my.cnf"))
@@ -36,8 +36,28 @@ pub fn login(file: Option<&str>) -> Result<Source, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         ini.read(&path.to_string_lossy(), &text, Comments::Hashes);
     }
-    let option =
-        |name: &str| ini.get_in(SECTIONS, name).map(|entry| entry.value.trim_matches(['"', '\'']).to_owned());
+    Ok(ini)
+}
+
+fn option(ini: &Ini, name: &str) -> Option<String> {
+    ini.get_in(SECTIONS, name).map(|entry| entry.value.trim_matches(['"', '\'']).to_owned())
+}
+
+/// Who asks, with these options.
+fn account_at(place: DatabasePlace, ini: &Ini) -> Database {
+    let user = option(ini, "user").unwrap_or_else(|| "root".to_owned());
+    Database { place, user, password: option(ini, "password").unwrap_or_default() }
+}
+
+/// Who asks the server at this socket: as an option file says, else root.
+pub fn account(file: Option<&str>, socket: &str) -> Result<Database, String> {
+    Ok(account_at(DatabasePlace::Unix(socket.into()), &options(file)?))
+}
+
+/// Who asks: as an option file says, else root at the socket of the server that runs here.
+pub fn login(file: Option<&str>) -> Result<Source, String> {
+    let ini = options(file)?;
+    let option = |name: &str| option(&ini, name);
     let place = match (option("socket"), option("host")) {
         (Some(socket), _) => DatabasePlace::Unix(socket.into()),
         (None, Some(host)) if host != "localhost" => {
@@ -48,8 +68,7 @@ pub fn login(file: Option<&str>) -> Result<Source, String> {
             DatabasePlace::Unix(socket().ok_or("it is not one MariaDB or MySQL alone that runs here")?.into())
         }
     };
-    let user = option("user").unwrap_or_else(|| "root".to_owned());
-    let database = Database { place, user, password: option("password").unwrap_or_default() };
+    let database = account_at(place, &ini);
     Session::open(&database).map_err(|error| error.to_string())?;
     Ok(Source::Database(database))
 }

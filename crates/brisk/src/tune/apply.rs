@@ -1,12 +1,14 @@
 //! `--apply`: what was proved on the copy is written into the site, proved there again, and taken back if the gain is not there.
 
 use super::bench::{Measurer, Restart, Times};
+use super::database::Database;
 use super::files::{Choice, Dials, Files, Steps};
 use super::live::Live;
 use super::store::Store;
 use super::tier::{Tier, address_of};
 use super::traffic::Traffic;
 use super::undo::{Watchdog, restore};
+use super::variables::Variables;
 use super::wishes::Wishes;
 use super::{inside, site};
 use crate::doctor::files::{Read, machine};
@@ -15,6 +17,7 @@ use brisk_load::output;
 use brisk_load::plan::Place;
 use brisk_load::rng::Rng;
 use brisk_load::system::interrupted;
+use brisk_tune::edit::Language;
 use brisk_tune::guard::{Guard, Second};
 use brisk_tune::knob::Risk;
 use brisk_tune::patch;
@@ -48,7 +51,10 @@ pub fn apply(wishes: &Wishes, result: &Value) -> Result<Value, String> {
     must_be_the_same(result, &files, &after)?;
     let mut store = Store::open(&wishes.state)?;
     must_be_free(&store)?;
-    let tiers = tiers(wishes, &read, &dials, &files, &after)?;
+    let mut tiers = tiers(wishes, &read, &dials, &files, &after)?;
+    if files.database != after.database {
+        tiers.insert(0, Tier::Database(variables(wishes, &read, &dials)?));
+    }
     let watchdog = Watchdog::start(&wishes.state)?;
     store.journal.owner = std::process::id();
     store.journal.commands = tiers.iter().map(Tier::words).collect();
@@ -95,7 +101,16 @@ fn listens(read: &Read, pool: &str) -> Result<String, String> {
     entry.map(|entry| address_of(&entry.value)).ok_or_else(|| format!("the pool \"{pool}\" listens nowhere"))
 }
 
-/// Whose files change.
+/// The database's settings that change.
+fn variables(wishes: &Wishes, read: &Read, dials: &Dials) -> Result<Variables, String> {
+    let file =
+        wishes.mysql.as_deref().ok_or("--apply finds the database by its option file: give --mysql")?;
+    let all = dials.all.iter().map(|dial| dial.knob);
+    let names = all.filter(|knob| knob.language == Language::Database).map(|knob| knob.name);
+    Variables::find(&Database::find(file, read)?, wishes.mysql_login.as_deref(), names)
+}
+
+/// Which programs' files change, but for the database's.
 fn tiers(
     wishes: &Wishes,
     read: &Read,
@@ -104,12 +119,6 @@ fn tiers(
     after: &Files,
 ) -> Result<Vec<Tier>, String> {
     let mut tiers = Vec::new();
-    if files.database != after.database {
-        return Err(
-            "MariaDB's settings count after a restart, which is left to you: apply the patches by hand"
-                .to_owned(),
-        );
-    }
     // PHP runs within the web server, or is started by it.
     let has_own_php = !site::asks_fpm(read);
     let is_php_changed = files.php != after.php || files.pools != after.pools;

@@ -99,7 +99,7 @@ pub struct Dial {
 #[derive(Debug, Default)]
 pub struct Dials {
     pub all: Vec<Dial>,
-    /// Settings that could help, and may lose data, hide what happened or show old pages: name, risk, present value.
+    /// Settings that could help, and may lose data, hide what happened or show old pages, or count for the whole machine: with the present value.
     pub proposals: Vec<(&'static Knob, String)>,
     /// Why others are left out.
     pub notes: Vec<String>,
@@ -151,6 +151,12 @@ impl Dials {
     }
 
     fn add(&mut self, knob: &'static Knob, read: &Read, files: &Files, choice: &Choice<'_>) {
+        if knob.language == Language::Sysctl {
+            // It counts for all that runs on the machine, which a copy is not.
+            let now = read.site.machine.sysctl(knob.name);
+            self.proposals.push((knob, now.map_or_else(|| knob.default.to_owned(), |now| now.to_string())));
+            return;
+        }
         let Some((group, language)) = place_of(knob, read) else {
             // Rows of other servers' languages are no news, unless one is asked for.
             if !choice.only.is_empty() {

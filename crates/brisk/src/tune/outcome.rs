@@ -1,6 +1,7 @@
 //! The tuner's result for people.
 
 use brisk_cli::terminal;
+use brisk_tune::knob::Risk;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -89,6 +90,9 @@ fn step_text(step: &Value) -> String {
     let text = |name: &str| step[name].as_str().unwrap_or_default();
     let (knob, from, to) = (text("knob"), text("from"), text("to"));
     match text("verdict") {
+        "proposal" if text("risk") == Risk::Safe.name() => {
+            format!("{knob} {from}: a proposal; it counts for the whole machine and was not tried.")
+        }
         "proposal" => format!(
             "{knob} {from}: a proposal; its risk is {} and it was not tried (--allow {} tries it).",
             text("risk"),
@@ -152,6 +156,7 @@ mod tests {
                 { "knob": "pm.max_children", "from": "2", "to": "8", "verdict": "kept", "ratio": 0.5, "low": 0.45, "high": 0.55 },
                 { "knob": "pm", "from": "static", "to": "dynamic", "verdict": "no gain", "ratio": 1.0, "low": 0.99, "high": 1.01, "detectable": 0.011 },
                 { "knob": "access_log", "from": "a", "verdict": "proposal", "risk": "security" },
+                { "knob": "net.core.somaxconn", "from": "128", "verdict": "proposal", "risk": "safe" },
             ],
             "notes": [], "patches": [{ "file": "/a", "patch": "--- /a\n+++ /a\n" }],
             "final": { "outcome": "kept", "ratio": 0.5, "low": 0.4, "high": 0.6, "pairs": [[1.0, 2.0]],
@@ -164,6 +169,7 @@ mod tests {
             "pm.max_children 2 -> 8: kept: cost -50.0 % (-55.0 % to -45.0 %).",
             "a gain of more than 1.1 % would have been seen",
             "access_log a: a proposal; its risk is security",
+            "net.core.somaxconn 128: a proposal; it counts for the whole machine",
             "Confirmed in 1 pairs after restarts: pm.max_children 2 -> 8.",
             "After: 99.0 answers per second. All CPUs are busy.",
             "--- /a +++ /a",

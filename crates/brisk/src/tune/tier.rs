@@ -1,5 +1,7 @@
 //! Programs of a site that runs: found by where they listen, told to read their files again.
 
+use super::files::Files;
+use super::variables::Variables;
 use crate::limits::TUNE_RELOAD_TIME_MAX;
 use brisk_load::watch::{Who, proc};
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A program of the site that is reloaded, as the journal names it: by where it listens. Names of pools are not unique on a machine.
+/// A program of the site whose settings change, as the journal names it: by where it listens. Names of pools are not unique on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tier {
     /// The web server at this port, with files in nginx's language.
@@ -21,6 +23,8 @@ pub enum Tier {
     Apache(u16),
     /// PHP-FPM with a pool at this address: a path, or an address with a port.
     Php(String),
+    /// A database, whose settings are set while it runs.
+    Database(Variables),
 }
 
 impl Tier {
@@ -30,6 +34,9 @@ impl Tier {
             Self::Server(port) => vec![b"server".to_vec(), port.to_string().into_bytes()],
             Self::Apache(port) => vec![b"apache".to_vec(), port.to_string().into_bytes()],
             Self::Php(address) => vec![b"php".to_vec(), address.clone().into_bytes()],
+            Self::Database(variables) => {
+                [b"database".to_vec()].into_iter().chain(variables.words()).collect()
+            }
         }
     }
 
@@ -39,6 +46,7 @@ impl Tier {
             [kind, port] if kind == "server" => Some(Self::Server(port.parse().ok()?)),
             [kind, port] if kind == "apache" => Some(Self::Apache(port.parse().ok()?)),
             [kind, address] if kind == "php" => Some(Self::Php(address.clone())),
+            [kind, rest @ ..] if kind == "database" => Variables::of(rest).map(Self::Database),
             _ => None,
         }
     }
@@ -54,6 +62,10 @@ impl Tier {
                 let who = port.map_or_else(|| Who::Socket(address.into()), Who::Port);
                 (who, format!("no PHP-FPM listens at {address}"))
             }
+            Self::Database(variables) => {
+                let socket = variables.socket();
+                (Who::Socket(socket.into()), format!("no MariaDB listens at {socket}"))
+            }
         };
         let all: BTreeSet<u32> = who.processes().into_iter().collect();
         let is_top = |pid: &&u32| parent(**pid).is_none_or(|above| !all.contains(&above));
@@ -68,14 +80,31 @@ impl Tier {
             Self::Apache(_) if !is_brisk(master) => Signal::USR1,
             Self::Apache(_) => Signal::HUP,
             Self::Php(_) => Signal::USR2,
+            Self::Database(_) => return Err("MariaDB reads its option files when it starts only".to_owned()),
         };
         let pid = i32::try_from(master).ok().and_then(Pid::from_raw).ok_or("a process without a number")?;
         kill_process(pid, signal)
             .map_err(|error| format!("process {master} cannot be told to reload ({error})"))
     }
 
+    /// Has it work with these files, which are written.
+    pub fn take(&self, files: &Files) -> Result<(), String> {
+        match self {
+            Self::Database(variables) => variables.take(&files.database),
+            _ => self.reload(),
+        }
+    }
+
+    /// Has it work with the originals, which are back.
+    pub fn take_back(&self) -> Result<(), String> {
+        match self {
+            Self::Database(variables) => variables.take_back(),
+            _ => self.reload(),
+        }
+    }
+
     /// Has it read its files again, and waits until those processes are gone that have not.
-    pub fn reload(&self) -> Result<(), String> {
+    fn reload(&self) -> Result<(), String> {
         let master = self.master()?;
         let before = children(master);
         self.tell(master)?;
@@ -97,7 +126,7 @@ impl Tier {
         let options: &[&str] = match self {
             Self::Server(_) => &["-t", "-q", "-c"],
             Self::Apache(_) => &["-t", "-f"],
-            Self::Php(_) => return Ok(()),
+            Self::Php(_) | Self::Database(_) => return Ok(()),
         };
         let Some(main) = main else { return Ok(()) };
         let master = self.master()?;

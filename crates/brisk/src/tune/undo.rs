@@ -85,8 +85,8 @@ pub fn restore(store: &mut Store) -> Result<Restored, String> {
     let restored = store.restore()?;
     // A program that does not run needs no reload.
     for tier in restored.commands.iter().filter_map(|words| Tier::of(words)) {
-        if let Err(error) = tier.reload() {
-            output::note(format_args!("not reloaded: {error}"));
+        if let Err(error) = tier.take_back() {
+            output::note(format_args!("the original is written, and does not hold yet: {error}"));
         }
     }
     Ok(restored)

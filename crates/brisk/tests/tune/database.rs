@@ -1,10 +1,13 @@
 //! The copy of a site's database.
 
-use super::site::{Site, json, of_site};
+use super::site::{Site, json, of_site, undo};
 use brisk_testkit::mariadb::MariaDb;
 use brisk_testkit::server::text;
 use brisk_testkit::{process, wait};
+use brisk_tune::patch;
 use rustix::process::Signal;
+use serde_json::json as value;
+use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -89,4 +92,116 @@ fn a_database_that_is_not_there_is_said() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no MariaDB runs here that has read"), "{}", text(&output.stderr));
     assert!(Path::new(&options).exists());
+}
+
+/// A site whose page has a connection of its database for a while, and few connections for many.
+fn crowded() -> (Site, MariaDb) {
+    let db = MariaDb::with_options("max_connections = 10\n");
+    let site = Site::new(
+        "pm = static\npm.max_children = 30",
+        &format!(
+            "<?php mysqli_report(MYSQLI_REPORT_OFF);\nwhile (!($db = @mysqli_connect('localhost', 'root', '', '', 0, '{}'))) usleep(5000);\n\
+             usleep(50000);\necho 'ok';",
+            db.socket().display()
+        ),
+    );
+    site.dir.write("php.ini", "memory_limit = 64M\nextension = mysqlnd\nextension = mysqli\n");
+    (site, db)
+}
+
+/// What a search would have found of an option file, as `--json` prints it.
+fn found(site: &Site, db: &MariaDb, knob: &str, from: &str, to: &str) -> String {
+    let name = db.options().display().to_string();
+    let before = fs::read_to_string(&name).unwrap();
+    let after = if from.is_empty() {
+        format!("{before}{knob} = {to}\n")
+    } else {
+        before.replace(&format!("{knob} = {from}\n"), &format!("{knob} = {to}\n"))
+    };
+    let found = value!({
+        "steps": [], "final": { "outcome": "kept", "settings": [{ "knob": knob, "from": from, "to": to }] },
+        "patches": [{ "file": name, "patch": patch::unified(&name, before.as_bytes(), after.as_bytes()) }],
+    });
+    site.dir.write("found.json", found.to_string()).display().to_string()
+}
+
+/// It is set while the database runs, written for its next start, proved, and undone.
+#[test]
+fn what_is_applied_to_mariadb_is_proved_and_undone() {
+    let (site, db) = crowded();
+    let _running = site.start();
+    let options = db.options().display().to_string();
+    let before = fs::read(&options).unwrap();
+    let connections = || db.connect().value("SELECT @@GLOBAL.max_connections");
+    let (found, state) = (found(&site, &db, "max_connections", "10", "50"), site.at("state"));
+    let output = site.tune(&[
+        "--mysql",
+        &options,
+        "--users",
+        "24",
+        "--budget",
+        "50s",
+        "--json",
+        "--apply",
+        "--found",
+        &found,
+        "--state",
+        &state,
+        "--observe",
+        "2s",
+    ]);
+    let said = json(&output);
+    if !output.status.success() {
+        // The gain was seen; where others want the machine, what varies so is taken back.
+        let why = said["not_applied"].as_str().unwrap_or_default();
+        assert!(why.contains("its figures vary") && why.contains("(cost -"), "{said:#}");
+        assert_eq!((fs::read(&options).unwrap(), &*connections()), (before, "10"));
+        return;
+    }
+    assert!(said["applied"]["high"].as_f64().is_some_and(|high| high < 0.9), "{said:#}");
+    let written = fs::read_to_string(&options).unwrap();
+    assert!(
+        written.contains("# brisk tune: what follows") && written.contains("\nmax_connections = 50\n"),
+        "{written}"
+    );
+    assert_eq!(connections(), "50");
+    let output = undo(&state);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    assert_eq!((fs::read(&options).unwrap(), &*connections()), (before, "10"));
+}
+
+/// The running database has the original again, too.
+#[test]
+fn a_tuner_that_is_killed_leaves_mariadb_as_it_was() {
+    let (site, db) = crowded();
+    let _running = site.start();
+    let options = db.options().display().to_string();
+    let before = fs::read(&options).unwrap();
+    let connections = || db.connect().value("SELECT @@GLOBAL.max_connections");
+    let (found, state) = (found(&site, &db, "max_connections", "10", "50"), site.at("state"));
+    let mut command = site.command(&["--mysql", &options, "--users", "12", "--budget", "50s", "--apply"]);
+    command.args(["--found", &found, "--state", &state, "--observe", "0s"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait::holds("the change", || connections() == "50");
+    process::signal(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    wait::holds("the end of the watchdog", || !Path::new(&state).join("journal").exists());
+    assert_eq!((fs::read(&options).unwrap(), &*connections()), (before, "10"));
+}
+
+#[test]
+fn what_needs_a_restart_of_mariadb_is_not_applied() {
+    let (site, db) = crowded();
+    let _running = site.start();
+    let options = db.options().display().to_string();
+    let before = fs::read(&options).unwrap();
+    let found = found(&site, &db, "innodb_flush_method", "", "fsync");
+    let state = site.at("state");
+    let more = ["--mysql", &options, "--json", "--apply", "--found", &found, "--state", &state];
+    let output = site.tune(&more);
+    let said = json(&output);
+    let why = said["not_applied"].as_str().unwrap_or_default();
+    assert!(why.contains("innodb_flush_method counts after a restart of MariaDB"), "{said:#}");
+    assert_eq!((output.status.code(), fs::read(&options).unwrap()), (Some(2), before));
+    assert!(!Path::new(&state).join("journal").exists());
 }
