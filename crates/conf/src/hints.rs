@@ -65,8 +65,11 @@ const TYPOGRAPHIC: [char; 7] = ['“', '”', '„', '‟', '‘', '’', '‚']
 
 fn typographic(d: &Directive) -> Option<Hint> {
     let is_odd = |token: &&Token| {
+        if token.quoted || token.bytes().is_ascii() {
+            return false;
+        }
         let text = token.text();
-        !token.quoted && (text.starts_with(TYPOGRAPHIC) || text.ends_with(TYPOGRAPHIC))
+        text.starts_with(TYPOGRAPHIC) || text.ends_with(TYPOGRAPHIC)
     };
     let token = d.args.iter().find(is_odd)?;
     let quote = token.text().chars().find(|c| TYPOGRAPHIC.contains(c)).unwrap_or('”');
@@ -142,7 +145,9 @@ fn several_conditions(d: &Directive) -> Option<Hint> {
 }
 
 fn odd_space(d: &Directive) -> Option<Hint> {
-    let token = std::iter::once(&d.name).chain(&d.args).find(|token| token.text().contains(INVISIBLE))?;
+    // Bytes first: nearly all text is ASCII, and a configuration may have a million words.
+    let is_odd = |token: &&Token| !token.bytes().is_ascii() && token.text().contains(INVISIBLE);
+    let token = std::iter::once(&d.name).chain(&d.args).find(is_odd)?;
     let found = token.text().chars().find(|c| INVISIBLE.contains(c)).unwrap_or('\u{a0}');
     Some(Hint {
         warning: None,

@@ -349,24 +349,28 @@ impl Settings {
         let (count, size) = self.buffers;
         let largest = self.largest_buffer();
         let busy = self.busy_buffers_size.unwrap_or(2 * largest);
-        let of = format!(
-            "the maximum of the value of \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""
-        );
+        // Made for an error alone: every block of every host is checked.
+        let of = || {
+            format!(
+                "the maximum of the value of \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""
+            )
+        };
         // nginx's checks, in its words. Buffers are one sum here, but a configuration that nginx refuses must
         // not be found out only when it goes back.
         let text = if count < 2 {
             format!("there must be at least 2 \"{prefix}_buffers\"")
         } else if busy < largest {
-            format!("\"{prefix}_busy_buffers_size\" must be equal to or greater than {of}")
+            format!("\"{prefix}_busy_buffers_size\" must be equal to or greater than {}", of())
         } else if busy > (count - 1).saturating_mul(size) {
             format!(
                 "\"{prefix}_busy_buffers_size\" must be less than the size of all \"{prefix}_buffers\" minus one buffer"
             )
         } else if self.temp_file_write_size.is_some_and(|write| write < largest) {
-            format!("\"{prefix}_temp_file_write_size\" must be equal to or greater than {of}")
+            format!("\"{prefix}_temp_file_write_size\" must be equal to or greater than {}", of())
         } else if self.max_temp_file_size.is_some_and(|max| max != 0 && max < largest) {
             format!(
-                "\"{prefix}_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {of}"
+                "\"{prefix}_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {}",
+                of()
             )
         } else {
             return Ok(());

@@ -402,7 +402,8 @@ pub fn max_range_offset<const P: usize>(cx: &mut Cx<'_, '_>, bytes: u64) {
 
 /// Checks that concern several directives of a block.
 pub fn finish<const P: usize>(cx: &mut Cx<'_, '_>) -> Done {
-    let rules = cx.conf_of::<Conf<P>>().rules.clone();
+    let conf = cx.shared::<Conf<P>>();
+    let rules = &conf.rules;
     let prefix = PREFIXES[P];
     // Checked here and not when it is read: the zone may be declared behind it.
     if let Some(key) = &rules.purge.key {
@@ -431,7 +432,8 @@ fn unknown(span: Span, directive: &str, prefix: &str, zone: &str) -> Diag {
 
 /// When it is known whether a block passes its requests on.
 pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) -> Done {
-    let rules = cx.conf_of::<Conf<P>>().rules.clone();
+    let conf = cx.shared::<Conf<P>>();
+    let rules = &conf.rules;
     let prefix = PREFIXES[P];
     match &rules.purge.key {
         Some(key) if passes => {
@@ -446,7 +448,7 @@ pub fn check<const P: usize>(cx: &mut Cx<'_, '_>, passes: bool) -> Done {
         }
         _ => {}
     }
-    warn::<P>(cx, &rules, passes);
+    warn::<P>(cx, rules, passes);
     Ok(())
 }
 

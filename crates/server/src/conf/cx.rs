@@ -181,12 +181,12 @@ impl Cx<'_, '_> {
 
     /// Another module's configuration.
     pub fn conf_of<T: ModuleConf>(&self) -> &T {
-        self.confs.find()
+        self.confs.find_for(self.module)
     }
 
     /// Another module's configuration, shared, to be kept by a handler.
     pub fn shared<T: ModuleConf>(&self) -> std::sync::Arc<T> {
-        self.confs.shared()
+        self.confs.shared_for(self.module)
     }
 
     /// Another module's configuration, to be changed.
