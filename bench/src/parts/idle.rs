@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use brisk_load::engine;
+use brisk_load::engine::{self, Run};
 use brisk_load::output;
 use brisk_load::plan::{Plan, Stop};
 
@@ -12,9 +12,11 @@ use crate::conf::Conf;
 use crate::lab::Lab;
 use crate::results::Target;
 use crate::rounds::{Request, plan};
-use crate::server::Spec;
+use crate::server::{Server, Spec};
 
 const CONNECTIONS: usize = 10_000;
+/// So many are there before the first look: the code and the tables that connections need at all are no connection's cost.
+const FIRST: usize = 200;
 const UNIT: &str = "KiB/connection";
 /// How long the opening may take.
 const OPENING_MAX: Duration = Duration::from_mins(1);
@@ -45,19 +47,27 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
 /// Growth of the proportional set size per connection, in KiB.
 fn grow(lab: &Lab, spec: &Spec) -> io::Result<f64> {
     let server = spec.prepare(lab)?.start()?;
-    let empty = server.memory().pss;
-    let base = plan(&server, &[Request::path("/small.txt")], CONNECTIONS, Stop::Told);
-    let run = engine::start(Plan::idle(base.sites, CONNECTIONS))?;
-    let settled = run.wait_settled(OPENING_MAX);
-    std::thread::sleep(SETTLING);
-    let progress = run.progress();
+    let first = open(&server, FIRST)?;
+    let before = server.memory().pss;
+    let all = open(&server, CONNECTIONS)?;
     let full = server.memory().pss;
-    run.stop();
-    let closed = run.join()?.stats.closes;
-    if !settled || progress.responses != CONNECTIONS as u64 || progress.errors + closed > 0 {
-        let what =
-            format!("{}: {progress:?}, {closed} closed: not {CONNECTIONS} idle connections", spec.name);
-        return Err(io::Error::other(what));
+    for (run, count) in [(all, CONNECTIONS), (first, FIRST)] {
+        let progress = run.progress();
+        run.stop();
+        let closed = run.join()?.stats.closes;
+        if progress.responses != count as u64 || progress.errors + closed > 0 {
+            let what = format!("{}: {progress:?}, {closed} closed: not {count} idle connections", spec.name);
+            return Err(io::Error::other(what));
+        }
     }
-    Ok((full - empty) / 1024.0 / CONNECTIONS as f64)
+    Ok((full - before) / 1024.0 / CONNECTIONS as f64)
+}
+
+/// So many connections that have asked once, and stay.
+fn open(server: &Server, count: usize) -> io::Result<Run> {
+    let base = plan(server, &[Request::path("/small.txt")], count, Stop::Told);
+    let run = engine::start(Plan::idle(base.sites, count))?;
+    run.wait_settled(OPENING_MAX);
+    std::thread::sleep(SETTLING);
+    Ok(run)
 }

@@ -2,6 +2,7 @@
 //! resident sets, which counts a page again in each process that maps it, stands beside it.
 
 use std::io;
+use std::time::Duration;
 
 use super::{Findings, absolute, brisk, nginx, plain_row};
 use crate::conf::{Conf, Vhosts};
@@ -10,6 +11,8 @@ use crate::process::Memory;
 use crate::results::Target;
 use brisk_load::output;
 
+/// What a server gets to put away what only its start needed.
+const SETTLING: Duration = Duration::from_secs(1);
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Ten thousand servers, each with a root of its own.
@@ -28,7 +31,9 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
         for round in 1..=lab.options.rounds {
             output::note(format_args!("  {case}: round {round} of {}", lab.options.rounds));
             for (spec, memory) in specs.iter().zip(&mut memory) {
-                memory.push(spec.prepare(lab)?.start()?.memory());
+                let server = spec.prepare(lab)?.start()?;
+                std::thread::sleep(SETTLING);
+                memory.push(server.memory());
             }
         }
         let [ours, peer] = memory;
