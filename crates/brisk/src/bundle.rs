@@ -4,6 +4,7 @@
 //! The master keeps every byte of the last accepted configuration as a [`Bundle`] and hands it over.
 
 use brisk_conf::Loader;
+use memchr::memmem;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,6 +20,14 @@ pub struct Bundle {
     pub globs: BTreeMap<String, Vec<String>>,
     /// Hosts that directives name. None: it was not found.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
+}
+
+impl Bundle {
+    /// Whether a word stands anywhere in the files.
+    pub fn says(&self, word: &str) -> bool {
+        let finder = memmem::Finder::new(word);
+        self.files.values().any(|text| finder.find(text).is_some())
+    }
 }
 
 /// Reads the disk and remembers what it read.

@@ -12,11 +12,17 @@ use brisk_tune::audit::{self, Finding, Tier};
 use brisk_tune::site::{Block, Site};
 use serde_json::{Value, json};
 
+/// The directive.
+const DASHBOARD: &str = "dashboard";
 /// Places of one finding that are told.
 const PLACES_TOLD: usize = 3;
 
 /// What is to be told; `None` if the configuration has no dashboard.
 pub fn of(paths: &Paths, bundle: &Bundle) -> Option<String> {
+    // The word first: that is a thousand times cheaper than parsing ten thousand hosts for nothing.
+    if paths.inline.is_none() && !bundle.says(DASHBOARD) {
+        return None;
+    }
     let loader = BundleLoader { conf_prefix: &paths.env.conf_prefix, bundle };
     let (tree, _, sources) = config::parse(paths, &loader);
     let server = Block::of(&tree, &sources);
@@ -33,7 +39,7 @@ pub fn of(paths: &Paths, bundle: &Bundle) -> Option<String> {
 }
 
 fn has_dashboard(block: &Block) -> bool {
-    block.own("dashboard").is_some() || block.blocks.iter().any(has_dashboard)
+    block.own(DASHBOARD).is_some() || block.blocks.iter().any(has_dashboard)
 }
 
 fn as_json(finding: &Finding) -> Value {

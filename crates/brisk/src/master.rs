@@ -172,7 +172,8 @@ impl Master {
         if let Some(callers) = self.again.take() {
             self.reload(callers);
         }
-        // Last: what the steps above ran is not needed again before the next reload, either.
+        // Last: what the steps above used is not needed again before the next reload, either.
+        sys::release_free_memory();
         sys::forget_code();
     }
 

@@ -63,14 +63,16 @@ impl Confs {
         conf.downcast_mut().expect("a setter asks for its own module's configuration")
     }
 
-    fn position<T: ModuleConf>(&self) -> usize {
-        *self.places.by_type.get(&TypeId::of::<T>()).expect("the module is in the list")
+    /// Where the first configuration of this type is. No generic code: it would be there a hundred times.
+    fn position(&self, wanted: TypeId) -> usize {
+        *self.places.by_type.get(&wanted).expect("the module is in the list")
     }
 
     /// The same for a module that asks: most ask for their own, in every block, two million times in a configuration of ten thousand hosts.
+    #[inline]
     fn position_for<T: ModuleConf>(&self, module: usize) -> usize {
         let own: &dyn Any = &*self.list[module];
-        if self.places.is_first[module] && own.is::<T>() { module } else { self.position::<T>() }
+        if self.places.is_first[module] && own.is::<T>() { module } else { self.position(TypeId::of::<T>()) }
     }
 
     /// The configuration of the module whose type it is, as this block has it.
@@ -78,7 +80,7 @@ impl Confs {
     /// # Panics
     /// If no module has this type.
     pub fn find<T: ModuleConf>(&self) -> &T {
-        self.at(self.position::<T>())
+        self.at(self.position(TypeId::of::<T>()))
     }
 
     /// The same, asked for by a module.
@@ -93,13 +95,13 @@ impl Confs {
 
     /// The same, to be changed: it is copied first where an outer block has it, too.
     pub fn find_mut<T: ModuleConf>(&mut self) -> &mut T {
-        let index = self.position::<T>();
+        let index = self.position(TypeId::of::<T>());
         self.get_mut(index)
     }
 
     /// The same, to be kept.
     pub fn shared<T: ModuleConf>(&self) -> Arc<T> {
-        self.shared_at(self.position::<T>())
+        self.shared_at(self.position(TypeId::of::<T>()))
     }
 
     /// The same, asked for by a module, to be kept by what it installs.
