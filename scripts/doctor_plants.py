@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Plants one bottleneck after the other in real stacks and prints what `brisk doctor` names: doctor_plants.py BRISK [--only NAME,...] [--out FILE.json]
 
-Needs root, nginx, PHP-FPM, Apache with mod_php, MariaDB and fusepy (apt-get install nginx php8.2-fpm php8.2-mysql libapache2-mod-php8.2
-mariadb-server python3-fusepy); some minutes. Ends with 1 if more than one of the fourteen is named wrong, or the generator is, or an idle tier.
+Needs root, nginx, PHP-FPM, Apache with mod_php, MariaDB and fusepy ("scripts/setup.sh experiments" installs them); some minutes. Ends with 1 if more than one of the fourteen is named wrong, or the generator is, or an idle tier.
 """
 import argparse
 import contextlib

@@ -25,8 +25,9 @@ bench | load)
 experiments)
     # Apache and MariaDB without the packages that make services of them; nginx comes as one, and is not started.
     tools="$build python3:python3 nginx:nginx-light apache2:apache2-bin mariadbd:mariadb-server-core php:php-cli
-        php-cgi:php-cgi ab:apache2-utils siege:siege patch:patch openssl:openssl node:nodejs javac:default-jdk-headless sysbench:sysbench"
-    packages='libc6-dev libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl php-dev libphp-embed
+        php-cgi:php-cgi ab:apache2-utils siege:siege patch:patch openssl:openssl node:nodejs javac:default-jdk-headless sysbench:sysbench
+        fusermount3:fuse3"
+    packages='libc6-dev python3-fusepy libapache2-mod-php libapache2-mod-fcgid php-fpm php-mysql php-gd php-xml php-mbstring php-curl php-dev libphp-embed
         node-mysql libmariadb-java libjna-java libjna-platform-java'
     ;;
 conformance)
