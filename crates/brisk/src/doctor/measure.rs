@@ -130,6 +130,11 @@ fn own_port(asked: u16, read: &Read) -> u16 {
     }
 }
 
+/// Whether the site's own server listens where it is asked, by TCP.
+fn is_direct(place: &Place, read: &Read) -> bool {
+    matches!(place, Place::Name(_, port) if own_port(*port, read) == *port)
+}
+
 /// What looks beside the load.
 struct Looks {
     tiers: Vec<Tier>,
@@ -196,6 +201,8 @@ pub fn measure(load: &Load, read: &Read) -> Result<Measured, String> {
     let (waiting, asked) = looks.finish(span);
     let mut found = figures(&run, &roles);
     found.around.swapped_in = swapped_in().saturating_sub(swapped) as f64 / seconds.max(1e-3);
+    found.around.is_closed_loop =
+        matches!(load.asks, Asks::Page(_, None)) && is_direct(&url.origin.place, read);
     let responses = run.outcome.stats.responses_in_time();
     complete(&mut found, &waiting, asked, responses);
     Ok(found)
@@ -363,6 +370,7 @@ fn wait_figures(waiting: &Waiting, names: &[(String, Role)], responses: u64) -> 
         full_share: waiting.full_share,
         requests: waiting.has_connections.then_some(waiting.requests),
         answers: waiting.answers,
+        quiet: waiting.quiet,
         queue_full_share: waiting.queue_full_share,
         read_bytes: waiting.read_bytes as f64 / responses.max(1) as f64,
         shares_code: waiting.shares_code,

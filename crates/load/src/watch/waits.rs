@@ -63,6 +63,10 @@ struct Seen {
     /// Connections with a request that nobody has begun to answer, accepted or not, and with an answer on its way.
     requests: u32,
     answers: u32,
+    /// Connections on which nothing seems to be under way.
+    quiet: u32,
+    /// Ends of clients on this machine with an answer that they have not read.
+    unread: u32,
     /// A listener's queue has no more room.
     is_full: bool,
     /// Connections of its own that wait for an answer, by address.
@@ -95,6 +99,9 @@ pub struct Waiting {
     pub requests: f64,
     /// Answers on their way.
     pub answers: f64,
+    /// Connections on which nothing was seen under way, and whose client has read its answer. Of a client that asks again at once these are
+    /// requests: the kernel's clocks do not tell a request from the answer that left in the same moment.
+    pub quiet: f64,
     /// The share of looks at which a listener's queue had no more room.
     pub queue_full_share: f64,
     /// Connections to others that waited for an answer, by address.
@@ -212,6 +219,7 @@ fn waiting(looks: &[&Seen]) -> Waiting {
         has_connections: first.has_connections,
         requests: mean(&|seen| seen.requests),
         answers: mean(&|seen| seen.answers),
+        quiet: mean(&|seen| seen.quiet.saturating_sub(seen.unread)),
         queue_full_share: share(&|seen| seen.is_full),
         asks: asks.into_iter().map(|(whom, sum)| (whom.clone(), means(sum))).collect(),
         read_bytes: last.read_bytes.saturating_sub(first.read_bytes),
@@ -432,8 +440,10 @@ fn connections(tier: &Watched, all: &[Watched], tcp: &[TcpSocket]) -> Seen {
             match socket.under_way() {
                 Under::Request => seen.requests += 1,
                 Under::Answer => seen.answers += 1,
-                Under::Nothing => {}
+                Under::Nothing => seen.quiet += 1,
             }
+        } else if is_own(&socket.peer) && tier.listens_at(socket.peer_port) {
+            seen.unread += u32::from(socket.received > 0);
         } else if socket.is_open() && socket.waits_for_peer() && tier.own.contains(&socket.inode) {
             let is_tier = is_own(&socket.peer) && all.iter().any(|other| other.listens_at(socket.peer_port));
             if !is_tier {
@@ -496,6 +506,8 @@ mod tests {
         let one = seen(&[(Doing::Running, 2), (Doing::Idle, 1)], &[7, 8]);
         let two = Seen {
             requests: 4,
+            quiet: 5,
+            unread: 1,
             read_bytes: 100,
             is_full: true,
             ..seen(&[(Doing::Running, 1), (Doing::Sleep, 2)], &[7])
@@ -504,7 +516,7 @@ mod tests {
         assert_eq!((found.looks, found.tasks, found.busy()), (2, 3.0, 2.5));
         assert_eq!((found.at(&Doing::Running), found.at(&Doing::Sleep), found.busiest), (1.5, 1.0, 1.0));
         assert_eq!((found.full_share, found.requests, found.queue_full_share), (0.5, 2.0, 0.5));
-        assert_eq!(found.read_bytes, 100);
+        assert_eq!((found.quiet, found.read_bytes), (2.0, 100));
         assert_eq!(waiting(&[]), Waiting::default());
     }
 

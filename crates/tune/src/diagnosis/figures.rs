@@ -33,6 +33,8 @@ pub struct WaitFigures {
     pub requests: Option<f64>,
     /// Answers on their way.
     pub answers: f64,
+    /// Connections on which nothing was seen under way: requests, if the users ask again at once.
+    pub quiet: f64,
     /// The share of looks at which a listener's queue had no more room.
     pub queue_full_share: f64,
     /// Bytes read per response, from files and others.
@@ -81,6 +83,8 @@ impl WaitFigures {
 pub struct Surroundings {
     /// Nothing was sent: others' traffic was looked at.
     pub is_attached: bool,
+    /// Each user has a request under way at any time, on a connection to the server itself.
+    pub is_closed_loop: bool,
     /// How long it was looked at.
     pub seconds: f64,
     /// The share of its time that a thread of the generator was ready and had no CPU.

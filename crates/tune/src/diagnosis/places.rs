@@ -67,7 +67,8 @@ impl Places {
 
 fn places(m: &Measured, workers: &Workers<'_>) -> Option<Places> {
     let (front, seen) = m.tiers.iter().find_map(|tier| Some((tier, tier.waits.as_ref()?)))?;
-    let requests = seen.requests;
+    let quiet = if m.around.is_closed_loop { seen.quiet } else { 0.0 };
+    let requests = seen.requests.map(|requests| requests + quiet);
     let busy = workers.sum(WaitFigures::busy);
     let queue = workers.queue(requests);
     let inside = busy + queue;

@@ -219,3 +219,18 @@ fn a_small_pool_has_its_queue() {
         "{found:?}"
     );
 }
+
+/// A server that keeps requests until a worker is free, and reads each as soon as the last answer has left: the kernel's clocks show nothing.
+#[test]
+fn requests_that_are_read_at_once_wait_for_a_process() {
+    let mut m = site(0.0, WaitFigures { quiet: 9.8, ..none() }, at("127.0.0.1:9000", None, 1.9));
+    m.tiers[1].pool = None;
+    if let Some(waits) = &mut m.tiers[1].waits {
+        (waits.tasks, waits.full_share) = (2.0, 1.0);
+    }
+    // Connections of others may well be idle.
+    assert_ne!(diagnose(&m).cause, "pool-too-small");
+    m.around.is_closed_loop = true;
+    let found = diagnose(&m);
+    assert_eq!((found.tier, found.cause), ("php", "pool-too-small"), "{found:?}");
+}
