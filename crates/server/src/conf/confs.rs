@@ -84,8 +84,13 @@ impl Confs {
     }
 
     /// The same, asked for by a module.
+    #[inline]
     pub(super) fn find_for<T: ModuleConf>(&self, module: usize) -> &T {
-        self.at(self.position_for::<T>(module))
+        let own: &dyn Any = &*self.list[module];
+        match own.downcast_ref() {
+            Some(own) if self.places.is_first[module] => own,
+            _ => self.find(),
+        }
     }
 
     fn at<T: ModuleConf>(&self, index: usize) -> &T {
