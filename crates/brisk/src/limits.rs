@@ -22,6 +22,8 @@ pub const KEEPER_PATH_BYTES_MAX: usize = 4096;
 pub const KEEPER_FILE_BYTES_MAX: u64 = 1 << 20;
 /// A certificate that ends sooner is replaced by a new one.
 pub const LOCAL_CERTIFICATE_LEFT_DAYS_MIN: i64 = 7;
+/// So long after a worker has begun with a configuration, code that only the beginning and the first requests needed is given back.
+pub const CODE_KEPT_TIME: Duration = Duration::from_millis(500);
 /// A worker that has not answered an order by then is replaced.
 pub const ORDER_TIME_MAX: Duration = Duration::from_secs(20);
 /// Lines of one supervised program that are logged in a second; the others are counted.

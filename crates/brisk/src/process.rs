@@ -113,7 +113,6 @@ pub fn main(initial: Start, channel: Channel, heir: Heir) -> i32 {
     fault::step(&format!("worker-ready-{generation}"));
     // A master that is gone is noticed with the first read: connections may have been accepted by now.
     let _ = channel.send(&Reply::Done.into_parcel(START));
-    sys::forget_code();
     obey::run(worker, channel, signals, paths, heir, sockets)
 }
 

@@ -8,6 +8,7 @@ use crate::certificates;
 use crate::channel::{Channel, Received};
 use crate::config::{self, Paths};
 use crate::control::{Call, Control, ORPHAN_ENDS, Order as Asked, Said};
+use crate::limits::CODE_KEPT_TIME;
 use crate::orders::{Order, Reply};
 use crate::{takeover, title};
 use brisk_cache::Purge;
@@ -51,6 +52,8 @@ struct Servant {
     /// The server as a whole ends: nothing outlives the master.
     server_ends: bool,
     signals: OwnedFd,
+    /// When the code of the beginning is given back; `None`: it was.
+    forgets_at: Option<Instant>,
 }
 
 /// Whether the process goes on.
@@ -71,8 +74,9 @@ pub fn run(
     sockets: Vec<Socket>,
 ) -> i32 {
     let lead = Lead::Master(channel);
+    let forgets_at = Some(Instant::now() + CODE_KEPT_TIME);
     let mut servant =
-        Servant { worker, paths, lead, heir, sockets, drain: None, server_ends: false, signals };
+        Servant { worker, paths, lead, heir, sockets, drain: None, server_ends: false, signals, forgets_at };
     loop {
         if servant.drain.as_mut().is_some_and(|drain| drain.is_over(&servant.worker)) {
             // Temporary files of the last requests are removed by the pool.
@@ -80,6 +84,10 @@ pub fn run(
             return 0;
         }
         servant.wait();
+        if servant.forgets_at.is_some_and(|at| at <= Instant::now()) {
+            sys::forget_code();
+            servant.forgets_at = None;
+        }
         match sys::read_signal(servant.signals.as_fd()).map(|signal| signal.number) {
             Some(libc::SIGTERM) => return servant.stop(),
             Some(libc::SIGQUIT) => servant.drain(),
@@ -103,13 +111,13 @@ impl Servant {
             PollFd::new(&self.signals, PollFlags::IN),
             PollFd::from_borrowed_fd(self.worker.empty(), PollFlags::IN),
         ];
-        let mut due = None;
+        let mut due = self.forgets_at;
         match &self.lead {
             Lead::Master(channel) => waits.push(PollFd::from_borrowed_fd(channel.fd(), PollFlags::IN)),
             Lead::Orphan { control, calls, remind_at } => {
                 waits.push(PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN));
                 waits.extend(calls.iter().map(|call| PollFd::from_borrowed_fd(call.as_fd(), PollFlags::IN)));
-                due = calls.iter().map(|call| call.until).chain([*remind_at]).min();
+                due = calls.iter().map(|call| call.until).chain([*remind_at]).chain(due).min();
             }
             Lead::Nobody => {}
         }
@@ -162,6 +170,7 @@ impl Servant {
                 drop(bundle);
                 // The old configuration was made by this thread, and its memory is for this thread to give back.
                 sys::release_free_memory();
+                self.forgets_at = Some(Instant::now() + CODE_KEPT_TIME);
                 fault::step("worker-configured");
                 done.map_or_else(|reason| Reply::Failed { reason }, |()| Reply::Done)
             }
