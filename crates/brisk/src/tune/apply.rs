@@ -107,7 +107,7 @@ fn variables(wishes: &Wishes, read: &Read, dials: &Dials) -> Result<Variables, S
         wishes.mysql.as_deref().ok_or("--apply finds the database by its option file: give --mysql")?;
     let all = dials.all.iter().map(|dial| dial.knob);
     let names = all.filter(|knob| knob.language == Language::Database).map(|knob| knob.name);
-    Variables::find(&Database::find(file, read)?, wishes.mysql_login.as_deref(), names)
+    Variables::find(Database::find(file, read)?.socket(), wishes.mysql_login.as_deref(), names)
 }
 
 /// Which programs' files change, but for the database's.

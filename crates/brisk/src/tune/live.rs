@@ -73,7 +73,7 @@ impl Runs for Live<'_> {
         self.check()?;
         self.write(files).map_err(Refused)?;
         for tier in &self.tiers {
-            tier.check(files.main()).and_then(|()| tier.take(files)).map_err(Refused)?;
+            tier.check(files.main()).and_then(|()| tier.take(&files.database)).map_err(Refused)?;
         }
         let begun = Instant::now();
         while !traffic.is_answered().map_err(Refused)? {

@@ -1,9 +1,9 @@
 //! Programs of a site that runs: found by where they listen, told to read their files again.
 
-use super::files::Files;
 use super::variables::Variables;
 use crate::limits::TUNE_RELOAD_TIME_MAX;
 use brisk_load::watch::{Who, proc};
+use brisk_tune::edit::File;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -87,10 +87,10 @@ impl Tier {
             .map_err(|error| format!("process {master} cannot be told to reload ({error})"))
     }
 
-    /// Has it work with these files, which are written.
-    pub fn take(&self, files: &Files) -> Result<(), String> {
+    /// Has it work with its files, which are written; `options`: those of the database.
+    pub fn take(&self, options: &[File]) -> Result<(), String> {
         match self {
-            Self::Database(variables) => variables.take(&files.database),
+            Self::Database(variables) => variables.take(options),
             _ => self.reload(),
         }
     }

@@ -2,7 +2,6 @@
 //! `SET GLOBAL` as well. What counts after a restart alone is refused before anything is changed: a restart would end the connections of the
 //! site's visitors.
 
-use super::database::Database;
 use crate::doctor::database::account;
 use crate::limits::TUNE_RELOAD_TIME_MAX;
 use brisk_load::watch::Session;
@@ -27,14 +26,13 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// Those with these names. The error names one that cannot be set while the server runs.
+    /// Those with these names, of the server at this socket. The error names one that cannot be set while it runs.
     pub fn find<'a>(
-        database: &Database,
+        socket: String,
         login: Option<&str>,
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Variables, String> {
-        let (socket, login) = (database.socket(), login.unwrap_or_default().to_owned());
-        let mut found = Variables { socket, login, before: Vec::new() };
+        let mut found = Variables { socket, login: login.unwrap_or_default().to_owned(), before: Vec::new() };
         let mut session = found.session()?;
         for name in names {
             let value = present(&mut session, name)?;
