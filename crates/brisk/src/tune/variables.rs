@@ -88,11 +88,20 @@ impl Variables {
         settle(&mut session)
     }
 
+    /// A connection. One that is refused is tried again for a moment: all may be in use by requests that are just ending.
     fn session(&self) -> Result<Session, String> {
         let login = Some(&*self.login).filter(|file| !file.is_empty());
         let account = account(login, &self.socket)?;
-        Session::open(&account)
-            .map_err(|error| format!("MariaDB at {} cannot be asked ({error})", self.socket))
+        let begun = Instant::now();
+        loop {
+            match Session::open(&account) {
+                Ok(session) => return Ok(session),
+                Err(error) if begun.elapsed() > TUNE_RELOAD_TIME_MAX => {
+                    return Err(format!("MariaDB at {} cannot be asked ({error})", self.socket));
+                }
+                Err(_) => std::thread::sleep(LOOK),
+            }
+        }
     }
 }
 

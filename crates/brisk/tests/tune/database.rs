@@ -8,6 +8,7 @@ use brisk_tune::patch;
 use rustix::process::Signal;
 use serde_json::json as value;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -100,7 +101,7 @@ fn crowded() -> (Site, MariaDb) {
     let site = Site::new(
         "pm = static\npm.max_children = 30",
         &format!(
-            "<?php mysqli_report(MYSQLI_REPORT_OFF);\nwhile (!($db = @mysqli_connect('localhost', 'root', '', '', 0, '{}'))) usleep(5000);\n\
+            "<?php mysqli_report(MYSQLI_REPORT_OFF);\nwhile (!($db = @mysqli_connect('localhost', 'root', '', '', 0, '{}'))) usleep(25000);\n\
              usleep(50000);\necho 'ok';",
             db.socket().display()
         ),
@@ -125,14 +126,16 @@ fn found(site: &Site, db: &MariaDb, knob: &str, from: &str, to: &str) -> String 
     site.dir.write("found.json", found.to_string()).display().to_string()
 }
 
-/// It is set while the database runs, written for its next start, proved, and undone.
+/// It is set while the database runs, written for its next start, proved, and undone; or all is back.
 #[test]
 fn what_is_applied_to_mariadb_is_proved_and_undone() {
     let (site, db) = crowded();
     let _running = site.start();
     let options = db.options().display().to_string();
     let before = fs::read(&options).unwrap();
-    let connections = || db.connect().value("SELECT @@GLOBAL.max_connections");
+    // Before the load, which takes all connections that there are.
+    let mut root = db.connect();
+    let mut connections = || root.value("SELECT @@GLOBAL.max_connections");
     let (found, state) = (found(&site, &db, "max_connections", "10", "50"), site.at("state"));
     let output = site.tune(&[
         "--mysql",
@@ -152,9 +155,9 @@ fn what_is_applied_to_mariadb_is_proved_and_undone() {
     ]);
     let said = json(&output);
     if !output.status.success() {
-        // The gain was seen; where others want the machine, what varies so is taken back.
+        // Where others want the machine, slices of a quarter of a second may show no gain, or no answer at all.
         let why = said["not_applied"].as_str().unwrap_or_default();
-        assert!(why.contains("its figures vary") && why.contains("(cost -"), "{said:#}");
+        assert!(why.contains("taken back"), "{said:#}");
         assert_eq!((fs::read(&options).unwrap(), &*connections()), (before, "10"));
         return;
     }
@@ -177,12 +180,21 @@ fn a_tuner_that_is_killed_leaves_mariadb_as_it_was() {
     let _running = site.start();
     let options = db.options().display().to_string();
     let before = fs::read(&options).unwrap();
-    let connections = || db.connect().value("SELECT @@GLOBAL.max_connections");
+    // Before the load, which takes all connections that there are.
+    let mut root = db.connect();
+    let mut connections = || root.value("SELECT @@GLOBAL.max_connections");
     let (found, state) = (found(&site, &db, "max_connections", "10", "50"), site.at("state"));
     let mut command = site.command(&["--mysql", &options, "--users", "12", "--budget", "50s", "--apply"]);
     command.args(["--found", &found, "--state", &state, "--observe", "0s"]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait::holds("the change", || connections() == "50");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait::holds("the change", || {
+        if child.try_wait().unwrap().is_some() {
+            let mut said = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            panic!("the tuner has ended: {said}");
+        }
+        connections() == "50"
+    });
     process::signal(child.id(), Signal::KILL);
     child.wait().unwrap();
     wait::holds("the end of the watchdog", || !Path::new(&state).join("journal").exists());
