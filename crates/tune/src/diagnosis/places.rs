@@ -9,6 +9,8 @@ use super::{
 
 /// A generator that wants a CPU for this share of the time is full; it may share its CPU.
 const GENERATOR_HUNGRY: f64 = 0.9;
+/// One that is ready and has no CPU for this share of the time shares it with others, and is full, whatever it does in the rest.
+const GENERATOR_KEPT_WAITING: f64 = 0.5;
 /// What of a response's time a generator may wait for a CPU before it notices it.
 const LATE: f64 = 0.3;
 /// A queue that was full at this share of the looks is more often so between them.
@@ -238,7 +240,8 @@ impl Seen<'_> {
         let wants = m.generator_share + m.around.generator_waited_share;
         let way = self.places.at(Place::Way);
         let is_late = m.around.generator_late_us >= m.wall_us * LATE && m.wall_us > 0.0;
-        let is_hungry = wants >= GENERATOR_HUNGRY || is_late;
+        let is_kept_waiting = m.around.generator_waited_share >= GENERATOR_KEPT_WAITING;
+        let is_hungry = wants >= GENERATOR_HUNGRY || is_kept_waiting || is_late;
         if m.around.is_attached || !is_hungry || self.places.share(way) < UNREAD {
             return None;
         }

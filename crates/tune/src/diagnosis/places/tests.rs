@@ -234,3 +234,11 @@ fn requests_that_are_read_at_once_wait_for_a_process() {
     let found = diagnose(&m);
     assert_eq!((found.tier, found.cause), ("php", "pool-too-small"), "{found:?}");
 }
+
+/// Others take the generator's CPU: it waits for one more than it has one.
+#[test]
+fn a_generator_that_is_kept_waiting_is_full() {
+    let around = Surroundings { generator_waited_share: 0.6, ..Surroundings::default() };
+    let m = Measured { generator_share: 0.25, around, ..site(0.5, none(), none()) };
+    assert_eq!(diagnose(&m).cause, "generator-full");
+}
