@@ -43,18 +43,18 @@ fn option(ini: &Ini, name: &str) -> Option<String> {
     ini.get_in(SECTIONS, name).map(|entry| entry.value.trim_matches(['"', '\'']).to_owned())
 }
 
-/// Who asks, with these options.
+/// The account that these options name, at this place.
 fn account_at(place: DatabasePlace, ini: &Ini) -> Database {
     let user = option(ini, "user").unwrap_or_else(|| "root".to_owned());
     Database { place, user, password: option(ini, "password").unwrap_or_default() }
 }
 
-/// Who asks the server at this socket: as an option file says, else root.
+/// The account for the server at this socket: that of the option file, else root.
 pub fn account(file: Option<&str>, socket: &str) -> Result<Database, String> {
     Ok(account_at(DatabasePlace::Unix(socket.into()), &options(file)?))
 }
 
-/// Who asks: as an option file says, else root at the socket of the server that runs here.
+/// The account and place of the option file, else root at the socket of the server that runs here.
 pub fn login(file: Option<&str>) -> Result<Source, String> {
     let ini = options(file)?;
     let option = |name: &str| option(&ini, name);

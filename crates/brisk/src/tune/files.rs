@@ -151,7 +151,7 @@ impl Dials {
     }
 
     fn add(&mut self, knob: &'static Knob, read: &Read, files: &Files, choice: &Choice<'_>) {
-        if knob.language == Language::Sysctl {
+        if knob.language == Language::Sysctl && choice.steps == Steps::Wide {
             // It counts for all that runs on the machine, which a copy is not.
             let now = read.site.machine.sysctl(knob.name);
             self.proposals.push((knob, now.map_or_else(|| knob.default.to_owned(), |now| now.to_string())));

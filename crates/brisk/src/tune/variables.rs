@@ -19,7 +19,7 @@ const RESIZING: &str = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_statu
 pub struct Variables {
     /// Where it listens.
     socket: String,
-    /// The option file of who may set them; empty: root at the socket.
+    /// The option file with the account that may set them; empty: root at the socket.
     login: String,
     /// The settings, spelled as in option files, with the values that held before the first change.
     before: Vec<(String, String)>,

@@ -110,6 +110,12 @@ fn crowded() -> (Site, MariaDb) {
     (site, db)
 }
 
+/// Asks how many connections there may be, on one that is made before the load, which takes all others.
+fn counted(db: &MariaDb) -> impl FnMut() -> String {
+    let mut root = db.connect();
+    move || root.value("SELECT @@GLOBAL.max_connections")
+}
+
 /// What a search would have found of an option file, as `--json` prints it.
 fn found(site: &Site, db: &MariaDb, knob: &str, from: &str, to: &str) -> String {
     let name = db.options().display().to_string();
@@ -133,9 +139,7 @@ fn what_is_applied_to_mariadb_is_proved_and_undone() {
     let _running = site.start();
     let options = db.options().display().to_string();
     let before = fs::read(&options).unwrap();
-    // Before the load, which takes all connections that there are.
-    let mut root = db.connect();
-    let mut connections = || root.value("SELECT @@GLOBAL.max_connections");
+    let mut connections = counted(&db);
     let (found, state) = (found(&site, &db, "max_connections", "10", "50"), site.at("state"));
     let output = site.tune(&[
         "--mysql",
@@ -180,9 +184,7 @@ fn a_tuner_that_is_killed_leaves_mariadb_as_it_was() {
     let _running = site.start();
     let options = db.options().display().to_string();
     let before = fs::read(&options).unwrap();
-    // Before the load, which takes all connections that there are.
-    let mut root = db.connect();
-    let mut connections = || root.value("SELECT @@GLOBAL.max_connections");
+    let mut connections = counted(&db);
     let (found, state) = (found(&site, &db, "max_connections", "10", "50"), site.at("state"));
     let mut command = site.command(&["--mysql", &options, "--users", "12", "--budget", "50s", "--apply"]);
     command.args(["--found", &found, "--state", &state, "--observe", "0s"]);

@@ -80,7 +80,8 @@ impl Confs {
     /// # Panics
     /// If no module has this type.
     pub fn find<T: ModuleConf>(&self) -> &T {
-        self.at(self.position(TypeId::of::<T>()))
+        let conf: &dyn Any = &*self.list[self.position(TypeId::of::<T>())];
+        conf.downcast_ref().expect("found by type")
     }
 
     /// The same, asked for by a module.
@@ -91,11 +92,6 @@ impl Confs {
             Some(own) if self.places.is_first[module] => own,
             _ => self.find(),
         }
-    }
-
-    fn at<T: ModuleConf>(&self, index: usize) -> &T {
-        let conf: &dyn Any = &*self.list[index];
-        conf.downcast_ref().expect("found by type")
     }
 
     /// The same, to be changed: it is copied first where an outer block has it, too.
