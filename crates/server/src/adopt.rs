@@ -19,7 +19,7 @@ impl Thread {
         // The kernel refuses only when memory for the registration is short. The connection is closed then,
         // as it is not served by anybody.
         let Some(io) = self.register(fd, peer) else { return };
-        self.welcome(Connection::new(io, self.new_id(), peer, listener, clock::now()));
+        self.welcome(Connection::new(io, self.new_id(), peer, listener, clock::mono_ms()));
     }
 
     /// Makes a connection of this thread of one that `stream` passes on; it is already counted.
@@ -34,7 +34,7 @@ impl Thread {
                 (stream, Some((name, rules, hello)))
             }
         };
-        let conn = Connection::new(io, self.new_id(), passed.peer, listener, clock::now());
+        let conn = Connection::new(io, self.new_id(), passed.peer, listener, clock::mono_ms());
         passed.local.into_iter().for_each(|local| conn.stand_for(local));
         if let Some((name, rules, hello)) = secure {
             let live = self.live();
@@ -71,7 +71,7 @@ impl Thread {
         conn.generation.set(live.generation);
         crate::log::accepted(&live, &conn);
         let timeout = crate::tls::opening::adopted(&live, &conn).unwrap_or(timeout);
-        let deadline_ms = conn.started.mono_ms + timeout.as_millis() as u64;
+        let deadline_ms = conn.started_ms + timeout.as_millis() as u64;
         self.enter(conn, deadline_ms);
     }
 
@@ -93,15 +93,15 @@ impl Thread {
         let address = live.snap.listen(listen).address.clone();
         let listener = Rc::new(Listener::without_socket(address, Some(listen)));
         let id = self.new_id();
-        let now = clock::now();
+        let now_ms = clock::mono_ms();
         let timeout = live.header_timeout(&listener);
-        let conn = Connection::new(io, id, peer, listener, now);
+        let conn = Connection::new(io, id, peer, listener, now_ms);
         conn.stand_for(local);
         conn.generation.set(live.generation);
         // All messages are noted, whatever `error_log` says: this process does nothing but tell.
         conn.debug.set(true);
         let timeout = crate::tls::opening::adopted(&live, &conn).unwrap_or(timeout);
-        self.enter(conn, now.mono_ms + timeout.as_millis() as u64);
+        self.enter(conn, now_ms + timeout.as_millis() as u64);
     }
 
     fn register(&self, fd: OwnedFd, peer: Peer) -> Option<Stream> {
@@ -144,13 +144,13 @@ impl Thread {
         // costs an uneven thread, no connection.
         let (target, fewest) = self.least();
         // A session, frames that have begun or a PROXY header cannot be handed over with the descriptor.
-        let is_plain = conn.io.tls().is_none() && conn.session().is_none() && conn.proxy.get().is_none();
+        let is_plain = conn.io.tls().is_none() && conn.session().is_none() && conn.proxy().is_none();
         // One more here than there is no reason to move: it would only wander.
         if fewest + 1 >= self.connections() || !is_plain || self.is_draining() || conn.outlived.get() {
             return false;
         }
         let Ok(fd) = conn.io.hand_over() else { return false };
-        let (id, peer, started) = (conn.id, conn.peer(), conn.started);
+        let (id, peer, started_ms) = (conn.id, conn.peer(), conn.started_ms);
         // Before it is on its way, so that two threads do not both see the same empty one.
         self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
         self.send_to(target, &conn.listener, move |host, listener| {
@@ -162,7 +162,7 @@ impl Thread {
                 return thread.uncount();
             }
             let Some(io) = thread.register(fd, peer) else { return };
-            let conn = Connection::new(io, id, peer, listener, started);
+            let conn = Connection::new(io, id, peer, listener, started_ms);
             // It has been answered once: `keepalive_requests` goes on counting.
             conn.requests.set(1);
             // The other thread may be a switch ahead or behind. The connection belongs to the configuration

@@ -12,7 +12,7 @@ pub use brisk_host::peer::{Cut, Peer};
 use brisk_host::thread::Listener;
 use brisk_http::RequestHead;
 use brisk_net::Stream;
-use brisk_net::clock::{self, Now};
+use brisk_net::clock;
 use brisk_proxy_protocol::ProxyHeader;
 use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::future::{Future, poll_fn};
@@ -74,9 +74,6 @@ pub struct Connection {
     pub io: Stream,
     /// Bytes read but not used: the start of the next request, or a body.
     pub input: RefCell<Vec<u8>>,
-    /// Interim responses that the socket has not taken yet: they leave before anything else.
-    /// Two writers of one socket would mix a 103 into the head behind it.
-    unsent: OnceCell<Box<RefCell<Vec<u8>>>>,
     /// When (monotonic, in microseconds) nothing was left to be answered the last time, where that is asked for.
     pub(crate) caught_up_us: Cell<u64>,
     /// `$connection`: unique in the process.
@@ -93,16 +90,14 @@ pub struct Connection {
     pub listener: Rc<Listener>,
     /// What the connection makes the process hold.
     pub account: Rc<Account>,
-    /// When it was accepted.
-    pub started: Now,
+    /// When it was accepted (monotonic, in milliseconds).
+    pub started_ms: u64,
     /// `debug_connection`: everything about it is logged.
     pub debug: Cell<bool>,
     /// Requests so far, the present one included.
     pub requests: Cell<u64>,
     /// The present request came in together with the one before it.
     pub pipelined: Cell<bool>,
-    /// What a PROXY header has told; empty without one, and if it told nothing.
-    pub proxy: OnceCell<Box<ProxyHeader>>,
     /// What its next bytes are.
     pub(crate) stage: RefCell<Stage>,
     /// Plain HTTP came where TLS was expected.
@@ -122,23 +117,34 @@ pub struct Connection {
     pub generation: Cell<u64>,
     /// What wakes a request that waits without a task.
     waker: OnceCell<Waker>,
-    /// What carries several requests at a time, if the protocol does.
-    session: OnceCell<Rc<dyn Session>>,
-    /// `None` inside: the kernel was asked, and there is none (a unix socket).
-    local: OnceCell<Option<Box<SocketAddr>>>,
+    /// What few of the connections that rest have.
+    rare: OnceCell<Box<Rare>>,
     delays: Cell<bool>,
 }
 
-// With its counts of references it fits into what the allocator gives for 320 bytes; the next size is 384.
-const _: () = assert!(size_of::<Connection>() <= 304);
+/// See [`Connection`]; made when the first of it is needed.
+#[derive(Default)]
+struct Rare {
+    /// Interim responses that the socket has not taken yet: they leave before anything else.
+    /// Two writers of one socket would mix a 103 into the head behind it.
+    unsent: RefCell<Vec<u8>>,
+    /// What a PROXY header has told; empty without one, and if it told nothing.
+    proxy: OnceCell<ProxyHeader>,
+    /// What carries several requests at a time, if the protocol does.
+    session: OnceCell<Rc<dyn Session>>,
+    /// `None` inside: the kernel was asked, and there is none (a unix socket).
+    local: OnceCell<Option<SocketAddr>>,
+}
+
+// With its counts of references it fits into what the allocator gives for 256 bytes; the next size is 320.
+const _: () = assert!(size_of::<Connection>() <= 240);
 
 impl Connection {
-    /// One that was accepted at `started` and has brought nothing yet. `id` is unique in the process.
-    pub fn new(io: Stream, id: u64, peer: Peer, listener: Rc<Listener>, started: Now) -> Connection {
+    /// One that was accepted at `started_ms` (monotonic) and has brought nothing yet. `id` is unique in the process.
+    pub fn new(io: Stream, id: u64, peer: Peer, listener: Rc<Listener>, started_ms: u64) -> Connection {
         Connection {
             io,
             input: RefCell::default(),
-            unsent: OnceCell::new(),
             caught_up_us: Cell::new(0),
             id,
             peer: Cell::new(peer),
@@ -146,11 +152,10 @@ impl Connection {
             text_at: Cell::new(0),
             listener,
             account: Rc::default(),
-            started,
+            started_ms,
             debug: Cell::new(false),
             requests: Cell::new(0),
             pipelined: Cell::new(false),
-            proxy: OnceCell::new(),
             stage: RefCell::new(Stage::Request),
             plain_on_tls: Cell::new(false),
             is_passed: Cell::new(false),
@@ -159,8 +164,7 @@ impl Connection {
             sends: Cell::new(false),
             generation: Cell::new(0),
             waker: OnceCell::new(),
-            session: OnceCell::new(),
-            local: OnceCell::new(),
+            rare: OnceCell::new(),
             delays: Cell::new(false),
         }
     }
@@ -236,35 +240,49 @@ impl Connection {
         self.waker.get_or_init(make)
     }
 
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
     /// The session of a protocol that carries several requests at a time. `None`: HTTP/1.1, or nothing was agreed on yet.
     #[inline]
     pub(crate) fn session(&self) -> Option<&dyn Session> {
-        self.session.get().map(|session| &**session)
+        self.rare.get()?.session.get().map(|session| &**session)
     }
 
     /// From now on the connection is such a session.
     pub(crate) fn become_session(&self, session: Rc<dyn Session>) {
-        let _ = self.session.set(session);
+        let _ = self.rare().session.set(session);
+    }
+
+    /// What a PROXY header has told; `None` without one, and if it told nothing.
+    pub fn proxy(&self) -> Option<&ProxyHeader> {
+        self.rare.get()?.proxy.get()
+    }
+
+    /// The header came first. One that came before stands.
+    pub(crate) fn set_proxy(&self, header: ProxyHeader) {
+        let _ = self.rare().proxy.set(header);
     }
 
     /// Our side's address; asked from the kernel on first use. `None` for a unix socket.
     pub fn local(&self) -> Option<SocketAddr> {
-        self.local.get_or_init(|| self.io.local_ip().map(Box::new)).as_deref().copied()
+        *self.rare().local.get_or_init(|| self.io.local_ip())
     }
 
     /// Our side's address, of a connection that has no socket of its own.
     pub(crate) fn stand_for(&self, local: SocketAddr) {
-        let _ = self.local.set(Some(Box::new(local)));
+        let _ = self.rare().local.set(Some(local));
     }
 
     /// Interim responses that the socket has not taken yet, to be changed. Few connections ever have one.
     pub(crate) fn unsent_mut(&self) -> RefMut<'_, Vec<u8>> {
-        self.unsent.get_or_init(Box::default).borrow_mut()
+        self.rare().unsent.borrow_mut()
     }
 
     /// They are another's to send now.
     pub(crate) fn take_unsent(&self) -> Vec<u8> {
-        self.unsent.get().map(|unsent| unsent.take()).unwrap_or_default()
+        self.rare.get().map(|rare| rare.unsent.take()).unwrap_or_default()
     }
 
     /// How much more request heads may occupy on this connection.
@@ -279,7 +297,7 @@ impl Connection {
     pub fn memory(&self) -> usize {
         size_of::<Connection>()
             + self.input.borrow().capacity()
-            + self.unsent.get().map_or(0, |unsent| unsent.borrow().capacity())
+            + self.rare.get().map_or(0, |rare| size_of::<Rare>() + rare.unsent.borrow().capacity())
             + self.io.memory()
             + self.account.bytes()
             + self.session().map_or(0, Session::memory)
@@ -303,7 +321,7 @@ impl Connection {
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
         !self.input.borrow().is_empty()
-            && self.session.get().is_none()
+            && self.session().is_none()
             && matches!(*self.stage.borrow(), Stage::Request)
     }
 

@@ -53,7 +53,7 @@ pub fn resume(thread: &Rc<Thread>, index: u32, conn: &Rc<Connection>, keepalive:
     } else {
         // A connection that has brought no request yet has what is left of the time since its accept. Otherwise each
         // of its stages (PROXY header, handshake, head) would begin it anew.
-        conn.started.mono_ms + core.client_header_timeout.as_millis() as u64
+        conn.started_ms + core.client_header_timeout.as_millis() as u64
     };
     if is_idle {
         // Who waits holds no buffer.

@@ -27,7 +27,7 @@ pub fn take(live: &Live, conn: &Connection, input: &[u8]) -> Taken {
         Ok(Progress::Complete { len, header }) => {
             // LOCAL, or an unknown family: the connection is the proxy's own, and its address stands.
             if let Some(header) = header {
-                let _ = conn.proxy.set(Box::new(header));
+                conn.set_proxy(header);
             }
             Taken::Whole(len)
         }

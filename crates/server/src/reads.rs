@@ -216,7 +216,7 @@ impl Request {
     /// What a PROXY header has told.
     pub fn proxy_header(&self) -> Option<&ProxyHeader> {
         self.depends_on(Dependencies::CLIENT);
-        self.conn().proxy.get().map(|header| &**header)
+        self.conn().proxy()
     }
 
     /// Our side's address; `None` for a unix socket.

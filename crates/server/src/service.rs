@@ -37,7 +37,7 @@ pub fn request(uri: &str, host: &[u8]) -> io::Result<Box<Request>> {
     ours.set_nonblocking(true)?;
     let id = thread.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
     let now = clock::now();
-    let conn = Connection::new(Stream::from(Io::local(ours.into())), id, Peer::Unix, listener, now);
+    let conn = Connection::new(Stream::from(Io::local(ours.into())), id, Peer::Unix, listener, now.mono_ms);
     let mut r = Box::new(Request::new(thread.clone(), thread.live()));
     // With a connection, since accessors count on one.
     r.client.carrier = Some(Carrier::Connection(Rc::new(conn)));

@@ -173,7 +173,7 @@ fn persistence(r: &mut Request, delimiting: Delimiting) {
     }
     let core = r.core();
     let conn = r.conn();
-    let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
+    let age_ms = clock::mono_ms().saturating_sub(conn.started_ms);
     let over = core.keepalive_timeout.is_zero()
         // The last request that is allowed tells the client, so that it does not send one into a closed
         // connection.

@@ -376,7 +376,7 @@ fn send_prepared(
     let core = &live.snap.location(answer.location).core;
     let conn = r.conn();
     // Read from the clock of the turn, so it costs no system call.
-    let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
+    let age_ms = clock::mono_ms().saturating_sub(conn.started_ms);
     // The kept head says that the connection goes on. Where this request is the last one, the head must be written
     // anew.
     if conn.requests.get() >= core.keepalive_requests

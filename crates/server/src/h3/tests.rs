@@ -172,7 +172,7 @@ fn server(directives: &str) -> Pair {
     // Datagrams would come and leave by it.
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let io = Stream::from(Io::local(socket.into()));
-    let conn = Rc::new(Connection::new(io, 1, peer, listener, clock::now()));
+    let conn = Rc::new(Connection::new(io, 1, peer, listener, clock::mono_ms()));
     let far_ms = clock::mono_ms() + 60_000;
     let slot =
         Slot { conn: conn.clone(), state: State::Idle, deadline_ms: far_ms, timer_ms: far_ms, turn: 0 };

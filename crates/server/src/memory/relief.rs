@@ -130,7 +130,7 @@ impl Thread {
             let (conn, key) = (&slot.conn, Key::Slot(u64::from(*generation) << 32 | index as u64));
             let bytes = conn.memory() as u64;
             let moved = conn.io.received() + conn.io.sent();
-            let rate = conn.account.rate(moved, conn.started.mono_ms, now_ms);
+            let rate = conn.account.rate(moved, conn.started_ms, now_ms);
             Some(Held { thread: self.index, key, bytes, cost: cost(bytes, is_idle(slot), rate) })
         };
         let mut own: Vec<Held> = self.slots.borrow().iter().enumerate().filter_map(held).collect();

@@ -50,8 +50,13 @@ fn choose(thread: &Rc<Thread>, origin: &Origin, hello: Hello) -> Choice {
     }
     let id = thread.shared.connection_ids.fetch_add(1, Ordering::Relaxed);
     let stream = Stream::of_datagrams(&socket.io);
-    let conn =
-        Rc::new(Connection::new(stream, id, Peer::Ip(origin.remote), socket.listener.clone(), clock::now()));
+    let conn = Rc::new(Connection::new(
+        stream,
+        id,
+        Peer::Ip(origin.remote),
+        socket.listener.clone(),
+        clock::mono_ms(),
+    ));
     // The socket may be a wildcard's.
     origin.local.into_iter().for_each(|local| conn.stand_for(local));
     conn.generation.set(live.generation);

@@ -168,7 +168,7 @@ fn encode_head<C: HeadCoding>(r: &Request, out: &mut Vec<u8>) {
 /// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last.
 fn limit_requests<S: Answering>(session: &S, live: &Live, conn: &Connection) {
     let Some(core) = live.default_core(&conn.listener) else { return };
-    let age_ms = clock::mono_ms().saturating_sub(conn.started.mono_ms);
+    let age_ms = clock::mono_ms().saturating_sub(conn.started_ms);
     if core.keepalive_timeout.is_zero()
         || conn.requests.get() >= core.keepalive_requests
         || u128::from(age_ms) > core.keepalive_time.as_millis()

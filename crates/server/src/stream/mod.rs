@@ -137,7 +137,7 @@ pub trait Streams {
 pub(crate) fn idle_until(active_ms: u64, conn: &Connection, core: &CoreConf) -> u64 {
     // One that has brought no request has the time of its accept, as with HTTP/1.1.
     if conn.requests.get() == 0 {
-        return conn.started.mono_ms + core.client_header_timeout.as_millis() as u64;
+        return conn.started_ms + core.client_header_timeout.as_millis() as u64;
     }
     active_ms + core.keepalive_timeout.as_millis() as u64
 }

@@ -443,7 +443,7 @@ fn joined(fields: &[(Text, Text)], name: &str, out: &mut Out) -> bool {
 }
 
 fn connection_time(r: &Request, out: &mut Out) -> bool {
-    values::seconds(out, clock::mono_ms().saturating_sub(r.conn().started.mono_ms))
+    values::seconds(out, clock::mono_ms().saturating_sub(r.conn().started_ms))
 }
 
 fn request_time(r: &Request, out: &mut Out) -> bool {
