@@ -17,6 +17,7 @@ pub static MODULE: Module = Module {
     variables: VARIABLES,
     conf: || Arc::new(Conf::default()),
     install: Some(install),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -19,6 +19,7 @@ pub static MODULE: Module = Module {
     rows: ROWS,
     conf: || Arc::new(Conf::default()),
     install: Some(install),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -94,6 +94,7 @@ pub const fn module<L: Limit>(
         finish: Some(finish::<L>),
         install: Some(install),
         metrics: Some(metrics),
+        idle_by_default: true,
         ..Module::EMPTY
     }
 }

@@ -25,6 +25,7 @@ pub static MODULE: Module = Module {
             plan.content = Some(Arc::new(move |r: &mut Request| handle(r, form)));
         }
     }),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

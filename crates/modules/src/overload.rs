@@ -28,6 +28,7 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     install: Some(install),
     metrics: Some(metrics),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -22,6 +22,7 @@ pub static MODULE: Module = Module {
     rows: ROWS,
     conf: || Arc::new(Conf { on: false }),
     install: Some(install),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

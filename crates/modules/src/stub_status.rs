@@ -18,6 +18,7 @@ pub static MODULE: Module = Module {
             plan.content = Some(Arc::new(handle));
         }
     }),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -174,3 +174,5 @@ pub const DATAGRAM_READS_PER_TURN_MAX: usize = 4;
 pub const BEGINNING_TIME_MAX: Duration = Duration::from_micros(200);
 /// Threads of a `thread_pool`: each has a stack, and the kernel a limit of its own for all of them.
 pub const POOL_THREADS_MAX: usize = 1024;
+/// Modules of a program. Which of them have something to do in a block is a bit each.
+pub const MODULES_MAX: usize = 256;

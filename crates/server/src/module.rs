@@ -125,6 +125,9 @@ pub struct Module {
     /// Puts handlers and filters into a location's plan, if the module is configured there.
     /// A handler that is not installed costs nothing per request.
     pub install: Option<fn(&Cx<'_, '_>, &mut Plan)>,
+    /// With the configuration that its rows' defaults make, `finish` and `install` do nothing, and so they are not called, in most blocks of
+    /// most configurations. A build with debug assertions calls them all the same, and stops where that is not true.
+    pub idle_by_default: bool,
     /// The protocol that the module speaks, if that is not HTTP.
     pub beside: Option<&'static Beside>,
     /// Tells the module's numbers to somebody who reads them, away from the event loops.
@@ -153,6 +156,7 @@ impl Module {
         conf: || Arc::new(NoConf),
         finish: None,
         install: None,
+        idle_by_default: false,
         beside: None,
         metrics: None,
     };

@@ -195,6 +195,16 @@ impl Plan {
         self.content_chain.push((order, handler));
     }
 
+    /// Whether nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        let handlers = [&self.post_read, &self.preaccess, &self.access, &self.precontent];
+        handlers.iter().all(|handlers| handlers.is_empty())
+            && (self.content_chain.is_empty() && self.filters.is_empty() && self.log.is_empty())
+            && (self.rewrite.is_none() && self.content.is_none() && self.pages.is_none())
+            && !(self.auto_redirect || self.is_extended_later)
+            && self.data.is_empty()
+    }
+
     /// Keeps something for [`Plan::data`].
     pub fn put<T: Any + Send + Sync>(&mut self, value: Arc<T>) {
         // Few values, so a list is searched by type.

@@ -33,6 +33,7 @@ pub static MODULE: Module = Module {
             plan.content = Some(Arc::new(move |r: &mut Request| handle(r, write, &prefix)));
         }
     }),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

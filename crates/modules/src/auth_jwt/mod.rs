@@ -35,6 +35,7 @@ pub static MODULE: Module = Module {
     conf: || Arc::new(Conf::default()),
     install: Some(rows::install),
     metrics: Some(metrics),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -45,6 +45,7 @@ pub static PROXY_MODULE: Module = Module {
     install: Some(install::<PROXY>),
     // Of all caches, whatever prefix declared them.
     metrics: Some(metrics::metrics),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 
@@ -55,6 +56,7 @@ pub static FASTCGI_MODULE: Module = Module {
     conf: || Arc::new(Conf::<FASTCGI>::default()),
     finish: Some(conf::finish::<FASTCGI>),
     install: Some(install::<FASTCGI>),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 
@@ -65,6 +67,7 @@ pub static SCGI_MODULE: Module = Module {
     conf: || Arc::new(Conf::<SCGI>::default()),
     finish: Some(conf::finish::<SCGI>),
     install: Some(install::<SCGI>),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 
@@ -75,6 +78,7 @@ pub static UWSGI_MODULE: Module = Module {
     conf: || Arc::new(Conf::<UWSGI>::default()),
     finish: Some(conf::finish::<UWSGI>),
     install: Some(install::<UWSGI>),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

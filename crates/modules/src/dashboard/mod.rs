@@ -34,6 +34,7 @@ pub static MODULE: Module = Module {
             plan.content = Some(Arc::new(move |r: &mut Request| handle(r, write)));
         }
     }),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -45,6 +45,7 @@ pub static MODULE: Module = Module {
     finish: Some(finish),
     install: Some(install),
     metrics: Some(metrics),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

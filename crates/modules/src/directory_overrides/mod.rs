@@ -23,6 +23,7 @@ pub static MODULE: Module = Module {
     variables: htaccess::VARIABLES,
     conf: || Arc::new(Conf::default()),
     install: Some(install),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -32,6 +32,7 @@ pub static MODULE: Module = Module {
     conf: initial,
     finish: Some(finish),
     install: Some(install),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

@@ -27,8 +27,14 @@ use codec::{Get, Memcached};
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub static MODULE: Module =
-    Module { name: "memcached", rows: rows::ROWS, conf: initial, install: Some(install), ..Module::EMPTY };
+pub static MODULE: Module = Module {
+    name: "memcached",
+    rows: rows::ROWS,
+    conf: initial,
+    install: Some(install),
+    idle_by_default: true,
+    ..Module::EMPTY
+};
 
 const SCHEMES: Schemes = Schemes { plain: "memcached://", tls: None };
 

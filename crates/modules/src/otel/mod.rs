@@ -30,6 +30,7 @@ pub static MODULE: Module = Module {
     finish: Some(finish),
     install: Some(install),
     metrics: Some(metrics),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 

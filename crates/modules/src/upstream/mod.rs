@@ -42,12 +42,13 @@ pub static MODULE: Module = Module {
     finish: Some(finish),
     install: Some(|cx, plan| health::install(cx, plan)),
     metrics: Some(metrics::metrics),
+    idle_by_default: true,
     ..Module::EMPTY
 };
 
 /// When all of `http` or `stream` is known, its upstreams are made.
 fn finish(cx: &mut Cx<'_, '_>) -> Result<(), Diag> {
-    if !Context::HTTP.or(Context::STREAM).has(cx.block) {
+    if !Context::HTTP.or(Context::STREAM).has(cx.block) || cx.conf_of::<Conf>().drafts.is_empty() {
         return Ok(());
     }
     for draft in std::mem::take(&mut cx.conf::<Conf>().drafts) {

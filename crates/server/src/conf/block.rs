@@ -7,12 +7,13 @@
 use super::compiling::Block;
 use super::confs::Confs;
 use super::cx::{Cx, Global, Rows, Written};
+use super::idle;
 use super::ids::LocationId;
 use super::late;
 use super::snapshot::{Location, Snapshot};
 use crate::conf::environment::Environment;
 use crate::location::Scope;
-use crate::module::{Modules, Set};
+use crate::module::{Module, Modules, Set};
 use crate::plan::Plan;
 use crate::trace;
 use crate::trace::steps::Owners;
@@ -189,16 +190,7 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
             Ok(()) => suspect(cx.global.diags, told, hint),
         }
     }
-    // Modules whose directives do not stand here are asked, too: a check may be about what was inherited.
-    for (index, module) in cx.global.modules.iter().enumerate() {
-        cx.module = index;
-        // In the order of the list of modules: one may rely on what those before it have found.
-        if let Some(finish) = module.finish
-            && let Err(diag) = finish(cx)
-        {
-            cx.global.diags.push(diag);
-        }
-    }
+    checks(cx);
     // Before inner blocks are entered: each has a list of its own.
     cx.written = outer;
     for (module, set, directive) in blocks {
@@ -206,6 +198,33 @@ pub(super) fn directives(cx: &mut Cx<'_, '_>, block: &[Directive]) {
         if let Err(diag) = set(cx, directive) {
             cx.global.diags.push(diag);
         }
+    }
+}
+
+/// The modules' checks of a block.
+fn checks(cx: &mut Cx<'_, '_>) {
+    // Modules whose directives do not stand here are asked, too: a check may be about what was inherited.
+    // In the order of the list of modules: one may rely on what those before it have found.
+    each_awake(cx, |cx, module| {
+        if let Some(finish) = module.finish
+            && let Err(diag) = finish(cx)
+        {
+            cx.global.diags.push(diag);
+        }
+    });
+    if cfg!(debug_assertions) {
+        idle::check_finish(cx);
+    }
+}
+
+/// Does `work` for each module that has something to do in this block.
+fn each_awake(cx: &mut Cx<'_, '_>, mut work: impl FnMut(&mut Cx<'_, '_>, &'static Module)) {
+    let mut next = 0;
+    // Asked each time: a module may change another's configuration.
+    while let Some(index) = cx.confs.next_awake(next) {
+        cx.module = index;
+        work(cx, cx.global.modules[index]);
+        next = index + 1;
     }
 }
 
@@ -331,14 +350,16 @@ pub(super) fn finished(cx: &mut Cx<'_, '_>, id: LocationId, name: &[u8]) -> Loca
     let mut plan = Plan::default();
     let mut owners = trace::is_on().then(Owners::default);
     // The order of this list is the order of handlers within a phase, as nginx has it.
-    for (index, module) in cx.global.modules.iter().enumerate() {
-        cx.module = index;
+    each_awake(cx, |cx, module| {
         if let Some(install) = module.install {
             install(cx, &mut plan);
         }
         if let Some(owners) = &mut owners {
             owners.learn(module.name, &plan);
         }
+    });
+    if cfg!(debug_assertions) {
+        idle::check_install(cx);
     }
     if let Some(owners) = owners {
         owners.enclose(&mut plan);

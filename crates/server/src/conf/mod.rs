@@ -10,6 +10,7 @@ pub(crate) mod confs;
 pub(crate) mod cx;
 pub(crate) mod entrance;
 pub(crate) mod environment;
+mod idle;
 pub(crate) mod ids;
 pub(crate) mod late;
 pub(crate) mod listen_spec;
