@@ -188,11 +188,11 @@ class Tables(unittest.TestCase):
 
 
 class Rounds(unittest.TestCase):
-    def go(self, effects, seconds, stands_beside=False):
+    def go(self, effects, seconds, stands_beside=False, alone=()):
         """Rounds over a base and settings that change its rate by so much; what was measured, in order."""
         generator, asked = random.Random(2), []
         keys = ["base", *effects]
-        settings = [load.Setting(key, key, lambda _, key=key: key, stands_beside=stands_beside) for key in keys]
+        settings = [load.Setting(key, key, lambda _, key=key: key, "", stands_beside and key not in alone) for key in keys]
         advices = [advice.Advice(key, key, "–", "base", key) for key in effects]
 
         def bench(_, key, *options):
@@ -224,10 +224,14 @@ class Rounds(unittest.TestCase):
         self.assertEqual(len(results.measured("small")), asked.count("small"))
         self.assertEqual(len(results.figures("small")), load.ROUNDS_BEFORE_SLICES + len(after) // (2 * load.SLICES))
 
+    def test_a_setting_that_stands_alone_is_compared_with_one_that_is_sliced(self):
+        _, results, advices = self.go({"small": 1.05, "alone": 1.5}, 20, stands_beside=True, alone=["alone"])
+        self.assertEqual([one.verdict(results).word for one in advices], ["gain", "gain"])
+
     def test_a_slice_of_few_requests_has_a_number_of_them(self):
         options = ["-c", "5", "-w", "1s", "-d", "2s"]
         target = load.Target("http://127.0.0.1/", {})
-        self.assertEqual(load.slice_options(5000, target, options), [*options, "-d", load.SLICE])
+        self.assertEqual(load.slice_options(5000, target, options), ["-c", "5", "-w", load.SLICE_WARM_UP, "-d", load.SLICE])
         self.assertEqual(load.slice_options(14, target, options), ["-c", "5", "-n", 20])
         self.assertEqual(load.slice_options(500, target, options), ["-c", "5", "-n", 200])
         # The users may be the target's own.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab import load, servers, stats
 from lab.advice import Advice, judged
-from lab.load import Setting, Target
+from lab.load import Target, beside
 from lab.page import Page, cpu_chart, measured, number, sweep_charts
 from lab.stage import program
 
@@ -42,17 +42,17 @@ def settings(backend):
 
     cache = {"CACHE_PATH": CACHE_PATH, "CACHE": CACHE}
     rows = [
-        Setting("direct", "the application itself", direct),
-        Setting("apache", "Apache, proxying", apache, "87.31"),
+        beside("direct", "the application itself", direct),
+        beside("apache", "Apache, proxying", apache, "87.31"),
     ]
     for server, name, article in [(servers.nginx, "nginx", ("99.31", "107.75")), (servers.brisk, "Brisk", ("", ""))]:
         key = name.lower()
         both = proxied(server, key, BUFFERS=BUFFERS, **cache)
         rows += [
-            Setting(key, f"{name}, proxying", proxied(server, key), stands_beside=True),
-            Setting(f"{key} buffers", f"{name}, larger buffers", proxied(server, key, BUFFERS=BUFFERS), stands_beside=True),
-            Setting(f"{key} cache", f"{name}, cached", proxied(server, key, **cache), article[0], stands_beside=True),
-            Setting(f"{key} both", f"{name}, cached, larger buffers", both, article[1], stands_beside=True),
+            beside(key, f"{name}, proxying", proxied(server, key)),
+            beside(f"{key} buffers", f"{name}, larger buffers", proxied(server, key, BUFFERS=BUFFERS)),
+            beside(f"{key} cache", f"{name}, cached", proxied(server, key, **cache), article[0]),
+            beside(f"{key} both", f"{name}, cached, larger buffers", both, article[1]),
         ]
     return rows
 

@@ -44,7 +44,7 @@ class Advice:
         return stats.rounds_missing(before, after, FIGURES[self.by][2], noise)
 
     def figures(self, results):
-        return [results.figures(key, self.by) for key in self.keys]
+        return [results.figures(self.without, self.by, self.with_it), results.figures(self.with_it, self.by, self.without)]
 
 
 def noises(results, advices):

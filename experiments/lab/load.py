@@ -24,6 +24,8 @@ ROUNDS_BEFORE_SLICES = 1
 # within some seconds then falls on all. What several are compared with is measured once for all of them.
 SLICES = 2
 SLICE = "400ms"
+# The servers have answered before; only the connections are new.
+SLICE_WARM_UP = "50ms"
 # Below this rate such a slice would hold few requests, of which some are half done at its end: then it is a number of requests, as many as
 # come in that time, but so many of each user at least.
 TIMED_RATE_MIN = 1000
@@ -77,14 +79,16 @@ class Results:
         for runs in self.runs.values():
             runs.append(None)
 
-    def figures(self, key, figure="rate"):
-        """The figure of each round.
+    def is_sliced(self, key):
+        return any(runs and len(runs) > 1 for runs in self.runs[key])
 
-        Where a setting was measured in slices, too, rounds of one run do not count: they scatter more. For memory nothing else counts: servers
+    def figures(self, key, figure="rate", beside=None):
+        """The figure of each round; of the same kind of rounds as the setting `beside` that it is compared with.
+
+        Where both were measured in slices, too, rounds of one run do not count: they scatter more. For memory nothing else counts: servers
         that run beside each other share what each alone would have for itself.
         """
-        is_sliced = any(runs and len(runs) > 1 for runs in self.runs[key])
-        wants_slices = is_sliced and not figure.startswith("memory")
+        wants_slices = not figure.startswith("memory") and self.is_sliced(key) and self.is_sliced(beside or key)
         counts = [runs and (len(runs) > 1) == wants_slices for runs in self.runs[key]]
         return [typical_of(runs, figure) if does else None for runs, does in zip(self.runs[key], counts)]
 
@@ -268,12 +272,12 @@ def may_be_sliced(one, by_key):
 
 def slice_options(rate, target, options):
     """The options of a slice of a setting that makes so many requests per second."""
-    if rate >= TIMED_RATE_MIN:
-        return [*options, "-d", SLICE]
-    words = [*target.options, *options]
-    users = int(next(after for word, after in zip(words, words[1:]) if word == "-c"))
     left_out = {at + more for at, word in enumerate(options) if word in ("-w", "-d") for more in (0, 1)}
     kept = [word for at, word in enumerate(options) if at not in left_out]
+    if rate >= TIMED_RATE_MIN:
+        return [*kept, "-w", SLICE_WARM_UP, "-d", SLICE]
+    words = [*target.options, *options]
+    users = int(next(after for word, after in zip(words, words[1:]) if word == "-c"))
     return [*kept, "-n", max(SLICE_REQUESTS * users, round(rate * SLICE_SECONDS))]
 
 
