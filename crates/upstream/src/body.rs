@@ -4,6 +4,7 @@
 //! over, so messages go through a [`Witness`].
 
 use crate::exchange::{Exchange, Got};
+use crate::limits::{HELD_BYTES, HELD_MS};
 use crate::spool::{Next, Spool, SpoolLimits};
 use brisk_balance::Outcome;
 use brisk_net::{Activity, Cause, Failure, Origin, Sleep, clock, sleep_until};
@@ -14,6 +15,7 @@ use brisk_server::memory::Charge;
 use brisk_server::pace::Pace;
 use brisk_server::request::ClientWatch;
 use brisk_server::response::{BodyStream, Chunk, Piece};
+use brisk_server::temp_file::TempError;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -53,6 +55,20 @@ impl Rate {
     }
 }
 
+/// Whether the little that has come waits for more.
+///
+/// A page of PHP comes in parts of 8 KiB, some milliseconds apart. Each would cost a write, a TLS record and the client's
+/// wake-up. nginx waits until a buffer is full, however long that takes.
+enum Hold {
+    /// The first bytes of an answer never wait.
+    Begin,
+    /// The next bytes may wait.
+    Free,
+    Until(Sleep),
+    /// They have waited for long enough.
+    Over,
+}
+
 /// What is told of an answer that is being pulled.
 pub struct Incoming {
     /// `None`: the back end has said everything.
@@ -66,6 +82,7 @@ pub struct Incoming {
     /// `None`: the answer is wanted even if the client has gone, since a cache or `*_store` waits for it.
     client: Option<ClientWatch>,
     witness: Witness,
+    hold: Hold,
     /// Something was given since the last flush.
     unflushed: bool,
     /// The temporary file was reported.
@@ -114,6 +131,7 @@ impl Incoming {
             rate,
             client: begin.client,
             witness: begin.witness,
+            hold: Hold::Begin,
             // The head does not wait for a body that is passed on as it comes.
             unflushed: true,
             told_of_file: false,
@@ -196,7 +214,7 @@ impl Incoming {
         }
     }
 
-    fn disk_failed(&mut self, error: &brisk_server::temp_file::TempError) {
+    fn disk_failed(&mut self, error: &TempError) {
         // Ours, not the peer's: a full disk must not put servers out of service.
         let cause = Cause::Broken(error.to_string().into());
         self.fail(&Failure::new(Origin::Local, Activity::ReadingResponse, cause));
@@ -214,6 +232,33 @@ impl Incoming {
         }
     }
 
+    /// Whether what waits here is too little to be given out yet.
+    fn holds(&self) -> bool {
+        let bytes = self.spool.memory();
+        self.ahead
+            && matches!(self.hold, Hold::Free | Hold::Until(_))
+            && (1..HELD_BYTES).contains(&bytes)
+            && self.from.is_some()
+            && !self.spool.is_on_disk()
+    }
+
+    /// Whether it has waited for long enough.
+    fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !matches!(self.hold, Hold::Until(_)) {
+            self.hold = Hold::Until(sleep_until(clock::mono_ms() + HELD_MS));
+        }
+        if let Hold::Until(sleep) = &mut self.hold {
+            ready!(Pin::new(sleep).poll(cx));
+        }
+        self.hold = Hold::Over;
+        Poll::Ready(())
+    }
+
+    /// The oldest bytes, or nothing where they wait for more.
+    fn poll_oldest(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, TempError>> {
+        if self.holds() { Poll::Ready(Ok(Next::Empty)) } else { self.spool.poll_next(cx) }
+    }
+
     fn client_has_gone(&self, cx: &mut Context<'_>) -> bool {
         // Only while the back end is still at work: what waits here is sent, or fails, by itself.
         self.from.is_some() && self.client.as_ref().is_some_and(|client| client.poll_gone(cx).is_ready())
@@ -225,9 +270,10 @@ impl BodyStream for Incoming {
         loop {
             // Oldest first; what the back end says next is read only when nothing is left here (or ahead of a slow
             // client).
-            match self.spool.poll_next(cx) {
+            match self.poll_oldest(cx) {
                 Poll::Ready(Ok(Next::Bytes(bytes))) => {
                     self.count();
+                    self.hold = Hold::Free;
                     self.unflushed = true;
                     return Poll::Ready(Some(Ok(Chunk::Piece(Piece::Bytes(bytes.into())))));
                 }
@@ -254,6 +300,9 @@ impl BodyStream for Incoming {
             if self.client_has_gone(cx) {
                 self.fail(&Failure::client(Activity::SendingResponse, Cause::Closed));
                 return Poll::Ready(Some(Err(Failure::reported())));
+            }
+            if self.holds() && self.poll_held(cx).is_ready() {
+                continue;
             }
             // Unbuffered: what has come must not wait for more.
             if !self.ahead && std::mem::take(&mut self.unflushed) {

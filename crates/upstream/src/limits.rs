@@ -15,3 +15,9 @@ pub const EVENTS_PER_TURN: u32 = 64;
 pub const HTTP2_FIELDS_MAX: usize = 2048;
 /// Threads that are asked for one request.
 pub const LENT_ASKED_MAX: usize = 2;
+/// Less than this of a buffered answer's body waits for more, for at most [`HELD_MS`]: a TLS record's worth.
+pub const HELD_BYTES: usize = 16 * 1024;
+/// How long so little waits, in milliseconds.
+pub const HELD_MS: u64 = 20;
+/// Parts of an answer that wait in memory are put together up to so many bytes.
+pub const TOGETHER_BYTES_MAX: usize = 32 * 1024;

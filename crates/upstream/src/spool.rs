@@ -2,6 +2,7 @@
 //!
 //! It knows neither back end nor client, only bytes in order. The disk is never waited for in a poll.
 
+use crate::limits::TOGETHER_BYTES_MAX;
 use brisk_server::core::TempPath;
 use brisk_server::temp_file::{Fate, TempError, TempFile};
 use std::collections::VecDeque;
@@ -76,7 +77,7 @@ impl Spool {
     }
 
     /// Whether bytes that come now must stay behind what is in the file, or on its way there.
-    fn is_on_disk(&self) -> bool {
+    pub fn is_on_disk(&self) -> bool {
         self.read < self.written || matches!(self.disk, Disk::Writing(_) | Disk::Reading(_))
     }
 
@@ -87,7 +88,13 @@ impl Spool {
             self.tail.extend_from_slice(&bytes);
         } else {
             self.front_bytes += bytes.len();
-            self.front.push_back(bytes);
+            match self.front.back_mut() {
+                // Small parts leave in one write.
+                Some(last) if last.len() + bytes.len() <= TOGETHER_BYTES_MAX => {
+                    last.extend_from_slice(&bytes)
+                }
+                _ => self.front.push_back(bytes),
+            }
         }
     }
 
@@ -219,4 +226,32 @@ async fn read_back(file: TempFile, at: u64) -> ReadBack {
     };
     let result = result.map_err(TempError::reading(&file));
     (file, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    fn parts_of(pushed: &[usize]) -> Vec<usize> {
+        let place = TempPath { path: String::new(), levels: Vec::new() };
+        let limits =
+            SpoolLimits { memory_bytes_max: 1 << 20, file_bytes_max: 0, write_bytes: 1, place: place.into() };
+        let mut spool = Spool::new(limits);
+        pushed.iter().for_each(|count| spool.push(vec![0; *count]));
+        assert_eq!(spool.memory(), pushed.iter().sum());
+        let mut cx = Context::from_waker(Waker::noop());
+        std::iter::from_fn(|| match spool.poll_next(&mut cx) {
+            Poll::Ready(Ok(Next::Bytes(bytes))) => Some(bytes.len()),
+            _ => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn small_parts_are_put_together_and_large_ones_are_not_copied() {
+        assert_eq!(parts_of(&[10, 20, 30]), [60]);
+        assert_eq!(parts_of(&[8192; 5]), [4 * 8192, 8192]);
+        assert_eq!(parts_of(&[8192, 65536, 10, 10]), [8192, 65536, 20]);
+    }
 }

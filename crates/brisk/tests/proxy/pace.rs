@@ -28,6 +28,36 @@ fn a_back_end_that_sends_byte_by_byte_is_waited_for() {
     }
 }
 
+/// A buffered answer's first bytes leave at once; what follows them in small parts waits for more, but not until the end.
+#[test]
+fn little_of_an_answer_waits_for_more_but_not_for_the_end() {
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let backend = Backend::start(move |mut peer: Peer| {
+        while peer.head().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+            for parts in [["second", "third"], ["fourth", "fifth"]] {
+                let _ = gate.lock().unwrap().recv();
+                for part in parts {
+                    peer.send(format!("{:x}\r\n{part}\r\n", part.len()));
+                }
+            }
+            let _ = gate.lock().unwrap().recv();
+            peer.send("0\r\n\r\n");
+        }
+    });
+    for directives in ["", "proxy_max_temp_file_size 0;", "proxy_buffering off;"] {
+        let server = proxy(backend.port(), "", directives);
+        let mut client = server.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        for last in ["first", "third", "fifth"] {
+            client.wait_for(last);
+            go.send(()).unwrap();
+        }
+        assert_eq!(client.response().text(), "firstsecondthirdfourthfifth");
+    }
+}
+
 /// A second's worth leaves at once, so three of them take two seconds.
 #[test]
 fn answers_leave_and_come_at_the_rate_that_is_set() {
