@@ -56,7 +56,7 @@ def arguments():
     names = [recipe.name for recipe in recipes.RECIPES]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="RECIPE", help="which [all]: " + ", ".join(names))
-    parser.add_argument("--minutes", type=float, default=0.7, help="for each recipe [0.7]")
+    parser.add_argument("--minutes", type=float, default=2, help="for each recipe [2]")
     parser.add_argument("--brisk", default=os.environ.get("BRISK"), help="the program [target/release/brisk]")
     parser.add_argument("--commit", help="what the program was built of [the repository's HEAD]")
     parser.add_argument("--pages", action="store_true", help="only fill the pages from the figures that are there")

@@ -212,7 +212,7 @@ const fn row(
 #[rustfmt::skip]
 pub(super) const CHECKS: &[Check] = &[
     row("opcache-off", Weight::Large, "Every request compiles every file of the application again.",
-        Some("×3.6 to ×4.2 requests/s (WordPress, docs/experiments/003.md)"), "opcache.enable = 1", opcache_off),
+        Some("×3.75 to ×3.87 requests/s (WordPress, docs/experiments/003.md)"), "opcache.enable = 1", opcache_off),
     row("xdebug-loaded", Weight::Large, "A debugger watches every call, and keeps the JIT off.",
         None, "remove the extension, or xdebug.mode = off", xdebug),
     row("opcache-memory", Weight::Large, "When it is full, files are compiled for each request, and the whole cache is thrown away now and then.",
