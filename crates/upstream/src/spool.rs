@@ -91,7 +91,7 @@ impl Spool {
             match self.front.back_mut() {
                 // Small parts leave in one write.
                 Some(last) if last.len() + bytes.len() <= TOGETHER_BYTES_MAX => {
-                    last.extend_from_slice(&bytes)
+                    last.extend_from_slice(&bytes);
                 }
                 _ => self.front.push_back(bytes),
             }
