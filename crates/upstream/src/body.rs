@@ -60,13 +60,11 @@ impl Rate {
 /// A page of PHP comes in parts of 8 KiB, some milliseconds apart. Each would cost a write, a TLS record and the client's
 /// wake-up. nginx waits until a buffer is full, however long that takes.
 enum Hold {
-    /// The first bytes of an answer never wait.
-    Begin,
+    /// The first bytes of an answer, and those that have waited for long enough, leave at once.
+    Over,
     /// The next bytes may wait.
     Free,
     Until(Sleep),
-    /// They have waited for long enough.
-    Over,
 }
 
 /// What is told of an answer that is being pulled.
@@ -131,7 +129,7 @@ impl Incoming {
             rate,
             client: begin.client,
             witness: begin.witness,
-            hold: Hold::Begin,
+            hold: Hold::Over,
             // The head does not wait for a body that is passed on as it comes.
             unflushed: true,
             told_of_file: false,
@@ -234,17 +232,18 @@ impl Incoming {
 
     /// Whether what waits here is too little to be given out yet.
     fn holds(&self) -> bool {
-        let bytes = self.spool.memory();
         self.ahead
-            && matches!(self.hold, Hold::Free | Hold::Until(_))
-            && (1..HELD_BYTES).contains(&bytes)
+            && !matches!(self.hold, Hold::Over)
+            && (1..HELD_BYTES).contains(&self.spool.memory())
             && self.from.is_some()
+            // The next read would go beyond what `*_buffers` allow.
+            && !self.spool.is_full()
             && !self.spool.is_on_disk()
     }
 
     /// Whether it has waited for long enough.
     fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !matches!(self.hold, Hold::Until(_)) {
+        if matches!(self.hold, Hold::Free) {
             self.hold = Hold::Until(sleep_until(clock::mono_ms() + HELD_MS));
         }
         if let Hold::Until(sleep) = &mut self.hold {
@@ -268,8 +267,8 @@ impl Incoming {
 impl BodyStream for Incoming {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, Failure>>> {
         loop {
-            // Oldest first; what the back end says next is read only when nothing is left here (or ahead of a slow
-            // client).
+            // Oldest first; what the back end says next is read only when nothing is left here, or too little (or ahead
+            // of a slow client).
             match self.poll_oldest(cx) {
                 Poll::Ready(Ok(Next::Bytes(bytes))) => {
                     self.count();
