@@ -47,6 +47,8 @@ pub fn run(lab: &Lab) -> io::Result<Findings> {
 /// Growth of the proportional set size per connection, in KiB.
 fn grow(lab: &Lab, spec: &Spec) -> io::Result<f64> {
     let server = spec.prepare(lab)?.start()?;
+    // Brisk gives its start's code back half a second after it: what of it serves connections must be back before the first look.
+    std::thread::sleep(SETTLING);
     let first = open(&server, FIRST)?;
     let before = server.memory().pss;
     let all = open(&server, CONNECTIONS)?;
