@@ -4,6 +4,8 @@
 mod command;
 #[path = "cache/conditions.rs"]
 mod conditions;
+#[path = "cache/others.rs"]
+mod others;
 #[path = "cache/parts.rs"]
 mod parts;
 #[path = "cache/rfc.rs"]

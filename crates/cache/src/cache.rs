@@ -273,7 +273,7 @@ impl Cache {
         let body_max = self.body_bytes_max();
         // As an answer from the back end: a purge from here on is about it.
         let began = self.stamp();
-        let _loading = Loading::begin(self, digest);
+        let _purges = self.watch(digest);
         let loaded = {
             let path = path.clone();
             match blocking::run(move || disk::load(&path, digest, body_max)) {
@@ -520,14 +520,25 @@ impl Cache {
         self.index.is_unstorable(digest, clock::mono_ms())
     }
 
-    /// Stores a status without a body, until then (seconds since 1970).
-    pub fn set_error(&self, digest: Digest, status: u16, until: i64) {
-        self.index.set_error(digest, status, until);
+    /// Stores the status of an answer without its body, for as long as the answer would be fresh. One that depends on fields of requests is
+    /// not stored: a status belongs to the key, and would be given to everybody.
+    pub(crate) fn store_status(&self, digest: Digest, meta: &Meta, status: u16) {
+        if meta.vary.is_empty() {
+            let is_hidden = || self.rules.hides(meta);
+            self.index.set_error(
+                digest,
+                (status, meta.terms.stale_at()),
+                disk::unix_now(),
+                meta.began,
+                is_hidden,
+            );
+        }
     }
 
-    /// The status that was stored for this key is forgotten.
-    pub fn clear_error(&self, digest: Digest) {
-        self.index.clear_error(digest);
+    /// Notes purges of an entry from here on, until the result is dropped: an answer that is asked for now is not stored after one.
+    pub fn watch(self: &Arc<Cache>, digest: Digest) -> Watch {
+        self.index.begin_fill(digest);
+        Watch { cache: self.clone(), digest }
     }
 
     /// Removes one entry, whatever its variants; false if there was none.
@@ -554,6 +565,8 @@ impl Cache {
         let pattern = rule.pattern.clone();
         self.rules.add(rule);
         let gone = self.index.remove_matching(|object| pattern.matches(&object.meta));
+        // Nothing tells which of them the pattern is about.
+        self.index.clear_errors();
         let count = gone.len();
         let cache = self.clone();
         let _ = blocking::run(move || {
@@ -616,20 +629,13 @@ impl Cache {
     }
 }
 
-/// An entry that is read from the disk just now.
-struct Loading<'a> {
-    cache: &'a Cache,
+/// See [`Cache::watch`].
+pub struct Watch {
+    cache: Arc<Cache>,
     digest: Digest,
 }
 
-impl<'a> Loading<'a> {
-    fn begin(cache: &'a Cache, digest: Digest) -> Loading<'a> {
-        cache.index.begin_fill(digest);
-        Loading { cache, digest }
-    }
-}
-
-impl Drop for Loading<'_> {
+impl Drop for Watch {
     fn drop(&mut self) {
         self.cache.index.end_fill(self.digest);
     }

@@ -213,6 +213,13 @@ impl Fill {
         }
     }
 
+    /// Stores the status alone: the client gets a page of the server's own for it.
+    pub fn store_status(&self, status: u16) {
+        if let Some(meta) = &self.meta {
+            self.cache.store_status(self.digest, meta, status);
+        }
+    }
+
     /// Adds a piece. False: more is not wanted.
     pub async fn push(&mut self, piece: Arc<[u8]>) -> bool {
         if piece.is_empty() {

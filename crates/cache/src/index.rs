@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::disk::Seen;
-use crate::limits::UNSTORABLE_MAX;
+use crate::limits::{ERRORS_MAX, UNSTORABLE_MAX};
 use crate::object::Object;
 use crate::shard::{BLOCK_BYTES, Busy, Entry, Shard, blocks};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -74,6 +74,11 @@ fn sums(shard: &Shard) -> (usize, u64, usize, usize) {
 }
 
 impl Held<'_> {
+    /// Whether the entry was purged since that stamp; known while something watches it.
+    fn is_purged(&self, digest: Digest, began: u64) -> bool {
+        self.shard.fills.get(&digest).is_some_and(|fills| fills.purged >= began)
+    }
+
     /// What was known of the key besides is over with an entry that has a file.
     fn store(&mut self, digest: Digest, blocks: u32, now: i64, object: Option<Arc<Object>>) {
         if blocks > 0 {
@@ -162,8 +167,7 @@ impl Index {
     ) -> bool {
         let digest = object.digest;
         let mut held = self.hold(digest);
-        let is_purged = held.shard.fills.get(&digest).is_some_and(|fills| fills.purged >= began);
-        if is_purged || is_hidden() {
+        if held.is_purged(digest, began) || is_hidden() {
             return false;
         }
         held.store(digest, blocks, now, Some(object));
@@ -233,14 +237,33 @@ impl Index {
         self.hold(digest).shard.forget_object(digest);
     }
 
-    /// Stores a status without a body until `until`, in seconds since 1970.
-    pub fn set_error(&self, digest: Digest, status: u16, until: i64) {
-        self.hold(digest).shard.errors.insert(digest, (status, until));
+    /// Stores a status without a body, and until when, in seconds since 1970; not if it was purged since its question began, as
+    /// [`Index::insert_fill`].
+    pub fn set_error(
+        &self,
+        digest: Digest,
+        error: (u16, i64),
+        now: i64,
+        began: u64,
+        is_hidden: impl FnOnce() -> bool,
+    ) {
+        let mut held = self.hold(digest);
+        if held.is_purged(digest, began) || is_hidden() {
+            return;
+        }
+        let errors = &mut held.shard.errors;
+        if errors.len() >= ERRORS_MAX {
+            errors.retain(|_, (_, until)| *until >= now);
+        }
+        // Whoever asks for ever other names makes the back end answer again, and fills no memory.
+        if errors.len() < ERRORS_MAX || errors.contains_key(&digest) {
+            errors.insert(digest, error);
+        }
     }
 
-    /// Forgets such a status.
-    pub fn clear_error(&self, digest: Digest) {
-        self.hold(digest).shard.errors.remove(&digest);
+    /// Forgets all of these.
+    pub fn clear_errors(&self) {
+        (0..SHARDS).for_each(|at| self.hold_at(at).shard.errors.clear());
     }
 
     /// How many in memory match.
@@ -480,12 +503,34 @@ mod tests {
         let index = Index::default();
         let (old, fresh) = (crate::shard::tests::object(1, 10), crate::shard::tests::object(1, 10));
         index.insert(digest(1), 1, 5, Some(old.clone()));
-        index.set_error(digest(1), 502, 100);
+        index.set_error(digest(1), (502, 100), 5, 0, || false);
         assert!(matches!(index.look(digest(1), 6, false), Look::Error(502)));
         assert!(!index.renew(&old, fresh.clone(), 1, 6, || true));
         assert!(index.renew(&old, fresh.clone(), 1, 6, || false));
         assert!(matches!(index.look(digest(1), 6, false), Look::Object(have) if Arc::ptr_eq(&have, &fresh)));
         assert!(!index.renew(&old, fresh, 1, 6, || false), "it is not the entry any more");
+    }
+
+    #[test]
+    fn statuses_are_bounded_and_end_with_a_purge() {
+        let index = Index::default();
+        let is_error = |number| matches!(index.look(digest(number), 6, false), Look::Error(_));
+        index.begin_fill(digest(1));
+        index.purge(digest(1), 1000);
+        index.set_error(digest(1), (404, 100), 5, 1000, || false);
+        index.set_error(digest(1), (404, 100), 5, 1001, || true);
+        assert!(!is_error(1), "the question came before a purge");
+        index.set_error(digest(1), (404, 100), 5, 1001, || false);
+        assert!(is_error(1));
+        index.clear_errors();
+        assert!(!is_error(1));
+        let most = (SHARDS * ERRORS_MAX) as u32;
+        (0..2 * most).for_each(|number| index.set_error(digest(number), (404, 100), 5, 0, || false));
+        let count = || (0..SHARDS).map(|at| index.hold_at(at).shard.errors.len()).sum::<usize>();
+        assert_eq!(count(), SHARDS * ERRORS_MAX);
+        // Those whose time is over make room.
+        index.set_error(digest(2 * most), (404, 200), 101, 0, || false);
+        assert!(is_error(2 * most) && count() <= SHARDS * ERRORS_MAX - ERRORS_MAX + 1);
     }
 
     #[test]
@@ -528,7 +573,7 @@ mod tests {
     #[test]
     fn errors_are_answered_for_their_time() {
         let index = Index::default();
-        index.set_error(digest(1), 404, 10);
+        index.set_error(digest(1), (404, 10), 5, 0, || false);
         assert!(matches!(index.look(digest(1), 10, false), Look::Error(404)));
         assert!(matches!(index.look(digest(1), 11, false), Look::Nothing(_)));
     }

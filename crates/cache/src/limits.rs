@@ -29,5 +29,7 @@ pub const RULES_MAX: usize = 1000;
 
 // index.rs
 
+/// Statuses without a body per shard at most.
+pub const ERRORS_MAX: usize = 4096;
 /// Remembered ones per shard at most.
 pub const UNSTORABLE_MAX: usize = 4096;

@@ -14,7 +14,7 @@ fn run(args: &[&str]) -> (i32, String, String) {
 }
 
 /// With the server's configuration.
-fn run_for(server: &Server, args: &[&str]) -> (i32, String, String) {
+pub fn run_for(server: &Server, args: &[&str]) -> (i32, String, String) {
     let conf = server.dir().join("brisk.conf").display().to_string();
     run(&[&["-c", conf.as_str()], args].concat())
 }

@@ -248,8 +248,9 @@ pub fn zone<const P: usize>(cx: &mut Cx<'_, '_>, d: &Directive) -> Done {
     Ok(())
 }
 
-/// Variables by which a key tells clients with credentials apart.
-const CREDENTIALS: &[&str] = &["http_authorization", "remote_user"];
+/// Variables by which a key tells clients with credentials apart. `$remote_user` does not: it is what a client says of itself, is empty for all
+/// schemes but Basic, and is the same with a wrong password.
+const CREDENTIALS: &[&str] = &["http_authorization"];
 /// Variables by which a key tells ranges apart.
 const RANGES: &[&str] = &["slice_range", "http_range"];
 /// Variables by which a key tells methods apart.

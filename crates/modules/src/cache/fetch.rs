@@ -79,7 +79,8 @@ pub async fn ask(lookup: Lookup, r: &mut Request, mut question: Question) -> Flo
             part = add_conditions(&lookup, r, &question, &mut ask);
         }
         // Taken before the question leaves: an answer must not look fresher than when it was asked for (RFC 9111
-        // §4.2.3), and a purge that comes meanwhile must be newer than it.
+        // §4.2.3), and a purge that comes meanwhile must be newer than it, and be seen when it is stored.
+        let _purges = [lookup.main, lookup.digest].map(|digest| lookup.cache.watch(digest));
         let asked =
             Asked { request_time: clock::now().unix_secs, stamp: lookup.cache.stamp(), whole: ask.cacheable };
         let fetched = match (lookup.origin.clone().fetch(r, ask).await, part) {
@@ -318,9 +319,16 @@ fn revalidated(
             if !head.has(HeaderId::Age) {
                 fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"age"));
             }
-            meta.head = answer::write_head(object.meta.status, stored.status_text(), &fields).into();
             let updated = fields_head(object.meta.status, &fields);
-            terms_of(judge(lookup, r, &updated, object.meta.status, asked, valid))
+            let is_same_variant = varying(lookup, &updated).is_some_and(|names| joined(&names) == meta.vary);
+            meta.tags = tags_of(lookup, r, &updated);
+            let fields = storable(lookup, &updated);
+            meta.head = answer::write_head(object.meta.status, stored.status_text(), &fields).into();
+            if !is_same_variant {
+                // Its place in the cache was chosen by other fields: nobody else may get it.
+                lookup.cache.drop_object(object);
+            }
+            terms_of(judge(lookup, r, &updated, object.meta.status, asked, valid)).filter(|_| is_same_variant)
         }
     };
     let object = match terms {
@@ -387,7 +395,7 @@ fn pass_on(lookup: Lookup, r: &mut Request, mut question: Question, fetched: Fet
         && status == head.status
     {
         // An intercepted error: the page is made anew each time, the status is remembered.
-        lookup.cache.set_error(digest, status, terms.stale_at());
+        fill.store_status(status);
         return flow;
     }
     if !matches!(flow, Flow::Done) {
@@ -479,16 +487,9 @@ fn storing(
         Verdict::Store(terms) => terms,
         Verdict::Refuse(refusal) => return Err(refusal.word()),
     };
-    let ignores_vary = lookup.origin.ignored() & ignored::VARY != 0;
-    let names = if ignores_vary { Some(Vec::new()) } else { with_head(head, vary::names) };
-    let names = names.ok_or(Refusal::VaryStar.word())?;
+    let names = varying(lookup, head).ok_or(Refusal::VaryStar.word())?;
     let (digest, variant, family) = place(lookup, r, &names);
-    let unkept = match rules.mode {
-        Mode::Nginx => Vec::new(),
-        Mode::Rfc9111 => with_head(head, directives::Response::of).unkept,
-    };
-    // Hop-by-hop fields and those that the answer itself excludes are not stored (RFC 9111 §3.1).
-    let mut fields = with_head(head, |fields| head::storable(fields, &unkept));
+    let mut fields = storable(lookup, head);
     // A part that is all there is, is the whole.
     // (The client of a range has got all of it; others want no range.)
     let is_whole = part.is_some_and(|part| part.is_whole());
@@ -503,13 +504,33 @@ fn storing(
         terms,
         began: asked.stamp,
         family,
-        vary: names.join(&b","[..]).into(),
+        vary: joined(&names),
         variant,
         part,
         tags: tags_of(lookup, r, head),
         head: answer::write_head(status, status_text, &fields).into(),
     };
     Ok((digest, meta))
+}
+
+/// The fields of requests on which an answer depends; `None`: on what no request tells (`Vary: *`).
+fn varying(lookup: &Lookup, head: &BackendHead) -> Option<Vec<Box<[u8]>>> {
+    let ignores_vary = lookup.origin.ignored() & ignored::VARY != 0;
+    if ignores_vary { Some(Vec::new()) } else { with_head(head, vary::names) }
+}
+
+/// As it is stored.
+fn joined(names: &[Box<[u8]>]) -> Box<[u8]> {
+    names.join(&b","[..]).into()
+}
+
+/// What is kept of a head: not hop-by-hop fields and those that the answer itself excludes (RFC 9111 §3.1).
+fn storable(lookup: &Lookup, head: &BackendHead) -> Vec<head::Owned> {
+    let unkept = match lookup.caching.rules.mode {
+        Mode::Nginx => Vec::new(),
+        Mode::Rfc9111 => with_head(head, directives::Response::of).unkept,
+    };
+    with_head(head, |fields| head::storable(fields, &unkept))
 }
 
 /// The tags that are stored with an answer. That some are not is said once: it is the same answers that have too many.
@@ -553,7 +574,7 @@ fn place(lookup: &Lookup, r: &Request, names: &[Box<[u8]>]) -> (Digest, Digest, 
     let variant = lookup.main.variant(&text);
     match (&lookup.entry, family) {
         // The key's own entry is another variant.
-        (Some(entry), Some(family)) if *entry.meta.vary == *names.join(&b","[..]) => {
+        (Some(entry), Some(family)) if entry.meta.vary == joined(names) => {
             let digest = if entry.meta.variant == variant { lookup.main } else { variant };
             (digest, variant, family)
         }

@@ -256,7 +256,8 @@ fn found(lookup: &Lookup, r: &mut Request, object: Arc<Object>, may_wait: bool) 
     lookup.note.forwarded.set(Some(if why == Why::Request { Forwarded::Request } else { Forwarded::Stale }));
     // RFC 5861 §3, or `use_stale updating`.
     let may_be_stale = !never_stale && (while_revalidating || rules.use_stale & stale::UPDATING != 0);
-    let in_background = rules.background_update || lookup.mode() == Mode::Rfc9111;
+    // The copy that asks in the background has no body: what it got for that would be stored as the answer to this one.
+    let in_background = (rules.background_update || lookup.mode() == Mode::Rfc9111) && r.has_no_body();
     let mut question = Question { stale: Some(object.clone()), if_error, never_stale, ..Question::new(true) };
     let updating = lookup.lock(lookup.digest);
     if may_be_stale {

@@ -40,7 +40,7 @@ macro_rules! cache_rows {
                 .set(conf::bypass::<{ $p }>),
             // A security matter: what is missing in the key gives one user's answer to another.
             directive(concat!($prefix, "_cache_key"))
-                .doc("What tells stored answers apart. A key with $http_authorization or $remote_user allows to store answers to requests with credentials.")
+                .doc("What tells stored answers apart. A key with $http_authorization allows to store answers to requests with credentials.")
                 .in_(Context::HSL)
                 .takes("VALUE")
                 .default_told($key)
