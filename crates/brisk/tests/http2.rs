@@ -414,6 +414,29 @@ fn small_answers_of_many_streams_leave_in_one_write() {
     assert!(made <= 6, "{made} writes for 16 answers");
 }
 
+/// A client that takes its answers late and slowly: what it has asked meanwhile waits, and is answered as soon as there is room, not when all
+/// of what was said has left.
+#[test]
+fn requests_that_wait_for_room_are_answered() {
+    let server = Builder::new(bin())
+        .http(
+            "server { listen 127.0.0.1:{{PORT}} sndbuf=16k; http2 on; http2_max_concurrent_streams 400; root {{DIR}}/html; }",
+        )
+        .file("html/a.txt", vec![b'x'; 8000])
+        .start();
+    let stream = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 8192).unwrap();
+    let settings = Settings { enable_push: false, initial_window_size: 1 << 20, ..Settings::default() };
+    let mut client = H2Client::over(stream, settings);
+    let asked: Vec<u32> = (0..300).map(|_| client.begin(&H2Client::get_fields("/a.txt"), true)).collect();
+    client.until(|client| {
+        let is_whole =
+            |id| client.answers.get(id).is_some_and(|answer| answer.ended && answer.body.len() == 8000);
+        asked.iter().all(is_whole)
+    });
+    assert!(!client.closed);
+}
+
 #[test]
 fn time_outs() {
     let server = Builder::new(bin())

@@ -11,6 +11,7 @@ use crate::error::{ConnectionError, ErrorCode};
 use crate::flow::{ReceiveWindow, SendWindow};
 use crate::frame::{self, WINDOW_DEFAULT};
 use crate::hpack::{Decoder, Limits};
+use crate::limits::STREAMS_MAX;
 use crate::priority::{Priority, Scheduler};
 use crate::settings::Settings;
 use crate::streams::{Half, Stream, Streams};
@@ -188,7 +189,7 @@ impl<T> Connection<T> {
         if let Some(increment) = receive_window.update_now() {
             frame::write_window_update(0, increment, out);
         }
-        let streams_max = settings.max_concurrent_streams.unwrap_or(100).clamp(100, 4096);
+        let streams_max = settings.max_concurrent_streams.unwrap_or(100).clamp(100, STREAMS_MAX);
         Connection {
             role,
             config,

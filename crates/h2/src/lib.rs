@@ -27,6 +27,7 @@ mod streams;
 pub use conn::{Config, Connection, Event, Received, Role};
 pub use error::{ConnectionError, ErrorCode};
 pub use hpack::{Field, FieldSink};
+pub use limits::STREAMS_MAX;
 pub use settings::{Setting, Settings};
 
 /// What a client's side begins with (RFC 9113 §3.4).

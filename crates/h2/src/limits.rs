@@ -1,5 +1,11 @@
 //! Every limit of this crate that is not a directive, with its unit in its name.
 
+// conn.rs
+
+/// Streams of one connection that have a place in the order of RFC 7540 §5.3, beside those that only wait: finding one takes time with their
+/// number.
+pub const STREAMS_MAX: u32 = 4096;
+
 // conn/heads.rs
 
 /// CONTINUATION frames of one block. Browsers send at most a few; more are an attack (CVE-2024-27316).

@@ -53,14 +53,18 @@ static ROWS: &[Row] = &[
     // nginx's default, and above the 100 that RFC 9113 §6.5.2 recommends as a minimum. Cancelled requests whose work goes on count too, or
     // resets would make the limit none (CVE-2023-44487).
     directive("http2_max_concurrent_streams")
-        .doc("Requests that one HTTP/2 connection may have in work at a time.")
+        .doc("Requests that one HTTP/2 connection may have in work at a time; more than 4096 count as 4096.")
         .in_(HS)
         .takes_number()
         .unit("requests")
         .default("128")
         .risk(Risk::Resource)
         .example("http2_max_concurrent_streams 256;")
-        .sets(|cx, count| core(cx).http2.max_concurrent_streams = u32::try_from(count).unwrap_or(u32::MAX)),
+        .sets(|cx, count| {
+            // Beyond it the order of streams (RFC 7540 §5.3) has no place for one.
+            let count = u32::try_from(count).unwrap_or(u32::MAX).min(brisk_h2::STREAMS_MAX);
+            core(cx).http2.max_concurrent_streams = count;
+        }),
     // It becomes the initial window of a stream, so a client's body begins to come before it is known whether anybody reads it. 64k is the window
     // that a client may assume before it has seen SETTINGS (RFC 9113 §6.9.2).
     directive("http2_body_preread_size")

@@ -229,8 +229,10 @@ pub fn resume(session: &Session, conn: &Rc<Connection>) {
 /// A head that has begun must be there as a whole in time.
 fn note_partial_head(session: &Session, conn: &Connection) {
     let engine = session.engine.borrow();
-    // Also a frame that has begun: otherwise a connection could be held open by one byte.
-    let owes = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
+    // Also a frame that has begun: otherwise a connection could be held open by one byte. What was not looked at, because the client does not
+    // take its answers, is not the client's to bring: `send_timeout` counts then.
+    let is_begun = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
+    let owes = is_begun && !session.is_paused();
     // The preface counts as a head that is owed: a connection that never sends one is closed in time.
     if !owes {
         session.head_deadline_ms.set(0);

@@ -67,6 +67,8 @@ pub struct Session {
     /// Only one at a time: it holds the one waker for writing.
     pub flushing: Cell<bool>,
     flush_waker: RefCell<Option<Waker>>,
+    /// Input waits: the client did not take what was said. No event tells of it again.
+    is_unheard: Cell<bool>,
     /// When the rest of a head must be there (monotonic), if one has begun.
     pub head_deadline_ms: Cell<u64>,
     /// The last time that a stream was active.
@@ -88,14 +90,36 @@ impl Session {
             dirty: Cell::new(false),
             flushing: Cell::new(false),
             flush_waker: RefCell::default(),
+            is_unheard: Cell::new(false),
             head_deadline_ms: Cell::new(0),
             active_ms: Cell::new(clock::mono_ms()),
         })
     }
 
-    /// The peer does not take what we say: nothing more is heard until it does.
+    /// The peer does not take what we say: nothing more is heard until it does. Who asks leaves input where it is, so it is noted that there is
+    /// some.
     pub fn is_paused(&self) -> bool {
+        let is_paused = self.has_no_room();
+        if is_paused {
+            self.is_unheard.set(true);
+        }
+        is_paused
+    }
+
+    fn has_no_room(&self) -> bool {
         self.flushing.get() && self.out.borrow().len() >= H2_OUT_BYTES_MAX
+    }
+
+    /// Goes on with input that had to wait, once the peer has taken enough, in a turn of its own: this one may be in the middle of the input.
+    fn hear_again(&self, conn: &Rc<Connection>) {
+        if !self.is_unheard.get() || self.has_no_room() || self.is_dead() {
+            return;
+        }
+        self.is_unheard.set(false);
+        if let Some(session) = self.this.upgrade() {
+            let conn = conn.clone();
+            brisk_net::spawn(async move { hot::resume(&session, &conn) });
+        }
     }
 
     /// Something is to be sent: at the end of this turn of the loop.
@@ -142,6 +166,11 @@ impl Session {
 
     /// Writes as much as the socket takes now and streams have, by their priorities.
     pub fn flush(&self, conn: &Rc<Connection>) {
+        self.flush_now(conn);
+        self.hear_again(conn);
+    }
+
+    fn flush_now(&self, conn: &Rc<Connection>) {
         if self.is_dead() {
             return;
         }
@@ -230,12 +259,9 @@ impl Session {
                 }
                 // Before flushing, which sets it again if there is no room.
                 session.flushing.set(false);
-                let was_paused = session.out.borrow().len() >= H2_OUT_BYTES_MAX;
                 session.flush_here(&conn);
-                // Reading stopped for want of room, and no event tells of what lies in the socket already.
-                if was_paused && !session.flushing.get() && !session.is_dead() {
-                    hot::resume(&session, &conn);
-                }
+                // Also while some of it has not left: a client that takes little at a time would wait until the next event else.
+                session.hear_again(&conn);
             }
         });
     }
