@@ -166,6 +166,9 @@ impl Exchange {
         // Counted when it begins, so that a connection is not used once more than `keepalive_requests` allows,
         // whatever its end.
         this.link.requests += 1;
+        // A kept connection brings the times of the exchange before.
+        this.link.read_limit.clear();
+        this.link.write_limit.clear();
         // A process is busy from the first byte on, also if the request is given up: it may be carrying it out.
         if let Some(process) = &mut this.link.process {
             process.is_busy = true;
@@ -378,8 +381,12 @@ impl Exchange {
                     self.peer.state.note(|attempt| attempt.received += count as u64);
                     // The first byte: the connection has its process, and others need not be closed for it.
                     self.link.wait = None;
-                    self.link.read_limit.set(self.limits.read_timeout);
                     self.take(&buf[..count]);
+                    // Until all of the request has left, interim responses say nothing of when the back end is to answer.
+                    let is_asked = matches!(self.request, RequestSide::Sent | RequestSide::Abandoned(_));
+                    if is_asked || !matches!(self.response, ResponseSide::Head(_)) {
+                        self.link.read_limit.set(self.limits.read_timeout);
+                    }
                 }
                 Err(failure) => self.response = ResponseSide::Failed(failure),
             })

@@ -192,6 +192,43 @@ fn answers_of_unknown_length_have_their_end_with_them() {
     });
 }
 
+/// `proxy_read_timeout` counts from the moment at which a request has been sent, on a connection that has served one before, too.
+#[test]
+fn a_kept_connection_brings_no_time_limit_along() {
+    let backend = Backend::start(|mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            if head.starts_with("GET /silent") {
+                peer.drain();
+                return;
+            }
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let body = peer.body(length.map_or(0, |length| length.trim().parse().unwrap()));
+            peer.answer(body);
+        }
+    });
+    let server = Builder::new(BIN)
+        .http(&format!(
+            "upstream u {{ server 127.0.0.1:{0}; keepalive 8; }}
+             server {{
+                 listen 127.0.0.1:{{{{PORT}}}};
+                 proxy_read_timeout 1s; proxy_http_version 1.1; proxy_set_header Connection \"\";
+                 location / {{ proxy_pass http://u; proxy_request_buffering off; }}
+                 location /silent {{ proxy_pass http://127.0.0.1:{0}; }}
+             }}",
+            backend.port()
+        ))
+        .start();
+    let mut client = server.client();
+    assert_eq!(client.request("GET /a HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
+    client.send("POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
+    // More than that second goes by while the client has not sent the rest.
+    assert_eq!(server.get("/silent").status, 504);
+    client.send("def");
+    let answer = client.response();
+    assert_eq!((answer.status, answer.text().as_str()), (200, "abcdef"), "{}", server.error_log());
+    assert_eq!(backend.connections(), 2);
+}
+
 /// Large bodies that are there at once leave from where they are, whatever comes behind them and however slowly they are taken.
 #[test]
 fn large_bodies_that_are_there_at_once_arrive_whole() {
