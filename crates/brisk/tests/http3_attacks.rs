@@ -5,7 +5,7 @@ mod floods;
 
 use brisk_testkit::quic::{Dir, QuicClient, VarInt, Visitor};
 use brisk_testkit::tls::issue;
-use brisk_testkit::{H3Client, Server};
+use brisk_testkit::{H3Client, Server, wait};
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,10 +26,14 @@ const SITE: &str = r"
 ";
 
 fn site() -> (Server, Visitor, SocketAddr) {
+    start(SITE)
+}
+
+fn start(http: &str) -> (Server, Visitor, SocketAddr) {
     let issued = issue("a.test", false, None);
     let server = Server::new(BIN)
         .main("worker_processes 1;")
-        .http(SITE)
+        .http(http)
         .file("a.crt", issued.certificate_pem())
         .file("a.key", issued.key_pem())
         .start();
@@ -171,6 +175,32 @@ fn heads_that_wait_are_bounded() {
     }
     assert_eq!(client.end_code(), Some(0x200), "{asked}: {:?}", client.end());
     assert!(asked <= 64, "{asked}");
+}
+
+/// `client_header_timeout`: a byte of a head holds no connection, however much else is asked on it.
+#[test]
+fn a_head_that_does_not_come_to_its_end_ends_the_connection() {
+    let text = SITE.replace("location / {", "client_header_timeout 1s; location / {");
+    let (_server, visitor, address) = start(&text);
+    assert_eq!(
+        code_of(
+            visitor.connect(address, "a.test"),
+            "one byte",
+            &[Said { dir: Dir::Bi, bytes: b"\x01", ends: false }]
+        ),
+        0x10d
+    );
+    let mut client = H3Client::connect(&visitor, address, "a.test");
+    let late = client.quic.conn.streams().open(Dir::Bi).unwrap();
+    client.quic.write(late, b"\x01\x40\x80part");
+    wait::holds("the end", || {
+        if client.quic.end().is_none() {
+            let fields = client.fields("GET", "a.test", "/");
+            client.begin(&fields, true);
+            client.turn(Duration::from_millis(20));
+        }
+        client.quic.end_code() == Some(0x10d)
+    });
 }
 
 /// Large fields that header compression makes small, and heads beyond `large_client_header_buffers`.

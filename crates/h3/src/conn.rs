@@ -237,13 +237,9 @@ impl<T> Connection<T> {
         self.streams.is_empty()
     }
 
-    /// Whether part of a head has come, or waits for QPACK's table: the peer owes the rest.
-    pub fn is_inside_head(&self) -> bool {
-        self.streams.values().any(|stream| {
-            stream.receive == Receive::Head
-                || stream.head.has_begun()
-                || matches!(stream.part, Part::Section(_) | Part::Blocked(_))
-        })
+    /// Whether a stream has begun whose head has not come as a whole, or waits for QPACK's table: the peer is to send the rest.
+    pub fn awaits_head(&self, stream: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| stream.receive == Receive::Head)
     }
 
     /// Whether the request is there.

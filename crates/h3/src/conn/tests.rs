@@ -388,7 +388,7 @@ fn streams_wait_for_the_table() {
     let section = frame_of(kind::HEADERS, &[0x02, 0x00, 0x80, 0xd1]);
     let request = joined(&[&section, &frame_of(kind::DATA, b"xyz")]);
     assert_eq!(server.hear(0, &request, true), ok(&[]));
-    assert!(server.conn.is_inside_head());
+    assert!(server.conn.awaits_head(0) && !server.conn.awaits_head(4));
     assert_eq!(server.hear(4, &get(), true), ok(&["Head 4 true"]), "others go on");
     assert_eq!(server.hear(6, &[2, 0x3f, 0xe1, 0x1f], false), ok(&[]));
     let told = server.hear(6, &[0x41, b'a', 0x01, b'b'], false);

@@ -109,10 +109,25 @@ pub fn opened(session: &Session, conn: &Rc<Connection>, stream: StreamId) {
                 }
                 // Its first bytes often come with its beginning.
                 read(session, conn, stream)?;
+                note_partial_head(session, conn, stream);
             }
         }
         Ok(())
     });
+}
+
+/// A head that has begun must be there as a whole in time (`client_header_timeout`).
+fn note_partial_head(session: &Session, conn: &Connection, stream: StreamId) {
+    if !session.engine.borrow().awaits_head(stream) {
+        return;
+    }
+    let timeout = session.thread.live().header_timeout(&conn.listener);
+    let deadline_ms = clock::mono_ms() + timeout.as_millis() as u64;
+    if let Some(state) = session.states.borrow_mut().get_mut(&stream) {
+        state.head_deadline_ms = deadline_ms;
+    }
+    // The slot's deadline may be later, and must not be moved behind that of another stream.
+    session.thread.extend(session.index, session.head_deadline_ms().unwrap_or(deadline_ms));
 }
 
 /// There is something to be read on a stream.

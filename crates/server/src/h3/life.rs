@@ -67,6 +67,13 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     if session.is_dead() {
         return None;
     }
+    let head_deadline_ms = session.head_deadline_ms();
+    if head_deadline_ms.is_some_and(|deadline| deadline <= now) {
+        let text = format_args!("client timed out (110: Connection timed out)");
+        crate::log::connection(&session.thread.live(), conn, LogLevel::Info, text);
+        close(session, ErrorCode::REQUEST_INCOMPLETE, "");
+        return None;
+    }
     // A client has had the time of several round trips to hear that it is to begin no more.
     // GOAWAY with a number that is too high was sent by `leave`; this one has the true number.
     if session.stage.get() == Stage::Leaving {
@@ -96,7 +103,8 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
     if !session.is_idle() || now < until {
         let pause_ms = (core.keepalive_timeout.as_millis() as u64).max(1000);
-        return Some(if session.is_idle() { until } else { now + pause_ms });
+        let next = if session.is_idle() { until } else { now + pause_ms };
+        return Some(head_deadline_ms.map_or(next, |deadline| next.min(deadline)));
     }
     close(session, ErrorCode::NO_ERROR, "");
     None

@@ -118,6 +118,10 @@ fn send_piece(session: &Session, exchange: &Exchange, scratch: &mut Vec<u8>, bud
         Frame::Begun => return true,
         Frame::Gone => return false,
     }
+    // The frame's head has used it up. Nothing is asked of a file or of QUIC: no bytes would look like its end, and like no room.
+    if *budget == 0 {
+        return true;
+    }
     // A step at a time, so that a budget that is nearly used up is not overdrawn by a whole piece.
     let want = left.min(H3_STEP_BYTES as u64).min(*budget as u64) as usize;
     let bytes = match bytes_of(piece, *at, want, scratch) {

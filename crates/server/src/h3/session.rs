@@ -58,6 +58,8 @@ pub struct State {
     /// Input of a stream that waits for QPACK's table, and whether the stream ends behind it.
     /// Bounded: a stream is read no further while it waits.
     pub held: Option<(Vec<u8>, bool)>,
+    /// When the rest of its head must be there (monotonic); 0: all of it came at once.
+    pub head_deadline_ms: u64,
 }
 
 /// See the module's head.
@@ -144,6 +146,14 @@ impl Session {
             && self.states.borrow().is_empty()
             // Our own streams are always open, and have something to be acknowledged only now and then.
             && self.quic.sending_streams() <= self.own.iter().filter(|own| own.get().is_some()).count()
+    }
+
+    /// The first time (monotonic) at which the head of a request must be there that is not; one that never comes would hold the connection,
+    /// and what has come of it, for ever.
+    pub fn head_deadline_ms(&self) -> Option<u64> {
+        let (states, engine) = (self.states.borrow(), self.engine.borrow());
+        let due = states.iter().filter(|(id, state)| state.head_deadline_ms != 0 && engine.awaits_head(**id));
+        due.map(|(_, state)| state.head_deadline_ms).min()
     }
 
     /// The stream may have something to send.
