@@ -94,8 +94,9 @@ impl Rate {
         match allowed.checked_sub(self.read_bytes).filter(|&room| room > 0) {
             Some(room) => Ok(usize::try_from(room).unwrap_or(usize::MAX)),
             None => {
-                let wait_ms = (self.read_bytes - allowed).saturating_mul(1000) / self.bytes_per_sec + 1;
-                Err(now_ms + wait_ms)
+                // The second in which some are allowed again: before it every look would be in vain.
+                let second = self.read_bytes / self.bytes_per_sec;
+                Err(self.since_ms + second.saturating_mul(1000))
             }
         }
     }
@@ -452,8 +453,10 @@ mod tests {
         let rate = |read_bytes| Rate { bytes_per_sec: 10, since_ms: 1000, read_bytes };
         assert_eq!(rate(0).room(1000), Ok(10));
         assert_eq!(rate(4).room(1999), Ok(6));
-        assert_eq!(rate(10).room(1000), Err(1001));
+        assert_eq!(rate(10).room(1000), Err(2000));
         assert_eq!(rate(10).room(2000), Ok(10));
-        assert_eq!(rate(30).room(1000), Err(1000 + 2001));
+        // At the time that is told there is room, and not a moment before.
+        assert_eq!((rate(30).room(1000), rate(30).room(3999)), (Err(4000), Err(4000)));
+        assert_eq!((rate(35).room(1000), rate(35).room(4000)), (Err(4000), Ok(5)));
     }
 }
