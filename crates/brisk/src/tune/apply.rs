@@ -24,6 +24,7 @@ use brisk_tune::patch;
 use brisk_tune::search::{self, Point, Stop};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A look at the site with the change.
@@ -49,15 +50,13 @@ pub fn apply(wishes: &Wishes, result: &Value) -> Result<Value, String> {
     let best = dials.point_of(&settings).ok_or(CHANGED)?;
     let after = dials.files_at(&files, &best)?;
     must_be_the_same(result, &files, &after)?;
-    let mut store = Store::open(&wishes.state)?;
-    must_be_free(&store)?;
+    let mut store = open(&wishes.state)?;
     let mut tiers = tiers(wishes, &read, &dials, &files, &after)?;
     if files.database != after.database {
         tiers.insert(0, Tier::Database(variables(wishes, &read, &dials)?));
     }
     let watchdog = Watchdog::start(&wishes.state)?;
-    store.journal.owner = std::process::id();
-    store.journal.commands = tiers.iter().map(Tier::words).collect();
+    store.begin(tiers.iter().map(Tier::words).collect())?;
     let proved = Live::new(&mut store, &files, tiers)
         .and_then(|live| prove(wishes, &read, live, &files, &dials, &best));
     let applied = settle(&mut store, proved);
@@ -68,12 +67,17 @@ pub fn apply(wishes: &Wishes, result: &Value) -> Result<Value, String> {
     applied
 }
 
-/// One tuner at a time changes a site.
-pub fn must_be_free(store: &Store) -> Result<(), String> {
-    if store.is_at_work() {
-        return Err(format!("process {} is tuning this site: wait for its end", store.journal.owner));
+/// The journal, for this process alone: one tuner at a time changes a site.
+pub fn open(folder: &Path) -> Result<Store, String> {
+    let mut store = Store::open(folder)?;
+    if store.lock()? {
+        return Ok(store);
     }
-    Ok(())
+    let who = match store.journal.owner {
+        0 => "another process".to_owned(),
+        owner => format!("process {owner}"),
+    };
+    Err(format!("{who} is tuning this site: wait for its end"))
 }
 
 /// Why a result is not applied any more.
@@ -218,13 +222,9 @@ fn watch(wishes: &Wishes, traffic: &Traffic) -> Result<(), String> {
 
 /// Keeps the change, or takes it back.
 pub fn settle(store: &mut Store, proved: Result<Value, String>) -> Result<Value, String> {
-    let why = match proved {
-        Ok(value) => {
-            // From now on it is undone only by whom asks for it.
-            store.journal.owner = 0;
-            store.save()?;
-            return Ok(value);
-        }
+    let why = match proved.and_then(|value| store.keep().map(|()| value)) {
+        Ok(value) => return Ok(value),
+        // A journal that cannot be written, too: nobody would know later what to take back.
         Err(why) => why,
     };
     let restored = restore(store)?;

@@ -42,16 +42,14 @@ impl Live<'_> {
                 continue;
             }
             is_changed |= std::fs::read(&new.name).is_ok_and(|present| present != text);
-            self.store.put(&new.name, &text)?;
+            self.store.put(&new.name, &old.text, &text)?;
         }
         Ok(is_changed)
     }
 
     /// Whether the tuner has changed this file before.
     fn is_ours(&self, name: &str) -> bool {
-        use std::os::unix::ffi::OsStrExt as _;
-        let path = std::fs::canonicalize(name).unwrap_or_default();
-        self.store.journal.files.iter().any(|entry| entry.path == path.as_os_str().as_bytes())
+        std::fs::canonicalize(name).is_ok_and(|path| self.store.has_changed(&path))
     }
 }
 

@@ -40,10 +40,13 @@ pub fn marked(name: &str, old: &[u8], new: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A setting that only pools have: PHP-FPM's files know no other comments than those of php.ini.
+/// A setting that only PHP-FPM's pools have, as they write it (`pm.max_children = 5`): their files know no other comments than those of php.ini.
+/// Brisk's own pools have the same names and no equals sign.
 fn is_pool(line: &[u8]) -> bool {
     let line = line.trim_ascii_start();
-    line.starts_with(b"pm.") || line.starts_with(b"pm ") || line.starts_with(b"pm=")
+    let end = line.iter().position(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'.' | b'_'));
+    let (name, rest) = line.split_at(end.unwrap_or(line.len()));
+    (name == b"pm" || name.starts_with(b"pm.")) && rest.trim_ascii_start().starts_with(b"=")
 }
 
 #[cfg(test)]
@@ -62,6 +65,12 @@ mod tests {
         assert_eq!(pool, format!("[www]\n; {BEGIN}\npm.max_children = 9\n; {END}\nuser = u\n"));
         let nginx = text(marked("nginx.conf", b"http {\n}\n", b"http {\n    gzip on;\n}\n"));
         assert_eq!(nginx, format!("http {{\n# {BEGIN}\n    gzip on;\n# {END}\n}}\n"));
+        let own = text(marked(
+            "brisk.conf",
+            b"pm.max_children 2;\npm static;\n",
+            b"pm.max_children 9;\npm static;\n",
+        ));
+        assert_eq!(own, format!("# {BEGIN}\npm.max_children 9;\n# {END}\npm static;\n"));
         // A last line without an end.
         let ini = text(marked("php.ini", b"a = 1", b"a = 1\nb = 2"));
         assert!(ini.contains(&format!("; {BEGIN}\n")) && ini.contains("b = 2\n"), "{ini}");

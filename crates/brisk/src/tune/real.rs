@@ -8,7 +8,6 @@ use super::bench::difference;
 use super::files::{Choice, Dials, Files, Steps, found};
 use super::goal::{Goal, Stretch};
 use super::live::Live;
-use super::store::Store;
 use super::tier::Tier;
 use super::undo::Watchdog;
 use super::wishes::Wishes;
@@ -292,12 +291,10 @@ pub fn tune(wishes: &Wishes, address: &Address) -> Result<Value, String> {
             dials.notes.join("; ")
         ));
     }
-    let mut store = Store::open(&wishes.state)?;
-    apply::must_be_free(&store)?;
+    let mut store = apply::open(&wishes.state)?;
     let tiers = vec![Tier::Server(port(&read)?)];
     let watchdog = Watchdog::start(&wishes.state)?;
-    store.journal.owner = std::process::id();
-    store.journal.commands = tiers.iter().map(Tier::words).collect();
+    store.begin(tiers.iter().map(Tier::words).collect())?;
     let searched = Live::new(&mut store, &files, tiers).and_then(|live| {
         let slice = (wishes.budget.as_secs() / 200) as usize;
         let mut real = Real {

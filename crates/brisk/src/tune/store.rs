@@ -5,7 +5,9 @@
 //! meanwhile is kept and named.
 
 use brisk_net::replace::{draft_of, replace};
-use brisk_tune::journal::{Journal, Restore};
+use brisk_tune::journal::{Foreign, Journal, Restore};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -21,7 +23,12 @@ pub const FOLDER: &str = "/var/lib/brisk/tune";
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// What this run has changed, or, while none works, what the last one that was kept has.
     pub journal: Journal,
+    /// What earlier runs have changed and kept, while another one works.
+    earlier: Option<Journal>,
+    /// Held by whoever changes files or the journal.
+    lock: Option<File>,
 }
 
 /// What came of a restoring.
@@ -43,54 +50,118 @@ fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
 impl Store {
     /// The folder's journal; an empty one where there is none.
     pub fn open(folder: &Path) -> Result<Store, String> {
-        let mut store = Store { folder: folder.to_owned(), journal: Journal::default() };
-        let path = store.path();
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let parsed = Journal::parse(&bytes);
-                store.journal = parsed.map_err(|damaged| format!("\"{}\": {damaged}", path.display()))?;
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("open()", &path)(error)),
-        }
+        let mut store =
+            Store { folder: folder.to_owned(), journal: Journal::default(), earlier: None, lock: None };
+        store.read()?;
         Ok(store)
+    }
+
+    fn read(&mut self) -> Result<(), String> {
+        self.journal = read(&self.path())?.unwrap_or_default();
+        self.earlier = read(&self.earlier_path())?;
+        Ok(())
     }
 
     fn path(&self) -> PathBuf {
         self.folder.join("journal")
     }
 
-    /// Whether nothing was changed.
-    pub fn is_empty(&self) -> bool {
-        self.journal.files.is_empty()
+    fn earlier_path(&self) -> PathBuf {
+        self.folder.join("journal.earlier")
     }
 
-    /// Whether the tuner that has written it still works.
-    pub fn is_at_work(&self) -> bool {
-        self.journal.owner != 0
-            && self.journal.owner != std::process::id()
-            && Path::new(&format!("/proc/{}", self.journal.owner)).exists()
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.journal.files.is_empty() && self.earlier.is_none()
+    }
+
+    /// Keeps others from changing files under this journal until it is dropped, or the process dies; false: another one has it. What is known
+    /// of the journal is read again.
+    pub fn lock(&mut self) -> Result<bool, String> {
+        self.make_folder()?;
+        let path = self.folder.join("lock");
+        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = open.map_err(failed("open()", &path))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(error) => return Err(failed("flock()", &path)(error.into())),
+        }
+        self.lock = Some(file);
+        // A run that has died before its first change has left the earlier ones set apart.
+        if !self.path().exists() && self.earlier_path().exists() {
+            fs::rename(self.earlier_path(), self.path()).map_err(failed("renaming", &self.earlier_path()))?;
+        }
+        self.read()?;
+        Ok(true)
+    }
+
+    /// Begins a run of this process, which has the lock: what earlier ones have kept is set apart, so that this one's failure leaves it.
+    pub fn begin(&mut self, commands: Vec<Vec<Vec<u8>>>) -> Result<(), String> {
+        if self.journal.owner != 0 && !self.journal.files.is_empty() {
+            return Err("an earlier tuner has ended before it was done: \"brisk tune undo\" first".to_owned());
+        }
+        if !self.journal.files.is_empty() {
+            let earlier = self.merged();
+            // Its copy first: at no moment is it in neither file.
+            save(&self.folder, &self.earlier_path(), &earlier)?;
+            self.earlier = Some(earlier);
+            fs::remove_file(self.path()).map_err(failed("removing", &self.path()))?;
+        }
+        self.journal = Journal { owner: std::process::id(), files: Vec::new(), commands };
+        Ok(())
+    }
+
+    /// What this run has changed stays, and is undone only by who asks for that, together with what earlier ones have.
+    pub fn keep(&mut self) -> Result<(), String> {
+        let merged = self.merged();
+        save(&self.folder, &self.path(), &merged)?;
+        self.journal = merged;
+        // Both files say the same for a moment, which undoes the same.
+        if self.earlier.take().is_some() {
+            let _ = fs::remove_file(self.earlier_path());
+        }
+        Ok(())
+    }
+
+    /// This run's changes and the earlier ones, as one.
+    fn merged(&self) -> Journal {
+        let mut merged = Journal { owner: 0, ..self.journal.clone() };
+        let Some(earlier) = &self.earlier else { return merged };
+        for entry in &earlier.files {
+            match merged.files.iter_mut().find(|have| have.path == entry.path) {
+                Some(have) => have.original.clone_from(&entry.original),
+                None => merged.files.push(entry.clone()),
+            }
+        }
+        // The newest is taken back first.
+        merged
+            .commands
+            .extend(earlier.commands.iter().filter(|words| !self.journal.commands.contains(words)).cloned());
+        merged
+    }
+
+    fn make_folder(&self) -> Result<(), String> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(failed("mkdir()", &self.folder))
     }
 
     /// Writes the journal to the disk.
     pub fn save(&self) -> Result<(), String> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
-            .map_err(failed("mkdir()", &self.folder))?;
-        let path = self.path();
-        replace(&path, &self.journal.to_bytes(), 0o600)
-            .and_then(|()| File::open(&self.folder)?.sync_all())
-            .map_err(failed("writing", &path))
+        self.make_folder()?;
+        save(&self.folder, &self.path(), &self.journal)
     }
 
-    /// Changes a file: the journal first. Links are followed.
-    pub fn put(&mut self, name: &str, next: &[u8]) -> Result<(), String> {
+    /// Changes a file that held `known` when it was read: the journal first. Links are followed.
+    pub fn put(&mut self, name: &str, known: &[u8], next: &[u8]) -> Result<(), String> {
         let path = fs::canonicalize(name).map_err(failed("open()", Path::new(name)))?;
         let present = fs::read(&path).map_err(failed("open()", &path))?;
         if present == next {
             return Ok(());
+        }
+        // What an administrator has written since is never taken for the original.
+        if !self.has_changed(&path) && present != known {
+            return Err(Foreign { path: path.as_os_str().as_bytes().to_vec() }.to_string());
         }
         let mode = fs::metadata(&path).map_err(failed("stat()", &path))?.mode();
         let noted = self.journal.note(path.as_os_str().as_bytes(), mode, Some(&present), next);
@@ -99,7 +170,12 @@ impl Store {
         write(&path, next).map_err(failed("writing", &path))
     }
 
-    /// Brings all originals back. The journal stays until [`Self::forget`], so that this can be done again.
+    /// Whether this run has changed the file; its links are followed already.
+    pub fn has_changed(&self, path: &Path) -> bool {
+        self.journal.files.iter().any(|entry| entry.path == path.as_os_str().as_bytes())
+    }
+
+    /// Brings this run's originals back. The journal stays until [`Self::forget`], so that this can be done again.
     pub fn restore(&mut self) -> Result<Restored, String> {
         let mut restored = Restored::default();
         for entry in &self.journal.files {
@@ -129,7 +205,8 @@ impl Store {
         Ok(restored)
     }
 
-    /// Forgets what was restored; what was kept, too, with its original written beside the journal.
+    /// Forgets what was restored; what was kept, too, with its original written beside the journal. The journal is that of earlier runs then, if
+    /// any was kept.
     pub fn forget(&mut self, restored: &Restored) -> Result<Vec<PathBuf>, String> {
         let mut originals = Vec::new();
         for path in &restored.kept {
@@ -144,12 +221,35 @@ impl Store {
             replace(&copy, original, 0o600).map_err(failed("writing", &copy))?;
             originals.push(copy);
         }
-        self.journal = Journal::default();
-        match fs::remove_file(self.path()) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("removing", &self.path())(error)),
+        let path = self.path();
+        let ended = match &self.earlier {
+            Some(_) => fs::rename(self.earlier_path(), &path),
+            None => fs::remove_file(&path),
+        };
+        self.journal = self.earlier.take().unwrap_or_default();
+        match ended {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("removing", &path)(error)),
             _ => Ok(originals),
         }
     }
+}
+
+/// A journal's file, if there is one.
+fn read(path: &Path) -> Result<Option<Journal>, String> {
+    match fs::read(path) {
+        Ok(bytes) => match Journal::parse(&bytes) {
+            Ok(journal) => Ok(Some(journal)),
+            Err(damaged) => Err(format!("\"{}\": {damaged}", path.display())),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("open()", path)(error)),
+    }
+}
+
+fn save(folder: &Path, path: &Path, journal: &Journal) -> Result<(), String> {
+    replace(path, &journal.to_bytes(), 0o600)
+        .and_then(|()| File::open(folder)?.sync_all())
+        .map_err(failed("writing", path))
 }
 
 /// Replaces a file, with its owner and its permissions.
@@ -208,8 +308,8 @@ mod tests {
         std::os::unix::fs::symlink(&conf, &link).unwrap();
         let mut store = Store::open(&folder.join("state")).unwrap();
         assert!(store.is_empty());
-        store.put(&link.to_string_lossy(), b"two\n").unwrap();
-        store.put(&conf.to_string_lossy(), b"three\n").unwrap();
+        store.put(&link.to_string_lossy(), b"one\n\xff", b"two\n").unwrap();
+        store.put(&conf.to_string_lossy(), b"one\n", b"three\n").unwrap();
         assert_eq!(fs::read(&conf).unwrap(), b"three\n");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&conf).unwrap().mode() & 0o777, 0o640);
@@ -229,15 +329,74 @@ mod tests {
         let conf = folder.join("a.conf");
         fs::write(&conf, "one\n").unwrap();
         let mut store = Store::open(&folder.join("state")).unwrap();
-        store.put(&conf.to_string_lossy(), b"two\n").unwrap();
+        store.put(&conf.to_string_lossy(), b"one\n", b"two\n").unwrap();
         fs::write(&conf, "two\n# mine\n").unwrap();
-        let refused = store.put(&conf.to_string_lossy(), b"three\n").unwrap_err();
+        let refused = store.put(&conf.to_string_lossy(), b"one\n", b"three\n").unwrap_err();
         assert!(refused.contains("was changed by somebody else"), "{refused}");
         let restored = store.restore().unwrap();
         assert_eq!(restored.kept, std::slice::from_ref(&conf));
         assert_eq!(fs::read(&conf).unwrap(), b"two\n# mine\n");
         let originals = store.forget(&restored).unwrap();
         assert_eq!(fs::read(&originals[0]).unwrap(), b"one\n");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// The first change, too: between reading a site and changing it there may be minutes.
+    #[test]
+    fn what_others_have_written_before_the_first_change_is_no_original() {
+        let folder = folder("first");
+        let conf = folder.join("a.conf");
+        fs::write(&conf, "one\n# mine\n").unwrap();
+        let mut store = Store::open(&folder.join("state")).unwrap();
+        let refused = store.put(&conf.to_string_lossy(), b"one\n", b"two\n").unwrap_err();
+        assert!(refused.contains("was changed by somebody else"), "{refused}");
+        assert!(store.is_empty() && fs::read(&conf).unwrap() == b"one\n# mine\n");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// The failure of a later run takes back what this run has changed, and undoing takes back all of it.
+    #[test]
+    fn what_an_earlier_run_has_kept_stays() {
+        let folder = folder("earlier");
+        let conf = folder.join("a.conf");
+        let (name, state) = (conf.display().to_string(), folder.join("state"));
+        fs::write(&conf, "one\n").unwrap();
+        let is_there = |text: &str| fs::read(&conf).unwrap() == text.as_bytes();
+        let run = |known: &str, next: &str, is_kept: bool| {
+            let mut store = Store::open(&state).unwrap();
+            assert_eq!(store.lock(), Ok(true));
+            store.begin(vec![vec![next.as_bytes().to_vec()]]).unwrap();
+            store.put(&name, known.as_bytes(), next.as_bytes()).unwrap();
+            if is_kept {
+                return store.keep().unwrap();
+            }
+            let restored = store.restore().unwrap();
+            store.forget(&restored).unwrap();
+            assert!(!store.is_empty());
+        };
+        run("one\n", "two\n", true);
+        run("two\n", "three\n", false);
+        assert!(is_there("two\n"));
+        // One that dies is undone by its watchdog alone.
+        let mut dying = Store::open(&state).unwrap();
+        assert_eq!(dying.lock(), Ok(true));
+        assert_eq!(Store::open(&state).unwrap().lock(), Ok(false), "one at a time");
+        dying.begin(Vec::new()).unwrap();
+        dying.put(&name, b"two\n", b"four\n").unwrap();
+        drop(dying);
+        let mut store = Store::open(&state).unwrap();
+        assert_eq!(store.lock(), Ok(true));
+        assert!(store.begin(Vec::new()).unwrap_err().contains("undo"), "it has not ended");
+        let restored = store.restore().unwrap();
+        store.forget(&restored).unwrap();
+        assert!(is_there("two\n"));
+        drop(store);
+        run("two\n", "five\n", true);
+        let mut store = Store::open(&state).unwrap();
+        let restored = store.restore().unwrap();
+        assert_eq!(restored.commands, [["five\n"], ["two\n"]]);
+        store.forget(&restored).unwrap();
+        assert!(store.is_empty() && is_there("one\n"));
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -249,7 +408,7 @@ mod tests {
         fs::write(&conf, "one\n").unwrap();
         let mut store = Store::open(&folder.join("state")).unwrap();
         store.folder = conf.join("state");
-        let error = store.put(&conf.to_string_lossy(), b"two\n").unwrap_err();
+        let error = store.put(&conf.to_string_lossy(), b"one\n", b"two\n").unwrap_err();
         assert!(error.contains("mkdir()"), "{error}");
         assert_eq!(fs::read(&conf).unwrap(), b"one\n");
         fs::remove_dir_all(&folder).unwrap();

@@ -10,6 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// `brisk tune undo`.
 pub const UNDO: Entry = Entry { name: "undo", define: Args::command, run: main, inner: &[], usage_code: 1 };
@@ -23,10 +24,13 @@ struct Args {
     /// The folder of the tuner's journal
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = FOLDER)]
     state: PathBuf,
-    /// Wait for the end of the standard input first, and for a word that spares it all
-    #[arg(long, hide = true)]
-    guard: bool,
+    /// Wait for the end of the standard input first, and for a word that spares it all; only what this process has left is undone
+    #[arg(long, hide = true, value_name = "PID")]
+    guard: Option<u32>,
 }
+
+/// Between two looks at whether the tuner that has died has let its lock go.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The word by which a tuner that has come to its end lets its watchdog go.
 const DONE: &[u8] = b"done";
@@ -36,7 +40,7 @@ fn main(call: &Call<'_>) -> i32 {
         Ok(args) => args,
         Err(code) => return code,
     };
-    if args.guard && !tuner_has_died() {
+    if args.guard.is_some() && !tuner_has_died() {
         return 0;
     }
     call.carry_out(undo(&args.state, args.guard))
@@ -49,20 +53,47 @@ fn tuner_has_died() -> bool {
     said != DONE
 }
 
-/// Restores, reloads, forgets; gives the exit code.
-fn undo(folder: &Path, is_watchdog: bool) -> Result<i32, String> {
+/// Restores, reloads, forgets; gives the exit code. `tuner`: the one that this process has watched, which has died.
+fn undo(folder: &Path, tuner: Option<u32>) -> Result<i32, String> {
     let mut store = Store::open(folder)?;
     if store.is_empty() {
         output::line("There is nothing to undo.");
         return Ok(0);
     }
-    if !is_watchdog && store.is_at_work() {
-        return Err(format!(
-            "process {} is still tuning: end it, and it restores everything itself",
-            store.journal.owner
-        ));
+    // Another tuner may have begun since, or somebody may have undone it by hand.
+    let is_meant = |store: &Store| tuner.is_none_or(|tuner| tuner == store.journal.owner);
+    if !is_meant(&store) {
+        return Ok(0);
     }
-    let restored = restore(&mut store)?;
+    while !store.lock()? {
+        if tuner.is_none() {
+            return Err(match store.journal.owner {
+                0 => "another process is tuning or undoing: wait for its end".to_owned(),
+                owner => {
+                    format!("process {owner} is still tuning: end it, and it restores everything itself")
+                }
+            });
+        }
+        // A process that dies lets its files go one by one: the lock may be the last.
+        std::thread::sleep(LOCK_PAUSE);
+        store = Store::open(folder)?;
+        if !is_meant(&store) {
+            return Ok(0);
+        }
+    }
+    let mut code = 0;
+    // The last run that was kept comes behind one that has failed.
+    while !store.is_empty() && is_meant(&store) {
+        code = code.max(take_back(&mut store)?);
+        if tuner.is_some() {
+            break;
+        }
+    }
+    Ok(code)
+}
+
+fn take_back(store: &mut Store) -> Result<i32, String> {
+    let restored = restore(store)?;
     for path in &restored.files {
         output::line(format_args!("{} is as it was.", path.display()));
     }
@@ -103,7 +134,7 @@ impl Watchdog {
         let own =
             std::env::current_exe().map_err(|error| format!("the own program is not found: {error}"))?;
         let mut command = Command::new(own);
-        command.args(["tune", "undo", "--guard", "--state"]).arg(folder);
+        command.args(["tune", "undo", "--guard", &std::process::id().to_string(), "--state"]).arg(folder);
         // In a group of its own: what ends the tuner from a terminal does not end it.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         sys::unblock_signals_in(&mut command);
