@@ -396,7 +396,7 @@ class Stage(unittest.TestCase):
 
 
 class Tune(unittest.TestCase):
-    def test_a_line_says_what_was_found_and_how_much_of_the_hand_s_gain_it_is(self):
+    def test_a_line_says_what_was_found_and_how_much_of_the_best_s_gain_it_is(self):
         steps = [
             {"knob": "pm.max_children", "from": "2", "to": "11", "verdict": "kept", "ratio": 0.5, "low": 0.4, "high": 0.6},
             {"knob": "access_log", "from": "a", "to": None, "verdict": "proposal", "ratio": None, "low": None, "high": None},
@@ -407,15 +407,18 @@ class Tune(unittest.TestCase):
             "server": "nginx",
             "children": 2,
             "article": "+25 %",
-            "rates": {"start": 100.0, "hand": 150.0, "tuner": 200.0},
-            "share": 2.0,
+            "limit": {"cause": "pool-too-small"},
+            "rates": {"start": 100.0, "hand": 150.0, "tuner": 200.0, "12 processes": 210.0},
+            "best": "12 processes",
+            "share": 0.909,
             "found": {"minutes": 3.2, "steps": steps},
         }
         text = tune.table([line])
-        self.assertIn("| 100.0/s | 150.0/s | 200.0/s | 200 % | 3.2 |", text)
+        self.assertIn("| 100.0/s | 150.0/s | 200.0/s | 210.0/s | 91 % | 3.2 |", text)
+        self.assertIn("the limit is `pool-too-small`", text)
         self.assertIn("pm.max_children 2 → 11: kept (-60 to -40 % cost)", text)
-        self.assertIn("access_log: proposal; gzip off → off: undecided |", text)
-        self.assertEqual(len({row.count("|") for row in text.splitlines()}), 1)
+        self.assertIn("access_log: proposal; gzip off → off: undecided. Best of the sweep: 12 processes.", text)
+        self.assertEqual(len({row.count("|") for row in text.splitlines() if row.startswith("|")}), 1)
 
 
 if __name__ == "__main__":

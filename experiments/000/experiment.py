@@ -1,13 +1,10 @@
 """The bank application under 10 … 200 users: three web servers, 5 and 12 PHP processes, two application servers."""
 
-import csv
 import json
 import re
 import shutil
 import ssl
 import subprocess
-import urllib.error
-import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -54,8 +51,6 @@ class Bank:
         self.app, self.cookie, self.page = app, None, None
         # What databases on machines of their own begin with.
         self.files = None
-        with open(app.folder / "people.csv", newline="") as people:
-            self.person = next(csv.DictReader(people))
 
     def config(self):
         """What the application knows of its database, as other languages read it."""
@@ -85,7 +80,7 @@ class Bank:
     def target_at(self, address, port, tiers, prime=0):
         base = f"https://{address}:{port}"
         if self.cookie is None:
-            self.cookie = log_in(base, self.person)
+            self.cookie = examples.log_in(self.app, base)
         return Target(f"{base}/account", tiers, ["-b", self.cookie], contains="Latest transfers", prime=prime)
 
 
@@ -100,23 +95,6 @@ class Bank:
             for path in [site, *site.rglob("*")]:
                 stage.give(path)
         return site
-
-
-class Stay(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
-        return None
-
-
-def log_in(base, person):
-    tls = urllib.request.HTTPSHandler(context=ssl._create_unverified_context())
-    form = urllib.parse.urlencode({"login": person["login"], "password": person["password"]}).encode()
-    try:
-        urllib.request.build_opener(tls, Stay).open(f"{base}/login", form, timeout=60)
-    except urllib.error.HTTPError as answer:
-        if answer.code == 303:
-            return answer.headers["Set-Cookie"].partition(";")[0]
-        raise Refused(f"{base}/login gave {answer.code}") from None
-    raise Refused(f"{base}/login let nobody in")
 
 
 def pool(stage, name, children):

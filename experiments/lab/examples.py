@@ -1,10 +1,15 @@
 """The applications of `examples`, with a database of their own; PHP and the web servers are the experiment's."""
 
 import contextlib
+import csv
 import fcntl
 import os
 import re
+import ssl
 import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 from .stage import REPOSITORY, Refused
@@ -74,3 +79,23 @@ def answer_to_any_name(config):
     if "DISABLE_WP_CRON" not in text:
         text = text.replace("<?php\n", "<?php\ndefine('DISABLE_WP_CRON', true);\n", 1)
     config.write_text(text)
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def log_in(app, base):
+    """The cookie of the bank's first customer, who logs in there."""
+    with open(app.folder / "people.csv", newline="") as people:
+        person = next(csv.DictReader(people))
+    tls = urllib.request.HTTPSHandler(context=ssl._create_unverified_context())
+    form = urllib.parse.urlencode({"login": person["login"], "password": person["password"]}).encode()
+    try:
+        urllib.request.build_opener(tls, Stay).open(f"{base}/login", form, timeout=60)
+    except urllib.error.HTTPError as answer:
+        if answer.code == 303:
+            return answer.headers["Set-Cookie"].partition(";")[0]
+        raise Refused(f"{base}/login gave {answer.code}") from None
+    raise Refused(f"{base}/login let nobody in")
