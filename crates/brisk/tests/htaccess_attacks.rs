@@ -2,6 +2,7 @@
 //! denied is never served, and no request holds a thread up for long.
 
 mod htaccess_attacks {
+    mod bodies;
     mod injection;
     mod links;
     mod look_ups;

@@ -15,6 +15,7 @@ use crate::tls::facts::Facts;
 use brisk_host::memory::Account;
 use brisk_host::peer::Peer;
 use brisk_host::tls::Verdict;
+use brisk_http::framing::BodyFraming;
 use brisk_http::head::Header;
 use brisk_http::negotiate::Preference;
 use brisk_http::{HeaderId, Method, RequestHead, Version};
@@ -73,6 +74,14 @@ impl Request {
     pub fn has_header(&self, id: HeaderId) -> bool {
         self.note_field(id);
         self.head.parsed.has(id)
+    }
+
+    /// How the body comes. Fields do not say it alone: a stream of HTTP/2 or HTTP/3 may have a body without any.
+    pub fn body_framing(&self) -> BodyFraming {
+        // A request with a body gets no prepared answer: one has a field of these, the other comes on a stream.
+        self.note_field(HeaderId::ContentLength);
+        self.note_field(HeaderId::TransferEncoding);
+        self.head.framing
     }
 
     /// The values of all headers of one name, in their order.

@@ -17,6 +17,7 @@ use crate::limits::{
 use brisk_apache::decision::{Decision, after_login, before_login};
 use brisk_apache::overrides::Allow;
 use brisk_apache::{EnvChange, Facts as _, Stop};
+use brisk_http::framing::BodyFraming;
 use brisk_http::uri::resolved;
 use brisk_net::blocking::QueueFull;
 use brisk_net::file::{Info, Symlinks};
@@ -442,15 +443,14 @@ fn forbid(r: &Request, place: &Place) -> Flow {
     Flow::Status(403)
 }
 
-/// `LimitRequestBody`: by what the request says of its body. One without a length could have any.
+/// `LimitRequestBody`: by how the body comes, which fields alone do not say: a stream of HTTP/2 or HTTP/3 needs none. A body whose length
+/// is not told could have any.
 fn limit_body(r: &Request, effective: &Effective) -> Result<(), Flow> {
     let max = effective.settings.request_body_bytes_max.unwrap_or_default();
-    let length = r.header(brisk_http::HeaderId::ContentLength);
-    let length = length.map(|text| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()));
-    match length {
-        Some(Some(length)) if length <= max => Ok(()),
-        Some(_) => Err(Flow::Status(413)),
-        None if r.has_header(brisk_http::HeaderId::TransferEncoding) => Err(Flow::Status(411)),
-        None => Ok(()),
+    match r.body_framing() {
+        BodyFraming::None => Ok(()),
+        BodyFraming::Length(length) if length <= max => Ok(()),
+        BodyFraming::Length(_) => Err(Flow::Status(413)),
+        BodyFraming::Chunked => Err(Flow::Status(411)),
     }
 }
