@@ -7,6 +7,7 @@ mod htaccess_attacks {
     mod links;
     mod look_ups;
     mod loops;
+    mod pages;
     mod rules;
     mod spelling;
 }

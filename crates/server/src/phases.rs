@@ -443,7 +443,7 @@ fn listed(r: &mut Request, list: fn(&crate::plan::Plan) -> &Vec<Arc<dyn Handler>
 }
 
 fn access(r: &mut Request) -> Flow {
-    if r.route.depth > 0 && !r.route.is_look_up() {
+    if r.route.depth > 0 && !r.route.is_look_up() && !r.route.as_client {
         // Whoever may make the request may see its parts; and what decides about access is not asked about itself.
         enter(r, Phase::PreContent);
         return precontent(r);

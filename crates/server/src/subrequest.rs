@@ -109,6 +109,15 @@ impl Parent {
         self.driven(r).await
     }
 
+    /// As [`run`](Parent::run), for a GET that is judged as if the client had sent it: whoever has named the URI may show no more than
+    /// clients may see.
+    async fn run_as_client(&self, uri: &[u8], args: &[u8]) -> Option<Subrequest> {
+        let mut r = self.begin(Method::Get, uri, args);
+        r.route.internal = false;
+        r.route.as_client = true;
+        self.driven(r).await
+    }
+
     async fn driven(&self, r: Box<Request>) -> Option<Subrequest> {
         let mut r = Subrequest(Some(r));
         // Nested too deeply: a page that includes itself would never end (nginx: 50).
@@ -248,6 +257,12 @@ impl Part {
     pub fn new(parent: &Rc<Parent>, uri: Vec<u8>, args: Vec<u8>) -> Part {
         let parent = parent.clone();
         Part(State::Running(Box::pin(async move { parent.run(Method::Get, &uri, &args).await })))
+    }
+
+    /// The same, judged as if the client had sent it.
+    pub fn as_client(parent: &Rc<Parent>, uri: Vec<u8>, args: Vec<u8>) -> Part {
+        let parent = parent.clone();
+        Part(State::Running(Box::pin(async move { parent.run_as_client(&uri, &args).await })))
     }
 
     /// Runs the phases. Ready when the response is known; `None`: there is none, or it was given to its end.

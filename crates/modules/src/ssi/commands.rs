@@ -159,13 +159,15 @@ impl Page {
         if self.shared.count_include() > SSI_INCLUDES_MAX {
             return Err(format!("subrequests cycle while processing \"{}\"", lossy(&uri)));
         }
-        let part = Part::new(&self.parent, safe.path.to_vec(), safe.args.unwrap_or_default().to_vec());
+        let is_trusted = self.dialect.trusts_pages();
+        let make = if is_trusted { Part::new } else { Part::as_client };
+        let part = make(&self.parent, safe.path.to_vec(), safe.args.unwrap_or_default().to_vec());
         match set {
             Some(name) => {
                 self.shared.define(name)?;
                 self.wait_for(Set::new(name.to_ascii_lowercase().into(), part));
             }
-            None => self.put_include(Include::new(part, stub), wait),
+            None => self.put_include(Include::new(part, stub, !is_trusted), wait),
         }
         Ok(())
     }

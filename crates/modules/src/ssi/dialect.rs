@@ -70,6 +70,12 @@ impl Dialect {
         }
     }
 
+    /// Whether parts of a page are fetched whoever may see them. `.htaccess` may switch Apache's commands on, whose writer need not be
+    /// trusted with `internal` locations and with what asks for a password: as with mod_include, such a part is an error in the page.
+    pub(super) fn trusts_pages(&self) -> bool {
+        matches!(self, Dialect::Nginx)
+    }
+
     /// What stands in the place of a command that failed.
     pub(super) fn error_text(&self) -> &'static [u8] {
         match self {

@@ -16,6 +16,8 @@ pub struct Include {
     state: State,
     /// What takes its place if it is empty or an error.
     stub: Option<Arc<[u8]>>,
+    /// The page says that there was an error, in the place of the error's own page.
+    hides_errors: bool,
     /// Some of it was sent.
     given: bool,
 }
@@ -30,8 +32,8 @@ enum State {
 }
 
 impl Include {
-    pub fn new(part: Part, stub: Option<Arc<[u8]>>) -> Include {
-        Include { part, state: State::Running, stub, given: false }
+    pub fn new(part: Part, stub: Option<Arc<[u8]>>, hides_errors: bool) -> Include {
+        Include { part, state: State::Running, stub, hides_errors, given: false }
     }
 
     /// Lets the handlers work until there is an answer.
@@ -43,7 +45,7 @@ impl Include {
         }
     }
 
-    /// True if there was no answer at all: too many includes within each other, or a location that closes.
+    /// True if there was no answer at all: too many includes within each other, or a location that closes; or an error that is not shown.
     pub fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
@@ -62,6 +64,10 @@ impl Include {
             let is_error = response.is_some_and(|r| r.reply.err_status >= 300);
             if is_error && self.put_stub(me) {
                 continue;
+            }
+            if is_error && self.hides_errors && !self.given {
+                self.state = State::Failed;
+                return Poll::Ready(None);
             }
             match ready!(self.part.poll_chunk(cx)) {
                 Some(Ok(Chunk::Piece(piece))) if piece.is_empty() => {}

@@ -22,7 +22,7 @@ pub enum Phase {
     Rewrite,
     /// `limit_req`, `limit_conn`, overload.
     PreAccess,
-    /// `allow`, `deny`, `auth_…`, as `satisfy` says. Subrequests are not asked.
+    /// `allow`, `deny`, `auth_…`, as `satisfy` says. Subrequests are not asked, but for those that are judged as a client.
     Access,
     /// `try_files`, `mirror`.
     PreContent,
@@ -90,6 +90,9 @@ pub struct Route {
     pub internal: bool,
     /// `try_files` found a file below the `alias` of a regular expression: the URI belongs behind the alias.
     pub add_uri_to_alias: bool,
+    /// A subrequest that is judged as if the client had sent it, in the access phase and by `internal` locations: its URI is from a page whose
+    /// writer may show no more than clients may see.
+    pub as_client: bool,
     /// A rewrite has changed the URI; the location must be found anew.
     pub uri_changed: bool,
     /// The URI belongs to the location; false once `rewrite … break` has changed it there.
@@ -115,6 +118,7 @@ impl Default for Route {
             uri_changes_left: URI_CHANGES_MAX,
             internal: false,
             add_uri_to_alias: false,
+            as_client: false,
             uri_changed: false,
             location_valid: true,
             unparsed_uri_valid: true,
