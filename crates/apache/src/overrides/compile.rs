@@ -75,7 +75,7 @@ impl<S: Patterns> Compiler<'_, S> {
     fn lines(&self, nodes: &[Node], methods: &Methods, draft: &mut Draft<S::Pattern>) -> Result<(), Mistake> {
         for node in nodes {
             let mistake = |text: String| Mistake { line: node.line, text: format!("{}: {text}", node.name) };
-            if let Some(done) = php(node, &mut draft.settings.php) {
+            if let Some(done) = php(node, self.standing, &mut draft.settings.php) {
                 done.map_err(mistake)?;
                 continue;
             }

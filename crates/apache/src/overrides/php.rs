@@ -2,6 +2,7 @@
 
 use super::compile::Done;
 use super::settings::PhpSetting;
+use crate::directives::{Places, Standing};
 use crate::syntax::Node;
 
 /// Settings that PHP 8.2 and 44 extensions of Debian's let a folder say: those whose access (`ini_get_all`) has the bit of
@@ -93,8 +94,18 @@ fn refused(name: &[u8], value: &[u8]) -> Option<String> {
     is_special.then(|| "the value must be without quotation marks, semicolons and ${".into())
 }
 
+/// Whether lines of PHP may stand there: mod_php has them in the class `Options`.
+fn may_stand(node: &Node, standing: Standing<'_>) -> bool {
+    match standing {
+        Standing::Server | Standing::Section => true,
+        Standing::Override { classes, list } => {
+            classes.meets(Places::OPTIONS) || list.iter().any(|name| node.is(name))
+        }
+    }
+}
+
 /// `php_value` and `php_flag`, which are PHP's own. Settings of the administrator are none of a site's.
-pub(super) fn php(node: &Node, settings: &mut Vec<PhpSetting>) -> Done {
+pub(super) fn php(node: &Node, standing: Standing<'_>, settings: &mut Vec<PhpSetting>) -> Done {
     let mut words = node.words();
     let (name, value) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_flag = match node.name.to_ascii_lowercase().as_str() {
@@ -103,6 +114,9 @@ pub(super) fn php(node: &Node, settings: &mut Vec<PhpSetting>) -> Done {
         "php_admin_value" | "php_admin_flag" => return Some(Err("not allowed here".into())),
         _ => return None,
     };
+    if !may_stand(node, standing) {
+        return Some(Err("not allowed here".into()));
+    }
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     if name.is_empty() || !name.iter().all(is_name) {
         return Some(Err(format!("'{}' is no name of a setting", String::from_utf8_lossy(&name))));
@@ -127,6 +141,23 @@ pub(super) fn php(node: &Node, settings: &mut Vec<PhpSetting>) -> Done {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_says_them_only_where_options_may_be_said() {
+        let line = Node { name: "php_flag".into(), args: b"engine on".to_vec(), line: 1, children: None };
+        let check = |classes: Places, list: &[&str], wanted: bool| {
+            let list: Vec<String> = list.iter().map(|name| (*name).to_string()).collect();
+            let mut settings = Vec::new();
+            let done = php(&line, Standing::Override { classes, list: &list }, &mut settings);
+            assert_eq!(done.is_some_and(|done| done.is_ok()), wanted, "{classes:?} {list:?}");
+            assert_eq!(settings.len(), usize::from(wanted));
+        };
+        check(Places::ALL, &[], true);
+        check(Places::OPTIONS, &[], true);
+        check(Places::FILE_INFO.or(Places::INDEXES).or(Places::LIMIT).or(Places::AUTH_CONFIG), &[], false);
+        check(Places::FILE_INFO, &["PHP_Flag"], true);
+        check(Places::NONE, &["php_value"], false);
+    }
 
     #[test]
     fn only_settings_of_folders_are_taken() {
