@@ -2,6 +2,7 @@
 
 mod httpd {
     mod back_ends;
+    mod led;
     mod look_ups;
     mod secure;
 }

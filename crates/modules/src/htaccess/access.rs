@@ -27,6 +27,7 @@ use brisk_server::files::Found;
 use brisk_server::flow::Flow;
 use brisk_server::log::may_debug;
 use brisk_server::path::{self, Mapped};
+use brisk_server::phases;
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::purity::Dependencies;
 use brisk_server::request::{Purpose, Request};
@@ -87,6 +88,9 @@ impl Access {
         if let Some(maps) = site.map(Site::maps) {
             Carried::of(r).borrow_mut().maps = Some(maps.clone());
         }
+        if self.is_led_past(r) {
+            return Err(phases::leave_location(r).into());
+        }
         if self.0.asks_back_end(r) {
             return self.judge_for_back_end(r);
         }
@@ -146,6 +150,18 @@ impl Access {
         passed?;
         r.depends_on(Dependencies::STATE);
         self.admitted(r, place, &before)
+    }
+
+    /// Whether a rule of the server has led the request to a file below `DocumentRoot`, and the location is for something else. As in Apache,
+    /// `ProxyPass` and `Alias` are not asked then: sections are about the path that the client has asked for, and those that guard the
+    /// location's path would not be met.
+    fn is_led_past(&self, r: &Request) -> bool {
+        let server = r.snap().server(r.route.server);
+        // A handler, a rule with the flag P or a page of an error leads to a named location, and no path does.
+        let is_found_by_path =
+            r.route.loc != server.root && !server.named.values().any(|&id| id == r.route.loc);
+        let is_elsewhere = self.0.asks_back_end(r) || r.core().root.alias.is_some();
+        is_elsewhere && is_found_by_path && Carried::of(r).borrow().said.asked.is_some()
     }
 
     /// Where the request leads: by the location, or to the script that another location has handed over.

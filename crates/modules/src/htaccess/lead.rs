@@ -82,11 +82,13 @@ impl Lead {
                     Flow::Status(400)
                 })?;
                 let asked = std::mem::replace(&mut r.route.uri, path);
-                if meaning == Meaning::DocumentRoot {
-                    Carried::of(r).borrow_mut().say().asked = Some(asked);
-                }
                 r.route.unparsed_uri_valid = false;
                 set_query(r, query);
+                if meaning == Meaning::DocumentRoot {
+                    Carried::of(r).borrow_mut().say().asked = Some(asked);
+                    // The path is found: as in Apache no `Redirect` is asked for it any more.
+                    return Ok(());
+                }
             }
             Action::Proxy { url, query, is_raw } => {
                 return Err(ask_back_end(r, Some(&self.site), url, query, is_raw));
