@@ -51,6 +51,9 @@ pub const OF_SERVERS: &[&str] = &[
     "userdir",
 ];
 
+/// Those of a server's own files whose lines `.htaccess` may have, some of which close something: `SSLRequireSSL`, `php_flag engine off`.
+pub const OF_BOTH: &[&str] = &["php", "php7", "php8", "ssl"];
+
 /// Whether a server's own files may load it.
 pub fn has(name: &str) -> bool {
     OF_FOLDERS.contains(&name) || OF_SERVERS.contains(&name)

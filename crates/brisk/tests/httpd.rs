@@ -4,6 +4,7 @@ mod httpd {
     mod back_ends;
     mod led;
     mod look_ups;
+    mod php;
     mod secure;
 }
 

@@ -3,6 +3,7 @@
 use crate::flow::{Flow, Waiter};
 pub use crate::purity::{Declared, Dependencies, Effects, Purity};
 use crate::request::Request;
+use brisk_conf::Diag;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -141,6 +142,17 @@ impl Stage {
         // the whole response.
         (Stage::Decoding..=Stage::Surroundings).contains(&self)
     }
+}
+
+/// What handlers of a plan rely on in a named location of the server, to which they lead requests; kept by [`Plan::put`]. The configuration is
+/// refused where that location lacks it.
+pub struct Needs {
+    /// The location's name.
+    pub location: Box<[u8]>,
+    /// Whether its plan has it.
+    pub holds: fn(&Plan) -> bool,
+    /// What is said otherwise.
+    pub mistake: Diag,
 }
 
 /// Handlers and filters of one location, by phase.

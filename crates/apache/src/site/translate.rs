@@ -7,7 +7,9 @@ use super::files::{Arguments, Files};
 use super::listen::{self, Wanted};
 use super::{handlers, host, logs, mapping, network, proxied, remote, tls};
 use crate::Patterns;
+use crate::conditional::Server as _;
 use crate::directives::{self, Places, Row, Standing};
+use crate::modules::OF_BOTH;
 use crate::overrides::support::{self, Support};
 use crate::overrides::{self, quoted};
 use crate::syntax::{Mistake, Node};
@@ -15,6 +17,9 @@ use brisk_conf::{Directive, NoFiles, SourceMap};
 
 /// The line that tells `ServerRoot`, in the block `apache_site`: relative paths of `.htaccess` begin there.
 pub const ROOT: &str = "BriskRoot";
+
+/// The line that tells which modules are loaded, of those that `.htaccess` files may ask for (`<IfModule>`), in the block `apache_site`.
+pub const MODULES: &str = "BriskModules";
 
 /// What came of the files.
 pub struct Translated {
@@ -139,6 +144,10 @@ impl Translator<'_, '_> {
         let nodes = || above.iter().filter(is_handed_down).chain(&draft.site);
         let mut lines: Vec<Directive> = nodes().map(|node| of_node(node, &span)).collect();
         lines.push(statement(self.span(draft.line.max(1)), ROOT, [self.files.root()]));
+        let loaded: Vec<&str> = OF_BOTH.iter().copied().filter(|name| self.files.has_module(name)).collect();
+        if !loaded.is_empty() {
+            lines.push(statement(self.span(draft.line.max(1)), MODULES, loaded));
+        }
         lines.extend(handlers::lines(nodes(), &span));
         if self.files.has_proxy() && proxied::is_asked(&nodes().collect::<Vec<_>>()) {
             lines.push(proxied::line(self.span(draft.line.max(1))));

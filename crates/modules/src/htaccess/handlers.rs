@@ -100,7 +100,14 @@ fn is_taken_away(settings: &Settings, name: &[u8], is_forced: bool) -> bool {
 /// `php_flag engine off`.
 fn is_engine_off(settings: &Settings) -> bool {
     let engine = settings.php.iter().rev().find(|setting| setting.name == b"engine");
-    engine.is_some_and(|setting| matches!(setting.value.as_slice(), b"0" | b"" | b"off" | b"Off"))
+    // As PHP reads it: a number other than 0 and these words are on, anything else is off.
+    let is_word =
+        |value: &[u8]| ["on", "yes", "true"].iter().any(|on| value.eq_ignore_ascii_case(on.as_bytes()));
+    let is_number = |value: &[u8]| {
+        let is_digit = |byte: &u8| byte.is_ascii_digit();
+        value.iter().all(is_digit) && value.iter().any(|&digit| digit != b'0')
+    };
+    engine.is_some_and(|setting| !is_word(&setting.value) && !is_number(&setting.value))
 }
 
 /// What rewrite rules have said (flags T and H).
@@ -115,12 +122,19 @@ pub struct Rules<'a> {
 /// Leads a request for a file to the handler that is said, and sets what its name says.
 pub fn choose(r: &mut Request, local: &Local, present: &Present, rules: Rules<'_>) -> Flow {
     let place = &present.place;
-    if place.kind != Some(Kind::File) {
+    let settings = &present.effective.settings;
+    let is_file = place.kind == Some(Kind::File);
+    let said = said(r, settings, place.name(), rules);
+    let handler = local.ground.site.as_ref().and_then(|site| site.handler(&said.name));
+    let is_run = local.runs_scripts || is_file && (handler.is_some() || said.handler == Some(Named::Php));
+    // Before anything else: however the request would come to PHP. (For a folder FastCGI may run the index file.)
+    if is_run && is_engine_off(settings) {
+        return refuse(r, &place.file, "is not run (php_flag engine off)", 403);
+    }
+    if !is_file {
         return Flow::Next;
     }
-    let settings = &present.effective.settings;
-    let said = said(r, settings, place.name(), rules);
-    if let Some(location) = local.ground.site.as_ref().and_then(|site| site.handler(&said.name)) {
+    if let Some(location) = handler {
         if local.runs_scripts {
             return Flow::Next;
         }
@@ -144,9 +158,6 @@ pub fn choose(r: &mut Request, local: &Local, present: &Present, rules: Rules<'_
         (Some(Named::Default), true) => {
             refuse(r, &place.file, "is not run as .htaccess takes its handler away", 403)
         }
-        (_, true) if is_engine_off(settings) => {
-            refuse(r, &place.file, "is not run (php_flag engine off)", 403)
-        }
         (_, true) => Flow::Next,
         (Some(Named::Php), false) => to_php(r, local, &place.file),
         (_, false) if is_script(place.name()) => no_source(r, &place.file),
@@ -166,7 +177,7 @@ fn hand_on(r: &Request, place: Option<Rc<Place>>) {
 /// Goes on in the location that runs PHP.
 fn to_php(r: &Request, local: &Local, file: &[u8]) -> Flow {
     match &local.htaccess.php {
-        Some(name) => {
+        Some((name, _)) => {
             hand_on(r, None);
             Flow::Named(name.to_vec())
         }

@@ -3,6 +3,7 @@
 use super::plan::{Ground, Store};
 use super::site::Site;
 use brisk_apache::directives::Places;
+use brisk_conf::Span;
 use brisk_server::request::Request;
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ pub const FILE: &[u8] = b".htaccess";
 pub struct Htaccess {
     /// `AllowOverride`.
     pub classes: Places,
-    /// The named location that runs PHP.
-    pub php: Option<Arc<[u8]>>,
+    /// The named location that runs PHP, and where it is named.
+    pub php: Option<(Arc<[u8]>, Span)>,
     /// What Apache's own files say.
     pub site: Option<Arc<Site>>,
     /// What files have become so far.

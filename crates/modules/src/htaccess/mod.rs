@@ -39,9 +39,9 @@ mod variables;
 
 use brisk_apache::directives::Places;
 use brisk_apache::options::Options;
-use brisk_conf::{Context, Diag, Directive};
+use brisk_conf::{Context, Diag, Directive, Span};
 use brisk_server::conf::Cx;
-use brisk_server::plan::{Plan, Stage};
+use brisk_server::plan::{Needs, Plan, Stage};
 pub use local::Htaccess;
 use local::Local;
 use plan::Ground;
@@ -61,7 +61,7 @@ impl Htaccess {
                     return Err(Diag::emerg(arg.span, format!("invalid parameter \"{text}\""))
                         .help("name one location that runs PHP: php=@php"));
                 }
-                php = Some(name.as_bytes().into());
+                php = Some((name.as_bytes().into(), arg.span));
                 continue;
             }
             let class = Places::class(&text).ok_or_else(|| {
@@ -112,12 +112,36 @@ fn local(cx: &Cx<'_, '_>, htaccess: &Htaccess) -> Arc<Local> {
     Arc::new(Local { htaccess: htaccess.clone(), ground, runs_scripts })
 }
 
+/// The files are judged in this location, too, before it runs a script.
+struct Judges;
+
+/// What is asked of the location that runs PHP: it begins anew with the request, and what the files have said of it is lost unless they are
+/// read there, too.
+fn needs(php: &[u8], span: Span) -> Needs {
+    let name = String::from_utf8_lossy(php);
+    let text = format!("location {name} runs PHP for .htaccess files, but does not read them");
+    let help = format!(
+        "write directory_overrides into the server's block, or into location {name}, too, and php_pass or fastcgi_pass into that: php_value, CGIPassAuth and Header would not hold there"
+    );
+    Needs {
+        location: php.into(),
+        holds: |plan| plan.data::<Judges>().is_some(),
+        mistake: Diag::emerg(span, text).help(help),
+    }
+}
+
 /// Adds the steps to a location's plan.
 pub fn install(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     let local = local(cx, htaccess);
     // At the server: `Alias` and its kin decide before there is a location.
     if let Some(site) = htaccess.site.as_ref().filter(|site| cx.block == Context::SERVER && site.leads()) {
         plan.rewrite = Some(Arc::new(lead::Lead::of(site.clone())));
+    }
+    if let Some((name, span)) = &htaccess.php {
+        plan.put(Arc::new(needs(name, *span)));
+    }
+    if local.runs_scripts {
+        plan.put(Arc::new(Judges));
     }
     let host = htaccess.site.as_ref().map(|site| site.base().clone());
     plan.preaccess.push(Arc::new(access::Access(local.clone())));

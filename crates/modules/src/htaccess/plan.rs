@@ -130,7 +130,6 @@ impl DirPlan {
         let patterns = Pcre::default();
         let mut sections_count = 0;
         let mut allow = Allow { classes: ground.classes, list: Vec::new(), options: ALLOWED };
-        let root = ground.site.as_ref().and_then(|site| site.root());
         for text in texts {
             let layer = ground.site.as_ref().map_or(Layer::File, |site| site.layer(text));
             let own = match layer {
@@ -147,7 +146,7 @@ impl DirPlan {
                     section.settings.clone()
                 }
                 Layer::File => {
-                    let own = compile(text, &allow, &patterns, root)
+                    let own = compile(text, &allow, &patterns, ground.site.as_deref())
                         .map_err(|mistake| format!("{} in {}:{}", mistake.text, text.name, mistake.line))?;
                     sections_count += count(&own.sections);
                     if sections_count > HTACCESS_SECTIONS_MAX {
@@ -320,15 +319,20 @@ fn ordered(candidates: &[(Option<u32>, Arc<Section>)]) -> Vec<u32> {
     order
 }
 
-/// What Brisk is to `<IfModule>` and its relatives.
-struct Brisk;
+/// What Brisk is to `<IfModule>` and its relatives, with what Apache's own files have loaded.
+struct Brisk<'s>(Option<&'s Site>);
 
 /// Parts of Apache that are no modules there, and are asked for as such.
 const BUILT_IN: &[&str] = &["core", "so", "version"];
 
-impl conditional::Server for Brisk {
+impl conditional::Server for Brisk<'_> {
     fn has_module(&self, name: &str) -> bool {
-        BUILT_IN.contains(&name) || modules::OF_FOLDERS.contains(&name)
+        let is_loaded = || match self.0 {
+            Some(site) => site.has_module(name),
+            // Brisk has TLS, and nothing in its own language loads it.
+            None => name == "ssl",
+        };
+        BUILT_IN.contains(&name) || modules::OF_FOLDERS.contains(&name) || is_loaded()
     }
 
     /// Files are not looked at when a file is read: what depends on one would not change with it.
@@ -342,11 +346,11 @@ impl conditional::Server for Brisk {
 }
 
 /// The settings of one file.
-fn compile(file: &Text, allow: &Allow, patterns: &Pcre, root: Option<&str>) -> Result<Settings, Mistake> {
+fn compile(file: &Text, allow: &Allow, patterns: &Pcre, site: Option<&Site>) -> Result<Settings, Mistake> {
     let nodes = syntax::read(&file.text, OVERRIDE_LINE_BYTES_MAX)?;
     nodes.iter().try_for_each(check_conditions)?;
-    let mut nodes = conditional::resolve(nodes, &Brisk, patterns, &mut Defines::new())?;
-    if let Some(root) = root {
+    let mut nodes = conditional::resolve(nodes, &Brisk(site), patterns, &mut Defines::new())?;
+    if let Some(root) = site.and_then(Site::root) {
         nodes = rooted(nodes, root);
     }
     let standing = Standing::Override { classes: allow.classes, list: &allow.list };

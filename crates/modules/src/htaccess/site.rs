@@ -11,7 +11,7 @@ use brisk_apache::limits::RANGES_MAX_USUAL;
 use brisk_apache::overrides::{Allow, Compiler, Rewriting};
 use brisk_apache::redirect::Redirect;
 use brisk_apache::rewrite::map::Map;
-use brisk_apache::site::{BACK_END, PROXY_HANDLER, ROOT, node_of, plain};
+use brisk_apache::site::{BACK_END, MODULES, PROXY_HANDLER, ROOT, node_of, plain};
 use brisk_apache::syntax::{Mistake, Node};
 use brisk_apache::{Origin, glob, options::Options};
 use brisk_conf::{Diag, Directive, SourceMap, Span};
@@ -46,6 +46,8 @@ struct Lines {
     maps: Maps,
     /// `ServerRoot`.
     root: Option<String>,
+    /// What is loaded of that files of folders may ask for.
+    modules: Vec<String>,
 }
 
 /// `RewriteMap` by name.
@@ -163,6 +165,11 @@ impl Site {
         self.lines.iter().rev().find_map(|lines| lines.root.as_deref())
     }
 
+    /// Whether Apache's own files have loaded a module that files of folders may ask for.
+    pub fn has_module(&self, name: &str) -> bool {
+        self.lines.iter().any(|lines| lines.modules.iter().any(|known| known == name))
+    }
+
     /// What rules may look up.
     pub fn maps(&self) -> &Arc<Maps> {
         &self.maps
@@ -207,6 +214,7 @@ impl Lines {
         let compiler = Compiler { patterns, standing: Standing::Server, options: ALLOWED, origins };
         let (mut rest, mut folders, mut handlers) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut allows_encoded_slashes, mut maps, mut root) = (None, Maps::new(), None);
+        let mut modules = Vec::new();
         for node in nodes {
             let is_pattern = node.words().next().is_some_and(|word| word == b"~");
             if node.is("Directory") && node.children.is_some() && !is_pattern {
@@ -218,6 +226,8 @@ impl Lines {
                 handlers.insert(name.trim_ascii().to_ascii_lowercase(), location.to_vec());
             } else if node.is(ROOT) {
                 root = Some(String::from_utf8_lossy(&node.words().next().unwrap_or_default()).into_owned());
+            } else if node.is(MODULES) {
+                modules.extend(node.words().map(|word| String::from_utf8_lossy(&word).into_owned()));
             } else if node.is("RewriteMap") {
                 let mut words = node.words();
                 let (name, source) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -251,7 +261,17 @@ impl Lines {
         let redirects = std::mem::take(&mut own.redirects);
         // The shorter path counts first.
         folders.sort_by_key(|folder| memchr::memchr_iter(b'/', &folder.path).count());
-        Ok(Lines { own, rewriting, redirects, folders, handlers, allows_encoded_slashes, maps, root })
+        Ok(Lines {
+            own,
+            rewriting,
+            redirects,
+            folders,
+            handlers,
+            allows_encoded_slashes,
+            maps,
+            root,
+            modules,
+        })
     }
 }
 

@@ -10,6 +10,29 @@ fn what_is_wrong_is_said() {
     messages_in_location("directory_overrides on php=php;", &["invalid parameter \"php=php\""]);
 }
 
+/// Otherwise `php_flag engine off` and its like would be lost on the way there.
+#[test]
+fn the_location_that_runs_php_reads_the_files_too() {
+    let check = |outer: &str, location: &str, inner: &str, is_taken: bool| {
+        let text = format!(
+            "server {{ {outer} location / {{ {location} }} location @php {{ {inner} fastcgi_pass 127.0.0.1:9; }} }}"
+        );
+        let got = http(&text).err();
+        let wanted = "location @php runs PHP for .htaccess files, but does not read them";
+        assert_eq!(got.as_deref(), (!is_taken).then_some(wanted), "{text}");
+    };
+    let on = "directory_overrides on php=@php;";
+    check(on, "", "", true);
+    check("", on, "directory_overrides on;", true);
+    check("", on, "", false);
+    check(on, "", "directory_overrides off;", false);
+    check("", on, "directory_overrides .brisk headers;", false);
+    // One that runs nothing judges nothing.
+    let text = format!("server {{ {on} location @php {{ proxy_pass http://127.0.0.1:9; }} }}");
+    assert!(http(&text).is_err());
+    assert!(http(&format!("server {{ {on} location / {{ }} }}")).is_ok());
+}
+
 #[test]
 fn plans_have_its_steps_where_it_is_on() {
     let text = "directory_overrides on; server { location /a { } location /b { directory_overrides off; } }";

@@ -14,7 +14,7 @@ use super::snapshot::{Location, Snapshot};
 use crate::conf::environment::Environment;
 use crate::location::Scope;
 use crate::module::{Module, Modules, Set};
-use crate::plan::Plan;
+use crate::plan::{Needs, Plan};
 use crate::trace;
 use crate::trace::steps::Owners;
 use crate::unusual::Unusual;
@@ -461,9 +461,27 @@ fn add_default_folder(global: &mut Global<'_>) {
     }
 }
 
+/// Refuses plans that lead to a named location which lacks what they rely on. One that is not there is an error of the request.
+fn check_needs(global: &mut Global<'_>) {
+    let mut mistakes: Vec<Diag> = Vec::new();
+    for (at, server) in global.servers.iter().enumerate() {
+        let end = global.servers.get(at + 1).map_or(global.locations.len(), |next| next.root.0 as usize);
+        for location in global.locations[server.root.0 as usize..end].iter().flatten() {
+            let Some(needs) = location.plan.data::<Needs>() else { continue };
+            let named = server.named.get(&needs.location).and_then(|&id| global.location(id));
+            let is_told = || mistakes.iter().any(|told| told.span == needs.mistake.span);
+            if named.is_some_and(|named| !(needs.holds)(&named.plan)) && !is_told() {
+                mistakes.push(needs.mistake.clone());
+            }
+        }
+    }
+    global.diags.append(&mut mistakes);
+}
+
 fn finish(mut global: Global<'_>, confs: &Confs) -> Option<Snapshot> {
     // At the very end: a variable may be defined below its use.
     report_undefined(&mut global);
+    check_needs(&mut global);
     let main: Arc<brisk_host::main_conf::MainConf> = confs.shared();
     let threads = brisk_host::threads::count(&main);
     let (mut sockets, listens) = crate::core::listen::resolve(&mut global, threads);
