@@ -5,6 +5,7 @@ mod httpd {
     mod led;
     mod look_ups;
     mod php;
+    mod remote;
     mod secure;
 }
 

@@ -4,7 +4,31 @@
 //! anybody may have written: it is never looked at.
 
 use brisk_conf::cidr::{Cidr, number, parse_address};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+
+/// What a proxy may say of its client's address and be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Any address.
+    Any,
+    /// A public one: a proxy outside of the own network does not speak for clients within.
+    Public,
+}
+
+impl Trust {
+    /// Whether it is believed that a client has this address.
+    pub fn believes(self, client: IpAddr) -> bool {
+        self == Trust::Any || is_public(client)
+    }
+}
+
+/// As mod_remoteip has it: not private, of this machine or of a link (RFC 3330), and global unicast (RFC 4291 §2.4).
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(ip) => !(ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_unspecified()),
+        IpAddr::V6(ip) => ip.octets()[0] & 0xe0 == 0x20,
+    }
+}
 
 /// An address with or without port: `192.0.2.1:80`, `[::1]`, `[::1]:80`, `::1`. Without, the port is 0.
 fn parse_address_port(text: &[u8]) -> Option<SocketAddr> {
@@ -41,15 +65,28 @@ pub fn forwarded<'f>(
     proxies: &[Cidr],
     recursive: bool,
 ) -> Option<SocketAddr> {
+    let trust = |ip| proxies.iter().any(|proxy| proxy.contains_unmapped(ip)).then_some(Trust::Any);
+    followed(is_start_trusted.then_some(Trust::Any), fields, &trust, recursive)
+}
+
+/// The same where proxies are believed to a different degree; `None`: it is no proxy.
+pub fn followed<'f>(
+    start: Option<Trust>,
+    fields: impl DoubleEndedIterator<Item = &'f [u8]>,
+    trust: &dyn Fn(IpAddr) -> Option<Trust>,
+    recursive: bool,
+) -> Option<SocketAddr> {
     let mut address: Option<SocketAddr> = None;
+    let mut is_outside = false;
     // From the nearest to the farthest: fields are in the order in which they were added.
     for field in fields.rev() {
         let mut rest = field;
         loop {
-            let is_trusted = address
-                .map_or(is_start_trusted, |a| proxies.iter().any(|proxy| proxy.contains_unmapped(a.ip())));
-            if !is_trusted {
-                return address;
+            let Some(mut trusted) = address.map_or(start, |a| trust(a.ip())) else { return address };
+            // A proxy within that one outside has named may be anybody.
+            is_outside |= trusted == Trust::Public;
+            if is_outside {
+                trusted = Trust::Public;
             }
             // Spaces alone separate, too, as in nginx.
             let is_separator = |b: &u8| matches!(b, b' ' | b',');
@@ -57,9 +94,9 @@ pub fn forwarded<'f>(
             // An empty entry, as of `, ,`, is no address and ends the search.
             let begin = rest[..end].iter().rposition(is_separator).map_or(0, |at| at + 1);
             match parse_address_port(&rest[begin..end]) {
-                Some(next) => address = Some(next),
-                // `unknown` or a made-up name: what stood behind it is still what the proxy said.
-                None => return address,
+                Some(next) if trusted.believes(next.ip()) => address = Some(next),
+                // `unknown`, a made-up name or an address that this proxy is not believed: what stood behind it is still what the proxy said.
+                _ => return address,
             }
             if !recursive {
                 return address;
@@ -95,6 +132,42 @@ mod tests {
         check("[::1]80", None);
         check("unix:", None);
         check("", None);
+    }
+
+    #[test]
+    fn a_proxy_outside_speaks_for_public_addresses_only() {
+        let check = |field: &str, want: &str| {
+            let trust = |ip: IpAddr| match ip.to_string().as_str() {
+                "198.51.100.1" => Some(Trust::Public),
+                "198.51.100.2" => Some(Trust::Any),
+                _ => None,
+            };
+            let fields = std::iter::once(field.as_bytes());
+            let got = followed(Some(Trust::Public), fields, &trust, true);
+            assert_eq!(got.map_or("none".into(), |a| a.ip().to_string()), want, "{field}");
+        };
+        check("192.0.2.1", "192.0.2.1");
+        for private in [
+            "10.0.0.1",
+            "127.0.0.1",
+            "169.254.1.1",
+            "172.31.0.1",
+            "192.168.0.1",
+            "::ffff:10.0.0.1",
+            "0.0.0.0",
+        ] {
+            check(private, "none");
+            check(&format!("{private}, 198.51.100.1"), "198.51.100.1");
+        }
+        for strange in ["::1", "fe80::1", "fc00::1", "ff02::1"] {
+            check(strange, "none");
+        }
+        check("2001:db8::1", "2001:db8::1");
+        check("172.32.0.1", "172.32.0.1");
+        check("192.0.2.1, 10.0.0.1", "none");
+        check("192.0.2.1, 198.51.100.2", "192.0.2.1");
+        // The own network's proxy was named by one outside.
+        check("10.0.0.1, 198.51.100.2", "198.51.100.2");
     }
 
     #[test]

@@ -3,12 +3,12 @@
 //! Anyone can send the fields: they are believed of listed proxies alone, and the check is of the connection's
 //! own address.
 
-use crate::forwarded::forwarded;
+use crate::forwarded::{Trust, followed};
 use brisk_conf::cidr::{Cidr, Parsed};
-use brisk_conf::{Context, Diag, Directive, Risk};
+use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_http::HeaderId;
 use brisk_http::range::write_number;
-use brisk_server::conf::Cx;
+use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::connection::Peer;
 use brisk_server::directive::directive;
 use brisk_server::flow::Flow;
@@ -35,9 +35,10 @@ pub static MODULE: Module = Module {
 static ROWS: &[Row] = &[
     // A security matter: clients of a network that is too wide choose their address, and with it what access rules and limits see.
     directive("set_real_ip_from")
-        .doc("A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed; in stream that of its PROXY header.")
+        .doc("A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed; in stream that of its PROXY header. public: but for private, loopback and link-local addresses, for a proxy that is not in the own network (RemoteIPTrustedProxy of Apache); of several that match, the first counts. It cannot be said in stream.")
         .in_(Context::HSL.or(crate::stream::part::BLOCKS))
-        .takes("ADDRESS | CIDR | NAME | unix:")
+        .takes("ADDRESS | CIDR | NAME | unix: [public]")
+        .arity(Arity::between(1, 2))
         .many()
         .risk(Risk::Security)
         .example("set_real_ip_from 192.0.2.0/24;")
@@ -96,7 +97,8 @@ enum Told {
 
 #[derive(Clone, Default)]
 struct Conf {
-    proxies: Vec<Cidr>,
+    /// With what is believed of each; the first that matches counts.
+    proxies: Vec<(Cidr, Trust)>,
     trusts_unix: bool,
     told: Told,
     recursive: bool,
@@ -110,6 +112,7 @@ impl ModuleConf for Conf {
 
 fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
+    let trust = trust(cx, d)?;
     let mut found = Vec::new();
     if token.bytes() != b"unix:" {
         match Cidr::parse(token.bytes()) {
@@ -136,8 +139,21 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     }
     // `unix:` finds no address; names and networks always do, or were refused.
     conf.trusts_unix |= found.is_empty();
-    conf.proxies.append(&mut found);
+    conf.proxies.extend(found.into_iter().map(|proxy| (proxy, trust)));
     Ok(())
+}
+
+/// What is believed of the proxy of a line.
+fn trust(cx: &Cx<'_, '_>, d: &Directive) -> Result<Trust, Diag> {
+    let Some(token) = d.args.get(1) else { return Ok(Trust::Any) };
+    if token.bytes() != b"public" || d.arg(0).bytes() == b"unix:" {
+        return Err(invalid_parameter(token));
+    }
+    // Sessions of `stream` have no chain of proxies, and are not asked for more than one.
+    if crate::stream::part::BLOCKS.has(cx.block) {
+        return Err(invalid_parameter(token).help("it is for http only"));
+    }
+    Ok(Trust::Public)
 }
 
 /// The addresses of a host; `None` if there are none.
@@ -162,7 +178,8 @@ fn real_ip_header(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 pub fn of_sessions(cx: &Cx<'_, '_>) -> Option<RealIp> {
     let conf = cx.conf_of::<Conf>();
     let trusts_any = !conf.proxies.is_empty() || conf.trusts_unix;
-    trusts_any.then(|| RealIp { proxies: conf.proxies.clone(), trusts_unix: conf.trusts_unix })
+    let proxies = || conf.proxies.iter().map(|(proxy, _)| *proxy).collect();
+    trusts_any.then(|| RealIp { proxies: proxies(), trusts_unix: conf.trusts_unix })
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
@@ -202,31 +219,32 @@ impl Handler for Believes {
 impl Believes {
     fn client(&self, r: &Request) -> Option<SocketAddr> {
         // Of the connection, not of what was told before: only a proxy that is connected may tell of others.
-        let is_trusted = self.trusts(r.peer());
-        let last = |field: Option<&[u8]>| {
-            forwarded(is_trusted, field.into_iter(), &self.conf.proxies, self.conf.recursive)
-        };
+        let trusted = self.trusts(r.peer());
+        let trust = |ip| self.trust(ip);
+        // RFC 9110 §5.3: several fields are one list; proxies append, so its end is nearest to us. (nginx looks at the first one of X-Real-IP and
+        // of other names, which may be the client's.)
+        let last = |fields: Vec<&[u8]>| followed(trusted, fields.into_iter(), &trust, self.conf.recursive);
         match &self.conf.told {
-            Told::XRealIp => last(r.header(HeaderId::XRealIp)),
-            Told::Field(name) => last(r.header_named(name)),
+            Told::XRealIp => last(r.headers(HeaderId::XRealIp).collect()),
+            Told::XForwardedFor => last(r.headers(HeaderId::XForwardedFor).collect()),
+            Told::Field(name) => last(r.headers_named(name).map(|value| value as &[u8]).collect()),
             // The header was read before TLS and HTTP, so no request can have written it.
-            Told::ProxyProtocol => told_by_proxy_protocol(r).filter(|_| is_trusted),
-            Told::XForwardedFor => {
-                // RFC 9110 §5.3: several fields are one list; proxies append, so its end is nearest to us.
-                let fields: Vec<&[u8]> = r.headers(HeaderId::XForwardedFor).collect();
-                forwarded(is_trusted, fields.into_iter(), &self.conf.proxies, self.conf.recursive)
-            }
+            Told::ProxyProtocol => told_by_proxy_protocol(r)
+                .filter(|addr| trusted.is_some_and(|trust| trust.believes(addr.ip()))),
         }
     }
 
-    fn trusts(&self, peer: Peer) -> bool {
+    fn trusts(&self, peer: Peer) -> Option<Trust> {
         match peer {
-            Peer::Ip(addr) => {
-                let ip: IpAddr = addr.ip();
-                self.conf.proxies.iter().any(|proxy| proxy.contains_unmapped(ip))
-            }
-            Peer::Unix => self.conf.trusts_unix,
+            Peer::Ip(addr) => self.trust(addr.ip()),
+            Peer::Unix => self.conf.trusts_unix.then_some(Trust::Any),
         }
+    }
+
+    /// What is believed of a proxy; `None`: it is none.
+    fn trust(&self, ip: IpAddr) -> Option<Trust> {
+        let found = self.conf.proxies.iter().find(|(proxy, _)| proxy.contains_unmapped(ip));
+        found.map(|(_, trust)| *trust)
     }
 }
 
@@ -242,9 +260,11 @@ mod tests {
     #[test]
     fn parameters_are_checked() {
         messages("set_real_ip_from 10.0.0.1/8;", &["low address bits of 10.0.0.1/8 are meaningless"]);
+        messages("set_real_ip_from 10.0.0.0/8 private;", &["invalid parameter \"private\""]);
+        messages("set_real_ip_from unix: public;", &["invalid parameter \"public\""]);
         messages("set_real_ip_from a..b;", &["host not found in set_real_ip_from \"a..b\""]);
         accepted(&[
-            "set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1; set_real_ip_from unix:; real_ip_header X-A; real_ip_recursive on;",
+            "set_real_ip_from 192.0.2.0/24 public; set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1; set_real_ip_from unix:; real_ip_header X-A; real_ip_recursive on;",
         ]);
     }
 

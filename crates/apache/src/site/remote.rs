@@ -14,8 +14,15 @@ pub(super) struct Remote {
     pub protocol: Option<u32>,
     /// `RemoteIPHeader`, with its line.
     header: Option<(u32, String)>,
-    /// Proxies that are believed.
-    proxies: Vec<(u32, String)>,
+    /// Proxies that are believed, in their order.
+    proxies: Vec<Proxy>,
+}
+
+struct Proxy {
+    line: u32,
+    address: String,
+    /// `RemoteIPInternalProxy`: it is believed that a client has a private address. `RemoteIPTrustedProxy` is not.
+    is_internal: bool,
 }
 
 pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft: &mut Draft) -> Done {
@@ -28,7 +35,11 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft
         }
         "remoteipheader" => word(node, 0).map(|header| remote.header = Some((node.line, header))),
         "remoteipinternalproxy" | "remoteiptrustedproxy" => {
-            node.words().try_for_each(|word| add(remote, node.line, &String::from_utf8_lossy(&word)))
+            let is_internal = name == "remoteipinternalproxy";
+            node.words().try_for_each(|word| {
+                let address = String::from_utf8_lossy(&word).into_owned();
+                add(remote, Proxy { line: node.line, address, is_internal })
+            })
         }
         "remoteipinternalproxylist" | "remoteiptrustedproxylist" => {
             word(node, 0).and_then(|path| this.files.text(&path)).and_then(|text| {
@@ -36,18 +47,22 @@ pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft
                     .lines()
                     .map(|line| line.split('#').next().unwrap_or_default().trim())
                     .filter(|line| !line.is_empty())
-                    .try_for_each(|address| add(&mut draft.remote, node.line, address))
+                    .try_for_each(|address| {
+                        let address = address.to_string();
+                        let is_internal = name == "remoteipinternalproxylist";
+                        add(&mut draft.remote, Proxy { line: node.line, address, is_internal })
+                    })
             })
         }
         _ => return None,
     })
 }
 
-fn add(remote: &mut Remote, line: u32, address: &str) -> Result<(), String> {
-    if network::parse(address).is_none() {
-        return Err(format!("'{address}' is no address: Brisk looks up no names here"));
+fn add(remote: &mut Remote, proxy: Proxy) -> Result<(), String> {
+    if network::parse(&proxy.address).is_none() {
+        return Err(format!("'{}' is no address: Brisk looks up no names here", proxy.address));
     }
-    remote.proxies.push((line, address.to_string()));
+    remote.proxies.push(proxy);
     Ok(())
 }
 
@@ -61,6 +76,10 @@ impl Remote {
     pub fn directives<'r>(&'r self, above: &'r Remote, span: &dyn Fn(u32) -> Span) -> Vec<Directive> {
         let remote = if self.is_silent() { above } else { self };
         let from = |line: u32, network: &str| statement(span(line), "set_real_ip_from", [network]);
+        let from_proxy = |proxy: &Proxy| match proxy.is_internal {
+            true => from(proxy.line, &proxy.address),
+            false => statement(span(proxy.line), "set_real_ip_from", [proxy.address.as_str(), "public"]),
+        };
         match (&remote.protocol, &remote.header) {
             (Some(line), _) => vec![
                 from(*line, "0.0.0.0/0"),
@@ -68,8 +87,7 @@ impl Remote {
                 statement(span(*line), "real_ip_header", ["proxy_protocol"]),
             ],
             (None, Some((line, header))) => {
-                let mut out: Vec<Directive> =
-                    remote.proxies.iter().map(|(line, text)| from(*line, text)).collect();
+                let mut out: Vec<Directive> = remote.proxies.iter().map(from_proxy).collect();
                 out.push(statement(span(*line), "real_ip_header", [header]));
                 out.push(statement(span(*line), "real_ip_recursive", ["on"]));
                 out
