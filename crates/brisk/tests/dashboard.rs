@@ -64,7 +64,9 @@ fn without_rules_it_is_for_this_machine_alone() {
         assert_eq!(ask(&server, "GET /guarded?data", fields, "").0, guarded, "{fields}");
     }
     wait::holds("the log names the remedy", || {
-        server.error_log().contains("the dashboard was refused: its location has no access rules")
+        server
+            .error_log()
+            .contains("the dashboard was refused: its location has no access rule for the client")
     });
     let page = server.client().request("GET /d HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let policy = page.header("Content-Security-Policy").unwrap();
@@ -78,6 +80,52 @@ fn without_rules_it_is_for_this_machine_alone() {
     }
     assert_eq!(ask(&server, "GET /d?other", "", "").0, 404);
     assert_eq!(ask(&server, "POST /d", "", "x").0, 405);
+}
+
+/// A list of clients that are shut out, as of the whole server, lets nobody in.
+#[test]
+fn rules_about_others_are_no_guard() {
+    let server = Builder::new(BIN)
+        .http(
+            "deny 203.0.113.7; map $http_x_off $realm { yes off; default area; }
+            server { listen 127.0.0.1:{{PORT}}; set_real_ip_from 127.0.0.1; real_ip_header X-Who;
+            location /d { dashboard; }
+            location /closed { dashboard; allow 10.0.0.0/8; deny all; }
+            location /some { dashboard; allow 10.0.0.0/8; }
+            location /nets { dashboard; allow 0.0.0.0/0; allow ::/0; }
+            location /four { dashboard; allow 0.0.0.0/0; }
+            location /any { dashboard; satisfy any; }
+            location /realm { dashboard; auth_basic $realm; auth_basic_user_file users; } }",
+        )
+        .file("users", "u:{PLAIN}p\n")
+        .start();
+    for (path, client, fields, want) in [
+        ("/d", "127.0.0.1", "", 200),
+        ("/d", "192.0.2.1", "", 403),
+        ("/d", "2001:db8::1", "", 403),
+        ("/d", "203.0.113.7", "", 403),
+        ("/closed", "10.1.1.1", "", 200),
+        ("/closed", "127.0.0.1", "", 403),
+        ("/some", "10.1.1.1", "", 200),
+        ("/some", "127.0.0.1", "", 200),
+        ("/some", "192.0.2.1", "", 403),
+        ("/nets", "192.0.2.1", "", 200),
+        ("/nets", "2001:db8::1", "", 200),
+        ("/four", "192.0.2.1", "", 200),
+        ("/four", "2001:db8::1", "", 403),
+        ("/any", "192.0.2.1", "", 403),
+        ("/realm", "192.0.2.1", "", 401),
+        ("/realm", "192.0.2.1", "Authorization: Basic dTpw\r\n", 200),
+        ("/realm", "192.0.2.1", "X-Off: yes\r\n", 403),
+        ("/realm", "127.0.0.1", "X-Off: yes\r\n", 200),
+    ] {
+        let fields = format!("X-Who: {client}\r\n{fields}");
+        assert_eq!(
+            ask(&server, &format!("GET {path}?data"), &fields, "").0,
+            want,
+            "{path} {client} {fields}"
+        );
+    }
 }
 
 /// A change needs `write=on`, a user that an authentication module has accepted, and a page of this server.

@@ -160,6 +160,10 @@ impl Handler for Access {
         Declared::RECORDED.depends_on(Dependencies::CLIENT)
     }
 
+    fn decides(&self, r: &Request) -> bool {
+        deciding(&self.rules, r.client_addr().ip()).is_some()
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let found = deciding(&self.rules, r.client_addr().ip());
         let verdict = found.map(|at| self.rules[at].verdict);

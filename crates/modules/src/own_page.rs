@@ -15,7 +15,8 @@ use std::net::IpAddr;
 /// What guards a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Nothing.
+    /// Nothing that has decided about this request. A list of clients that are shut out, which may be that of the whole server, has let nobody
+    /// in.
     None,
     /// Rules that do not ask who somebody is: addresses.
     Rules,
@@ -30,10 +31,10 @@ pub(crate) fn guard(r: &Request) -> Guard {
     let access = &r.snap().location(r.route.loc).plan.access;
     // With `satisfy any` an address may have been enough.
     let is_identified = r.core().satisfy == Satisfy::All && access.iter().any(|handler| handler.identifies());
-    match access.is_empty() {
-        true => Guard::None,
-        false if is_identified => Guard::Identity,
-        false => Guard::Rules,
+    match access.iter().any(|handler| handler.decides(r)) {
+        false => Guard::None,
+        true if is_identified => Guard::Identity,
+        true => Guard::Rules,
     }
 }
 

@@ -20,6 +20,13 @@ pub trait Handler: Send + Sync {
         false
     }
 
+    /// Whether it lets in or refuses whoever sends this request, of handlers that decide about access: a list that names others only has
+    /// nothing to say of it.
+    fn decides(&self, r: &Request) -> bool {
+        let _ = r;
+        self.identifies()
+    }
+
     /// What its decision depends on, and what it does besides.
     /// The default is everything, so one who forgets costs speed and leaks nothing.
     fn declares(&self) -> Declared {

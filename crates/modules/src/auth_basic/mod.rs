@@ -134,6 +134,10 @@ impl Handler for AuthBasic {
         self.realm.as_literal().is_some()
     }
 
+    fn decides(&self, r: &Request) -> bool {
+        self.realm.eval(r) != b"off"
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let realm = self.realm.eval(r);
         // A variable may say `off` for this request.

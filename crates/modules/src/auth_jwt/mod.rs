@@ -88,6 +88,10 @@ impl Handler for Check {
         self.0.realm.as_literal().is_some()
     }
 
+    fn decides(&self, r: &Request) -> bool {
+        self.0.realm.eval(r) != b"off"
+    }
+
     fn handle(&self, r: &mut Request) -> Flow {
         let this = &self.0;
         let realm = this.realm.eval(r);

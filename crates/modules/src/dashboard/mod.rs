@@ -40,7 +40,7 @@ pub static MODULE: Module = Module {
 
 static ROWS: &[Row] = &[changing::row(
     "dashboard",
-    "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without allow, deny or another access rule it answers only to clients of this machine. A proxy on this machine that sends none of Forwarded, X-Forwarded-For, X-Real-IP and Via looks like such a client, so behind one the location must be given rules. With rules about addresses alone it answers only under an address, localhost or a name that is in server_name. write=on lets the page set back ends down, drain them and change their weights; only in a location where clients must log in (auth_basic, auth_jwt, auth_request, without satisfy any).",
+    "The location answers with a page that shows what the server does: requests, errors, times, connections, the costliest URLs and clients, back ends, PHP pools, caches, limits, for the last ten minutes and the last day. Without a rule of allow and deny that is for the client, or another access rule, it answers only to clients of this machine: a list of clients that are shut out, as of the whole server, is not enough. A proxy on this machine that sends none of Forwarded, X-Forwarded-For, X-Real-IP and Via looks like such a client, so behind one the location must be given rules. With rules about addresses alone it answers only under an address, localhost or a name that is in server_name. write=on lets the page set back ends down, drain them and change their weights; only in a location where clients must log in (auth_basic, auth_jwt, auth_request, without satisfy any).",
     "dashboard;",
     |cx, d| {
         // The page's tables are made of these records, which cost something.
@@ -76,7 +76,7 @@ fn handle(r: &mut Request, write: bool) -> Flow {
         brisk_server::rlog!(
             r,
             Error,
-            "the dashboard was refused: {why}; give its location allow and deny, auth_basic or another access rule"
+            "the dashboard was refused: {why}; give its location allow and deny with a rule for the client, auth_basic or another access rule"
         );
         return Flow::Status(403);
     }

@@ -12,15 +12,17 @@ use std::net::IpAddr;
 pub(super) fn is_of_this_machine(r: &Request) -> Result<(), &'static str> {
     // (A Unix socket has no address: only this machine can connect to it.)
     if r.client_addr().ip().is_some_and(|ip| !is_loopback(ip)) {
-        return Err("its location has no access rules, and the client is not on this machine");
+        return Err("its location has no access rule for the client, which is not on this machine");
     }
     if is_passed_on(r) {
         return Err(
-            "its location has no access rules, and a proxy on this machine has passed the request on",
+            "its location has no access rule for the client, and a proxy on this machine has passed the request on",
         );
     }
     if !is_local_name(&r.head.host) {
-        return Err("its location has no access rules, and the request is for a name that is not localhost");
+        return Err(
+            "its location has no access rule for the client, and the request is for a name that is not localhost",
+        );
     }
     Ok(())
 }

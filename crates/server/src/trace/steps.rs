@@ -97,6 +97,10 @@ impl Handler for Step {
         self.handler.identifies()
     }
 
+    fn decides(&self, r: &Request) -> bool {
+        self.handler.decides(r)
+    }
+
     // Unchanged: steps must not make an answer look purer than it is.
     fn declares(&self) -> Declared {
         self.handler.declares()
