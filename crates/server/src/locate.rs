@@ -1,11 +1,14 @@
 //! Finding the location for a URI, as nginx does: the longest prefix, then regular expressions in their order,
 //! each level looking into its inner locations.
 
+use crate::body;
 use crate::conf::ids::LocationId;
 use crate::conf::snapshot::{Location, Snapshot};
+use crate::flow::Flow;
 use crate::location::Step;
 use crate::regex::MatchError;
 use crate::request::Request;
+use crate::request::route::{Cursor, Phase};
 
 /// What was found for a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,18 @@ pub enum Found {
 /// Finds the location of the request's URI inside `outer`.
 pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Result<Found, MatchError> {
     search(snap, r, outer).map(|(found, _)| found)
+}
+
+/// Goes on in the server's own block, as where no location is for the URI: for whom the location that the URI has chosen is not meant. To be
+/// returned by a handler of the location.
+pub fn leave(r: &mut Request) -> Flow {
+    r.leave_late();
+    r.route.loc = r.snap().server(r.route.server).root;
+    crate::dlog!(r, "using the configuration of the server");
+    r.state.visit.clear();
+    // The server has a limit of its own, and its rewrites have run.
+    r.route.cursor = Cursor::at(Phase::PreAccess);
+    body::check_length(r).err().unwrap_or(Flow::Again)
 }
 
 /// The location and whether the search ends there: exact matches and regular expressions are final, prefixes can

@@ -597,23 +597,6 @@ fn named(r: &mut Request, name: &[u8]) -> bool {
     true
 }
 
-/// Goes on in the server's own block, as where no location is for the URI: for whom the location that the URI has chosen is not meant. To be
-/// returned by a handler of the location.
-pub fn leave_location(r: &mut Request) -> Flow {
-    r.leave_late();
-    let live = r.live.clone();
-    let root = live.snap.server(r.route.server).root;
-    set_location(&live.snap, r, root);
-    dlog!(r, "using the configuration of the server");
-    r.state.visit.clear();
-    if let Err(flow) = body::check_length(r) {
-        return flow;
-    }
-    // Its rewrites have run.
-    enter(r, Phase::PreAccess);
-    Flow::Again
-}
-
 /// The last step before a response is serialised: status, redirects made absolute, filters.
 fn finish(r: &mut Request) -> Run {
     if r.route.is_look_up() {

@@ -76,9 +76,10 @@ impl Remote {
     pub fn directives<'r>(&'r self, above: &'r Remote, span: &dyn Fn(u32) -> Span) -> Vec<Directive> {
         let remote = if self.is_silent() { above } else { self };
         let from = |line: u32, network: &str| statement(span(line), "set_real_ip_from", [network]);
-        let from_proxy = |proxy: &Proxy| match proxy.is_internal {
-            true => from(proxy.line, &proxy.address),
-            false => statement(span(proxy.line), "set_real_ip_from", [proxy.address.as_str(), "public"]),
+        let from_proxy = |proxy: &Proxy| {
+            let words = [proxy.address.as_str(), "public"];
+            let count = if proxy.is_internal { 1 } else { 2 };
+            statement(span(proxy.line), "set_real_ip_from", &words[..count])
         };
         match (&remote.protocol, &remote.header) {
             (Some(line), _) => vec![

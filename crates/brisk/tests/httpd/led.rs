@@ -10,7 +10,7 @@ const MODULES: [&str; 9] =
     ["mpm_event", "authz_core", "authz_host", "alias", "mime", "rewrite", "proxy", "proxy_http", "userdir"];
 
 /// `ROOT` is the folder of all sites, `BACK` the back end's port.
-const SITE: &str = r#"
+const SITE: &str = r"
 TypesConfig ROOT/mime.types
 ServerName a.example
 DocumentRoot ROOT/www
@@ -41,7 +41,7 @@ UserDir ROOT/people/*/www
 <Location /v2/closed>
   Require all denied
 </Location>
-"#;
+";
 
 const FILES: [(&str, &str); 9] = [
     ("mime.types", "text/plain txt\n"),

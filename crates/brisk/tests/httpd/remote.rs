@@ -76,7 +76,9 @@ fn a_trusted_proxy_speaks_for_no_client_within() {
             for target in ["/a.txt", "/inner/a.txt"] {
                 // Lines of a proxy that appends one stand behind the client's own.
                 let lines = |name: &str| -> String {
-                    chain.split(", ").map(|part| format!("{name}: {part}\r\n")).collect()
+                    let lines: Vec<String> =
+                        chain.split(", ").map(|part| format!("{name}: {part}\r\n")).collect();
+                    lines.concat()
                 };
                 let names = ["X-Forwarded-For", "X-Client-IP"];
                 let fields: String = match target {

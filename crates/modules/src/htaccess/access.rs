@@ -25,9 +25,9 @@ use brisk_net::watch::Writing;
 use brisk_server::conf::Text;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
+use brisk_server::locate;
 use brisk_server::log::may_debug;
 use brisk_server::path::{self, Mapped};
-use brisk_server::phases;
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::purity::Dependencies;
 use brisk_server::request::{Purpose, Request};
@@ -89,7 +89,7 @@ impl Access {
             Carried::of(r).borrow_mut().maps = Some(maps.clone());
         }
         if self.is_led_past(r) {
-            return Err(phases::leave_location(r).into());
+            return Err(locate::leave(r).into());
         }
         if self.0.asks_back_end(r) {
             return self.judge_for_back_end(r);
