@@ -5,7 +5,7 @@
 
 use crate::forwarded::{Trust, followed};
 use brisk_conf::cidr::{Cidr, Parsed};
-use brisk_conf::{Arity, Context, Diag, Directive, Risk};
+use brisk_conf::{Context, Diag, Directive, Risk, Token};
 use brisk_http::HeaderId;
 use brisk_http::range::write_number;
 use brisk_server::conf::{Cx, invalid_parameter};
@@ -35,10 +35,9 @@ pub static MODULE: Module = Module {
 static ROWS: &[Row] = &[
     // A security matter: clients of a network that is too wide choose their address, and with it what access rules and limits see.
     directive("set_real_ip_from")
-        .doc("A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed; in stream that of its PROXY header. public: but for private, loopback and link-local addresses, for a proxy that is not in the own network (RemoteIPTrustedProxy of Apache); of several that match, the first counts. It cannot be said in stream.")
+        .doc("A proxy, by address, network or host name (looked up when the configuration is read), or unix:, whose word about the client's address is believed; in stream that of its PROXY header. public: before an address, network or name says that the proxy is not in the own network, and is not believed that a client has a private, loopback or link-local address (RemoteIPTrustedProxy of Apache); of several that match, the first counts. It cannot be said in stream.")
         .in_(Context::HSL.or(crate::stream::part::BLOCKS))
-        .takes("ADDRESS | CIDR | NAME | unix: [public]")
-        .arity(Arity::between(1, 2))
+        .takes("ADDRESS | CIDR | NAME | unix: | public:ADDRESS")
         .many()
         .risk(Risk::Security)
         .example("set_real_ip_from 192.0.2.0/24;")
@@ -112,10 +111,10 @@ impl ModuleConf for Conf {
 
 fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let token = d.arg(0);
-    let trust = trust(cx, d)?;
+    let (trust, address) = trust(cx, token)?;
     let mut found = Vec::new();
-    if token.bytes() != b"unix:" {
-        match Cidr::parse(token.bytes()) {
+    if address != "unix:" {
+        match Cidr::parse(address.as_bytes()) {
             Some(Parsed { cidr, is_rough }) => {
                 if is_rough {
                     let text = format!("low address bits of {} are meaningless", token.text());
@@ -125,7 +124,7 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             }
             // Looked up once, when the configuration is read: who is trusted must not change with a name
             // server's answers.
-            None => found.extend(resolve(cx, token.str()).ok_or_else(|| {
+            None => found.extend(resolve(cx, address).ok_or_else(|| {
                 Diag::emerg(token.span, format!("host not found in set_real_ip_from \"{}\"", token.text()))
                     .help("write an address, a network such as 10.0.0.0/8, a host name or unix:")
             })?),
@@ -143,17 +142,18 @@ fn set_real_ip_from(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     Ok(())
 }
 
-/// What is believed of the proxy of a line.
-fn trust(cx: &Cx<'_, '_>, d: &Directive) -> Result<Trust, Diag> {
-    let Some(token) = d.args.get(1) else { return Ok(Trust::Any) };
-    if token.bytes() != b"public" || d.arg(0).bytes() == b"unix:" {
+/// What is believed of the proxy of a line, and its address.
+fn trust<'t>(cx: &Cx<'_, '_>, token: &'t Token) -> Result<(Trust, &'t str), Diag> {
+    let Some(address) = token.str().strip_prefix("public:") else { return Ok((Trust::Any, token.str())) };
+    // Whoever connects to a Unix socket is within.
+    if address == "unix:" {
         return Err(invalid_parameter(token));
     }
-    // Sessions of `stream` have no chain of proxies, and are not asked for more than one.
+    // Sessions of `stream` have one proxy, whose word is taken for its connection.
     if crate::stream::part::BLOCKS.has(cx.block) {
-        return Err(invalid_parameter(token).help("it is for http only"));
+        return Err(invalid_parameter(token).help("public: is for http only"));
     }
-    Ok(Trust::Public)
+    Ok((Trust::Public, address))
 }
 
 /// The addresses of a host; `None` if there are none.
@@ -260,11 +260,11 @@ mod tests {
     #[test]
     fn parameters_are_checked() {
         messages("set_real_ip_from 10.0.0.1/8;", &["low address bits of 10.0.0.1/8 are meaningless"]);
-        messages("set_real_ip_from 10.0.0.0/8 private;", &["invalid parameter \"private\""]);
-        messages("set_real_ip_from unix: public;", &["invalid parameter \"public\""]);
+        messages("set_real_ip_from public:unix:;", &["invalid parameter \"public:unix:\""]);
+        messages("set_real_ip_from public:;", &["host not found in set_real_ip_from \"public:\""]);
         messages("set_real_ip_from a..b;", &["host not found in set_real_ip_from \"a..b\""]);
         accepted(&[
-            "set_real_ip_from 192.0.2.0/24 public; set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1; set_real_ip_from unix:; real_ip_header X-A; real_ip_recursive on;",
+            "set_real_ip_from public:192.0.2.0/24; set_real_ip_from public:2001:db8::1; set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1; set_real_ip_from unix:; real_ip_header X-A; real_ip_recursive on;",
         ]);
     }
 

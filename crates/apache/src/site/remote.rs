@@ -77,9 +77,8 @@ impl Remote {
         let remote = if self.is_silent() { above } else { self };
         let from = |line: u32, network: &str| statement(span(line), "set_real_ip_from", [network]);
         let from_proxy = |proxy: &Proxy| {
-            let words = [proxy.address.as_str(), "public"];
-            let count = if proxy.is_internal { 1 } else { 2 };
-            statement(span(proxy.line), "set_real_ip_from", &words[..count])
+            let kind = if proxy.is_internal { "" } else { "public:" };
+            from(proxy.line, &format!("{kind}{}", proxy.address))
         };
         match (&remote.protocol, &remote.header) {
             (Some(line), _) => vec![
