@@ -278,3 +278,47 @@ fn what_try_files_finds_in_another_folder_is_refused() {
     assert_eq!(tag(&server, "/try/b").as_deref(), Some("t"));
     assert_eq!(server.client().get("/try/none").status, 403, "{}", server.error_log());
 }
+
+/// Who writes such a file need not be trusted with what is above the root, nor with `internal` locations; the configuration leads there as before.
+#[test]
+fn files_lead_nowhere_that_clients_may_not_go() {
+    let http = "server { listen 127.0.0.1:{{PORT}}; root {{DIR}}/html; directory_overrides .brisk headers index errors rewrite;
+        error_page 410 /inner/page.html; location / { } location /inner/ { internal; } location /gone/ { try_files /none =410; }
+        location @named { return 200 secret; } }";
+    let files = [
+        ("index above", "index ../../outside.html;", "", 403),
+        ("index across", "index ../inner/a.html;", "", 404),
+        ("index there", "index /inner/a.html;", "", 404),
+        ("index open", "index ../open/a.html;", "", 200),
+        ("index made", "index $arg_file;", "?file=../../outside.html", 403),
+        ("page above", "error_page 404 /../outside.html;", "none", 404),
+        ("page there", "error_page 404 =200 /inner/a.html;", "none", 404),
+        ("page inside", "if ($uri) { error_page 404 =200 /inner/a.html; }", "none", 404),
+        ("page named", "error_page 404 =200 @named;", "none", 500),
+        ("page open", "error_page 404 =200 /open/a.html;", "none", 200),
+        ("rule above", "rewrite ^ /open/../../outside.html last;", "a", 400),
+        ("rule there", "rewrite ^ /inner/a.html last;", "a", 404),
+        ("rule behind", "index a.html; rewrite a.html$ /inner/a.html last;", "", 404),
+        ("rule open", "rewrite ^ /open/a.html last;", "a", 200),
+    ];
+    let mut builder = Builder::new(BIN)
+        .http(http)
+        .file("outside.html", "secret")
+        .file("html/inner/a.html", "secret")
+        .file("html/inner/page.html", "page of the configuration")
+        .file("html/open/a.html", "open")
+        .file("html/gone/.brisk", "add_header X-A a;\n");
+    for (name, line, _, _) in files {
+        let folder = name.replace(' ', "-");
+        builder = builder.file(&format!("html/{folder}/.brisk"), format!("{line}\n"));
+        builder = builder.file(&format!("html/{folder}/a.html"), "own");
+    }
+    let server = builder.start();
+    for (name, _, rest, status) in files {
+        let answer = server.get(&format!("/{}/{rest}", name.replace(' ', "-")));
+        assert_eq!(answer.status, status, "{name}: {}", server.error_log());
+        assert!(!answer.text().contains("secret"), "{name}");
+        assert!(status != 200 || answer.text() == "open", "{name}: {}", answer.text());
+    }
+    assert_eq!(server.get("/gone/a").text(), "page of the configuration");
+}

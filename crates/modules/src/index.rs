@@ -4,6 +4,7 @@
 //! what is done with it.
 
 use brisk_conf::{Arity, Context, Diag, Directive};
+use brisk_http::uri::resolved;
 use brisk_net::file::Kind;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub static MODULE: Module = Module {
     name: "index",
     rows: ROWS,
-    conf: || Arc::new(Conf { files: Arc::new([]) }),
+    conf: || Arc::new(Conf { files: Arc::new([]), is_of_file: false }),
     install: Some(install),
     ..Module::EMPTY
 };
@@ -42,6 +43,8 @@ static ROWS: &[Row] = &[directive("index")
 #[derive(Clone)]
 struct Conf {
     files: Arc<[Template]>,
+    /// A file of the folder names them: they lead where clients may go.
+    is_of_file: bool,
 }
 
 impl ModuleConf for Conf {
@@ -65,13 +68,15 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
         files.push(cx.template(token)?);
     }
-    cx.conf::<Conf>().files = files.into();
+    let is_of_file = cx.global.is_late();
+    let conf = cx.conf::<Conf>();
+    (conf.files, conf.is_of_file) = (files.into(), is_of_file);
     Ok(())
 }
 
 fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     // Before listings and files: a folder's index stands for it.
-    plan.add_content(20, Arc::new(Index { files: cx.conf_of::<Conf>().files.clone() }));
+    plan.add_content(20, Arc::new(Index(cx.conf_of::<Conf>().clone())));
 }
 
 /// Kept in [`State::visit`](brisk_server::request::State::visit): other index files than the location's were looked for already.
@@ -114,9 +119,7 @@ impl StandIn {
     }
 }
 
-struct Index {
-    files: Arc<[Template]>,
-}
+struct Index(Conf);
 
 impl Handler for Index {
     fn declares(&self) -> Declared {
@@ -135,15 +138,14 @@ impl Handler for Index {
             return Flow::Next;
         }
         let mut checked_directory = false;
-        for template in &*self.files {
+        for template in &*self.0.files {
             let name = template.eval(r);
             // nginx takes the folder for the file and redirects in circles: 500.
             if name.is_empty() && !template.is_literal() {
                 continue;
             }
             if name.starts_with(b"/") {
-                StandIn::tell(r, &name);
-                return Flow::Redirect { uri: name, args: None };
+                return self.go_on(r, name);
             }
             if let Some(flow) = self.try_file(r, &name, &mut checked_directory) {
                 return flow;
@@ -154,8 +156,25 @@ impl Handler for Index {
 }
 
 impl Index {
+    /// Goes on with a file that stands for the folder. What a file of the folder names leads nowhere above the root, nor to `internal` locations:
+    /// its writer need not be trusted with those.
+    fn go_on(&self, r: &Request, uri: Vec<u8>) -> Flow {
+        if !self.0.is_of_file {
+            StandIn::tell(r, &uri);
+            return Flow::Redirect { uri, args: None };
+        }
+        match resolved(&uri) {
+            Ok(uri) => Flow::RedirectAsClient { uri, args: None },
+            Err(_) => Flow::Status(403),
+        }
+    }
+
     /// Looks for one file; `None`: go on with the next.
     fn try_file(&self, r: &mut Request, name: &[u8], checked_directory: &mut bool) -> Option<Flow> {
+        if self.0.is_of_file && resolved(&[r.route.uri.as_slice(), name].concat()).is_err() {
+            brisk_server::rlog!(r, Error, "an index file of the folder's own file is above the root");
+            return Some(Flow::Status(403));
+        }
         // Room for the name, which is appended: one allocation per look.
         let Some(mut mapped) = path::map(r, name.len()) else { return Some(Flow::Status(404)) };
         mapped.bytes.extend_from_slice(name);
@@ -194,8 +213,7 @@ impl Index {
                 // The name may belong to another location, such as that of `.php`.
                 let mut uri = r.route.uri.clone();
                 uri.extend_from_slice(name);
-                StandIn::tell(r, &uri);
-                Some(Flow::Redirect { uri, args: None })
+                Some(self.go_on(r, uri))
             }
         }
     }

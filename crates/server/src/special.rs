@@ -9,7 +9,7 @@ use crate::response::Response;
 use crate::text::Text;
 use crate::trace::told;
 use crate::vars::target::Target as _;
-use brisk_http::uri::{Escape, escape};
+use brisk_http::uri::{Escape, escape, resolved};
 use brisk_http::{HeaderId, Method, status as http_status};
 
 /// What this server calls itself.
@@ -205,6 +205,11 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     // Arguments are split off first, so that a question mark within a variable stays part of the path.
     let (path, args) = template.split_target(r);
     // The part before the question mark: variables of the arguments must not decide whether it is a path.
+    if path.starts_with(b"/") && page.is_of_file {
+        let Ok(uri) = resolved(&path) else { return None };
+        prepare_page(r);
+        return Some(Flow::RedirectAsClient { uri, args: Some(args.unwrap_or_default()) });
+    }
     if path.starts_with(b"/") {
         return Some(to_page(r, path, args.unwrap_or_default()));
     }

@@ -94,6 +94,11 @@ pub struct Global<'a> {
 pub type Rows = HashMap<&'static str, Vec<(usize, &'static crate::module::Row)>>;
 
 impl Global<'_> {
+    /// Whether a file of a folder is compiled, whose writer may do less than that of the configuration.
+    pub fn is_late(&self) -> bool {
+        self.late.is_some()
+    }
+
     /// A location of the configuration that is being built, if it is complete.
     pub(super) fn location(&self, id: LocationId) -> Option<&Location> {
         self.locations[(id.0 - self.first_location.0) as usize].as_ref()

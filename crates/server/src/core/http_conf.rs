@@ -52,6 +52,8 @@ pub struct ErrorPage {
     pub overwrite: Option<Option<u16>>,
     /// Where they lead.
     pub target: PageTarget,
+    /// A file of a folder names it: it leads where clients may go.
+    pub is_of_file: bool,
 }
 
 /// `server_tokens`.

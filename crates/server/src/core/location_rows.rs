@@ -303,12 +303,18 @@ pub fn error_page(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
             }
         }
     }
+    let is_of_file = cx.global.is_late();
     let target = if target.bytes().starts_with(b"@") {
+        if is_of_file {
+            // No client is led there: the writer of the file need not be trusted with it.
+            return Err(Diag::emerg(target.span, format!("\"{}\" is a named location", target.text()))
+                .help("a file of a folder may name pages that clients may ask for"));
+        }
         PageTarget::Named(target.bytes().into())
     } else {
         PageTarget::Uri(cx.template(target)?)
     };
-    let page = ErrorPage { codes: list.into(), overwrite, target };
+    let page = ErrorPage { codes: list.into(), overwrite, target, is_of_file };
     let first = cx.first;
     let conf = cx.conf::<CoreConf>();
     // The first `error_page` of a block ends what was inherited, for all codes, as in nginx.
