@@ -15,7 +15,6 @@ use crate::module::Row;
 use crate::request::Request;
 use crate::rlog;
 use brisk_conf::Directive;
-use brisk_http::uri::resolved;
 use brisk_net::blocking::{QueueFull, Serial};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,23 +49,6 @@ pub struct Wanted {
     /// Whether a mistake closes a folder or keeps what was there depends on what the file is for: rules of
     /// access must not be lost.
     pub on_failure: OnFailure,
-}
-
-/// To be called where rules have changed the URI of a request. Where that was done in an extended location, they are those of a file whose writer
-/// need not be trusted with all that the configuration's may: they lead nowhere above the root, nor to `internal` locations.
-pub(crate) fn led_by_file(r: &mut Request) -> Result<(), Flow> {
-    if r.live.root.is_none() {
-        return Ok(());
-    }
-    r.route.internal = false;
-    match resolved(&r.route.uri) {
-        Ok(uri) => r.route.uri = uri,
-        Err(error) => {
-            rlog!(r, Error, "a folder's file leads to no path of this server ({error})");
-            return Err(Flow::Status(400));
-        }
-    }
-    Ok(())
 }
 
 /// What became of directives.

@@ -10,7 +10,6 @@ use crate::core::http_conf::Satisfy;
 use crate::files::{self, Wanted};
 use crate::flow::{Flow, Pending, Waiter};
 use crate::h1::intake;
-use crate::late::led_by_file;
 use crate::locate::{self, Found};
 use crate::plan::Handler;
 use crate::purity::{Declared, Dependencies};
@@ -320,8 +319,8 @@ fn rewrite(r: &mut Request) -> Flow {
     // post_rewrite
     // Each change is counted, so that rewrites in a circle end (nginx: NGX_HTTP_MAX_URI_CHANGES).
     if r.route.uri_changed {
-        if let Err(flow) = led_by_file(r) {
-            return flow;
+        if !r.is_led_within() {
+            return Flow::Status(400);
         }
         dlog!(r, "post rewrite phase: uri changes: {}", r.route.uri_changes_left);
         if !r.route.spend_change() {

@@ -30,6 +30,7 @@ use crate::live::Live;
 use crate::purity::Dependencies;
 use crate::response::Response;
 use crate::table::Thread;
+use brisk_http::uri::resolved;
 use brisk_http::{Method, status};
 use brisk_net::file::Symlinks;
 use brisk_net::{Loop, clock};
@@ -155,6 +156,20 @@ impl Request {
         if let Some(root) = self.live.root.clone() {
             self.live = root;
         }
+    }
+
+    /// To be called where rules have changed the URI; false if it is no path of this server. In an extended location they are those of a file whose
+    /// writer need not be trusted with all that the configuration's may: they lead nowhere above the root, nor to `internal` locations.
+    pub(crate) fn is_led_within(&mut self) -> bool {
+        if self.live.root.is_none() {
+            return true;
+        }
+        self.route.internal = false;
+        let found = resolved(&self.route.uri);
+        if let Err(error) = &found {
+            crate::rlog!(self, Error, "a folder's file leads to no path of this server ({error})");
+        }
+        found.map(|uri| self.route.uri = uri).is_ok()
     }
 
     /// What its configuration says.
