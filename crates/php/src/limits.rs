@@ -27,8 +27,9 @@ pub const TERMINATE_TIMEOUT_DEFAULT: Duration = Duration::from_mins(5);
 pub const EXPRESSION_PARTS_MAX: usize = 256;
 /// A time in a pool's settings.
 pub const TIME_MAX: Duration = Duration::from_hours(24 * 365);
-/// Throughputs that differ by less are the same: the smaller number of workers is as good.
-pub const SIZE_LOSS: f64 = 0.02;
+/// Throughputs that differ by less are the same: the smaller number of workers is as good. What is seen scatters as much again: with 0.02 the number
+/// that was found served less than 95 % of the most in 35 of 800 simulated pools, with this in 6. With 0.01 work that only runs gets a worker more.
+pub const SIZE_LOSS: f64 = 0.012;
 /// A step must serve so much more, or the climb ends.
 pub const SIZE_GAIN_CLIMB: f64 = 0.05;
 /// A step that serves so much more is not looked at twice.

@@ -1,6 +1,6 @@
 //! `pm auto`: how many workers a pool is to have, found while it runs.
 //!
-//! The number is the smallest one that serves within 2 % of the most requests per second that were seen. While requests wait, it is climbed
+//! The number is the smallest one that serves within 1.2 % of the most requests per second that were seen. While requests wait, it is climbed
 //! to in steps of two fifths, each of which must have served more than the one before; then the gap below it is narrowed. Such steps keep
 //! what is tried below 1.5 times the best number. A search begins early where workers hardly do anything but wait, and a step that has
 //! plainly brought nearly all that it could, beside what workers served on the way, is followed by the next one early: where pages wait,

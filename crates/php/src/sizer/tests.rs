@@ -384,6 +384,27 @@ fn chance_ends_no_search_of_slow_pages() {
     }
 }
 
+/// Pages that run and wait: what is found is near the best, whatever chance does to what is seen.
+#[test]
+fn the_number_that_is_found_serves_nearly_the_most() {
+    let outside = Outside { hand_over: 100, runs: 300 };
+    for kinds in
+        [&[Kind { runs: 1_200, waits: 20_000, asks: 0 }], &[Kind { runs: 4_000, waits: 30_000, asks: 0 }]]
+    {
+        let load = Load { name: "both", kinds, database: 64 };
+        for outside in [Outside::default(), outside] {
+            let (most, best) = best(load, outside, 200);
+            for seed in 1..=10 {
+                let pool = Pool { random: seed * 7919, outside, ..Pool::new(load, 200, CORES) };
+                let (mut sizer, mut pool) = (sizer(64), pool);
+                let (sizes, rate) = found(&mut sizer, &mut pool, 30);
+                let what = format!("{seed}: {rate:.0} of {most:.0}/s, {sizes:?}, best {best}");
+                assert!(rate >= most * 0.945 && sizer.size() <= best * 3 / 2, "{what}");
+            }
+        }
+    }
+}
+
 /// Whatever saturates, and however often it is looked at: early looks pass the best number by no more than later ones.
 #[test]
 fn the_start_passes_no_best_number_by_half() {
