@@ -29,6 +29,12 @@ ARTICLES = {
     "gallery": "001: static in place of dynamic: +20 %",
     "wordpress": "003: OPcache: 12.89 → 35.36/s",
 }
+HEADING = """# What `brisk tune` finds
+
+Applications that were set up badly: the articles' settings, what `brisk tune` finds on a copy, and the best of 81 settings (three values each of processes, OPcache, keep-alive and the
+database's buffer pool), measured in turn on the programs themselves. `make experiment-tune` makes this page; tune.json has all rates.
+
+"""
 # How long each point of the sweep is measured, and how many of the best go on.
 SWEEP_SLICE = "2s"
 SWEEP_BEST = 2
@@ -75,7 +81,8 @@ def carry_out(here, app, server, children, options):
         "sweep": swept,
         "best": best,
         "share": (rates["tuner"] - rates["start"]) / max(rates[best] - rates["start"], 1e-9),
-        "found": found,
+        # Without its raw pairs, which are many.
+        "found": {key: found[key] for key in ("steps", "minutes", "stopped") if key in found},
     }
 
 
@@ -128,8 +135,10 @@ def arguments():
     parser.add_argument("--again", action="store_true", help="measure again what FOLDER/tune.json has")
     parser.add_argument("--quick", action="store_true", help="three minutes for the first case only")
     parser.add_argument("--brisk", default=os.environ.get("BRISK") or HERE.parent / "target/release/brisk")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "target/experiments", help="the folder of tune.json and tune.md")
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, help="the folder of tune.json and tune.md [docs/experiments; with --quick: target/experiments]")
+    options = parser.parse_args()
+    options.out = options.out or HERE.parent / ("target/experiments" if options.quick else "docs/experiments")
+    return options
 
 
 def cases(options):
@@ -168,7 +177,7 @@ def main():
                 # What is there so far counts, whatever ends it.
                 lines.sort(key=lambda line: (list(APPS).index(line["app"]), *name_of(line)[1:]))
                 (options.out / "tune.json").write_text(json.dumps(lines, indent=1) + "\n")
-                (options.out / "tune.md").write_text(table(lines))
+                (options.out / "tune.md").write_text(HEADING + table(lines))
     except stage.Refused as refusal:
         sys.exit(f"tune.py: {refusal}")
     print(table(lines))

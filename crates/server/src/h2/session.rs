@@ -112,7 +112,8 @@ impl Session {
 
     /// Goes on with input that had to wait, once the peer has taken enough, in a turn of its own: this one may be in the middle of the input.
     fn hear_again(&self, conn: &Rc<Connection>) {
-        if !self.is_unheard.get() || self.has_no_room() || self.is_dead() {
+        let hears = matches!(self.stage.get(), Stage::Open | Stage::Leaving);
+        if !self.is_unheard.get() || self.has_no_room() || !hears {
             return;
         }
         self.is_unheard.set(false);
