@@ -109,6 +109,22 @@ pub enum Standing<'a> {
     },
 }
 
+impl Standing<'_> {
+    /// Whether a directive that has these places may stand there.
+    pub fn admits(self, node: &Node, places: Places) -> bool {
+        match self {
+            Standing::Server => places.meets(Places::SERVER.or(Places::ALL)),
+            Standing::Section => places.meets(Places::DIRECTORY.or(Places::PROXY).or(Places::ALL)),
+            Standing::Override { classes, list } => {
+                // What only says which lines count is no class's.
+                places == Places::ON_READ.or(Places::ALL)
+                    || places.meets(classes)
+                    || list.iter().any(|name| node.is(name))
+            }
+        }
+    }
+}
+
 /// Why a directive is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -163,17 +179,7 @@ pub fn find(node: &Node) -> Option<Row> {
 /// Why it must not be carried out.
 pub fn check(node: &Node, standing: Standing<'_>) -> Result<Row, Refusal> {
     let row = find(node).ok_or(Refusal::Unknown)?;
-    let may_stand = match standing {
-        Standing::Server => row.places.meets(Places::SERVER.or(Places::ALL)),
-        Standing::Section => row.places.meets(Places::DIRECTORY.or(Places::PROXY).or(Places::ALL)),
-        Standing::Override { classes, list } => {
-            // What only says which lines count is no class's.
-            row.places == Places::ON_READ.or(Places::ALL)
-                || row.places.meets(classes)
-                || list.iter().any(|name| node.is(name))
-        }
-    };
-    if !may_stand {
+    if !standing.admits(node, row.places) {
         return Err(Refusal::NotHere);
     }
     arguments(row.args, node).map_err(|text| Refusal::Arguments(text.into()))?;

@@ -45,6 +45,13 @@ fn server(port: u16, directives: &str) -> Server {
     builder.http(&conf(port, "", directives)).start()
 }
 
+/// Something to wait for: each call of the second waits for a message to the first.
+fn gate() -> (mpsc::Sender<()>, impl Fn() + Send + Sync) {
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    (go, move || _ = gate.lock().unwrap().recv())
+}
+
 /// A back end whose answers are numbered: `head` is what stands between status line and blank line.
 fn numbered(head: &'static str) -> (Backend, Arc<AtomicUsize>) {
     let asked = Arc::<AtomicUsize>::default();
@@ -117,13 +124,12 @@ fn brisk_cache_name(key: &[u8]) -> String {
 fn five_hundred_clients_of_an_expired_answer_are_one_request() {
     let asked = Arc::<AtomicUsize>::default();
     let count = asked.clone();
-    let (go, wait_to_go) = mpsc::channel::<()>();
-    let wait_to_go = Arc::new(Mutex::new(wait_to_go));
+    let (go, wait_to_go) = gate();
     let backend = Backend::start(move |mut peer: Peer| {
         while let Some(_head) = peer.head() {
             let number = count.fetch_add(1, Ordering::SeqCst);
             if number > 0 {
-                let _ = wait_to_go.lock().unwrap().recv();
+                wait_to_go();
             }
             // The second one lasts: the server may have read some of the five hundred only now.
             let age = if number > 0 { 600 } else { 1 };
@@ -252,12 +258,11 @@ fn a_dead_back_end_is_bridged() {
 
 #[test]
 fn what_a_client_leaves_behind_is_stored() {
-    let (go, wait_to_go) = mpsc::channel::<()>();
-    let wait_to_go = Mutex::new(wait_to_go);
+    let (go, wait_to_go) = gate();
     let backend = Backend::start(move |mut peer: Peer| {
         peer.head();
         peer.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nfirst");
-        let _ = wait_to_go.lock().unwrap().recv();
+        wait_to_go();
         peer.send("-last");
     });
     let server = server(backend.port(), "");

@@ -82,7 +82,7 @@ fn without_rules_it_is_for_this_machine_alone() {
     assert_eq!(ask(&server, "POST /d", "", "x").0, 405);
 }
 
-/// A list of clients that are shut out, as of the whole server, lets nobody in.
+/// A list of clients that are shut out, which may be that of the whole server, opens the dashboard to no other client.
 #[test]
 fn rules_about_others_are_no_guard() {
     let server = Builder::new(BIN)

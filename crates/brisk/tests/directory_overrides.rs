@@ -279,7 +279,7 @@ fn what_try_files_finds_in_another_folder_is_refused() {
     assert_eq!(server.client().get("/try/none").status, 403, "{}", server.error_log());
 }
 
-/// Who writes such a file need not be trusted with what is above the root, nor with `internal` locations; the configuration leads there as before.
+/// Lines of such a file lead to nothing above the root and to no `internal` location; those of the configuration do as before.
 #[test]
 fn files_lead_nowhere_that_clients_may_not_go() {
     let http = "server { listen 127.0.0.1:{{PORT}}; root {{DIR}}/html; directory_overrides .brisk headers index errors rewrite;

@@ -255,7 +255,7 @@ impl Index {
         if errors.len() >= ERRORS_MAX {
             errors.retain(|_, (_, until)| *until >= now);
         }
-        // Whoever asks for ever other names makes the back end answer again, and fills no memory.
+        // Beyond the limit the back end is asked again: requests for ever new names must not fill the memory.
         if errors.len() < ERRORS_MAX || errors.contains_key(&digest) {
             errors.insert(digest, error);
         }

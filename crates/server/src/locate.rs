@@ -26,8 +26,8 @@ pub fn find(snap: &Snapshot, r: &Request, outer: &Location) -> Result<Found, Mat
     search(snap, r, outer).map(|(found, _)| found)
 }
 
-/// Goes on in the server's own block, as where no location is for the URI: for whom the location that the URI has chosen is not meant. To be
-/// returned by a handler of the location.
+/// Goes on in the server's own block, as if no location matched the URI: for requests to which the location that was found must not apply. A
+/// handler of that location returns the result.
 pub fn leave(r: &mut Request) -> Flow {
     r.leave_late();
     r.route.loc = r.snap().server(r.route.server).root;

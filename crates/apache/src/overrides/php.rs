@@ -94,16 +94,6 @@ fn refused(name: &[u8], value: &[u8]) -> Option<String> {
     is_special.then(|| "the value must be without quotation marks, semicolons and ${".into())
 }
 
-/// Whether lines of PHP may stand there: mod_php has them in the class `Options`.
-fn may_stand(node: &Node, standing: Standing<'_>) -> bool {
-    match standing {
-        Standing::Server | Standing::Section => true,
-        Standing::Override { classes, list } => {
-            classes.meets(Places::OPTIONS) || list.iter().any(|name| node.is(name))
-        }
-    }
-}
-
 /// `php_value` and `php_flag`, which are PHP's own. Settings of the administrator are none of a site's.
 pub(super) fn php(node: &Node, standing: Standing<'_>, settings: &mut Vec<PhpSetting>) -> Done {
     let mut words = node.words();
@@ -114,7 +104,8 @@ pub(super) fn php(node: &Node, standing: Standing<'_>, settings: &mut Vec<PhpSet
         "php_admin_value" | "php_admin_flag" => return Some(Err("not allowed here".into())),
         _ => return None,
     };
-    if !may_stand(node, standing) {
+    // mod_php has them in this class.
+    if !standing.admits(node, Places::OPTIONS) {
         return Some(Err("not allowed here".into()));
     }
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);

@@ -224,7 +224,7 @@ fn watch(wishes: &Wishes, traffic: &Traffic) -> Result<(), String> {
 pub fn settle(store: &mut Store, proved: Result<Value, String>) -> Result<Value, String> {
     let why = match proved.and_then(|value| store.keep().map(|()| value)) {
         Ok(value) => return Ok(value),
-        // A journal that cannot be written, too: nobody would know later what to take back.
+        // Also where the journal cannot be written: without it the change could not be undone later.
         Err(why) => why,
     };
     let restored = restore(store)?;

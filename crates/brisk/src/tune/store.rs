@@ -27,7 +27,7 @@ pub struct Store {
     pub journal: Journal,
     /// What earlier runs have changed and kept, while another one works.
     earlier: Option<Journal>,
-    /// Held by whoever changes files or the journal.
+    /// Taken before files or the journal are changed.
     lock: Option<File>,
 }
 
@@ -112,7 +112,7 @@ impl Store {
         Ok(())
     }
 
-    /// What this run has changed stays, and is undone only by who asks for that, together with what earlier ones have.
+    /// What this run has changed stays until `brisk tune undo`, which takes it back together with what earlier runs have changed.
     pub fn keep(&mut self) -> Result<(), String> {
         let merged = self.merged();
         save(&self.folder, &self.path(), &merged)?;

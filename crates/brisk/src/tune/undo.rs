@@ -60,7 +60,7 @@ fn undo(folder: &Path, tuner: Option<u32>) -> Result<i32, String> {
         output::line("There is nothing to undo.");
         return Ok(0);
     }
-    // Another tuner may have begun since, or somebody may have undone it by hand.
+    // Meanwhile another tuner may have begun, or the changes may have been undone by hand.
     let is_meant = |store: &Store| tuner.is_none_or(|tuner| tuner == store.journal.owner);
     if !is_meant(&store) {
         return Ok(0);
@@ -82,12 +82,9 @@ fn undo(folder: &Path, tuner: Option<u32>) -> Result<i32, String> {
         }
     }
     let mut code = 0;
-    // The last run that was kept comes behind one that has failed.
+    // Behind a run that has failed come those that were kept. They are no process's, so a watchdog leaves them.
     while !store.is_empty() && is_meant(&store) {
         code = code.max(take_back(&mut store)?);
-        if tuner.is_some() {
-            break;
-        }
     }
     Ok(code)
 }

@@ -2,10 +2,9 @@
 
 use crate::command::run_for;
 use crate::rules::{ask, number, scripted};
-use crate::{BIN, conf, server, status, until_status};
+use crate::{BIN, conf, gate, server, status, until_status};
 use brisk_testkit::backend::Peer;
 use brisk_testkit::{Backend, Builder, wait};
-use std::sync::{Mutex, mpsc};
 
 /// `$remote_user` is what the client says of itself: it is empty for tokens, and right with a wrong password.
 #[test]
@@ -76,7 +75,7 @@ fn what_a_304_says_to_one_client_is_not_stored() {
     assert_eq!(status(&server.get("/")), "MISS");
 }
 
-/// What a 304 makes depend on other fields is nobody else's any more.
+/// An answer is stored for the fields of requests that it named; once a 304 names others, it is given to no other client.
 #[test]
 fn a_304_that_varies_otherwise_ends_what_is_stored() {
     let (backend, _) = scripted(|head, n| {
@@ -96,11 +95,10 @@ fn a_304_that_varies_otherwise_ends_what_is_stored() {
 #[test]
 fn a_purge_is_about_answers_that_are_on_their_way() {
     for order in [&["purge", "/"][..], &["purge", "/*"], &["purge", "--all"]] {
-        let (go, gate) = mpsc::channel::<()>();
-        let gate = Mutex::new(gate);
+        let (go, wait_to_go) = gate();
         let (backend, heads) = scripted(move |_, n| {
             if n == 1 {
-                let _ = gate.lock().unwrap().recv();
+                wait_to_go();
             }
             number("Cache-Control: max-age=600\r\n", n)
         });
@@ -116,7 +114,8 @@ fn a_purge_is_about_answers_that_are_on_their_way() {
     }
 }
 
-/// The status of an error whose page is the server's own is kept, as nginx keeps it: for those who would get the same answer, and until a purge.
+/// Where the server has a page of its own for an error, the status alone is stored, as in nginx: not if the answer depends on fields of requests,
+/// and until a purge.
 #[test]
 fn a_stored_status_is_for_everybody_or_for_nobody() {
     let (backend, _) = scripted(|head, n| {

@@ -1,10 +1,9 @@
 //! Parts that are stored (RFC 9111 §3.3, §3.4) in `proxy_cache_mode rfc9111`: nobody gets bytes that he did not ask for.
 
 use crate::rules::{Heads, ask, scripted};
-use crate::{BIN, conf, files, server, status};
+use crate::{BIN, conf, files, gate, server, status};
 use brisk_testkit::{Backend, Builder, Response, Server, process, wait};
 use rustix::process::Signal;
-use std::sync::{Mutex, mpsc};
 
 const ALL: &str = "0123456789";
 /// Another representation of the same length.
@@ -240,11 +239,10 @@ fn a_part_that_is_being_updated_is_for_those_who_ask_for_it() {
         ("proxy_cache_use_stale updating; proxy_cache_background_update on;", STALE),
         ("", "Cache-Control: max-age=0, stale-while-revalidate=600\r\n"),
     ] {
-        let (go, gate) = mpsc::channel::<()>();
-        let gate = Mutex::new(gate);
+        let (go, wait_to_go) = gate();
         let (backend, heads) = scripted(move |head, _| {
             if head.contains("If-None-Match") {
-                let _ = gate.lock().unwrap().recv();
+                wait_to_go();
             }
             lawful(head, fields, "\"v\"", ALL)
         });
@@ -426,11 +424,10 @@ fn large_parts_are_put_together_on_disk() {
 #[test]
 fn who_wants_what_is_missing_waits_for_who_has_asked() {
     for range in ["", "Range: bytes=6-8\r\n"] {
-        let (go, gate) = mpsc::channel::<()>();
-        let gate = Mutex::new(gate);
+        let (go, wait_to_go) = gate();
         let (backend, heads) = scripted(move |head, n| {
             if n > 1 {
-                let _ = gate.lock().unwrap().recv();
+                wait_to_go();
             }
             lawful(head, FRESH, "\"v\"", ALL)
         });
@@ -455,11 +452,10 @@ fn who_wants_what_is_missing_waits_for_who_has_asked() {
 /// A part that comes while the whole is there, or on its way, does not take its place.
 #[test]
 fn a_part_does_not_replace_the_whole() {
-    let (go, gate) = mpsc::channel::<()>();
-    let gate = Mutex::new(gate);
+    let (go, wait_to_go) = gate();
     let (backend, heads) = scripted(move |head, _| {
         if head.contains("Range") {
-            let _ = gate.lock().unwrap().recv();
+            wait_to_go();
         }
         lawful(head, FRESH, "\"v\"", ALL)
     });

@@ -1,10 +1,10 @@
 //! The directives of the cache, each with what it changes.
 
-use crate::{BIN, conf, files, server, status, until_status};
+use crate::{BIN, conf, files, gate, server, status, until_status};
 use brisk_testkit::backend::Peer;
 use brisk_testkit::{Backend, Builder, Response, Server, process, wait};
 use rustix::process::Signal;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What a back end was asked.
@@ -293,11 +293,10 @@ fn who_may_have_a_stale_answer_does_not_wait() {
         ("proxy_cache_use_stale updating; proxy_cache_background_update on;", "Cache-Control: max-age=1\r\n"),
         ("proxy_cache_background_update on;", "Cache-Control: max-age=1, stale-while-revalidate=600\r\n"),
     ] {
-        let (go, gate) = mpsc::channel::<()>();
-        let gate = Mutex::new(gate);
+        let (go, wait_to_go) = gate();
         let (backend, heads) = scripted(move |_, n| {
             if n > 1 {
-                let _ = gate.lock().unwrap().recv();
+                wait_to_go();
             }
             number(if n > 1 { "Cache-Control: max-age=600\r\n" } else { fields }, n)
         });
@@ -345,11 +344,10 @@ fn errors_are_covered_by_what_is_stored() {
 /// Others wait for the one that asks, as long as they are told to.
 #[test]
 fn a_lock_has_an_end() {
-    let (go, gate) = mpsc::channel::<()>();
-    let gate = Mutex::new(gate);
+    let (go, wait_to_go) = gate();
     let (backend, heads) = scripted(move |_, n| {
         if n == 1 {
-            let _ = gate.lock().unwrap().recv();
+            wait_to_go();
         }
         number("Cache-Control: max-age=600\r\n", n)
     });

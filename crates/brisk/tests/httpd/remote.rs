@@ -1,9 +1,8 @@
 //! mod_remoteip beside Apache: of whom a proxy may speak.
 
-use crate::{BIN, HEAD, ask, shown, start};
+use crate::{BIN, HEAD, difference, start};
 use brisk_testkit::apache::open_to_all;
 use brisk_testkit::{Apache, Builder};
-use std::fmt::Write as _;
 
 const MODULES: [&str; 6] = ["mpm_event", "authz_core", "authz_host", "headers", "mime", "remoteip"];
 
@@ -85,11 +84,7 @@ fn a_trusted_proxy_speaks_for_no_client_within() {
                     "/a.txt" => names.map(|name| format!("{name}: {chain}\r\n")).concat(),
                     _ => names.map(lines).concat(),
                 };
-                let theirs = shown(&ask(&mut apache.client(), (host, target, &fields)));
-                let ours = shown(&ask(&mut brisk.client(), (host, target, &fields)));
-                if theirs != ours {
-                    let _ = writeln!(differences, "== {host} {chain} {target}\n- {theirs}\n+ {ours}");
-                }
+                differences += &difference(&brisk, &apache, (host, target, &fields), 1);
             }
         }
     }

@@ -230,9 +230,9 @@ pub fn resume(session: &Session, conn: &Rc<Connection>) {
 fn note_partial_head(session: &Session, conn: &Connection) {
     let engine = session.engine.borrow();
     // Also a frame that has begun: otherwise a connection could be held open by one byte. What was not looked at, because the client does not
-    // take its answers, is not the client's to bring: `send_timeout` counts then.
+    // take its answers, may be whole: `send_timeout` counts then.
     let is_begun = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
-    let owes = is_begun && !session.is_paused();
+    let owes = is_begun && !session.has_no_room();
     // The preface counts as a head that is owed: a connection that never sends one is closed in time.
     if !owes {
         session.head_deadline_ms.set(0);

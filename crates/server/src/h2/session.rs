@@ -96,8 +96,8 @@ impl Session {
         })
     }
 
-    /// The peer does not take what we say: nothing more is heard until it does. Who asks leaves input where it is, so it is noted that there is
-    /// some.
+    /// The peer does not take what we say: nothing more is heard until it does. The caller leaves its input where it is then, so it is noted that
+    /// there is some.
     pub fn is_paused(&self) -> bool {
         let is_paused = self.has_no_room();
         if is_paused {
@@ -106,7 +106,8 @@ impl Session {
         is_paused
     }
 
-    fn has_no_room(&self) -> bool {
+    /// The same, for callers that leave no input behind.
+    pub fn has_no_room(&self) -> bool {
         self.flushing.get() && self.out.borrow().len() >= H2_OUT_BYTES_MAX
     }
 
