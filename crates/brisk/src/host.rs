@@ -210,8 +210,8 @@ fn limits(main: &MainConf) {
     let current = getrlimit(Resource::Nofile);
     let wanted = match main.rlimit_nofile {
         Some(count) => count.saturating_mul(threads),
-        // A connection may need a second descriptor (its file, its back end).
-        None => main.connections.saturating_mul(threads).saturating_mul(2).saturating_add(512),
+        // A connection may need a second descriptor (its file, its back end); files and stored answers are kept open, too.
+        None => main.connections.saturating_mul(threads).saturating_mul(2).saturating_add(1024),
     };
     if current.current.is_none_or(|have| have >= wanted) && main.rlimit_nofile.is_none() {
         return;

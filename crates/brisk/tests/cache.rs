@@ -14,6 +14,7 @@ mod rfc;
 mod rules;
 
 use brisk_testkit::backend::Peer;
+use brisk_testkit::calls::Calls;
 use brisk_testkit::{Backend, Builder, Server, process, wait};
 use rustix::process::Signal;
 use std::path::PathBuf;
@@ -382,4 +383,35 @@ fn numbers_of_caches() {
     let text = server.get("/metrics").text();
     assert!(text.contains("brisk_cache_entries{zone=\"one\"} 1\n"), "{text}");
     assert!(text.contains("brisk_cache_stored_total{zone=\"one\"} 1\n"), "{text}");
+}
+
+/// A body in the memory tier is sent from the entry's file, once that is there.
+#[test]
+fn the_kernel_sends_what_the_memory_tier_holds() {
+    let body: Vec<u8> = (0..40_000u32).flat_map(|n| [(n >> 8) as u8, n as u8]).take(40_000).collect();
+    let sent = body.clone();
+    let backend = Backend::start(move |mut peer: Peer| {
+        while peer.head().is_some() {
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", sent.len()));
+            peer.send(&sent);
+        }
+    });
+    for (directives, is_on) in [("sendfile on;", true), ("sendfile off;", false)] {
+        let server = server(backend.port(), &format!("{directives} proxy_cache_valid 200 1h;"));
+        let mut client = server.client();
+        assert_eq!(status(&client.get("/a")), "MISS");
+        wait::holds("the file is in its place", || files(&server).len() == 1);
+        let calls = Calls::of(server.worker());
+        for _ in 0..100 {
+            let response = client.get("/a");
+            assert_eq!(status(&response), "HIT");
+            assert!(response.body == body, "other bytes");
+        }
+        // In each second the first few are copied.
+        let count = calls.turns_with("sendfile");
+        assert!(if is_on { count > 50 } else { count == 0 }, "{directives} {count}");
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert!(client.response().body == body, "other bytes before the end");
+        client.expect_closed();
+    }
 }

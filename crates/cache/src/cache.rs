@@ -11,7 +11,7 @@ use crate::object::{Body, Identity, Object};
 use crate::order::Order;
 use crate::purge::{Pattern, Purge, Rule, Rules, STAMPS_PER_MS};
 use crate::shard::{BLOCK_BYTES, blocks};
-use brisk_net::{blocking, clock, fault, file};
+use brisk_net::{Content, blocking, clock, fault, file};
 use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -365,9 +365,16 @@ impl Cache {
         let Some(header) = in_place.or_else(|| format::encode(&meta, body.len(), crc)) else {
             return object.clone();
         };
-        // The old descriptor holds the old file, and its body is the same.
-        let fresh = Arc::new(Object::new(object.digest, meta, body.clone(), header.len() as u32, crc));
         let identity = object.identity.get().copied();
+        let body = match body {
+            // They will stand in another file.
+            Body::Memory(bytes) if identity.is_none() || !is_in_place => {
+                Body::Memory(Arc::new(Content::new((**bytes).clone())))
+            }
+            // The old descriptor holds the old file, and its body is the same.
+            body => body,
+        };
+        let fresh = Arc::new(Object::new(object.digest, meta, body.clone(), header.len() as u32, crc));
         if let (Some(identity), true) = (identity, is_in_place) {
             let _ = fresh.identity.set(identity);
         }
@@ -392,7 +399,8 @@ impl Cache {
                     rewritten.transpose().map(|_| None)
                 }),
                 (_, _, Body::Memory(body)) => {
-                    disk::write(&path, &header, body).and_then(|temp| write.place(|| temp.place()))
+                    let written = disk::write(&path, &header, body);
+                    written.and_then(|temp| write.place(|| temp.place_of(body, header.len())))
                 }
                 (_, _, Body::File { fd, offset, len }) => {
                     let copied = disk::copy_with_header(&path, &header, fd, *offset, *len);

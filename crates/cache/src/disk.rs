@@ -4,7 +4,7 @@ use crate::digest::Digest;
 use crate::format::{self, FormatError, HEADER_BYTES_MAX, Header, PREFIX_BYTES};
 use crate::limits::SCAN_THREADS_MAX;
 use crate::object::{Body, Identity, Object};
-use brisk_net::file;
+use brisk_net::{Content, file};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -74,7 +74,9 @@ pub fn load(path: &Path, digest: Digest, body_max: u64) -> Result<Option<Object>
         if crc32fast::hash(body) != body_crc {
             return Err(FormatError::Damaged.into());
         }
-        Body::Memory(body.into())
+        let body = Content::new(body.into());
+        body.stands_in(fd, u64::from(header_bytes));
+        Body::Memory(Arc::new(body))
     } else {
         Body::File { fd: Arc::new(fd), offset: u64::from(header_bytes), len: body_bytes }
     };
@@ -161,6 +163,14 @@ impl Temp {
         self.is_placed = true;
         Ok((info.device, info.inode))
     }
+
+    /// As [`Temp::place`]; the body, which begins at `offset`, stands in the file from now on.
+    pub fn place_of(self, body: &Content, offset: usize) -> io::Result<Identity> {
+        let fd = self.fd.clone();
+        let identity = self.place()?;
+        body.stands_in(fd, offset as u64);
+        Ok(identity)
+    }
 }
 
 impl Drop for Temp {
@@ -228,7 +238,7 @@ pub fn copy_with_header(
 /// A piece of a body that is put together.
 pub enum Source {
     /// This part of memory.
-    Memory(Arc<[u8]>, Range<usize>),
+    Memory(Arc<Content>, Range<usize>),
     /// This part of a file.
     File {
         /// The file.
@@ -497,7 +507,7 @@ pub(crate) mod tests {
             let (path, digest, meta) = entry(&folder.0, b"k", body);
             let object = load(&path, digest, 200_000).unwrap().unwrap();
             assert_eq!(object.meta, meta);
-            assert!(matches!(&object.body, Body::Memory(have) if **have == *body));
+            assert!(matches!(&object.body, Body::Memory(have) if ****have == *body));
             let object = load(&path, digest, 0).unwrap().unwrap();
             let Body::File { fd, offset, len } = object.body else {
                 assert!(body.is_empty());
@@ -559,7 +569,9 @@ pub(crate) mod tests {
         let file = file::open(&path).unwrap();
         let header = encode(&newer, 4, object.body_crc).unwrap();
         copy_with_header(&path, &header, &file, u64::from(object.header_bytes), 4).unwrap().place().unwrap();
-        assert!(matches!(load(&path, digest, 100).unwrap().unwrap().body, Body::Memory(b) if *b == *b"body"));
+        assert!(
+            matches!(load(&path, digest, 100).unwrap().unwrap().body, Body::Memory(b) if ***b == *b"body")
+        );
     }
 
     #[test]

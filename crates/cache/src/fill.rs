@@ -12,7 +12,7 @@ use crate::disk::{self, Source, Temp};
 use crate::format::{self, Meta};
 use crate::limits::WINDOW_BYTES_MAX;
 use crate::object::{Body, Object};
-use brisk_net::{blocking, clock, file};
+use brisk_net::{Content, blocking, clock, file};
 use rustix::fd::OwnedFd;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -359,7 +359,7 @@ impl Fill {
         }
         let header = format::encode_in(&meta, end, body_crc, self.header_bytes)?;
         match self.temp.take() {
-            None => self.publish_small(meta, header, self.body(), body_crc),
+            None => self.publish_small(meta, header, Arc::new(Content::new(self.body())), body_crc),
             Some(temp) => self.publish_file(temp, meta, header, end, body_crc).await,
         }
     }
@@ -395,16 +395,16 @@ impl Fill {
             && total <= self.cache.body_bytes_max()
         {
             let cut = |range: Range<u64>| &old[range.start as usize..range.end as usize];
-            let body: Arc<[u8]> = [cut(before), &self.body(), cut(after)].concat().into();
+            let body = Content::from([cut(before), &self.body(), cut(after)].concat());
             let body_crc = crc32fast::hash(&body);
             let header = format::encode(&meta, total, body_crc)?;
-            return self.publish_small(meta, header, body, body_crc);
+            return self.publish_small(meta, header, Arc::new(body), body_crc);
         }
         let header_bytes = format::encode(&meta, 0, 0)?.len();
         let temp = self.temp.take();
         let own = match &temp {
             Some(temp) => Source::File { fd: temp.fd.clone(), offset: self.state.borrow().offset, len },
-            None => Source::Memory(self.body(), 0..len as usize),
+            None => Source::Memory(Arc::new(Content::new(self.body())), 0..len as usize),
         };
         let sources = [Source::of(&entry.body, before), own, Source::of(&entry.body, after)];
         let path = self.path();
@@ -435,7 +435,7 @@ impl Fill {
         &self,
         meta: Meta,
         header: Vec<u8>,
-        body: Arc<[u8]>,
+        body: Arc<Content>,
         body_crc: u32,
     ) -> Option<Arc<Object>> {
         let object = Arc::new(Object::new(
@@ -455,7 +455,7 @@ impl Fill {
         let job = move || {
             cache.make_room((header.len() + body.len()) as u64, Some(stored.digest));
             let written = disk::write(&path, &header, &body);
-            match written.and_then(|temp| write.place(|| temp.place())) {
+            match written.and_then(|temp| write.place(|| temp.place_of(&body, header.len()))) {
                 // A newer answer is in its place.
                 Ok(None) => {}
                 Ok(Some(identity)) => cache.placed(&stored, identity, (header.len() + body.len()) as u64),

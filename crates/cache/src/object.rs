@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::format::Meta;
+use brisk_net::Content;
 use brisk_net::watch::Flag;
 use rustix::fd::OwnedFd;
 use std::any::Any;
@@ -11,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 /// Where a body is.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// In memory.
-    Memory(Arc<[u8]>),
+    /// In memory. The file of the entry, if it is there, is where it stands, too.
+    Memory(Arc<Content>),
     /// From `offset` on.
     File {
         /// The file.

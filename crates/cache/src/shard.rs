@@ -310,7 +310,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn object(number: u32, bytes: usize) -> Arc<Object> {
-        let body = Body::Memory(vec![0; bytes].into());
+        let body = Body::Memory(Arc::new(vec![0; bytes].into()));
         Arc::new(Object::new(digest(number), meta(&number.to_le_bytes()), body, 0, 0))
     }
 

@@ -1,5 +1,6 @@
 //! Byte strings that are constant, shared or owned, and how text is escaped.
 
+use brisk_net::Slice;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub enum Text {
     Owned(Vec<u8>),
     /// Part of something larger that is shared.
     Part(Part),
+    /// Shared, and perhaps in a file, too.
+    Slice(Slice),
 }
 
 /// Bytes within a larger value that is shared and does not change.
@@ -48,6 +51,18 @@ impl fmt::Debug for Part {
     }
 }
 
+impl Text {
+    /// Part of it: a copy, unless it has parts of its own.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Text {
+        match self {
+            Text::Slice(slice) => Text::Slice(slice.part(range)),
+            text if range == (0..text.len()) => text.clone(),
+            text => Text::Owned(text[range].to_vec()),
+        }
+    }
+}
+
 impl Default for Text {
     fn default() -> Text {
         Text::Static(b"")
@@ -64,6 +79,7 @@ impl Deref for Text {
             Text::Shared(text) => text,
             Text::Owned(text) => text,
             Text::Part(part) => part,
+            Text::Slice(slice) => slice,
         }
     }
 }
@@ -89,6 +105,12 @@ impl From<Vec<u8>> for Text {
 impl From<Part> for Text {
     fn from(part: Part) -> Text {
         Text::Part(part)
+    }
+}
+
+impl From<Slice> for Text {
+    fn from(slice: Slice) -> Text {
+        Text::Slice(slice)
     }
 }
 

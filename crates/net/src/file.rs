@@ -215,6 +215,12 @@ pub fn read_warm(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize
     }
 }
 
+/// As [`read_warm`], but an error where the file system cannot say whether it would wait.
+pub fn read_at_once(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    fault::warm_read(&fd)?;
+    Ok(rustix::io::preadv2(&fd, &mut [io::IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT)?)
+}
+
 /// Reads at an offset, waiting for the disk if need be: call it on the pool.
 pub fn read_cold(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     fault::cold_read(&fd);

@@ -9,6 +9,7 @@ pub mod background;
 pub mod blocking;
 pub mod clock;
 pub mod connect;
+mod content;
 mod event_loop;
 mod failure;
 pub mod fault;
@@ -30,6 +31,7 @@ mod tls;
 pub mod udp;
 pub mod watch;
 
+pub use content::{Content, Slice};
 pub use event_loop::{Driver, Loop};
 pub use failure::{Activity, Cause, Failure, Origin, Retry, Scope};
 pub use io::Io;

@@ -5,6 +5,16 @@
 /// Jobs that wait at most.
 pub const QUEUE_JOBS_MAX: usize = 1024;
 
+// content.rs
+
+/// Bytes in memory from this size on are sent from their file, if they stand in one: over loopback 20 kB cost 7.1 µs so and 7.8 by
+/// writev(2), 60 kB 9.4 and 15.4.
+pub const PLACED_BYTES_MIN: usize = 16 * 1024;
+/// From the next time on in one second that they are asked for, the file is compared with them, and used.
+pub const PLACE_USES_MIN: u32 = 4;
+/// Descriptors that are kept open for this.
+pub const PLACES_MAX: usize = 512;
+
 // event_loop.rs
 
 /// Events taken per wake-up: bounds the work before timers and other threads are heard again.

@@ -7,6 +7,8 @@
 //! Edges: a session may hold plaintext of which no event will tell again. It counts as readiness here, in
 //! [`Stream::poll_readable`] and in [`Stream::set_hot`].
 
+use crate::clock;
+use crate::content::Slice;
 use crate::io::Io;
 use crate::pipe::Pipe;
 use crate::tls::{Tls, TlsError};
@@ -229,6 +231,29 @@ impl Stream {
             None => self.io.try_writev(bufs),
             Some(tls) => tls.try_write(&self.io, bufs, false),
         })
+    }
+
+    /// As [`Stream::try_writev`] of `head` and `body`. A plain stream is sent the body from its file, if it stands in one and
+    /// `sendfile` says so.
+    pub fn try_write_slice(&self, head: &[u8], body: &Slice, sendfile: bool) -> io::Result<usize> {
+        let place =
+            (sendfile && self.tls.get().is_none()).then(|| body.in_file(clock::now().unix_secs)).flatten();
+        let Some((file, mut offset)) = place else {
+            return self.try_writev(&[io::IoSlice::new(head), io::IoSlice::new(body)]);
+        };
+        let count = if head.is_empty() { 0 } else { self.try_write_more(head)? };
+        if count < head.len() {
+            return Ok(count);
+        }
+        let is_full = |sent: &io::Result<usize>| {
+            sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        let mut sent = self.try_sendfile(file, &mut offset, body.len());
+        if !is_full(&sent) && !sent.as_ref().is_ok_and(|&sent| sent > 0) {
+            // The file has become shorter, or its file system cannot do this. A failure of the socket's own comes again.
+            sent = self.try_write(body);
+        }
+        if count > 0 && is_full(&sent) { Ok(count) } else { sent.map(|sent| count + sent) }
     }
 
     /// Whether [`Stream::try_sendfile`] works here, for `count` bytes that are to be sent now. A session may have the kernel

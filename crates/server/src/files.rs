@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use brisk_conf::os_text;
 use brisk_net::file::{self, Info, Kind, Symlinks};
 use brisk_net::watch::{Watch, Watcher, Writing};
-use brisk_net::{blocking, clock};
+use brisk_net::{Content, blocking, clock};
 use hashbrown::{HashMap, HashSet};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
@@ -30,14 +30,18 @@ use std::sync::Arc;
 pub struct OpenFile {
     /// What `fstat` said of it.
     pub info: Info,
-    /// `None` if the whole content is in memory.
-    /// Kept for files that are too large for memory: sendfile(2) needs it. Its number counts against
-    /// [`FILE_DESCRIPTORS_MAX`].
-    /// `None` for small files: a thousand open ones would be a thousand descriptors.
+    /// Of a file that is too large for memory: sendfile(2) needs it. Its number counts against [`FILE_DESCRIPTORS_MAX`].
     pub fd: Option<OwnedFd>,
     /// Its bytes, if they are kept in memory.
     /// Of a cold file they are read by a thread of the pool, hence `Arc`.
-    pub content: Option<Arc<[u8]>>,
+    pub content: Option<Arc<Content>>,
+}
+
+impl OpenFile {
+    /// Its bytes, if they are in memory.
+    pub fn bytes(&self) -> Option<&Arc<[u8]>> {
+        self.content.as_deref().map(|content| &**content)
+    }
 }
 
 /// What is at a path.
@@ -478,13 +482,17 @@ fn examine(look: Look, fd: OwnedFd, warm: bool) -> Result<Found, MustWait> {
     // Shorter than a moment ago: the size that counts is what could be read.
     content.truncate(filled);
     let info = Info { size: filled as u64, ..info };
-    Ok(Found::File(Rc::new(OpenFile { info, fd: None, content: Some(content.into()) })))
+    let content = Content::from(content);
+    if look == Look::Open {
+        content.stands_in(fd, 0);
+    }
+    Ok(Found::File(Rc::new(OpenFile { info, fd: None, content: Some(Arc::new(content)) })))
 }
 
 /// Fetches on the pool what was [`Cold`].
 pub async fn fetch(wanted: Wanted) -> Found {
     enum Sendable {
-        File(Info, Option<OwnedFd>, Option<Arc<[u8]>>),
+        File(Info, Option<OwnedFd>, Option<Arc<Content>>),
         Other(Info),
         Missing(io::Error),
     }

@@ -229,7 +229,7 @@ fn cut(body: Body, ranges: &[(u64, u64)], frame: impl Fn(Option<(u64, u64)>) -> 
             // A range may begin and end in any pieces; those outside of it are passed over without being read.
             let (from, to) = (start.max(at), end.min(at + len));
             if from < to {
-                out.push(part(piece, from - at, to - at));
+                out.push(piece.part(from - at..to - at));
             }
             at += len;
         }
@@ -239,17 +239,6 @@ fn cut(body: Body, ranges: &[(u64, u64)], frame: impl Fn(Option<(u64, u64)>) -> 
         // A single piece can leave together with the head.
         1 => Body::One(out.remove(0)),
         _ => Body::Many(out),
-    }
-}
-
-fn part(piece: &Piece, from: u64, to: u64) -> Piece {
-    match piece {
-        // A copy: shared bytes have no ranges of their own.
-        Piece::Bytes(text) => Piece::Bytes(text[from as usize..to as usize].to_vec().into()),
-        Piece::File { file, range } => {
-            // No byte is read here: the sender takes the range from the same descriptor.
-            Piece::File { file: file.clone(), range: range.start + from..range.start + to }
-        }
     }
 }
 
@@ -275,7 +264,7 @@ impl CutStream {
                 if let Some(frame) = self.frames[self.current].take() {
                     self.queue.push_back(Piece::Bytes(frame.into()));
                 }
-                self.queue.push_back(part(piece, from - self.at, to - self.at));
+                self.queue.push_back(piece.part(from - self.at..to - self.at));
             }
             if end > self.at + len {
                 // The range goes on in the next piece.

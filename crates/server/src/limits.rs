@@ -38,6 +38,8 @@ pub const PREPARED_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const PREPARED_ANSWER_BYTES_MAX: usize = 80 * 1024;
 /// Variants of one prepared answer, by the codings that clients accept.
 pub const PREPARED_ENCODINGS_MAX: usize = 8;
+/// Prepared answers that are good for a second are looked through every so often.
+pub const PREPARED_SWEEP_SECS: i64 = 5;
 /// Bytes of a large file handed to the kernel at a time, so that others have their turn.
 pub const SENDFILE_CHUNK_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes of a file read into memory at a time where sendfile is off.

@@ -13,6 +13,7 @@ use crate::core::http_conf::CoreConf;
 use crate::files::{Dep, Files};
 use crate::limits::{
     PREPARED_ANSWER_BYTES_MAX, PREPARED_BYTES_MAX, PREPARED_ENCODINGS_MAX, PREPARED_ENTRIES_MAX,
+    PREPARED_SWEEP_SECS,
 };
 use crate::live::Live;
 use crate::logged;
@@ -23,6 +24,7 @@ use crate::request::Request;
 use crate::request::reply::Persistence;
 use crate::request::state::Values;
 use crate::table::Thread;
+use crate::text::Text;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method};
 use brisk_net::{clock, fault, watch};
@@ -72,8 +74,10 @@ fn keeps_connections_alike(r: &Request) -> bool {
 /// What a log line and metrics need is kept beside the bytes, because a request that gets them does not go through
 /// the phases.
 pub struct Answer {
-    /// Head and body.
+    /// Head, and a small body.
     pub bytes: Box<[u8]>,
+    /// A large body, shared with whoever has made it.
+    pub apart: Option<Text>,
     /// Where the 29 bytes of the date are.
     pub date_at: usize,
     pub head_len: usize,
@@ -101,9 +105,15 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What was answered, if a request for the same target would get it too. The first `head_len` bytes are the head, the
-    /// date is at `date_at`.
-    pub fn of(r: &Request, bytes: &[u8], head_len: usize, date_at: usize) -> Option<Answer> {
+    /// What was answered, if a request for the same target would get it too: `bytes`, of which the first `head_len` are the head and the
+    /// date is at `date_at`, and `apart` behind them.
+    pub fn of(
+        r: &Request,
+        bytes: &[u8],
+        apart: Option<&Text>,
+        head_len: usize,
+        date_at: usize,
+    ) -> Option<Answer> {
         let plan = &r.snap().location(r.route.loc).plan;
         // The cheap questions stand behind the one that most answers fail.
         let has_log = !plan.log.is_empty();
@@ -112,8 +122,8 @@ impl Answer {
             && (!has_log || r.state.shared.vars.is_empty())
             // Only these: an error may be over with the next request, and `error_page` may do anything.
             && (200..400).contains(&r.resp.status)
-            // Larger answers gain little from being copied as a whole, and few of them would fill the thread's memory.
-            && bytes.len() <= PREPARED_ANSWER_BYTES_MAX
+            // Few larger ones would fill the thread's memory.
+            && bytes.len() + apart.map_or(0, |apart| apart.len()) <= PREPARED_ANSWER_BYTES_MAX
             && is_usual(r)
             && keeps_connections_alike(r)
             // A file that has changed since it was read: the answer is sent, but not kept.
@@ -124,6 +134,11 @@ impl Answer {
         }
         Some(Answer {
             bytes: bytes.into(),
+            apart: apart.map(|apart| match apart {
+                // So that giving it copies nothing.
+                Text::Owned(bytes) => Text::Shared(bytes[..].into()),
+                shared => shared.clone(),
+            }),
             date_at,
             head_len,
             status: r.resp.status,
@@ -145,11 +160,16 @@ impl Answer {
         })
     }
 
+    /// Bytes of head and body.
+    fn len(&self) -> usize {
+        self.bytes.len() + self.apart.as_ref().map_or(0, |apart| apart.len())
+    }
+
     /// Logs and counts a request that got this answer, with a head of `head_bytes`.
     #[inline]
     pub fn conclude(&self, thread: &Thread, live: &Live, r: &mut Request, head_bytes: u64) {
         thread.counters().prepared.up();
-        let body_bytes = (self.bytes.len() - self.head_len) as u64;
+        let body_bytes = (self.len() - self.head_len) as u64;
         // Only a log needs the request's parts; metrics need numbers.
         if self.has_log {
             // What the phases would have set, so that log lines of both kinds of requests read alike.
@@ -223,8 +243,8 @@ impl Kept {
     fn bytes(&self) -> usize {
         // Counted by answers alone. Keys are bounded by the number of entries and the size of a head.
         match self {
-            Kept::One(answer) => answer.bytes.len(),
-            Kept::ByEncoding(answers) => answers.iter().map(|(_, answer)| answer.bytes.len()).sum(),
+            Kept::One(answer) => answer.len(),
+            Kept::ByEncoding(answers) => answers.iter().map(|(_, answer)| answer.len()).sum(),
         }
     }
 
@@ -253,6 +273,8 @@ pub struct Prepared {
     // Of two targets with the same hash one replaces the other; the comparison in `get` keeps them apart.
     map: HashMap<Key, Entry, hashbrown::DefaultHashBuilder>,
     bytes: usize,
+    /// The second (since 1970) of the last look for answers whose time is over.
+    swept: i64,
 }
 
 /// The map is keyed by hash alone; the entry holds what is compared.
@@ -339,6 +361,17 @@ impl Prepared {
         }
     }
 
+    /// Drops what is outdated.
+    fn sweep(&mut self, now: i64) {
+        let mut bytes = 0;
+        self.map.retain(|_, entry| {
+            let stay = entry.kept.retain(now);
+            bytes += if stay { entry.kept.bytes() } else { 0 };
+            stay
+        });
+        self.bytes = bytes;
+    }
+
     /// Drops what is outdated, and half of the rest: what is in use comes back with its next request.
     fn make_room(&mut self, now: i64) {
         // Without an order of use, so that a hit writes nothing.
@@ -363,8 +396,14 @@ impl Prepared {
         answer: Answer,
         now: i64,
     ) {
-        if self.map.len() >= PREPARED_ENTRIES_MAX || self.bytes + answer.bytes.len() > PREPARED_BYTES_MAX {
+        if self.map.len() >= PREPARED_ENTRIES_MAX || self.bytes + answer.len() > PREPARED_BYTES_MAX {
             self.make_room(now);
+        }
+        // Stored answers are good for a second, and share the cache's bytes and their file: those that nobody asks for again must not keep
+        // them.
+        if answer.until != i64::MAX && now >= self.swept + PREPARED_SWEEP_SECS {
+            self.swept = now;
+            self.sweep(now);
         }
         let hash = self.hash(listen, host, target);
         let answer = Rc::new(answer);

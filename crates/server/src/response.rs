@@ -1,9 +1,10 @@
 //! A response: head and body, before any protocol serialises it.
 
 use crate::files::OpenFile;
+use crate::limits::APART_BODY_BYTES_MIN;
 use crate::serving::{Http, Served};
 use crate::text::Text;
-use brisk_net::Failure;
+use brisk_net::{Failure, Slice};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -30,6 +31,18 @@ impl Piece {
         match self {
             Piece::Bytes(text) => text.len() as u64,
             Piece::File { range, .. } => range.end - range.start,
+        }
+    }
+
+    /// A part of it, which lies within it.
+    #[must_use]
+    pub fn part(&self, part: Range<u64>) -> Piece {
+        match self {
+            Piece::Bytes(text) => Piece::Bytes(text.part(part.start as usize..part.end as usize)),
+            // No byte is read here: the sender takes the range from the same descriptor.
+            Piece::File { file, range } => {
+                Piece::File { file: file.clone(), range: range.start + part.start..range.start + part.end }
+            }
         }
     }
 
@@ -107,6 +120,22 @@ impl Body {
             Body::Many(pieces) => pieces.iter().map(Piece::in_memory).collect(),
             Body::Stream(_) => None,
         }
+    }
+
+    /// Takes out a body that is one piece in memory, if it is so large that sending it from where it is costs less than copying it.
+    pub fn take_apart(&mut self) -> Option<Text> {
+        let apart = match self {
+            Body::One(Piece::Bytes(text)) if text.len() >= APART_BODY_BYTES_MIN => std::mem::take(text),
+            Body::One(Piece::File { file, range })
+                if range.end - range.start >= APART_BODY_BYTES_MIN as u64 =>
+            {
+                let content = file.content.as_ref().filter(|content| range.end <= content.len() as u64)?;
+                Slice::new(content.clone(), range.start as usize..range.end as usize).into()
+            }
+            _ => return None,
+        };
+        *self = Body::Empty;
+        Some(apart)
     }
 
     /// Whether there is surely nothing in it.

@@ -53,6 +53,15 @@ impl Calls {
         counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         counted
     }
+
+    /// In how many of its turns the busiest thread has made a call.
+    ///
+    /// # Panics
+    /// As [`Calls::turns`].
+    pub fn turns_with(self, name: &str) -> usize {
+        let turns = self.turns();
+        turns.iter().filter(|(calls, _)| calls.iter().any(|call| call == name)).map(|(_, count)| count).sum()
+    }
 }
 
 impl Drop for Calls {

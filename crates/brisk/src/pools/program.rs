@@ -68,7 +68,7 @@ impl Program {
     /// The program of the pool's version; of the highest version if it does not say. Without one of our own, PHP-FPM, else php-cgi.
     pub fn find(settings: &Settings) -> Result<Program, Diag> {
         let version = settings.version.as_deref();
-        let wanted = wanted();
+        let only = wanted();
         let kinds = [
             (Kind::Master, NAME, folders()),
             (Kind::Fpm, "php-fpm", system()),
@@ -78,7 +78,7 @@ impl Program {
             // Others have no worker mode.
             (kind == Kind::Master || !settings.has_worker())
                 && (kind != Kind::Cgi || settings.allows_cgi)
-                && (wanted.is_empty() || wanted == name || wanted == LINKED && kind == Kind::Master)
+                && (only.is_empty() || only == name || only == LINKED && kind == Kind::Master)
         };
         let found =
             kinds.iter().filter(|(kind, name, _)| may(*kind, name)).find_map(|(kind, name, folders)| {
@@ -87,7 +87,14 @@ impl Program {
         found.ok_or_else(|| {
             let name = &settings.pool;
             let wanted = version.map_or_else(String::new, |version| format!(" for PHP {version}"));
-            let text = format!("php_pool \"{name}\" needs the program {NAME}{}, php-fpm or php-cgi, and none is installed", version.unwrap_or("VERSION"));
+            let own = format!("{NAME}{}", version.unwrap_or("VERSION"));
+            let text = match &*only {
+                "" => format!("php_pool \"{name}\" needs the program {own}, php-fpm or php-cgi, and none is installed"),
+                only => {
+                    let only = if only == LINKED || only == NAME { &own } else { only };
+                    format!("php_pool \"{name}\" needs the program {only}, the only one that BRISK_PHP in the environment allows, and it is not installed")
+                }
+            };
             let folders: Vec<String> = folders().iter().map(|folder| folder.display().to_string()).collect();
             Diag::global(text).help(format!(
                 "build it{wanted} with \"make php\" (Debian: php-dev and libphp-embed), or install php-fpm; it is looked for in {}",

@@ -1,6 +1,7 @@
 //! Whole files and parts of them, byte for byte, also while they change.
 
 use crate::BIN;
+use brisk_testkit::calls::Calls;
 use brisk_testkit::{Builder, Client, Server, process, wait};
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -18,7 +19,10 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 const EDGE: usize = 64 << 10;
-const SIZES: [usize; 9] = [0, 1, 4095, 70_000, EDGE - 1, EDGE, EDGE + 1, 2 << 20, 3_000_017];
+/// Larger files than this are not copied behind their head.
+const APART: usize = 16 << 10;
+const SIZES: [usize; 12] =
+    [0, 1, 4095, APART - 1, APART, APART + 1, 70_000, EDGE - 1, EDGE, EDGE + 1, 2 << 20, 3_000_017];
 
 fn server() -> Server {
     let mut builder = Builder::new(BIN).http(
@@ -60,7 +64,7 @@ fn every_part_in_every_way() {
     let server = server();
     let mut client = server.client();
     for way in WAYS {
-        for size in [EDGE, EDGE + 1, 70_000, 3_000_017] {
+        for size in [APART + 1, EDGE, EDGE + 1, 70_000, 3_000_017] {
             let want = pattern(size);
             for (first, last) in [
                 (0, 0),
@@ -86,6 +90,49 @@ fn every_part_in_every_way() {
             }
         }
     }
+}
+
+/// Bodies that stand apart keep their place among answers that are written down together.
+#[test]
+fn requests_that_come_together_are_answered_in_order() {
+    let server = server();
+    let sizes = [1, APART, 4095, EDGE, APART + 1, APART - 1, EDGE + 1, 1];
+    for way in WAYS {
+        // The third time they are prepared answers.
+        for _ in 0..3 {
+            let mut client = server.client();
+            let ask = |size: &usize| format!("GET /{way}/{size} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            client.send(sizes.iter().map(ask).collect::<String>());
+            for size in sizes {
+                assert!(client.response().body == pattern(size), "{way} {size}: other bytes");
+            }
+            client.send(format!("{}GET /{way}/{APART} HTTP/1.0\r\n\r\n", ask(&EDGE)));
+            assert!(client.response().body == pattern(EDGE), "{way}: other bytes");
+            assert!(client.response().body == pattern(APART), "{way}: other bytes before the end");
+            client.expect_closed();
+        }
+    }
+}
+
+/// What is in memory and in a file is sent without a copy where the configuration lets the kernel do that.
+#[test]
+fn the_kernel_sends_what_is_in_memory_and_in_a_file() {
+    let server = server();
+    let sends = |target: &str| {
+        let mut client = server.client();
+        // A file is watched from its second request on.
+        (0..3).for_each(|_| _ = client.get(target));
+        let calls = Calls::of(server.worker());
+        (0..100).for_each(|_| _ = client.get(target));
+        calls.turns_with("sendfile")
+    };
+    for size in [APART, EDGE] {
+        // In each second the first few are copied.
+        let count = sends(&format!("/sent/{size}"));
+        assert!(count > 50, "{size}: {count}");
+        assert_eq!(sends(&format!("/copied/{size}")), 0, "{size}");
+    }
+    assert_eq!(sends(&format!("/sent/{}", APART - 1)), 0);
 }
 
 /// Clients that read at their own pace do not disturb each other, and get every byte.

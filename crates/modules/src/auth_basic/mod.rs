@@ -198,7 +198,7 @@ impl AuthBasic {
         let is_kept = self.file.path.as_literal().is_some();
         let (info, fault, flow) = match r.open_file(path, Symlinks::Follow)? {
             Found::File(file) => {
-                let Some(text) = &file.content else { return Ok(Text::Large(file)) };
+                let Some(text) = file.bytes() else { return Ok(Text::Large(file)) };
                 // Checked once per state of the file, not per request.
                 if !is_kept || users::is_known_good(path, file.info, text) {
                     return Ok(Text::Whole(text.clone()));

@@ -14,8 +14,8 @@ use brisk_http::HeaderId;
 use brisk_http::conditional::{self, ImsMode, Outcome, Preconditions, Validators};
 use brisk_http::head::Parsed;
 use brisk_http::response::{ResponseHead, parse_response};
-use brisk_net::file;
 use brisk_net::watch::Watch;
+use brisk_net::{Slice, file};
 use brisk_server::connection::Peer;
 use brisk_server::files::OpenFile;
 use brisk_server::flow::Flow;
@@ -24,7 +24,6 @@ use brisk_server::plan::Dependencies;
 use brisk_server::request::Request;
 use brisk_server::response::{Body, Piece};
 use brisk_server::rlog;
-use brisk_server::text::Text;
 use brisk_upstream::head::BackendHead;
 use brisk_upstream::origin::Origin;
 use std::ops::Range;
@@ -282,10 +281,9 @@ pub fn body(object: &Object, range: Range<u64>) -> std::io::Result<Body> {
         return Ok(Body::Empty);
     }
     Ok(match &object.body {
-        Stored::Memory(bytes) if range.start == 0 && range.end == bytes.len() as u64 => {
-            Body::bytes(Text::Shared(bytes.clone()))
+        Stored::Memory(bytes) => {
+            Body::bytes(Slice::new(bytes.clone(), range.start as usize..range.end as usize))
         }
-        Stored::Memory(bytes) => Body::bytes(bytes[range.start as usize..range.end as usize].to_vec()),
         Stored::File { fd, offset, .. } => {
             let file = open_file(&**fd)?;
             // A descriptor of its own: the entry may be dropped while the body is sent.

@@ -112,7 +112,7 @@ mod tests {
         std::fs::write(&path, content).unwrap();
         let info = file::info(file::open(&path).unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();
-        Rc::new(OpenFile { info, fd: None, content: Some(content.into()) })
+        Rc::new(OpenFile { info, fd: None, content: Some(std::sync::Arc::new(content.to_vec().into())) })
     }
 
     fn keep(file: &Rc<OpenFile>, params: Params, coded: &[u8]) {

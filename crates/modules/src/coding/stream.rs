@@ -56,7 +56,7 @@ impl Bytes {
                 let range = 0..text.len();
                 (Bytes::Text(text), range)
             }
-            Piece::File { file, range } => match &file.content {
+            Piece::File { file, range } => match file.bytes() {
                 Some(content) => {
                     let end = (range.end as usize).min(content.len());
                     // Bounded by the content: the range is of the file as it was announced.

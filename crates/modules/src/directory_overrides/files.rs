@@ -77,7 +77,7 @@ pub fn open(r: &mut Request, symlinks: Symlinks, file: &[u8]) -> Result<Option<O
             _ => return Err(refuse(r, file, &reason(&error), 500)),
         },
     };
-    let Some(text) = found.content.clone().filter(|text| text.len() <= OVERRIDES_BYTES_MAX) else {
+    let Some(text) = found.bytes().cloned().filter(|text| text.len() <= OVERRIDES_BYTES_MAX) else {
         return Err(refuse(r, file, &format!("is longer than {OVERRIDES_BYTES_MAX} bytes"), 500));
     };
     Ok(Some(Opened { text, info: found.info }))

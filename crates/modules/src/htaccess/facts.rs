@@ -112,7 +112,7 @@ impl Looked {
     fn read(&mut self, r: &mut Request, path: Vec<u8>) -> Result<(), Flow> {
         let found = r.read_text(Path::new(OsStr::from_bytes(&path)), Symlinks::Follow)?;
         let text = match found {
-            Found::File(file) => file.content.clone(),
+            Found::File(file) => file.bytes().cloned(),
             _ => None,
         };
         self.texts.insert(path, text);

@@ -69,7 +69,7 @@ fn text(r: &mut Request, path: &Path) -> Result<Arc<[u8]>, Flow> {
         return Err(unusable(r, path, "the path must begin with a slash"));
     }
     match r.read_text(path, Symlinks::Follow)? {
-        Found::File(file) if file.content.is_some() => Ok(file.content.clone().unwrap_or_default()),
+        Found::File(file) if file.content.is_some() => Ok(file.bytes().cloned().unwrap_or_default()),
         Found::File(_) => Err(unusable(r, path, "it is too large to be kept in memory")),
         Found::Other(_) => Err(unusable(r, path, "it is no file")),
         Found::Missing(error) => Err(unusable(r, path, &error.to_string())),

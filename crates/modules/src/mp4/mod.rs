@@ -105,7 +105,7 @@ fn handle(conf: &Settings, r: &mut Request) -> Flow {
         Ok(_) => return Flow::Next,
         Err(flow) => return flow,
     };
-    let source = match (&file.content, &file.fd) {
+    let source = match (file.bytes(), &file.fd) {
         (Some(content), _) => Source::Memory(content.clone()),
         // The pool reads while the thread's cache may drop the file: the job has a descriptor of its own. It
         // shares no offset with others: reads name theirs.

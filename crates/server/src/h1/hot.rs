@@ -8,10 +8,10 @@ use super::send::can_inline;
 use super::{intake, parked, serve};
 use crate::conf::ids::ListenId;
 use crate::connection::{Connection, PartialHead};
-use crate::core::http_conf::LingeringClose;
+use crate::core::http_conf::{CoreConf, LingeringClose};
 use crate::h2::upgrade as h2;
 use crate::hand_over::{self, Arrived};
-use crate::limits::{APART_BODY_BYTES_MIN, PIPELINE_MAX};
+use crate::limits::PIPELINE_MAX;
 use crate::live::Live;
 use crate::logged::finish;
 use crate::phases::{self, Run};
@@ -46,6 +46,22 @@ pub(super) enum Stand {
     Upgrade(Box<Request>, Vec<u8>),
 }
 
+/// A large body, which is sent behind what was written down: copying it would cost more than a call with two parts. Most answers have none, and
+/// shall not pay for its size.
+pub(super) type Apart = Option<Box<ApartBody>>;
+
+/// See [`Apart`].
+pub(super) struct ApartBody {
+    pub(super) bytes: Text,
+    /// From its file, as the location says.
+    sendfile: bool,
+}
+
+/// Whether the kernel may send such a body with one call.
+fn may_sendfile(core: &CoreConf, bytes: &[u8]) -> bool {
+    core.sendfile && (core.sendfile_max_chunk == 0 || bytes.len() as u64 <= core.sendfile_max_chunk)
+}
+
 /// Answers the requests in `input`, and leaves the connection to the next or to a task.
 pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input: &[u8], out: &mut Vec<u8>) {
     // A reload has closed the socket that it came by: there is no configuration for a further request.
@@ -54,6 +70,7 @@ pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input:
     let mut used = 0;
     // Overwritten by the first request; the loop runs at least once.
     let mut stand = Stand::Idle { keepalive_ms: 0 };
+    let mut apart = None;
     let mut partial = at.conn.take_partial_head();
     // Bounded: a client that pipelines without end would keep the thread for itself.
     for _ in 0..PIPELINE_MAX {
@@ -62,8 +79,9 @@ pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input:
             at.conn.pipelined.set(used > 0 || at.is_backlog);
         }
         // `used` tells where the next request begins; all answers of the loop collect in `out` and leave in one write.
-        stand = request(thread, live, &at, listen, input, &mut used, partial.take(), out);
-        if used == input.len() || !matches!(stand, Stand::Idle { .. }) {
+        (stand, apart) = request(thread, live, &at, listen, input, &mut used, partial.take(), out);
+        // Behind a body that stands apart nothing can be written down before it has left.
+        if used == input.len() || apart.is_some() || !matches!(stand, Stand::Idle { .. }) {
             break;
         }
     }
@@ -80,45 +98,42 @@ pub(crate) fn requests(thread: &Rc<Thread>, live: &Rc<Live>, at: Arrived, input:
     }
     let mut written = 0;
     if !out.is_empty() {
-        match write(thread, &at.conn, out, &stand, unread.is_empty() && !at.full) {
+        match write(thread, &at.conn, out, apart.as_deref(), &stand, unread.is_empty() && !at.full) {
             Ok(count) => written = count,
             // The socket takes nothing: `settle` starts a task with all of the output.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return thread.release(at.index),
         }
     }
-    settle(thread, at, stand, unread, &out[written..]);
+    match &apart {
+        None => settle(thread, at, stand, unread, &out[written..]),
+        Some(apart) => settle_rest(thread, at, stand, unread, [out, &apart.bytes], written),
+    }
 }
 
-/// Sends what has been answered; `is_read`: the client has sent nothing that was not looked at.
+/// Sends what has been answered, and the body that stands apart behind it; `is_read`: the client has sent nothing that was not looked at.
 pub(super) fn write(
     thread: &Thread,
     conn: &Connection,
     out: &[u8],
+    apart: Option<&ApartBody>,
     stand: &Stand,
     is_read: bool,
 ) -> io::Result<usize> {
-    // The last write may carry the end of the connection, so that the client sees both at once.
-    match stand {
-        Stand::Close { .. } => conn.io.try_write_last(out, is_closed_at_once(thread, stand, is_read)),
-        _ => conn.io.try_write(out),
-    }
-}
-
-/// As [`write`], with a body that stands apart behind it.
-pub(super) fn write_both(
-    thread: &Thread,
-    conn: &Connection,
-    [out, apart]: [&[u8]; 2],
-    stand: &Stand,
-    is_read: bool,
-) -> io::Result<usize> {
-    match stand {
-        _ if apart.is_empty() => write(thread, conn, out, stand, is_read),
-        // The kernel is told of the end with the last call.
-        // A rare case, so a copy is good enough.
-        Stand::Close { .. } => write(thread, conn, &[out, apart].concat(), stand, is_read),
-        _ => conn.io.try_writev(&[IoSlice::new(out), IoSlice::new(apart)]),
+    match (stand, apart) {
+        // The last write may carry the end of the connection, so that the client sees both at once.
+        (Stand::Close { .. }, apart) => {
+            let drops_at_once = is_closed_at_once(thread, stand, is_read);
+            match apart {
+                None => conn.io.try_write_last(out, drops_at_once),
+                Some(apart) => conn.io.try_write_last(&[out, &apart.bytes].concat(), drops_at_once),
+            }
+        }
+        (_, None) => conn.io.try_write(out),
+        (_, Some(ApartBody { bytes: Text::Slice(slice), sendfile })) => {
+            conn.io.try_write_slice(out, slice, *sendfile)
+        }
+        (_, Some(apart)) => conn.io.try_writev(&[IoSlice::new(out), IoSlice::new(&apart.bytes)]),
     }
 }
 
@@ -127,6 +142,23 @@ fn is_closed_at_once(thread: &Thread, stand: &Stand, is_read: bool) -> bool {
     // Log lines of a named log may need the pool. Closing before they are written would show a client an end
     // that is not in the log.
     is_read && matches!(stand, Stand::Close { clean: true }) && thread.logs.named.is_idle()
+}
+
+/// As [`settle`], where of two parts so many bytes were written.
+pub(super) fn settle_rest(
+    thread: &Rc<Thread>,
+    at: Arrived,
+    stand: Stand,
+    unread: &[u8],
+    [out, apart]: [&[u8]; 2],
+    written: usize,
+) {
+    let (of_out, of_apart) = (written.min(out.len()), written.saturating_sub(out.len()));
+    // Two parts are left only where the socket has taken less than the first.
+    match [&out[of_out..], &apart[of_apart..]] {
+        [rest, []] | [[], rest] => settle(thread, at, stand, unread, rest),
+        both => settle(thread, at, stand, unread, &both.concat()),
+    }
 }
 
 /// Leaves a connection to its next request or to a task. `unread` and `unsent` are what is left of input and output.
@@ -215,7 +247,8 @@ fn request(
     at: &mut usize,
     mut partial: Option<Box<PartialHead>>,
     out: &mut Vec<u8>,
-) -> Stand {
+) -> (Stand, Apart) {
+    let later = |stand| (stand, None);
     let conn = &arrived.conn;
     let mut r = thread.take_request();
     if let Some(partial) = &mut partial {
@@ -229,16 +262,15 @@ fn request(
         // The request goes back to the pool at once: a head that trickles in must not hold one.
         let head = std::mem::take(&mut r.head.parsed);
         thread.put_request(r);
-        return Stand::Partial(match partial {
+        return later(Stand::Partial(match partial {
             Some(mut partial) => {
                 partial.head = head;
                 partial
             }
             None => PartialHead::begin(thread, arrived.index, conn, head),
-        });
+        }));
     }
-    // Its count among the heads that are being read ends with it.
-    drop(partial);
+    drop(partial); // Its count among the heads that are being read ends with it.
     // Where a head at fault ends is not known, so all that has come is taken for it. The connection ends with the
     // answer.
     let len = if parsed.is_ok() { r.head.parsed.len } else { input.len() - *at };
@@ -249,9 +281,9 @@ fn request(
     let status = match &parsed {
         Ok(_) => {
             // Before target and host are looked at: kept answers are found by their raw bytes.
-            if let Some(keepalive_ms) = send_prepared(thread, live, &mut r, listen, out) {
+            if let Some((keepalive_ms, apart)) = send_prepared(thread, live, &mut r, listen, out) {
                 thread.put_request(r);
-                return Stand::Idle { keepalive_ms };
+                return (Stand::Idle { keepalive_ms }, apart);
             }
             intake::complete(&mut r, listen)
         }
@@ -261,7 +293,7 @@ fn request(
         && status.is_ok()
         && let Some(settings) = h2::wanted(&r)
     {
-        return Stand::Upgrade(r, settings);
+        return later(Stand::Upgrade(r, settings));
     }
     let run = match status {
         Ok(()) => phases::run(&mut r),
@@ -272,47 +304,39 @@ fn request(
         run => {
             // From here on the connection's account counts what the request holds.
             r.hold();
-            Stand::Pending(r, run)
+            later(Stand::Pending(r, run))
         }
     }
 }
 
-/// Appends a response that is complete in memory, and ends its request. With `listen` it may become a prepared answer of
-/// that socket.
+/// Writes down a response that is complete in memory, but for a large body, and ends its request. With `listen` it may become a prepared
+/// answer of that socket.
 pub(super) fn respond(
     thread: &Rc<Thread>,
     mut r: Box<Request>,
     listen: Option<ListenId>,
     out: &mut Vec<u8>,
-) -> Stand {
+) -> (Stand, Apart) {
     let start = out.len();
     let written = head::write(&mut r, out);
-    // The head's bytes are in `out` alone; their place is remembered for a prepared answer.
+    let is_chunked = written.delimiting == Delimiting::Chunked;
+    let mut apart = None;
     if r.sends_body() {
-        append_body(&mut r, written.delimiting == Delimiting::Chunked, out);
+        match (!is_chunked).then(|| r.resp.body.take_apart()).flatten() {
+            Some(bytes) => {
+                r.progress.sent.body_bytes = bytes.len() as u64;
+                let sendfile = may_sendfile(r.core(), &bytes);
+                apart = Some(Box::new(ApartBody { bytes, sendfile }));
+            }
+            None => append_body(&mut r, is_chunked, out),
+        }
     }
     // Before the log phase: variables that it computes would look as if they had been set on the way
     // ([`Answer::of`]).
     if let Some(listen) = listen {
-        keep(&r, listen, &out[start..], start, &written);
-    }
-    conclude(thread, r)
-}
-
-/// As [`respond`], but a large body is not copied: it is given back, to be sent behind what was appended.
-pub(super) fn respond_apart(thread: &Rc<Thread>, mut r: Box<Request>, out: &mut Vec<u8>) -> (Stand, Text) {
-    let written = head::write(&mut r, out);
-    let is_chunked = written.delimiting == Delimiting::Chunked;
-    let mut apart = Text::default();
-    if r.sends_body() {
-        match &mut r.resp.body {
-            // Copying it would cost more than a call with two parts.
-            Body::One(Piece::Bytes(text)) if !is_chunked && text.len() >= APART_BODY_BYTES_MIN => {
-                apart = std::mem::take(text);
-                r.progress.sent.body_bytes = apart.len() as u64;
-            }
-            _ => append_body(&mut r, is_chunked, out),
-        }
+        // The head's bytes are in `out` alone; their place is remembered for a prepared answer.
+        let body = apart.as_ref().map(|apart| &apart.bytes);
+        keep(&r, listen, &out[start..], body, start, &written);
     }
     (conclude(thread, r), apart)
 }
@@ -341,7 +365,7 @@ fn append_body(r: &mut Request, is_chunked: bool, out: &mut Vec<u8>) {
         Piece::Bytes(text) => out.extend_from_slice(text),
         Piece::File { file, range } => {
             // `can_inline` has seen to it that the file's bytes are in memory.
-            let content = file.content.as_deref().unwrap_or_default();
+            let content = file.content.as_ref().map_or(&[][..], |content| content);
             out.extend_from_slice(&content[range.start as usize..range.end as usize]);
         }
     };
@@ -367,7 +391,7 @@ fn send_prepared(
     r: &mut Request,
     listen: ListenId,
     out: &mut Vec<u8>,
-) -> Option<u64> {
+) -> Option<(u64, Apart)> {
     if !is_usual(r) {
         return None;
     }
@@ -392,7 +416,11 @@ fn send_prepared(
     out[start + answer.date_at..start + answer.date_at + 29].copy_from_slice(&thread.date());
     let keepalive_ms = core.keepalive_timeout.as_millis() as u64;
     answer.conclude(thread, live, r, answer.head_len as u64);
-    Some(keepalive_ms)
+    let apart = |bytes: &Text| {
+        let sendfile = may_sendfile(core, bytes);
+        Box::new(ApartBody { bytes: bytes.clone(), sendfile })
+    };
+    Some((keepalive_ms, answer.apart.as_ref().map(apart)))
 }
 
 /// A plain GET that wants to keep its connection.
@@ -409,7 +437,7 @@ fn is_usual(r: &Request) -> bool {
 }
 
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
-fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Written) {
+fn keep(r: &Request, listen: ListenId, bytes: &[u8], apart: Option<&Text>, start: usize, written: &Written) {
     let Some(date_at) = written.date_at else { return };
     // Only what `send_prepared` can give again by copying: a body delimited by its length, on a connection that goes
     // on, for a target whose host is in the header alone, since the key is made of the header's.
@@ -417,7 +445,10 @@ fn keep(r: &Request, listen: ListenId, bytes: &[u8], start: usize, written: &Wri
         && r.reply.persistence == Persistence::KeepAlive
         && r.head.target.host.is_none()
         && is_usual(r);
-    let answer = is_kept.then(|| Answer::of(r, bytes, r.progress.sent.head_bytes as usize, date_at - start));
+    let answer = is_kept.then(|| {
+        let head_len = r.progress.sent.head_bytes as usize;
+        Answer::of(r, bytes, apart, head_len, date_at - start)
+    });
     if let Some(answer) = answer.flatten() {
         r.live.root().prepared.borrow_mut().keep(r, listen, answer);
     }

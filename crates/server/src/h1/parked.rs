@@ -4,7 +4,7 @@
 //! The connection stays with the driver meanwhile, so that nothing has to be registered, made or freed for the wait. What
 //! turns out to need more than that goes on in a task.
 
-use super::hot::{self, Stand};
+use super::hot::{self, Apart, Stand};
 use super::send::can_inline;
 use super::serve::{self, Begin};
 use crate::connection::Connection;
@@ -15,7 +15,6 @@ use crate::logged::Logged;
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::table::Thread;
-use crate::text::Text;
 use brisk_net::{Loop, Mailbox, clock};
 use std::io;
 use std::ops::Range;
@@ -86,7 +85,7 @@ struct Answer {
     /// Where its bytes are.
     bytes: Range<usize>,
     /// A large body, which stands behind them.
-    apart: Text,
+    apart: Apart,
     stand: Stand,
 }
 
@@ -142,7 +141,7 @@ fn send_answers(thread: &Rc<Thread>) {
         (std::mem::take(&mut burst.answers), std::mem::take(&mut burst.out))
     };
     for Answer { index, conn, bytes, apart, stand } in answers.drain(..) {
-        send(thread, index, conn, [&out[bytes], &apart], stand);
+        send(thread, index, conn, &out[bytes], apart, stand);
     }
     out.clear();
     let mut burst = thread.burst.borrow_mut();
@@ -189,22 +188,22 @@ fn answer(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, r: Box<Request>
     let start = burst.out.len();
     // Interim responses that the socket has not taken stand before the answer.
     burst.out.append(&mut conn.take_unsent());
-    let (stand, apart) = hot::respond_apart(thread, r, &mut burst.out);
+    let (stand, apart) = hot::respond(thread, r, None, &mut burst.out);
     let bytes = start..burst.out.len();
     burst.answers.push(Answer { index, conn, bytes, apart, stand });
 }
 
 /// Sends a response in two parts; then the connection is as it was before the request.
-fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parts: [&[u8]; 2], stand: Stand) {
+fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, bytes: &[u8], apart: Apart, stand: Stand) {
     // The next request, or a part of it, had come before this one began to wait.
     // The client has sent more while it waited: the connection must not be given away or closed cleanly.
     let has_input = !conn.input.borrow().is_empty();
-    let written = match hot::write_both(thread, &conn, parts, &stand, !has_input) {
+    let written = match hot::write(thread, &conn, bytes, apart.as_deref(), &stand, !has_input) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(_) => return thread.release(index),
     };
-    let [bytes, apart] = parts;
+    let apart = apart.as_ref().map_or(&[][..], |apart| &apart.bytes);
     let stand = match stand {
         Stand::Idle { keepalive_ms } if written == bytes.len() + apart.len() => {
             let until_ms = clock::mono_ms() + keepalive_ms;
@@ -218,11 +217,5 @@ fn send(thread: &Rc<Thread>, index: u32, conn: Rc<Connection>, parts: [&[u8]; 2]
         stand => stand,
     };
     let at = Arrived { index, conn, full: false, is_backlog: false };
-    let (of_bytes, of_apart) = (written.min(bytes.len()), written.saturating_sub(bytes.len()));
-    let unsent = [&bytes[of_bytes..], &apart[of_apart..]];
-    // Two parts are left only where the socket has taken less than the head.
-    match unsent {
-        [rest, []] | [[], rest] => hot::settle(thread, at, stand, b"", rest),
-        both => hot::settle(thread, at, stand, b"", &both.concat()),
-    }
+    hot::settle_rest(thread, at, stand, b"", [bytes, apart], written);
 }

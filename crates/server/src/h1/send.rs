@@ -11,9 +11,10 @@ use crate::logged::refusal_delay;
 use crate::pace::Pace;
 use crate::request::Request;
 use crate::response::{Body, BodyStream, Chunk, Piece};
+use crate::text::Text;
 use brisk_http::chunked::{CHUNK_END, write_chunk_head, write_last_chunk};
 use brisk_http::h1::Delimiting;
-use brisk_net::{Deadline, Failure, blocking, clock, file, sleep};
+use brisk_net::{Deadline, Failure, Slice, blocking, clock, file, sleep};
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -295,6 +296,7 @@ impl Sender {
         }
         match piece {
             // Text is in memory and leaves together with its frame.
+            Piece::Bytes(Text::Slice(slice)) if tail.is_empty() => self.slice(lead, slice).await,
             Piece::Bytes(text) => self.bytes(lead, text, tail).await,
             Piece::File { file, range } => match &file.content {
                 Some(content) => {
@@ -335,6 +337,26 @@ impl Sender {
                     bytes = &bytes[of_bytes..];
                     tail = &tail[count - of_lead - of_bytes..];
                     self.sent += of_bytes as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Sender::bytes`], from the file that `slice` stands in, where it stands in one.
+    async fn slice(&mut self, mut lead: &[u8], slice: &Slice) -> Result<(), SendError> {
+        let mut at = 0;
+        while !lead.is_empty() || at < slice.len() {
+            let allowed = self.allowance().await?.min(self.chunk_max);
+            let room = usize::try_from(allowed).unwrap_or(usize::MAX).min(slice.len() - at);
+            match self.conn.io.try_write_slice(lead, &slice.part(at..at + room), self.sendfile) {
+                Ok(count) => {
+                    let of_lead = count.min(lead.len());
+                    lead = &lead[of_lead..];
+                    at += count - of_lead;
+                    self.sent += (count - of_lead) as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
                 Err(error) => return Err(error.into()),

@@ -16,6 +16,7 @@ use crate::stream::exchange::Exchange;
 use crate::stream::head::{self, Fault};
 use crate::stream::{Session, StreamId, encode, serve};
 use crate::table::Thread;
+use crate::text::Text;
 use brisk_http::HeaderId;
 use brisk_http::framing::BodyFraming;
 use brisk_mux::Priority;
@@ -191,10 +192,12 @@ fn respond<S: Answering>(session: &S, r: &mut Request, at: Arrival<'_>) -> bool 
     block.clear();
     let date_at = encode::head::<S::Coding>(r, &mut block);
     let head_len = block.len();
-    if r.sends_body() {
+    let apart = if r.sends_body() { r.resp.body.take_apart() } else { None };
+    if r.sends_body() && apart.is_none() {
         append_body(&r.resp.body, &mut block);
     }
-    let (head, body) = block.split_at(head_len);
+    let (head, small) = block.split_at(head_len);
+    let body = apart.as_deref().unwrap_or(small);
     let chunk_bytes = r.core().http2.chunk_size;
     // `None`: the client has reset the stream. The request is logged all the same.
     let sent = session.send_whole(at.stream, &Whole { head, date: None, body, chunk_bytes });
@@ -202,7 +205,7 @@ fn respond<S: Answering>(session: &S, r: &mut Request, at: Arrival<'_>) -> bool 
         (r.progress.sent.head_bytes, r.progress.sent.body_bytes) = (head_bytes, body.len() as u64);
     }
     // Before the log phase, as in `h1/hot.rs`.
-    keep::<S>(r, at.listen, &block, head_len, date_at);
+    keep::<S>(r, at.listen, &block, apart.as_ref(), head_len, date_at);
     session.thread().block.replace(block);
     r.reply.completed = sent.is_some();
     finish(r);
@@ -230,7 +233,8 @@ fn send_prepared<S: Answering>(session: &S, at: Arrival<'_>, r: &mut Request) ->
     let thread = session.thread();
     // Not borrowed while it is sent.
     let Some(answer) = S::prepared(at.live).borrow_mut().find(r, at.listen) else { return false };
-    let (head, body) = answer.bytes.split_at(answer.head_len);
+    let (head, small) = answer.bytes.split_at(answer.head_len);
+    let body = answer.apart.as_deref().unwrap_or(small);
     // As in `respond`: what does not fit into the windows goes the full way to a task.
     if body.len() > session.room(at.stream) {
         return false;
@@ -244,10 +248,17 @@ fn send_prepared<S: Answering>(session: &S, at: Arrival<'_>, r: &mut Request) ->
 }
 
 /// Keeps an answer for the next request of the same target, if it depends on nothing else.
-fn keep<S: Answering>(r: &Request, listen: ListenId, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
+fn keep<S: Answering>(
+    r: &Request,
+    listen: ListenId,
+    bytes: &[u8],
+    apart: Option<&Text>,
+    head_len: usize,
+    date_at: Option<usize>,
+) {
     let Some(date_at) = date_at else { return };
     let is_kept = r.resp.content_length.is_some() && S::is_kept(head_len);
-    if let Some(answer) = is_kept.then(|| Answer::of(r, bytes, head_len, date_at)).flatten() {
+    if let Some(answer) = is_kept.then(|| Answer::of(r, bytes, apart, head_len, date_at)).flatten() {
         S::prepared(r.live.root()).borrow_mut().keep(r, listen, answer);
     }
 }

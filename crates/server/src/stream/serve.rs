@@ -316,7 +316,7 @@ impl<'a> Sender<'a> {
             // A limited rate cuts pieces, as the session sends whatever it is given as fast as it can.
             let room = self.allowance().await?.min(piece.len() - at);
             let ends = at + room == piece.len();
-            self.part(part_of(&piece, at, room), last && ends).await?;
+            self.part(piece.part(at..at + room), last && ends).await?;
             at += room;
         }
         Ok(last && !piece.is_empty())
@@ -362,19 +362,6 @@ impl<'a> Sender<'a> {
                 Err(_) if self.exchange.sent.get() > before => {}
                 Err(_) => return Err(SendError::TimedOut),
             }
-        }
-    }
-}
-
-fn part_of(piece: &Piece, at: u64, len: u64) -> Piece {
-    if at == 0 && len == piece.len() {
-        return piece.clone();
-    }
-    match piece {
-        Piece::Bytes(text) => Piece::Bytes(text[at as usize..][..len as usize].to_vec().into()),
-        Piece::File { file, range } => {
-            let start = range.start + at;
-            Piece::File { file: file.clone(), range: start..start + len }
         }
     }
 }

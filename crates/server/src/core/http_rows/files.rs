@@ -13,9 +13,8 @@ const HSLI: Context = Context::HSLI;
 
 /// Rows about files.
 pub const ROWS: &[Row] = &[
-    // Small files never take this way: they are answered from memory, together with their head.
     directive("sendfile")
-        .doc("Whether large files are sent by sendfile(2) instead of being read into memory.")
+        .doc("Whether the kernel sends files, and stored answers that are in one, by sendfile(2), from 16 KiB on; smaller ones are answered from memory.")
         .in_(HSLI)
         .takes_flag()
         .default("off")
