@@ -6,6 +6,7 @@
 #include "sapi.h"
 
 #include "ext/json/php_json.h"
+#include "zend_exceptions.h"
 #include "zend_smart_str.h"
 
 #include <string.h>
@@ -70,6 +71,9 @@ static void answer_compile(const char *path)
     PG(display_errors) = 0;
     zend_try {
         call(&result, "opcache_compile_file", 1, arguments);
+        /* In worker mode a script is running, which a mistake of another one would be thrown into. */
+        if (EG(exception))
+            zend_exception_error(EG(exception), E_WARNING);
         is_compiled = Z_TYPE(result) == IS_TRUE;
         call(&cached, "opcache_is_script_cached", 1, arguments);
     } zend_catch {

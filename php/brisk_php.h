@@ -145,6 +145,12 @@ struct slot {
     const void *volatile executing;   /* where PHP keeps the present call */
 };
 
+/* Also while what the script has registered for the end of its request runs (SLOT_FINISHING): the answer is not complete before. */
+static inline bool slot_has_request(const struct slot *slot)
+{
+    return slot->state == SLOT_RUNNING || (slot->state == SLOT_FINISHING && slot->is_counted);
+}
+
 struct board {
     volatile uint64_t started_s;      /* wall clock */
     volatile uint64_t started_ms;
@@ -271,6 +277,10 @@ bool request_has_script_extension(const char *path);
 /* A message for the server's error log, by the request's connection. */
 void request_log(const char *message);
 /* PHP_VALUE and PHP_ADMIN_VALUE of the request. */
+/* By the name that the server has sent: a part of PATH_INFO, of which a script's name may be made, is the client's, and the server's rules of who
+   may see these pages are about the name. */
+extern enum own_page { NO_PAGE, PING_PAGE, STATUS_PAGE } request_asks_for;
+
 void request_apply_values(void);
 /* Readable when a .user.ini that was read may have changed; -1: such changes are not reported. */
 int request_folder_events(void);

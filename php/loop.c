@@ -118,24 +118,28 @@ static void restore_settings(void)
     zend_string **changed = safe_emalloc(zend_hash_num_elements(EG(modified_ini_directives)) + 1, sizeof *changed, 0);
     size_t count = 0;
     ZEND_HASH_FOREACH_STR_KEY_PTR(EG(modified_ini_directives), name, entry) {
-        zval *had = zend_hash_find(&own_settings, name);
-        bool is_same = had && entry->value && zend_string_equals(Z_STR_P(had), entry->value);
-        if (!is_same)
+        if (!zend_hash_exists(&own_settings, name))
             changed[count++] = zend_string_copy(name);
     } ZEND_HASH_FOREACH_END();
     /* The session's handlers that the script has set are given back with this setting. */
     if (has_sessions())
         PS(set_handler) = 1;
     for (size_t at = 0; at < count; at++) {
-        zval *had = zend_hash_find(&own_settings, changed[at]);
-        /* As at the end of a request: a script at run time may not give a narrowed open_basedir its former value, nor change settings of sessions
-           when the head of an answer was sent. */
-        if (had)
-            zend_alter_ini_entry_ex(changed[at], Z_STR_P(had), PHP_INI_USER, PHP_INI_STAGE_DEACTIVATE, true);
-        else
-            zend_restore_ini_entry(changed[at], PHP_INI_STAGE_DEACTIVATE);
+        zend_restore_ini_entry(changed[at], PHP_INI_STAGE_DEACTIVATE);
         zend_string_release(changed[at]);
     }
+    /* The script's own, which a request may have set, locked (PHP_ADMIN_VALUE) or taken back (ini_restore()). As at the end of a request: a script
+       at run time may not give a narrowed open_basedir its former value, nor change settings of sessions when the head of an answer was sent. */
+    zval *had;
+    ZEND_HASH_FOREACH_STR_KEY_VAL(&own_settings, name, had) {
+        entry = zend_hash_find_ptr(EG(ini_directives), name);
+        if (!entry)
+            continue;
+        if (entry->modified)
+            entry->modifiable = entry->orig_modifiable;
+        if (entry->value ? !zend_string_equals(Z_STR_P(had), entry->value) : Z_STRLEN_P(had) > 0)
+            zend_alter_ini_entry_ex(name, Z_STR_P(had), PHP_INI_USER, PHP_INI_STAGE_DEACTIVATE, true);
+    } ZEND_HASH_FOREACH_END();
     if (has_sessions())
         PS(set_handler) = 0;
     efree(changed);
@@ -254,8 +258,11 @@ static void take(void)
     SG(server_context) = &exchange;
     request_begin_log();
     request_prepare();
-    forget_path();
-    SG(request_info).path_translated = estrdup(settings.worker);
+    /* `brisk php precompile` names the file that it asks about. */
+    if (!param_get("BRISK_ASKS")) {
+        forget_path();
+        SG(request_info).path_translated = estrdup(settings.worker);
+    }
     SG(sapi_headers).http_response_code = 200;
     request_apply_values();
     begin_answer();
@@ -308,12 +315,14 @@ PHP_FUNCTION(frankenphp_handle_request)
     do {
         if (!worker_next())
             RETURN_FALSE;
+        /* From here on there is a request, which is answered even if the memory does not suffice to take it. */
+        stage = ANSWERS;
         take();
         if (!request_answer_command() && !request_answer_itself())
             break;
+        stage = WAITS;
         finish();
     } while (true);
-    stage = ANSWERS;
     zval result;
     ZVAL_UNDEF(&result);
     call.retval = &result;

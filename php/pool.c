@@ -332,6 +332,17 @@ static void look_at_silence(struct slot *slot, uint64_t now)
     tell_to_end(slot);
 }
 
+/* The script of worker mode, which has not come to its first request: nobody else would end one that never does. */
+static void look_at_start(struct slot *slot, uint64_t now)
+{
+    if (slot->state != SLOT_STARTING || settings.terminate_timeout_ms <= 0 || now < slot->started_ms + (uint64_t)settings.terminate_timeout_ms)
+        return;
+    say(LEVEL_WARN, "worker process %d of pool %s is ended: it has not come to its first request in %lld s (request_terminate_timeout)",
+        (int)slot->pid, settings.pool, (long long)settings.terminate_timeout_ms / 1000);
+    board->timeouts++;
+    terminate(slot, now);
+}
+
 /* Requests that take too long. */
 static void look_at_ages(uint64_t now)
 {
@@ -345,7 +356,10 @@ static void look_at_ages(uint64_t now)
             slot->kill_at_ms = now + KILL_AFTER_MS;
         }
         look_at_silence(slot, now);
-        if (slot->state != SLOT_RUNNING || slot->kill_at_ms)
+        if (slot->kill_at_ms)
+            continue;
+        look_at_start(slot, now);
+        if (!slot_has_request(slot))
             continue;
         uint64_t age = age_ms(slot, now);
         if (settings.slowlog_timeout_ms && age >= (uint64_t)settings.slowlog_timeout_ms && !slot->is_logged_slow) {

@@ -207,6 +207,15 @@ static void find_way(struct way *way)
     }
 }
 
+enum own_page request_asks_for;
+
+static enum own_page page_of(const char *name)
+{
+    if (name && settings.ping_path && strcmp(name, settings.ping_path) == 0)
+        return PING_PAGE;
+    return name && settings.status_path && strcmp(name, settings.status_path) == 0 ? STATUS_PAGE : NO_PAGE;
+}
+
 void request_prepare(void)
 {
     sapi_request_info *info = &SG(request_info);
@@ -221,6 +230,7 @@ void request_prepare(void)
         .script = param_get("SCRIPT_FILENAME"), .name = param_get("SCRIPT_NAME"), .path_info = param_get("PATH_INFO"),
         .translated = param_get("PATH_TRANSLATED"),
     };
+    request_asks_for = page_of(way.name);
     if (!way.script)
         way.script = way.translated;
     if (!way.script)
@@ -265,13 +275,19 @@ static void refuse_value(const char *name, const char *why)
     efree(text);
 }
 
+/* The names that the server's configuration has set for this request: a site's own file does not. Only where such a file says something. */
+static HashTable configured;
+static bool has_site_values;
+
 /* One setting of PHP_VALUE or PHP_ADMIN_VALUE, for this request only. */
 static void apply_value(zval *name, zval *value, zval *index, int kind, void *argument)
 {
     const int *type = argument;
     (void)index;
-    if (!name)
+    if (!name || (*type == PHP_INI_PERDIR && zend_hash_exists(&configured, Z_STR_P(name))))
         return;
+    if (has_site_values && *type != PHP_INI_PERDIR)
+        zend_hash_add_empty_element(&configured, Z_STR_P(name));
     if (kind != ZEND_INI_PARSER_ENTRY || !value || Z_TYPE_P(value) != IS_STRING) {
         refuse_value(Z_STRVAL_P(name), "is no setting with a value");
         return;
@@ -284,33 +300,70 @@ static void apply_value(zval *name, zval *value, zval *index, int kind, void *ar
     /* What may be set for a folder may be set for a request, too, as in FPM; what belongs to the system only by an administrator. */
     const zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), Z_STR_P(name));
     bool may = entry && (*type == PHP_INI_SYSTEM || entry->modifiable & (PHP_INI_USER | PHP_INI_PERDIR));
+    /* PHP looks at open_basedir for this one only where it is no path (an inverted comparison, in 8.2 at least). */
+    if (may && *type == PHP_INI_PERDIR && strcasecmp(Z_STRVAL_P(name), "error_log") == 0 && strcmp(Z_STRVAL_P(value), "syslog") != 0)
+        may = php_check_open_basedir_ex(Z_STRVAL_P(value), 0) == 0;
     /*
      * open_basedir may be set freely while a request begins. A request's own may only narrow what the pool has set, as ini_set() may: what
      * comes from a location may be made of a client's bytes, and what comes from a site's file is the site's.
      */
     bool is_narrowed = *type != PHP_INI_SYSTEM && strcasecmp(Z_STRVAL_P(name), "open_basedir") == 0;
-    int stage = is_narrowed ? PHP_INI_STAGE_RUNTIME : PHP_INI_STAGE_ACTIVATE;
+    int stage = *type == PHP_INI_PERDIR ? PHP_INI_STAGE_HTACCESS : is_narrowed ? PHP_INI_STAGE_RUNTIME : PHP_INI_STAGE_ACTIVATE;
     /* A copy in the request's memory: the parser's own is malloc()'s, and error_reporting() frees it as if it were the request's. */
     zend_string *copy = zend_string_init(Z_STRVAL_P(value), Z_STRLEN_P(value), false);
-    if (!may || zend_alter_ini_entry_ex(Z_STR_P(name), copy, *type, stage, true) == FAILURE)
+    /* A site's own settings are asked for as mod_php asks for them: where PHP refuses one to a folder's file, or a path that is outside of
+       open_basedir, it is not set. */
+    if (!may || zend_alter_ini_entry_ex(Z_STR_P(name), copy, *type, stage, *type != PHP_INI_PERDIR) == FAILURE)
         refuse_value(Z_STRVAL_P(name), "cannot be set");
     zend_string_release(copy);
 }
 
-static void apply_values(const char *from, int type)
+static void apply_values(const char *from, const char *values, int type)
 {
-    char *values = param_get(from), *text;
+    char *text;
     if (!values || !*values)
         return;
     spprintf(&text, 0, "%s\n", values);
-    zend_parse_ini_string(text, 1, ZEND_INI_SCANNER_NORMAL, apply_value, &type);
+    /* What stands behind a mistake is not set. */
+    if (zend_parse_ini_string(text, 1, ZEND_INI_SCANNER_NORMAL, apply_value, &type) == FAILURE)
+        refuse_value(from, "has a mistake");
     efree(text);
+}
+
+/* PHP_VALUE without the lines at its beginning that come from a site's own files, as many as BRISK_SITE_VALUES says. */
+static char *configured_values(char *values)
+{
+    const char *count = param_get("BRISK_SITE_VALUES");
+    for (long left = count && values ? strtol(count, NULL, 10) : 0; left > 0 && values; left--) {
+        values = strchr(values, '\n');
+        if (values)
+            values++;
+    }
+    return values;
 }
 
 void request_apply_values(void)
 {
-    apply_values("PHP_VALUE", PHP_INI_USER);
-    apply_values("PHP_ADMIN_VALUE", PHP_INI_SYSTEM);
+    char *values = param_get("PHP_VALUE"), *own = configured_values(values);
+    has_site_values = own != values;
+    if (has_site_values)
+        zend_hash_init(&configured, 8, NULL, NULL, 0);
+    apply_values("PHP_VALUE", own, PHP_INI_USER);
+    apply_values("PHP_ADMIN_VALUE", param_get("PHP_ADMIN_VALUE"), PHP_INI_SYSTEM);
+}
+
+/* While the request begins, as those of .user.ini: open_basedir and all else that the administrator says is in force. */
+static void apply_site_values(void)
+{
+    if (!has_site_values)
+        return;
+    char *values = param_get("PHP_VALUE"), *own = configured_values(values);
+    char *text = own ? estrndup(values, (size_t)(own - values)) : estrdup(values);
+    apply_values("PHP_VALUE", text, PHP_INI_PERDIR);
+    efree(text);
+    zend_hash_destroy(&configured);
+    has_site_values = false;
+    param_put("BRISK_SITE_VALUES", NULL);
 }
 
 /*
@@ -324,6 +377,8 @@ struct folder {
 };
 
 static HashTable folders;
+/* Folders that a worker remembers. */
+#define FOLDERS_MAX 4096
 /* One for master and workers: workers say which folders they have read, the master hears of changes. */
 static int folder_events = -1;
 
@@ -399,14 +454,23 @@ static void apply_user_files(char *path, size_t length)
     size_t root_length = strlen(root);
     if (root_length > 0 && root[root_length - 1] == '/')
         root_length--;
-    struct folder *folder = zend_hash_str_find_ptr(&folders, path, length);
+    /* Which files count depends on the root, too. */
+    char *key;
+    size_t key_length = spprintf(&key, 0, "%s%c%s", path, 0, root);
+    struct folder *folder = zend_hash_str_find_ptr(&folders, key, key_length);
     if (!folder) {
+        /* A client may ask for scripts in any number of folders that there are not. */
+        if (zend_hash_num_elements(&folders) >= FOLDERS_MAX)
+            zend_hash_clean(&folders);
         folder = calloc(1, sizeof *folder);
-        if (!folder)
+        if (!folder) {
+            efree(key);
             return;
+        }
         zend_hash_init(&folder->values, 0, NULL, config_zval_dtor, 1);
-        zend_hash_str_update_ptr(&folders, path, length, folder);
+        zend_hash_str_update_ptr(&folders, key, key_length, folder);
     }
+    efree(key);
     time_t now = (time_t)sapi_get_request_time();
     uint64_t changes = board->folder_changes;
     if (now > folder->expires || changes != folder->changes) {
@@ -419,6 +483,7 @@ static void apply_user_files(char *path, size_t length)
 
 int request_apply_folders(void)
 {
+    apply_site_values();
     const char *script = SG(request_info).path_translated;
     if (!script)
         return FAILURE;

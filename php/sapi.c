@@ -593,14 +593,11 @@ static void answer_text(const char *type, const char *text)
 /* pm.status_path and ping.path. */
 bool request_answer_itself(void)
 {
-    const char *name = SG(request_info).request_uri;
-    if (!name)
-        return false;
-    if (settings.ping_path && strcmp(name, settings.ping_path) == 0) {
+    if (request_asks_for == PING_PAGE) {
         answer_text("text/plain", settings.ping_response ? settings.ping_response : "pong");
         return true;
     }
-    if (!settings.status_path || strcmp(name, settings.status_path) != 0)
+    if (request_asks_for != STATUS_PAGE)
         return false;
     const char *type;
     char *page = status_page(SG(request_info).query_string, &type);

@@ -30,7 +30,7 @@ static void end_in_time(void)
     /* The script of worker mode, which has not come to its first request. */
     if (slot->state == SLOT_STARTING)
         alarm(1);
-    bool counts = slot->state == SLOT_RUNNING && (!slot->is_finished || settings.terminate_tracks_finished);
+    bool counts = slot_has_request(slot) && (!slot->is_finished || settings.terminate_tracks_finished);
     if (!counts || settings.terminate_timeout_ms <= 0)
         return;
     uint64_t ran_ms = (now_us() - slot->began_us) / 1000, limit_ms = (uint64_t)settings.terminate_timeout_ms;

@@ -558,11 +558,13 @@ fn applications_are_told() {
            location / {{ }} location ~ \\.php$ {{ fastcgi_pass {0}; }} location @php {{ fastcgi_pass {0}; }} }}",
         application.address()
     );
-    let lines = "php_value memory_limit 64M\nphp_flag display_errors off\nSetEnv APP one\nSetEnv OWN two\nSetEnv PHP_ADMIN_VALUE evil\nSetEnv SCRIPT_FILENAME /etc/passwd
+    let lines = "php_value error_log {root}/a.log\nphp_value memory_limit 64M\nphp_flag display_errors off\nphp_value session.save_path /tmp\nphp_value mail.log {root}/../a.log\nSetEnv APP one\nSetEnv OWN two\nSetEnv PHP_ADMIN_VALUE evil\nSetEnv SCRIPT_FILENAME /etc/passwd
 AddHandler application/x-httpd-php .html\nRequestHeader unset Cookie\nRequestHeader set X-Added yes\n";
-    let server = Builder::new(BIN)
-        .http(&http)
-        .file("html/.htaccess", lines)
+    let builder = Builder::new(BIN).http(&http);
+    let root = builder.dir().join("html").display().to_string();
+    // PHP-FPM asks no open_basedir about paths outside of the site.
+    let server = builder
+        .file("html/.htaccess", lines.replace("{root}", &root))
         .file("html/a.php", "<?php")
         .file("html/b.html", "<?php secret")
         .file("html/off/a.php", "<?php secret")
@@ -584,10 +586,12 @@ AddHandler application/x-httpd-php .html\nRequestHeader unset Cookie\nRequestHea
         let parts: Vec<&str> = text.split_inclusive(';').collect();
         let has = |part: &str| parts.iter().filter(|have| **have == part).count() == 1;
         assert!(has(&format!("SCRIPT_FILENAME={script};")), "{text}");
-        assert!(has("PHP_VALUE=memory_limit=64M,display_errors=0;"), "{text}");
+        // (It tells of paths what stands behind their last slash.)
+        assert!(has("PHP_VALUE=a.log',memory_limit='64M',display_errors='0';"), "{text}");
         assert!(has("HTTP_X_ADDED=yes;") && has("APP=one;") && !text.contains("HTTP_COOKIE"), "{text}");
         assert!(rest.split_inclusive(';').all(has) && !text.contains("evil"), "{text}");
     }
+    server.wait_for_log("\"php_value session.save_path\" of a site's file is left out");
     for (target, is_passed) in [("/a.php", true), ("/auth/a.php", false), ("/auth/on/a.php", true)] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\n\r\n");
         let response = server.request(request);

@@ -6,6 +6,8 @@ mod auto;
 mod bad;
 #[path = "php_pool/faults.rs"]
 mod faults;
+#[path = "php_pool/guarded.rs"]
+mod guarded;
 #[path = "php_pool/life.rs"]
 mod life;
 #[path = "php_pool/line.rs"]

@@ -36,7 +36,7 @@ impl Environment {
     /// Whether a parameter must not come from a site: it would say what PHP reads, runs and allows.
     /// Case is disregarded: applications on the other side may read names without regard to it.
     pub fn is_reserved(name: &[u8]) -> bool {
-        const RESERVED: [&[u8]; 7] = [
+        const RESERVED: [&[u8]; 8] = [
             b"PHP_VALUE",
             b"PHP_ADMIN_VALUE",
             b"SCRIPT_FILENAME",
@@ -45,6 +45,7 @@ impl Environment {
             // A role other than RESPONDER would make PHP read the request in another way.
             b"FCGI_ROLE",
             b"BRISK_ASKS",
+            b"BRISK_SITE_VALUES",
         ];
         name.is_empty() || RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
     }

@@ -23,7 +23,7 @@ const OF_FOLDERS: &str = "
     highlight.html highlight.keyword highlight.string html_errors http.etag.mode iconv.input_encoding iconv.internal_encoding
     iconv.output_encoding igbinary.compact_strings ignore_repeated_errors ignore_repeated_source ignore_user_abort implicit_flush
     include_path input_encoding internal_encoding intl.default_locale intl.error_level intl.use_exceptions log_errors
-    mail.add_x_header mail.force_extra_parameters mail.log mail.mixed_lf_and_crlf mailparse.def_charset max_execution_time
+    mail.add_x_header mail.log mail.mixed_lf_and_crlf mailparse.def_charset max_execution_time
     max_file_uploads max_input_nesting_level max_input_time max_input_vars max_multipart_body_parts mbstring.detect_order
     mbstring.encoding_translation mbstring.http_input mbstring.http_output mbstring.http_output_conv_mimetypes
     mbstring.internal_encoding mbstring.language mbstring.regex_retry_limit mbstring.regex_stack_limit mbstring.strict_detection
@@ -75,6 +75,9 @@ const OF_THE_PAST: &str = "
     track_errors y2k_compliance zend.ze1_compatibility_mode
 ";
 
+/// PHP itself lets a folder's file say this, and takes no notice of it; PHP-FPM would.
+const IGNORED: &[u8] = b"mail.force_extra_parameters";
+
 /// Settings of the module that Apache runs PHP by.
 const OF_APACHES_MODULE: &str = "engine last_modified xbithack";
 
@@ -115,6 +118,9 @@ pub(super) fn php(node: &Node, standing: Standing<'_>, settings: &mut Vec<PhpSet
     // They become lines of a FastCGI parameter: an end of line would begin another setting.
     if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) || words.next().is_some() {
         return Some(Err("takes a name and a value".into()));
+    }
+    if name == IGNORED {
+        return Some(Ok(()));
     }
     if let Some(why) = refused(&name, &value) {
         return Some(Err(why));

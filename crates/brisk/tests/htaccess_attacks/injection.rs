@@ -155,7 +155,7 @@ php_value memory_limit 64M
                 };
                 text.lines().filter(wanted).map(str::to_string).collect()
             };
-            assert!(of("PHP_VALUE").iter().all(|line| line == "PHP_VALUE=\"memory_limit=64M\""), "{text}");
+            assert!(of("PHP_VALUE").iter().all(|line| line == "PHP_VALUE=\"memory_limit='64M'\""), "{text}");
             assert!(of("PHP_ADMIN_VALUE").is_empty(), "{text}");
             let scripts = of("SCRIPT_FILENAME");
             assert!(scripts.len() == 1 && scripts[0].ends_with("/html/a.php\""), "{text}");

@@ -293,3 +293,61 @@ fn a_change_of_watched_code_brings_new_processes() {
     }
     site.server.wait_for_log("code of PHP pool \"www\" has changed");
 }
+
+/// What a request's parameters lock, or a request takes back, is the script's again for the next one.
+#[test]
+fn settings_of_the_script_outlive_locks_and_restores() {
+    let params = "fastcgi_param SCRIPT_FILENAME $document_root$uri; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $args;";
+    let builder = builder().file(
+        "html/worker.php",
+        "<?php ini_set('precision', '5'); while (frankenphp_handle_request(function () {
+             if (isset($_GET['restore'])) ini_restore('precision');
+             echo ini_get('precision'), ' ', json_encode(ini_set('precision', '7')), ' ', ini_get('precision');
+         }));",
+    );
+    let pool = "pm static; max_children 1; worker {{DIR}}/html/worker.php;";
+    let text = conf(pool, "").replace(
+        "location / { try_files $uri $uri/ =404; }",
+        &format!("location / {{ php_pass www; }} location /locked {{ {params} fastcgi_param PHP_ADMIN_VALUE precision=3; php_pass www; }}"),
+    );
+    let site = Site::of(builder.http(&text));
+    for _ in 0..2 {
+        assert_eq!(site.get("/").text(), "5 \"5\" 7");
+        assert_eq!(site.get("/locked").text(), "3 false 3");
+        assert_eq!(site.get("/").text(), "5 \"5\" 7", "it is no more locked");
+        assert_eq!(site.get("/?restore=1").text(), "14 \"14\" 7");
+    }
+}
+
+/// A body that the memory does not suffice for spoils its own request only.
+#[test]
+fn a_body_that_does_not_fit_is_answered() {
+    let site = site(
+        "$big = str_repeat('x', 20 << 20);",
+        "echo strlen($_POST['a'] ?? ''), ' ', $n;",
+        "php_admin_value[memory_limit] 32M; php_admin_value[post_max_size] 64M; php_admin_flag[display_errors] off;",
+    );
+    assert_eq!(site.get("/").text(), "0 1");
+    let body = [b"a=".as_slice(), &vec![b'x'; 12 << 20]].concat();
+    for _ in 0..2 {
+        assert_eq!(site.post("/", &body).status, 500);
+        // The script was begun anew.
+        assert_eq!((site.get("/").text(), site.get("/").text()), ("0 1".into(), "0 2".into()));
+    }
+}
+
+#[test]
+fn scripts_beside_the_workers_are_compiled_beforehand() {
+    let site = site(
+        "",
+        "echo 'ok';",
+        "php_admin_value[opcache.file_update_protection] 0; php_admin_flag[display_errors] on;",
+    );
+    site.script("lib/one.php", "<?php function one() { return 1; }");
+    site.script("lib/two.php", "<?php this is no PHP");
+    let folder = site.server.dir().join("html/lib").display().to_string();
+    let compiled = site.php(&["precompile", &folder]);
+    let want = ["lib/two.php: .*syntax error", "pool www: 1 of 2 scripts are compiled"];
+    brisk_testkit::server::check(&compiled, 1, &want);
+    assert_eq!(site.get("/").text(), "ok");
+}

@@ -161,7 +161,7 @@ where
         Some(usual) if conf.module.params.is_empty() => usual,
         _ => &conf.module.params,
     };
-    let params = List::new(own_params, &pass.host, conf.settings.pass_request_headers);
+    let params = List::new(own_params, &pass.host, conf.settings.pass_request_headers, pass.pool.is_some());
     let mut own = conf.module.own.clone();
     if pass.pool.is_some() {
         own.keep();

@@ -269,7 +269,8 @@ fn environment(r: &mut Request, present: &Present) -> Result<(), Flow> {
         fields.push((b"Authorization".to_vec(), None));
     }
     let php = |setting: &brisk_apache::overrides::PhpSetting| {
-        [setting.name.as_slice(), b"=", &setting.value].concat()
+        // In quotation marks, which the value cannot have: without them `(`, `&` and their kin would be php.ini's operators.
+        [setting.name.as_slice(), b"='", &setting.value, b"'"].concat()
     };
     let php_values: Vec<_> = settings.php.iter().map(php).collect();
     let variables = carried.borrow().said.env.clone();
