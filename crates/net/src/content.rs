@@ -51,10 +51,12 @@ impl Place {
     /// Whether what is asked for so often that the look pays can be sent from the file in the second `now`: it has the same bytes, and no
     /// disk is waited for.
     fn is_whole(&self, bytes: &[u8], now: i64) -> bool {
-        if self.second.swap(now, Ordering::Relaxed) != now {
+        // Only read where nothing changes: threads share it.
+        if self.second.load(Ordering::Relaxed) != now {
+            self.second.store(now, Ordering::Relaxed);
             self.uses.store(0, Ordering::Relaxed);
         }
-        // (Threads may count a use less, which does not matter.)
+        // (Two threads may count one use, which does not matter.)
         match self.uses.load(Ordering::Relaxed) {
             IS_WHOLE => true,
             IS_NOT => false,
