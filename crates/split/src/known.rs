@@ -1,7 +1,9 @@
 //! Who a client is: what is known of its account, and whether its answer shows that it knows the password.
 
 use crate::accounts::Accounts;
+use crate::limits::{NAME_CHARS_MAX, NAME_CHARS_MIN};
 use brisk_db::Account;
+use brisk_mysql::classify::{is_of_clients, is_plain_charset};
 use brisk_mysql::greeting::NONCE_BYTES;
 use brisk_mysql::password::{CACHING_SHA2, NATIVE, Secret, Stored};
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,18 +24,42 @@ pub enum Claimed {
     Known(Known),
     /// The primary judges it: no such account was seen, or it has another plugin.
     Elsewhere,
-    /// Servers let nobody of this name in from there. The primary must not judge it, since it would judge our address.
+    /// Servers let nobody of this name in from there, or may read another name than we do. The primary must not judge it, since it would judge
+    /// our address.
     Barred,
 }
 
 impl Claimed {
     /// By what is known of an account: of `mysql_accounts`, whose accounts may come from anywhere, or else of the servers' own table. `client`:
-    /// where it comes from; `None`: by a unix socket. Which account of a name is meant depends on that, as it does for servers.
-    pub fn of(own: &Accounts, servers: &brisk_db::Accounts, name: &[u8], client: Option<IpAddr>) -> Claimed {
+    /// where it comes from; `None`: by a unix socket. Which account of a name is meant depends on that, as it does for servers. `collation`: what
+    /// servers read the name in.
+    pub fn of(
+        own: &Accounts,
+        servers: &brisk_db::Accounts,
+        name: &[u8],
+        collation: u16,
+        client: Option<IpAddr>,
+    ) -> Claimed {
         if let Some(secret) = own.secret(name) {
             return Claimed::Known(Known::Password(secret.clone()));
         }
-        let named = std::str::from_utf8(name).map(|name| servers.named(name)).unwrap_or_default();
+        if servers.is_empty() {
+            return Claimed::Elsewhere;
+        }
+        let Some(name) = read_alike(name, collation) else { return Claimed::Barred };
+        match Claimed::of_servers(servers, name, client) {
+            // A server that does not take the client's word for its character set reads another name there: only who has proved a password
+            // of this one goes on.
+            Claimed::Elsewhere | Claimed::Known(Known::Password(_)) if !name.is_ascii() => Claimed::Barred,
+            claimed => claimed,
+        }
+    }
+
+    fn of_servers(servers: &brisk_db::Accounts, name: &str, client: Option<IpAddr>) -> Claimed {
+        let named = servers.named(name);
+        if named.is_empty() && is_cut(servers, name) {
+            return Claimed::Barred;
+        }
         // Who has no account of his name may have one without a name.
         let accounts = if named.is_empty() { servers.named("") } else { named };
         if accounts.is_empty() {
@@ -52,6 +78,23 @@ impl Claimed {
             Some(_) => Claimed::Elsewhere,
         }
     }
+}
+
+/// The name, if servers read the same: they take quotes off that enclose it, and convert it from the client's character set, which leaves
+/// letters of UTF-8 beyond the first 65,536 out.
+fn read_alike(name: &[u8], collation: u16) -> Option<&str> {
+    let is_quoted = name.first() == Some(&b'\'') || name.last() == Some(&b'\'');
+    let is_same = |&byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let is_plain = is_plain_charset(collation) || name.iter().all(is_same);
+    let name = std::str::from_utf8(name).ok()?;
+    let is_kept = name.chars().all(|letter| letter as u32 <= 0xffff);
+    (!is_quoted && is_plain && is_kept && is_of_clients(collation)).then_some(name)
+}
+
+/// Whether servers may take a name that no account has for that of an account: they cut names off where their own tables end.
+fn is_cut(servers: &brisk_db::Accounts, name: &str) -> bool {
+    let ends = name.char_indices().map(|(at, _)| at).skip(NAME_CHARS_MIN);
+    ends.take(NAME_CHARS_MAX - NAME_CHARS_MIN + 1).any(|end| !servers.named(&name[..end]).is_empty())
 }
 
 impl Known {
@@ -129,6 +172,7 @@ fn is_like(pattern: &[u8], text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    const UTF8: u16 = 45;
     const NONCE: [u8; NONCE_BYTES] = *b"aBcDeFgHiJkLmNoPqRsT";
 
     #[test]
@@ -175,11 +219,12 @@ mod tests {
         servers.add("open", "10.0.0.7", "", "");
         let own = Accounts::parse(b"file:secret\n").unwrap();
         servers.add("root", "localhost", "mysql_native_password", stored("any"));
-        let claimed = |name: &[u8], client: &str| Claimed::of(&own, &servers, name, client.parse().ok());
+        let claimed =
+            |name: &[u8], client: &str| Claimed::of(&own, &servers, name, UTF8, client.parse().ok());
         assert!(matches!(claimed(b"app", "10.0.1.1"), Claimed::Known(Known::Stored(_))));
         assert_eq!(claimed(b"app", "10.0.0.1"), Claimed::Elsewhere);
         assert_eq!(claimed(b"other", "10.0.0.1"), Claimed::Elsewhere);
-        assert_eq!(claimed(b"\xff", "10.0.0.1"), Claimed::Elsewhere);
+        assert_eq!(claimed(b"\xff", "10.0.0.1"), Claimed::Barred);
         assert_eq!(claimed(b"open", "10.0.0.8"), Claimed::Barred);
         let Claimed::Known(open) = claimed(b"open", "10.0.0.7") else { panic!("it is known") };
         assert!(open.prove(NATIVE, b"", &NONCE).is_some() && open.prove(NATIVE, b"x", &NONCE).is_none());
@@ -190,11 +235,67 @@ mod tests {
         }
         let mut servers = brisk_db::Accounts::default();
         servers.add("", "localhost", "", "");
-        let claimed = |name: &[u8]| Claimed::of(&own, &servers, name, "127.0.0.1".parse().ok());
+        let claimed = |name: &[u8]| Claimed::of(&own, &servers, name, UTF8, "127.0.0.1".parse().ok());
         assert_eq!((claimed(b"anybody"), claimed(b"")), (Claimed::Barred, Claimed::Barred));
         servers.add("", "%", "", "");
-        let claimed = |name: &[u8]| Claimed::of(&own, &servers, name, "127.0.0.1".parse().ok());
+        let claimed = |name: &[u8]| Claimed::of(&own, &servers, name, UTF8, "127.0.0.1".parse().ok());
         assert_eq!(claimed(b"anybody"), Claimed::Elsewhere);
+    }
+
+    /// Servers would find another account than we do, and judge our address.
+    #[test]
+    fn names_that_servers_read_otherwise_are_barred() {
+        const SWEDISH: u16 = 10;
+        const UCS2: u16 = 35;
+        let mut servers = brisk_db::Accounts::default();
+        let hash = "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19";
+        for name in ["root", "sixteen_letters_", "gr\u{fc}n"] {
+            servers.add(name, "10.0.0.7", "mysql_native_password", hash);
+        }
+        servers.add("bl\u{e5}", "%", "", "");
+        let own = Accounts::parse("file'\u{fc}:secret\n".as_bytes()).unwrap();
+        let of = |servers: &brisk_db::Accounts, name: &[u8], collation| {
+            Claimed::of(&own, servers, name, collation, "10.0.0.7".parse().ok())
+        };
+        for name in [
+            "'root'",
+            "'root",
+            "root'",
+            "'",
+            "''",
+            "sixteen_letters_x",
+            "sixteen_letters_\u{fc}",
+            "gr\u{fc}",
+            "gr\u{fc}n?",
+            "root\u{1f980}",
+            // An account without a password.
+            "bl\u{e5}",
+        ] {
+            assert_eq!(of(&servers, name.as_bytes(), UTF8), Claimed::Barred, "{name}");
+        }
+        let long = format!("sixteen_letters_{}", "x".repeat(60_000));
+        for (name, collation) in [
+            (&b"gr\xfcn"[..], UTF8),
+            (b"root@", SWEDISH),
+            (b"root", UCS2),
+            (b"\xff", UTF8),
+            (long.as_bytes(), UTF8),
+        ] {
+            assert_eq!(of(&servers, name, collation), Claimed::Barred, "{}", name.escape_ascii());
+        }
+        for name in ["root", "sixteen_letters_", "gr\u{fc}n"] {
+            assert!(
+                matches!(of(&servers, name.as_bytes(), UTF8), Claimed::Known(Known::Stored(_))),
+                "{name}"
+            );
+        }
+        for (name, collation) in [("other", SWEDISH), ("other@shop", UTF8), ("fifteen_letters", UTF8)] {
+            assert_eq!(of(&servers, name.as_bytes(), collation), Claimed::Elsewhere, "{name}");
+        }
+        let of_file = of(&servers, "file'\u{fc}".as_bytes(), UTF8);
+        assert!(matches!(of_file, Claimed::Known(Known::Password(_))));
+        // Nothing is known of servers' accounts: the primary judges everybody.
+        assert_eq!(of(&brisk_db::Accounts::default(), b"'root'", UTF8), Claimed::Elsewhere);
     }
 
     #[test]

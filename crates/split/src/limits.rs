@@ -2,6 +2,10 @@
 
 /// Accounts in a file of `mysql_accounts`.
 pub const ACCOUNTS_MAX: usize = 10_000;
+/// No server cuts names of accounts to fewer characters than this (MySQL before 5.7.8) …
+pub const NAME_CHARS_MIN: usize = 16;
+/// … or keeps longer ones (MariaDB).
+pub const NAME_CHARS_MAX: usize = 128;
 /// A connection's buffer that has grown beyond this is given back when it is empty.
 pub const BUFFER_KEPT_BYTES_MAX: usize = 64 << 10;
 /// So long a session asks the primary after no replica could be used.

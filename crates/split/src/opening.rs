@@ -86,7 +86,8 @@ pub async fn open(
     };
     let welcomed = timeout(proxy.connect_timeout, welcome(session, proxy, client, face)).await;
     let mut newcomer = welcomed.unwrap_or_else(|_| Err(lost(session, &Broken::Silent)))?;
-    let proved = match split.known(session, news, &newcomer.login.user) {
+    let login = &newcomer.login;
+    let proved = match split.known(session, news, &login.user, login.fixed.charset.into()) {
         Claimed::Elsewhere => return whole::open(split, session, proxy, news, newcomer, greeted).await,
         Claimed::Barred => Ok(None),
         Claimed::Known(known) => {

@@ -571,7 +571,8 @@ impl<'s> Running<'s> {
             capabilities: self.account.capabilities,
             nonce: &self.nonce,
         };
-        let secret = match self.split.known(session, &self.news, &change.user) {
+        let charset = change.charset.unwrap_or(self.account.charset);
+        let secret = match self.split.known(session, &self.news, &change.user, charset) {
             Claimed::Known(known) => {
                 claim.prove(&known, &mut self.client, &mut sequence).await.map_err(over)?
             }
@@ -582,7 +583,6 @@ impl<'s> Running<'s> {
             self.client.send_message(sequence, &error.write()).await.map_err(over)?;
             return Err(End(BAD_REQUEST));
         };
-        let charset = change.charset.unwrap_or(self.account.charset);
         if !is_of_clients(charset) {
             self.client.send_message(sequence, &not_of_clients().write()).await.map_err(over)?;
             return Err(End(BAD_REQUEST));

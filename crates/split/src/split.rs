@@ -126,10 +126,10 @@ impl Split {
         self.face.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is known of the account that a client names.
-    pub(crate) fn known(&self, session: &Session, news: &News, user: &[u8]) -> Claimed {
+    /// What is known of the account that a client names, in the character set of this collation.
+    pub(crate) fn known(&self, session: &Session, news: &News, user: &[u8], collation: u16) -> Claimed {
         let servers = news.cluster().accounts();
-        Claimed::of(&self.accounts, &servers, user, session.client.get().ip())
+        Claimed::of(&self.accounts, &servers, user, collation, session.client.get().ip())
     }
 
     /// The server that takes writes.
