@@ -185,6 +185,11 @@ impl Packets {
         self.outgoing = Outgoing::Held(Vec::new());
     }
 
+    /// The next packet that is read may have any number: somebody else counts them.
+    pub fn begin_any_packet(&mut self) {
+        self.turn = Turn::Server;
+    }
+
     /// Whether nothing of a packet has come that was not given.
     pub fn is_between(&self) -> bool {
         matches!(self.place, Place::Header(_, 0))

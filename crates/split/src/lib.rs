@@ -20,6 +20,7 @@ mod serve;
 mod split;
 mod statements;
 mod unanswered;
+mod watch;
 mod whole;
 mod wire;
 

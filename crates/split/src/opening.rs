@@ -87,7 +87,7 @@ pub async fn open(
     let welcomed = timeout(proxy.connect_timeout, welcome(session, proxy, client, face)).await;
     let mut newcomer = welcomed.unwrap_or_else(|_| Err(lost(session, &Broken::Silent)))?;
     let login = &newcomer.login;
-    let proved = match split.known(session, news, &login.user, login.fixed.charset.into()) {
+    let proved = match split.known(session, news.cluster(), &login.user, login.fixed.charset.into()) {
         Claimed::Elsewhere => return whole::open(split, session, proxy, news, newcomer, greeted).await,
         Claimed::Barred => Ok(None),
         Claimed::Known(known) => {

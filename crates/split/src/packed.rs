@@ -6,8 +6,43 @@ use brisk_mysql::ProtocolError;
 use brisk_mysql::compressed::{HEADER_BYTES, Packets, Zlib};
 use std::cell::RefCell;
 
+/// What is looked at at once of what inflates to more.
+const PIECE_BYTES: usize = 16 << 10;
+
 thread_local! {
     static ZLIB: RefCell<Zlib> = RefCell::default();
+}
+
+/// What somebody else's client compresses, of which only a copy is looked at.
+#[derive(Default)]
+pub struct Unpacked {
+    packets: Packets,
+    plain: Vec<u8>,
+}
+
+impl Unpacked {
+    /// Unpacks bytes of the connection, a piece at a time. Gives how many there were, unless a piece is refused.
+    pub fn look(
+        &mut self,
+        mut bytes: &[u8],
+        mut piece: impl FnMut(&[u8]) -> bool,
+    ) -> Result<usize, ProtocolError> {
+        let mut count = 0;
+        loop {
+            self.plain.clear();
+            // The server sees to their numbers.
+            self.packets.begin_any_packet();
+            let unpack =
+                |zlib: &mut Zlib| self.packets.unpack(zlib, &mut bytes, &mut self.plain, PIECE_BYTES);
+            if !ZLIB.with_borrow_mut(unpack)? {
+                return Ok(count);
+            }
+            count += self.plain.len();
+            if !piece(&self.plain) {
+                return Err(ProtocolError::Unexpected("a command that is not passed on"));
+            }
+        }
+    }
 }
 
 /// The compressed side of a [`Wire`](crate::wire::Wire).

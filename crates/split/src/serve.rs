@@ -572,7 +572,7 @@ impl<'s> Running<'s> {
             nonce: &self.nonce,
         };
         let charset = change.charset.unwrap_or(self.account.charset);
-        let secret = match self.split.known(session, &self.news, &change.user, charset) {
+        let secret = match self.split.known(session, self.cluster(), &change.user, charset) {
             Claimed::Known(known) => {
                 claim.prove(&known, &mut self.client, &mut sequence).await.map_err(over)?
             }

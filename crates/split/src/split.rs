@@ -127,8 +127,8 @@ impl Split {
     }
 
     /// What is known of the account that a client names, in the character set of this collation.
-    pub(crate) fn known(&self, session: &Session, news: &News, user: &[u8], collation: u16) -> Claimed {
-        let servers = news.cluster().accounts();
+    pub(crate) fn known(&self, session: &Session, cluster: &Cluster, user: &[u8], collation: u16) -> Claimed {
+        let servers = cluster.accounts();
         Claimed::of(&self.accounts, &servers, user, collation, session.client.get().ip())
     }
 
@@ -192,7 +192,7 @@ impl Handler for Split {
                 Ok(Beginning::Split(opened)) => {
                     Running::new(self, session, &server.proxy, news, *opened).run().await
                 }
-                Ok(Beginning::Whole(whole)) => whole.relay(session, &server.proxy, &mut news).await,
+                Ok(Beginning::Whole(whole)) => whole.relay(self, session, &server.proxy, &mut news).await,
                 Err(status) => status,
             }
         })

@@ -1,10 +1,13 @@
 //! A session that is not split, since its account is not known here: the primary judges the client, and then bytes pass. If the client
-//! compresses, so does the primary: what they have agreed on is in the login that is passed on.
+//! compresses, so does the primary: what they have agreed on is in the login that is passed on. What the client sends is looked at for other
+//! accounts only.
 
 use crate::backend::{Greeted, OFFERS_LESS, of_form};
-use crate::opening::{Beginning, Newcomer, greet, lost, no_primary};
+use crate::known::Claimed;
+use crate::opening::{Beginning, Newcomer, denied, greet, lost, no_primary};
 use crate::split::Split;
-use crate::wire::{Broken, Wire};
+use crate::watch::Watch;
+use crate::wire::{self, Broken, Wire};
 use brisk_balance::Lease;
 use brisk_db::{News, ServerId};
 use brisk_host::log::LogLevel;
@@ -24,6 +27,9 @@ pub struct Whole {
     client: Wire,
     server: Wire,
     id: ServerId,
+    /// What holds for messages.
+    capabilities: Capabilities,
+    charset: u16,
     _lease: Option<Lease>,
 }
 
@@ -72,6 +78,7 @@ async fn judge(
         BAD_GATEWAY
     };
     let login = ask_again(session, &mut newcomer, &greeted).await?;
+    let (capabilities, charset) = (login.fixed.capabilities, login.fixed.charset.into());
     let Some(login) = login.write() else {
         return Err(lost(session, &ProtocolError::Malformed("login").into()));
     };
@@ -85,7 +92,8 @@ async fn judge(
             Some(&OK_PACKET) => {
                 let client = newcomer.wire;
                 let Some((server, lease)) = server.into_parts() else { return Err(refuse(Broken::Lost)) };
-                return Ok(Beginning::Whole(Box::new(Whole { client, server, id, _lease: lease })));
+                let whole = Whole { client, server, id, capabilities, charset, _lease: lease };
+                return Ok(Beginning::Whole(Box::new(whole)));
             }
             Some(&ERR) => return Err(BAD_REQUEST),
             // The short way of caching_sha2_password has worked: its OK packet follows.
@@ -133,9 +141,18 @@ async fn ask_again(session: &Session, newcomer: &mut Newcomer, greeted: &Greeted
 }
 
 impl Whole {
-    /// Passes on until a side has closed, or the server is not the primary any more.
-    pub async fn relay(self, session: &Session, proxy: &Proxy, news: &mut News) -> Status {
+    /// Passes on until a side has closed, the server is not the primary any more, or the client wants an account that the primary must not
+    /// judge.
+    pub async fn relay(self, split: &Split, session: &Session, proxy: &Proxy, news: &mut News) -> Status {
         let id = self.id;
+        let (cluster, mut watch) = (news.cluster().clone(), Watch::new(self.capabilities));
+        let mut wanted = Vec::new();
+        let look = |bytes: &[u8]| {
+            watch.look(bytes, |name, charset| {
+                name.clone_into(&mut wanted);
+                split.known(session, &cluster, name, charset.unwrap_or(self.charset)) == Claimed::Elsewhere
+            })
+        };
         let unfit = poll_fn(|cx| {
             while news.poll_changed(cx).is_ready() {
                 if news.view().primary().map(|server| server.id) != Ok(id) {
@@ -149,7 +166,13 @@ impl Whole {
         let (client, server) = (&self.client, &self.server);
         let client = (client.stream(), client.unread());
         let server = (server.stream(), server.unread());
-        handler::relay(session, proxy, client, server, unfit).await;
-        OK
+        if !handler::relay(session, proxy, client, server, look, unfit).await {
+            return OK;
+        }
+        let error = denied(session, &wanted, true);
+        if !self.capabilities.has(Capabilities::COMPRESS) {
+            self.client.send_at_once(&wire::framed(1, &error.write()));
+        }
+        BAD_REQUEST
     }
 }

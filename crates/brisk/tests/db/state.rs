@@ -365,6 +365,20 @@ fn an_account_of_another_host_is_refused_here() {
         let refused = Connection::open(place(&server), name, "secret", "test").err().unwrap();
         assert_eq!(refused.code, 1045, "{name}");
     }
+    // Not seen yet: the session is passed on as it is, and may have the same account again, but not that one.
+    root.run("CREATE USER fresh@'%' IDENTIFIED BY 'secret'");
+    root.run("GRANT ALL ON test.* TO fresh@'%'");
+    let mut session = Connection::open(place(&server), "fresh", "secret", "test").unwrap();
+    server.wait_for_log("is not known: its session is not split");
+    session.send(0, b"\x11fresh\0\0test\0\x21\0mysql_native_password\0").unwrap();
+    let switch = session.receive().unwrap();
+    let answer = brisk_testkit::mariadb::native("secret", &switch[b"\xfemysql_native_password\0".len()..]);
+    session.send(2, &answer).unwrap();
+    assert_eq!(session.receive().unwrap()[0], 0);
+    assert_eq!(session.value("SELECT USER()"), "fresh@127.0.0.2");
+    session.send(0, b"\x11'inside'\0\0test\0\x21\0mysql_native_password\0").unwrap();
+    assert_eq!(session.receive().unwrap_err().code, 1045);
+    assert_eq!(session.receive().unwrap_err().code, 0);
     assert_eq!(open(&server).value("SELECT 1"), "1");
 }
 
