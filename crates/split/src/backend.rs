@@ -98,9 +98,10 @@ impl Login {
     }
 
     /// Whether COM_RESET_CONNECTION and its default database make the connection what it would be after another login with this account of the
-    /// same name. The server judges an account from time to time.
-    fn is_as_of(&self, account: &Account) -> bool {
-        self.secret == account.secret
+    /// same name. The server judges an account from time to time. MySQL takes its own character set in place of the login's then.
+    fn is_as_of(&self, account: &Account, greeting: &Greeting) -> bool {
+        greeting.is_mariadb()
+            && self.secret == account.secret
             && self.database == account.database
             && self.charset == account.charset
             && self.attributes == account.attributes
@@ -275,6 +276,11 @@ pub fn of_form(capabilities: Capabilities) -> Capabilities {
     capabilities.without(Capabilities::TLS | Capabilities::CONNECT_WITH_DB)
 }
 
+/// Whether what was agreed on holds after a reset: the mode and the timeout that these two set do not.
+fn lasts(capabilities: Capabilities) -> bool {
+    [Capabilities::IGNORE_SPACE, Capabilities::INTERACTIVE].iter().all(|one| !capabilities.has(*one))
+}
+
 /// A connection without a session.
 pub struct Parked {
     wire: Wire,
@@ -309,7 +315,7 @@ impl Parked {
         self.wire.charge_to(&session.account);
         // No default database is none that could be chosen.
         let can_be_home = self.is_home || !self.login.database.is_empty();
-        if self.login.is_as_of(account) && can_be_home {
+        if self.login.is_as_of(account, &self.greeting) && can_be_home {
             if let Some(reset) = self.login.reset.filter(|reset| reset.purpose == purpose && self.is_home) {
                 let (commands, answers) = self.resetting(purpose);
                 self.wire.precede(Preamble::new(commands, answers, reset.status));
@@ -340,9 +346,11 @@ impl Parked {
         backend
     }
 
-    /// COM_RESET_CONNECTION, the database of the login if the connection has another one, and the first statement.
+    /// COM_RESET_CONNECTION, the database of the login, and the first statement. The connection may have that database, but variables that come
+    /// from it (`collation_database`) are the server's own after a reset.
     fn resetting(&self, purpose: Purpose) -> (Vec<u8>, Vec<Query>) {
-        let database = (!self.is_home).then(|| [&[INIT_DB], &self.login.database[..]].concat());
+        let database = &self.login.database[..];
+        let database = (!database.is_empty()).then(|| [&[INIT_DB], database].concat());
         let first = Tracking::of(&self.greeting).first(purpose, self.capabilities);
         let first = first.map(|statement| [&[QUERY], statement].concat());
         let commands = [Some(vec![RESET_CONNECTION]), database, first];
@@ -436,6 +444,11 @@ impl Backend {
             told: 0,
             lease,
         }
+    }
+
+    /// Whether the next session can have it: what its login has asked for besides a database holds after a reset as well.
+    pub fn can_be_left(&self) -> bool {
+        lasts(self.capabilities)
     }
 
     /// Gives up the session, of which nothing is in the connection, and the place at the server. `is_home`: its default database is that of the
@@ -649,6 +662,36 @@ impl Tracking {
         match self {
             Tracking::LastGtid => b"SET SESSION autocommit = 1, SESSION tx_read_only = 1",
             Tracking::OwnGtid => b"SET SESSION autocommit = 1, SESSION transaction_read_only = 1",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_is_as_good_as_a_login_where_it_leaves_the_same() {
+        let account = Account::new(b"app", b"secret");
+        let login = Login::of(&account);
+        let greeting = |version: &[u8]| Greeting {
+            version: version.to_vec(),
+            thread: 1,
+            nonce: *b"aBcDeFgHiJkLmNoPqRsT",
+            capabilities: Capabilities::FOLLOWED,
+            charset: 45,
+            status: 2,
+            plugin: Vec::new(),
+        };
+        assert!(login.is_as_of(&account, &greeting(b"5.5.5-10.6.1-MariaDB-log")));
+        assert!(!login.is_as_of(&account, &greeting(b"8.4.5")));
+        for other in [
+            Account { database: b"other".to_vec(), ..account.clone() },
+            Account { charset: 33, ..account.clone() },
+            Account { attributes: b"\x01a\x01b".to_vec(), ..account.clone() },
+            Account { secret: Secret::Password(b"other"[..].into()), ..account.clone() },
+        ] {
+            assert!(!login.is_as_of(&other, &greeting(b"11.8.3-MariaDB")));
         }
     }
 }

@@ -108,7 +108,7 @@ impl Split {
     /// Keeps a connection of which nothing of its session is left. `is_home`: its default database is that of the
     /// login.
     pub(crate) fn keep(&self, news: &News, backend: Backend, account: &Account, is_home: bool) {
-        if self.pool_max == 0 {
+        if self.pool_max == 0 || !backend.can_be_left() {
             return backend.quit();
         }
         let key = Key::new(self.id, backend.id, account);

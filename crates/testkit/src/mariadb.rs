@@ -152,7 +152,7 @@ impl Connection {
 
     /// Over TCP, by `mysql_native_password`; an empty database is none.
     pub fn open(to: SocketAddr, user: &str, password: &str, database: &str) -> Result<Connection, Refused> {
-        Connection::over_tcp(to, user, password, database, 0)
+        Connection::asking(to, user, password, database, 0)
     }
 
     /// The same for a client that wants to be told of changes to its session (`CLIENT_SESSION_TRACK`).
@@ -162,10 +162,11 @@ impl Connection {
         password: &str,
         database: &str,
     ) -> Result<Connection, Refused> {
-        Connection::over_tcp(to, user, password, database, SESSION_TRACK)
+        Connection::asking(to, user, password, database, SESSION_TRACK)
     }
 
-    fn over_tcp(
+    /// The same for a client that asks for more capabilities than it needs.
+    pub fn asking(
         to: SocketAddr,
         user: &str,
         password: &str,

@@ -39,10 +39,12 @@ fn connections_are_used_again_and_nothing_is_left_in_them() {
 #[test]
 fn a_session_on_a_kept_connection_begins_as_any_other() {
     const SEEN: &str = "SELECT CONCAT_WS('|', DATABASE(), @@collation_connection, @@character_set_client, @@character_set_results, @@sql_mode, \
-                        @@autocommit, @@time_zone, @@tx_isolation, @@last_insert_id, @@session_track_system_variables LIKE '%last_gtid%')";
+                        @@autocommit, @@time_zone, @@tx_isolation, @@last_insert_id, @@collation_database, @@session_track_system_variables LIKE '%last_gtid%')";
     for servers in [1, 2] {
         let db = Replicated::of(servers);
         mark(&db);
+        // Not the server's collation.
+        db.nodes[0].root().run("ALTER DATABASE test COLLATE latin1_german2_ci");
         db.nodes[0].root().run("CREATE DATABASE other");
         db.nodes[0].root().run("GRANT ALL ON other.* TO app@'%'");
         let addresses: Vec<SocketAddr> = db.nodes.iter().map(Node::address).collect();
@@ -94,8 +96,29 @@ fn a_session_on_a_kept_connection_begins_as_any_other() {
     }
 }
 
-/// COM_RESET_CONNECTION in its frame.
-const RESET: &[u8] = &[1, 0, 0, 0, 0x1f];
+/// `interactive_timeout` and the mode IGNORE_SPACE come from the login alone: a reset leaves a connection without them.
+#[test]
+fn a_connection_of_a_login_that_a_reset_does_not_restore_is_not_left_to_others() {
+    const IGNORE_SPACE: u32 = 1 << 8;
+    const INTERACTIVE: u32 = 1 << 10;
+    let (db, server) = split("mysql_pool 8;");
+    db.nodes[0].root().run("SET GLOBAL interactive_timeout = 4711");
+    for (asked, wanted) in [(0, "00"), (IGNORE_SPACE, "10"), (INTERACTIVE, "01")] {
+        for _ in 0..4 {
+            let session = Connection::asking(place(&server), APP.0, APP.1, "test", asked);
+            let mut session = session.expect("the client is let in");
+            let seen =
+                session.value("SELECT CONCAT(@@sql_mode LIKE '%IGNORE_SPACE%', @@wait_timeout = 4711)");
+            assert_eq!(seen, wanted);
+            leave(&server, session);
+        }
+        assert_eq!(count(&server, "pool", "idle") > 0, asked == 0);
+        wait::holds("no connection", || count(&server, "pool", "idle") == 0);
+    }
+}
+
+/// COM_RESET_CONNECTION and COM_INIT_DB of the login's database in their frames.
+const RESET: &[u8] = b"\x01\0\0\0\x1f\x05\0\0\0\x02test";
 
 /// What is done to the answer of a reset that was sent together with a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,8 +174,15 @@ fn relay(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Relay>>) {
                     let mut answer = piece[..count].to_vec();
                     match std::mem::take(&mut *meddles.lock().unwrap()) {
                         Meddling::None => {}
-                        // Header, 0, no rows, no number, the status.
-                        Meddling::Status => answer[7] ^= 2,
+                        // Of the second answer: header, 0, no rows, no number, the status.
+                        Meddling::Status => {
+                            let second = 4 + answer[0] as usize;
+                            while answer.len() < second + 11 {
+                                let Ok(count @ 1..) = from_server.read(&mut piece) else { return };
+                                answer.extend_from_slice(&piece[..count]);
+                            }
+                            answer[second + 7] ^= 2;
+                        }
                         Meddling::Refusal => {
                             let error = b"\xff\x17\x04#08S01no";
                             let length = 4 + answer[0] as usize;
