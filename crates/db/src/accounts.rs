@@ -12,6 +12,8 @@ pub struct Account {
     pub native: Option<[u8; 20]>,
     /// It needs no password.
     pub is_open: bool,
+    /// It may not log in, nor does a less definite account of the name in its place.
+    pub is_locked: bool,
 }
 
 /// All accounts, by name.
@@ -42,9 +44,19 @@ impl Accounts {
         // An empty plugin is MariaDB's and old MySQL's way to write the usual one.
         let is_native = matches!(plugin, "" | "mysql_native_password");
         let native = if is_native { hash(secret) } else { None };
-        let account = Account { host: host.into(), native, is_open: is_native && secret.is_empty() };
+        let is_open = is_native && secret.is_empty();
+        let account = Account { host: host.into(), native, is_open, is_locked: false };
         self.by_name.entry(name.into()).or_default().push(account);
         true
+    }
+
+    /// The account of this name and pattern of hosts, if there is one, may not log in.
+    pub fn lock(&mut self, name: &str, host: &str) {
+        let accounts = self.by_name.get_mut(name).map(Vec::as_mut_slice).unwrap_or_default();
+        accounts
+            .iter_mut()
+            .filter(|account| &*account.host == host)
+            .for_each(|account| account.is_locked = true);
     }
 
     /// The accounts of this name, one for each pattern of hosts.
@@ -101,6 +113,10 @@ mod tests {
         let none = (None, false);
         assert_eq!(all, [(Some(0x6b), false), (Some(0x6b), false), none, (None, true), none, none, none]);
         assert!(accounts.named("App").is_empty());
+        accounts.lock("app", "a");
+        accounts.lock("App", "%");
+        let locked: Vec<_> = accounts.named("app").iter().filter(|account| account.is_locked).collect();
+        assert!(locked.len() == 1 && &*locked[0].host == "a");
         assert!(!format!("{accounts:?} {:?}", accounts.named("app")).contains("107"));
     }
 }

@@ -69,7 +69,7 @@ impl Claimed {
         // Servers look at the more definite patterns first, and at one only.
         let account: Option<&Account> = fitting.max_by_key(|account| definite(&account.host));
         match account {
-            None => Claimed::Barred,
+            None | Some(Account { is_locked: true, .. }) => Claimed::Barred,
             Some(_) if named.is_empty() => Claimed::Elsewhere,
             Some(Account { native: Some(hash), .. }) => Claimed::Known(Known::Stored(Stored::from(*hash))),
             Some(Account { is_open: true, .. }) => {
@@ -233,6 +233,12 @@ mod tests {
         for client in ["10.0.0.1", "127.0.0.1", "::1", "unix"] {
             assert_eq!(claimed(b"root", client), Claimed::Barred, "{client}");
         }
+        // One that is locked is no less definite for that.
+        servers.add("app", "10.0.1.%", "mysql_native_password", stored("any"));
+        servers.lock("app", "10.0.1.%");
+        let claimed = |client: &str| Claimed::of(&own, &servers, b"app", UTF8, client.parse().ok());
+        assert_eq!((claimed("10.0.1.1"), claimed("10.0.0.1")), (Claimed::Barred, Claimed::Elsewhere));
+        assert!(matches!(claimed("10.0.2.1"), Claimed::Known(_)));
         let mut servers = brisk_db::Accounts::default();
         servers.add("", "localhost", "", "");
         let claimed = |name: &[u8]| Claimed::of(&own, &servers, name, UTF8, "127.0.0.1".parse().ok());

@@ -358,11 +358,13 @@ fn an_account_of_another_host_is_refused_here() {
     let mut root = db.nodes[0].root();
     root.run("CREATE USER inside@'127.0.0.2' IDENTIFIED BY 'secret'");
     root.run("GRANT ALL ON test.* TO inside@'127.0.0.2'");
+    root.run("CREATE USER locked@'127.0.0.1' IDENTIFIED BY 'secret' ACCOUNT LOCK");
+    root.run("CREATE USER locked@'%' IDENTIFIED BY 'secret'");
     let before = status(&server)["accounts"].as_u64();
-    wait::holds("the new account", || status(&server)["accounts"].as_u64() > before);
+    wait::holds("the new accounts", || status(&server)["accounts"].as_u64() > before);
     // Servers take the quotes off.
-    for name in ["inside", "'inside'"] {
-        let refused = Connection::open(place(&server), name, "secret", "test").err().unwrap();
+    for name in ["inside", "'inside'", "locked"] {
+        let refused = Connection::open(place(&server), name, "secret", "").err().unwrap();
         assert_eq!(refused.code, 1045, "{name}");
     }
     // Not seen yet: the session is passed on as it is, and may have the same account again, but not that one.

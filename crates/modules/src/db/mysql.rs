@@ -24,7 +24,12 @@ const GALERA_STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
 const MARIADB_ACCOUNTS: &str = "SELECT User, Host, plugin, IF(authentication_string = '', Password, authentication_string) \
      FROM mysql.user WHERE is_role = 'N'";
 const MYSQL_ACCOUNTS: &str =
-    "SELECT User, Host, plugin, authentication_string FROM mysql.user WHERE account_locked = 'N'";
+    "SELECT User, Host, plugin, authentication_string, account_locked <> 'N' FROM mysql.user";
+/// Since MariaDB 10.4, and only where the account may read it: else each question would be an error in the server's logs.
+const HAS_LOCKS: &str = "SELECT TABLE_NAME FROM information_schema.TABLES \
+     WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = 'global_priv'";
+const LOCKS: &str =
+    "SELECT User, Host FROM mysql.global_priv WHERE JSON_VALUE(Priv, '$.account_locked') IN ('1', 'true')";
 
 impl Link {
     pub async fn open(stream: Stream, check: &Check, name: &str) -> Result<Link, String> {
@@ -95,18 +100,34 @@ impl Link {
 
     pub async fn accounts(&mut self) -> Result<Accounts, String> {
         let rows = self.rows(if self.is_mariadb { MARIADB_ACCOUNTS } else { MYSQL_ACCOUNTS }).await?;
-        let mut accounts = Accounts::default();
-        for row in &rows.rows {
-            let text = |at: usize| {
-                let value = row.get(at).and_then(Option::as_deref).unwrap_or_default();
-                String::from_utf8_lossy(value).into_owned()
-            };
-            if !accounts.add(&text(0), &text(1), &text(2), &text(3)) {
-                return Err("the server has too many accounts".into());
-            }
+        let mut accounts = accounts(&rows)?;
+        if self.is_mariadb && !self.rows(HAS_LOCKS).await?.rows.is_empty() {
+            // It may not be read although it is seen.
+            let locks = self.query(LOCKS).await?.unwrap_or_default();
+            locks.rows.iter().for_each(|row| accounts.lock(&text(row, 0), &text(row, 1)));
         }
         Ok(accounts)
     }
+}
+
+/// A column of a row.
+fn text(row: &[Option<Vec<u8>>], at: usize) -> String {
+    String::from_utf8_lossy(row.get(at).and_then(Option::as_deref).unwrap_or_default()).into_owned()
+}
+
+/// Name, host, plugin, secret, and of MySQL whether it is locked.
+fn accounts(rows: &Rows) -> Result<Accounts, String> {
+    let mut accounts = Accounts::default();
+    for row in &rows.rows {
+        let (name, host) = (text(row, 0), text(row, 1));
+        if !accounts.add(&name, &host, &text(row, 2), &text(row, 3)) {
+            return Err("the server has too many accounts".into());
+        }
+        if row.len() > 4 && text(row, 4) != "0" {
+            accounts.lock(&name, &host);
+        }
+    }
+    Ok(accounts)
 }
 
 /// What a server has answered.
@@ -262,6 +283,18 @@ mod tests {
         let mut empty = mariadb(["0", "", ""], Rows::default());
         empty.own.rows.clear();
         assert!(empty.report().is_err());
+    }
+
+    #[test]
+    fn accounts_that_are_locked_are_accounts() {
+        let columns = ["User", "Host", "plugin", "authentication_string", "account_locked <> 'N'"];
+        let row = |host, locked| ["app", host, "mysql_native_password", "", locked];
+        let all = [row("%", "0"), row("10.0.0.%", "1"), row("10.0.0.7", "NULL")];
+        let read = accounts(&rows(&columns, &all.each_ref().map(|row| &row[..]))).unwrap();
+        let locked: Vec<bool> = read.named("app").iter().map(|account| account.is_locked).collect();
+        assert_eq!(locked, [false, true, true]);
+        let old = accounts(&rows(&columns[..4], &[&row("%", "")[..4]])).unwrap();
+        assert!(!old.named("app")[0].is_locked);
     }
 
     /// Only a clear no of `read_only` makes a server that is written to.
