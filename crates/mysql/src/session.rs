@@ -17,7 +17,7 @@ use crate::reply::{Tracked, status};
 use crate::settings::{Kind as SettingKind, Settings};
 use crate::statements::{Places, Prepared, Statements};
 use crate::written::Written;
-use current::Current;
+use current::{Current, Rights};
 use remembered::Remembered;
 pub use route::{Refusal, Route, Why};
 use std::borrow::Cow;
@@ -50,6 +50,8 @@ enum Database {
 pub struct Session {
     /// Why it stays with the primary: set by what was carried out there.
     pin: Option<Pin>,
+    /// What the connection to the primary has.
+    rights: Rights,
     status: u16,
     /// How the primary reads statements.
     backslashes: Backslashes,
@@ -81,6 +83,7 @@ impl Session {
         let pin = if is_plain_charset(collation) { None } else { Some(Pin::Charset) };
         Session {
             pin: pin.or(is_own.then_some(Pin::OwnDatabase)),
+            rights: Rights::OfLogin,
             status,
             // `init_connect` may change it after the login was answered.
             backslashes: Backslashes::Unknown,
@@ -157,7 +160,7 @@ impl Session {
 
     /// Whether another session may have its connections: nothing of it is in them, and nothing that a login of another session would leave.
     pub fn may_be_followed(&self) -> bool {
-        self.may_move() && self.option.is_none()
+        self.may_move() && self.option.is_none() && self.rights == Rights::OfLogin
     }
 
     /// Whether the command that is under way asks what only an earlier connection to the primary knew. `is_new`: the present one is given up
@@ -244,7 +247,9 @@ impl Session {
             Some(Execution { types: Types::Told(types), .. }) => Some(types.to_vec()),
             _ => None,
         };
-        Current { kind, class, hint, asks, setting, statement, text: kept, types }
+        let is_read = matches!(kind, Kind::Query | Kind::Prepare) && !is_long;
+        let rights = Rights::after(class, is_read.then_some(text));
+        Current { kind, class, hint, asks, rights, setting, statement, text: kept, types }
     }
 
     /// Why it goes nowhere, if it does.
@@ -460,7 +465,13 @@ impl Session {
         if let Database::Chosen(command) = &self.database {
             self.settings.add(command.clone(), SettingKind::Database, 0);
         }
-        self.pin = self.pin.filter(|pin| *pin == Pin::Charset).or(self.database_pin());
+        self.pin = self.lasting_pin();
+    }
+
+    /// What of it a reset leaves.
+    fn lasting_pin(&self) -> Option<Pin> {
+        let of_rights = (self.rights == Rights::Chosen).then_some(Pin::Set);
+        self.pin.filter(|pin| *pin == Pin::Charset).or(of_rights).or(self.database_pin())
     }
 
     /// Why the default database keeps the session, if it does.
@@ -540,6 +551,7 @@ impl Session {
         if let Class::Pin(pin) = current.class {
             self.pin.get_or_insert(pin);
         }
+        self.rights = self.rights.max(current.rights);
         if current.may_hide_use() {
             self.database = Database::Unclear;
         }
@@ -658,7 +670,7 @@ impl Session {
 
     /// COM_RESET_CONNECTION: what was in the connection is gone, but for its default database and COM_SET_OPTION; what was written stays.
     fn reset(&mut self) {
-        self.pin = self.pin.filter(|pin| *pin == Pin::Charset).or(self.database_pin());
+        self.pin = self.lasting_pin();
         self.remembered = Remembered::default();
         self.statements.clear();
         self.settings.clear();

@@ -351,6 +351,28 @@ fn a_connection_that_takes_several_statements_is_not_left_to_others() {
     wait::holds("connections of an earlier session", || count(&server, "pool", "reused") > 0);
 }
 
+/// A reset leaves the role, so the connection stays with its session.
+#[test]
+fn a_role_is_not_left_to_others() {
+    let (db, server) = split("mysql_pool 8;");
+    let ended = || wait::holds("no session", || count(&server, "sessions", "open") == 0);
+    let mut root = db.nodes[0].root();
+    root.run("CREATE ROLE reader");
+    root.run("GRANT reader TO app@'%'");
+    for _ in 0..4 {
+        let mut session = open(&server);
+        assert_eq!(session.value("SELECT COALESCE(CURRENT_ROLE(), 'none')"), "none");
+        session.run("SET ROLE reader");
+        reset(&mut session);
+        assert_eq!(session.value("SELECT CURRENT_ROLE()"), "reader");
+        assert_eq!(session.value(WHO), "0");
+        session.send(0, b"\x01").unwrap();
+        drop(session);
+        ended();
+    }
+    assert_eq!(count(&server, "pool", "idle"), 0);
+}
+
 /// The primary would take our address for the client's.
 #[test]
 fn an_account_of_another_host_is_refused_here() {

@@ -3,6 +3,34 @@
 use crate::classify::{Asks, Class, Hint, Pin};
 use crate::command::Kind;
 
+/// Whether something has chosen a role, or another account for the rights: servers keep that over a reset of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rights {
+    /// The login's.
+    OfLogin,
+    /// What was carried out was not read, or not all of it.
+    Unclear,
+    /// It says so, or may.
+    Chosen,
+}
+
+impl Rights {
+    /// After a command of this class. `text`: its statement, as far as it was looked at.
+    pub fn after(class: Class, text: Option<&[u8]>) -> Rights {
+        let Class::Pin(pin) = class else { return Rights::OfLogin };
+        let has = |word: &[u8]| {
+            text.is_some_and(|text| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word)))
+        };
+        match pin {
+            // The text of a prepared statement was looked at when it was prepared.
+            _ if has(b"ROLE") || has(b"AUTHORIZATION") => Rights::Chosen,
+            // Of several statements the pin is the last one of the list; a procedure may be among them.
+            pin if pin >= Pin::Open => Rights::Unclear,
+            _ => Rights::OfLogin,
+        }
+    }
+}
+
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(super) struct Current {
@@ -10,6 +38,7 @@ pub(super) struct Current {
     pub class: Class,
     pub hint: Option<Hint>,
     pub asks: Asks,
+    pub rights: Rights,
     /// What replicas are told of if the answer is no error.
     pub setting: Option<Vec<u8>>,
     /// The prepared statement that it names, or that it makes.

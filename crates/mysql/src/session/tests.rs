@@ -111,6 +111,46 @@ fn what_is_in_the_connection_keeps_it_until_it_is_reset() {
     assert_eq!(step(&mut session, "SELECT 1"), Route::Primary(Why::Pinned(Pin::Charset)));
 }
 
+/// Servers keep the role of a connection over a reset.
+#[test]
+fn a_role_keeps_the_connection_beyond_a_reset() {
+    let reset = |session: &mut Session| {
+        session.route(b"\x1f", true);
+        session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut Places::default());
+        session.told_database(b"shop", b"shop");
+        (session.pin(), session.may_be_followed())
+    };
+    for (text, wanted) in [
+        ("SET @a = 1", (None, true)),
+        ("SET sql_log_bin = 0", (None, true)),
+        ("GRANT reader TO role", (None, true)),
+        ("SELECT role FROM t", (None, true)),
+        ("CALL p()", (None, false)),
+        ("EXECUTE s", (None, false)),
+        ("CALL p(); XA BEGIN 'x'", (None, false)),
+        ("SET ROLE reader; CREATE TEMPORARY TABLE a (b INT)", (Some(Pin::Set), false)),
+        ("SET ROLE reader", (Some(Pin::Set), false)),
+        ("/*!50000 set role none */", (Some(Pin::Set), false)),
+        ("SET SESSION AUTHORIZATION other@'%'", (Some(Pin::Set), false)),
+    ] {
+        let mut session = login();
+        step(&mut session, text);
+        assert_eq!(reset(&mut session), wanted, "{text}");
+        // Nor does a second one undo it.
+        assert_eq!(reset(&mut session), wanted, "{text}");
+        session.changed_user(AUTOCOMMIT, UTF8MB4, b"shop");
+        assert_eq!((session.pin(), session.may_be_followed()), (None, true), "{text}");
+    }
+    let (mut session, mut both) = (login(), Both::default());
+    let (_, id) = both.prepare(&mut session, "SET ROLE reader", 7);
+    both.execute(&mut session, id, 0);
+    assert_eq!(reset(&mut session), (Some(Pin::Set), false));
+    let mut session = login();
+    session.route(&query("SELECT 1"), false);
+    session.answered(Role::Primary, &ok(AUTOCOMMIT), &mut Places::default());
+    assert_eq!(reset(&mut session), (None, false));
+}
+
 #[test]
 fn settings_are_kept_for_replicas() {
     let mut session = login();
