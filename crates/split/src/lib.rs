@@ -16,6 +16,7 @@ mod packed;
 mod placing;
 mod pool;
 mod preamble;
+mod reading;
 mod serve;
 mod split;
 mod statements;

@@ -1,13 +1,13 @@
 //! A split session: takes a command, finds its server, passes the answer on.
 
-use crate::backend::{Backend, Purpose, Unready, greet, unless_lost};
+use crate::backend::{Backend, Unready, unless_lost};
 use crate::exchange::{Command, Failed};
 use crate::known::Claimed;
 use crate::opening::{Claim, Opened, denied, lost, not_of_clients, open_primary};
-use crate::placing::tell;
+use crate::reading::{open_replica, prepare};
 use crate::split::Split;
 use crate::wire::{Broken, Wire};
-use brisk_balance::{Ask, Lease, PeerId, Selection};
+use brisk_balance::{Ask, PeerId, Selection};
 use brisk_db::{Cluster, News, Pin, Tally};
 use brisk_host::log::LogLevel;
 use brisk_host::memory::Charge;
@@ -417,6 +417,9 @@ impl<'s> Running<'s> {
 
     /// Whether a replica may answer: one that may be read from, has the session's settings, and its writes where they are asked for.
     async fn replica_is_ready(&mut self, after_own_writes: bool, command: &Command) -> bool {
+        if command.kind() == Kind::Prepare && after_own_writes && self.would_forget() {
+            return false;
+        }
         let have = self.replica.as_ref().filter(|replica| !replica.wire.is_stale()).map(|replica| replica.id);
         let view = self.news.view();
         let is_reader = have.is_some_and(|id| view.readers(None).any(|server| server.id == id));
@@ -453,6 +456,14 @@ impl<'s> Running<'s> {
                 false
             }
         }
+    }
+
+    /// Whether a server would have to be asked for the session's writes that knows what the last statement came to: that would be gone. To prepare
+    /// a statement leaves it as it is.
+    fn would_forget(&self) -> bool {
+        let confirmed = self.replica.as_ref().map(|replica| replica.confirmed);
+        let is_unsure = self.course.written().question().is_some() && confirmed != Some(self.course.writes());
+        self.course.is_untold() || self.course.last() == Role::Replica && is_unsure
     }
 
     /// Asks the primary what the session has written last, where its answers have not told. False: it cannot be asked.
@@ -621,57 +632,6 @@ impl<'s> Running<'s> {
             }
         }
     }
-}
-
-/// A connection to a replica that has said how it reads statements.
-async fn open_replica(
-    split: &Split,
-    session: &Session,
-    proxy: &Proxy,
-    cluster: &Arc<Cluster>,
-    lease: Lease,
-    account: &Account,
-) -> Result<(Backend, u16), Unready> {
-    match split.again(session, proxy, cluster, lease, account, Purpose::Reads).await {
-        Ok(begun) => Ok(begun),
-        Err(lease) => {
-            let greeted = greet(session, proxy, lease).await?;
-            let mut replica = split.log_in(session, proxy, cluster, greeted, account).await?;
-            let status = replica.begin(Purpose::Reads).await?;
-            Ok((replica, status))
-        }
-    }
-}
-
-/// Tells a replica of settings, and asks it for the session's writes. Gives whether it may answer, and its status after settings.
-async fn prepare(
-    replica: &mut Backend,
-    course: &Course,
-    after_own_writes: bool,
-    has_position: bool,
-    tally: &Tally,
-) -> Result<(bool, Option<u16>), Unready> {
-    let status = tell(replica, course, Role::Replica, tally).await?;
-    if !after_own_writes || replica.confirmed == course.writes() {
-        return Ok((true, status));
-    }
-    let Some(question) = course.written().question() else {
-        return Ok((course.written().is_there(None), status));
-    };
-    if !has_position {
-        return Ok((false, status));
-    }
-    let is_there = match replica.ask(question.as_bytes()).await? {
-        Answer::Rows(rows) => {
-            let value = rows.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
-            course.written().is_there(value)
-        }
-        Answer::Ok(_) | Answer::Err(_) => false,
-    };
-    if is_there {
-        replica.confirmed = course.writes();
-    }
-    Ok((is_there, status))
 }
 
 /// A reason as reports have it.

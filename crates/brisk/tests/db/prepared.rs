@@ -166,6 +166,14 @@ fn what_a_statement_leaves_is_asked_where_it_ran() {
     let changed = session.prepare("SELECT ROW_COUNT()").unwrap();
     session.execute(&insert, &[1, 2], How::Typed).unwrap();
     assert_eq!(session.executed_value(&changed, &[], How::Typed), "2");
+    // The primary has not told what this client has written, and is not asked before the statement is executed.
+    let mut session = Connection::open(place(&server), APP.0, APP.1, "test").unwrap();
+    let who = session.prepare(WHO_PLUS).unwrap();
+    session.run("INSERT INTO t VALUES (3), (4), (5)");
+    let more = session.prepare("SELECT id + ? FROM who WHERE id < 10").unwrap();
+    assert_eq!(session.value("SELECT ROW_COUNT()"), "3");
+    at_replica(&mut session, &who, &[10], How::Typed);
+    at_replica(&mut session, &more, &[10], How::Typed);
 }
 
 #[test]
