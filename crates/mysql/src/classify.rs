@@ -119,12 +119,14 @@ pub struct Verdict {
     pub hint: Option<Hint>,
     /// What it asks of statements before it.
     pub asks: Asks,
+    /// It reads tables: one of them may be a view that calls a function which writes.
+    pub tables: bool,
 }
 
 impl Verdict {
     /// Of what was not read.
     pub fn of(class: Class) -> Verdict {
-        Verdict { class, hint: None, asks: Asks::default() }
+        Verdict { class, hint: None, asks: Asks::default(), tables: false }
     }
 }
 
@@ -173,6 +175,7 @@ pub fn classify(text: &[u8], backslashes: Backslashes) -> Verdict {
             verdict.hint = verdict.hint.filter(|_| verdict.hint == other.hint);
             verdict.asks.last |= other.asks.last;
             verdict.asks.insert_id |= other.asks.insert_id;
+            verdict.tables |= other.tables;
         }
     }
     verdict
@@ -192,11 +195,12 @@ fn judge(text: &[u8], escapes: Escapes) -> Verdict {
         }
     }
     let (mut count, mut has_setting, mut has_inserted) = (0, false, false);
-    let (mut class, mut asks) = (floor, Asks::default());
+    let (mut class, mut asks, mut tables) = (floor, Asks::default(), false);
     for statement in tokens.split(|token| *token == Token::End).filter(|statement| !statement.is_empty()) {
         let statement = Statement(statement);
         let (one, asked) = (statement.class(), statement.asks());
         has_setting |= one == Class::Setting;
+        tables |= statement.has("FROM") && !statement.is(0, "SHOW");
         class = class.max(one);
         // What a later one asks of an earlier one of the same command is known wherever that goes.
         asks.last |= asked.last && count == 0;
@@ -210,7 +214,7 @@ fn judge(text: &[u8], escapes: Escapes) -> Verdict {
         (0, Class::Read) => class = Class::Write,
         _ => {}
     }
-    Verdict { class, hint, asks }
+    Verdict { class, hint, asks, tables }
 }
 
 /// What kind of setting a statement is: [`Class::Setting`] in all ways to read it.

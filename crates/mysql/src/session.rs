@@ -63,6 +63,8 @@ pub struct Session {
     /// The primary has not told of a write with its answer, but can be asked.
     is_untold: bool,
     can_ask: bool,
+    /// What it says then is the session's own.
+    is_exact: bool,
     /// Counts the changes of `written`.
     writes: u64,
     remembered: Remembered,
@@ -92,6 +94,7 @@ impl Session {
             written: Written::default(),
             is_untold: false,
             can_ask: false,
+            is_exact: false,
             writes: 0,
             remembered: Remembered::default(),
             statements: Statements::default(),
@@ -115,6 +118,11 @@ impl Session {
     /// The primary knows a session's last write and can be [asked](Session::told) for it, where answers do not tell of it.
     pub fn may_ask_for_writes(&mut self) {
         self.can_ask = true;
+    }
+
+    /// Whether what it says then is the session's last write, and not one of others.
+    pub fn are_writes_told_apart(&mut self, are_told_apart: bool) {
+        self.is_exact = are_told_apart;
     }
 
     /// Whether the primary must be asked before a replica may answer after own writes.
@@ -207,7 +215,7 @@ impl Session {
             _ if kind.names_statement() => self.statements.named(message),
             _ => None,
         };
-        let Verdict { mut class, hint, asks } = match kind {
+        let Verdict { mut class, hint, asks, tables } = match kind {
             Kind::Query | Kind::Prepare | Kind::InitDb if is_long => Verdict::of(Class::Pin(Pin::Unclear)),
             Kind::Query | Kind::Prepare => self.judge(text),
             Kind::InitDb => Verdict::of(using(text)),
@@ -249,7 +257,7 @@ impl Session {
         };
         let is_read = matches!(kind, Kind::Query | Kind::Prepare) && !is_long;
         let rights = Rights::after(class, is_read.then_some(text));
-        Current { kind, class, hint, asks, rights, setting, statement, text: kept, types }
+        Current { kind, class, hint, asks, tables, rights, setting, statement, text: kept, types }
     }
 
     /// Why it goes nowhere, if it does.
@@ -620,7 +628,8 @@ impl Session {
             Kind::Prepare => match outcome.prepared.filter(|_| !is_error) {
                 Some(prepared) => {
                     places.put(id, prepared.id);
-                    let verdict = Verdict { class: current.class, hint: current.hint, asks: current.asks };
+                    let Current { class, hint, asks, tables, .. } = *current;
+                    let verdict = Verdict { class, hint, asks, tables };
                     let (text, parameters) = (current.text.take(), prepared.parameters);
                     let position = self.settings.position();
                     self.statements.put(id, Prepared { verdict, text, parameters, position });
@@ -653,10 +662,7 @@ impl Session {
     fn note_writes(&mut self, current: &Current, outcome: &Outcome) {
         let before = self.written.clone();
         outcome.written.iter().for_each(|tracked| self.written.add(tracked));
-        // Preparing alone changes nothing, nor does a setting, nor a reset, which rolls back.
-        let may_write = matches!(current.class, Class::Write | Class::Pin(_))
-            && !matches!(current.kind, Kind::Prepare | Kind::ResetConnection);
-        if may_write && !outcome.is_tracked {
+        if current.may_write(self.is_exact) && !outcome.is_tracked {
             if self.can_ask {
                 self.is_untold = true;
             } else {

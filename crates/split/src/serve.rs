@@ -1,6 +1,6 @@
 //! A split session: takes a command, finds its server, passes the answer on.
 
-use crate::backend::{Backend, Unready, unless_lost};
+use crate::backend::{Backend, Tracking, Unready, unless_lost};
 use crate::exchange::{Command, Failed};
 use crate::known::Claimed;
 use crate::opening::{Claim, Opened, denied, lost, not_of_clients, open_primary};
@@ -304,8 +304,10 @@ impl<'s> Running<'s> {
 
     async fn answered(&mut self, kind: Kind, mut outcome: Outcome) -> Result<(), End> {
         let Some(primary) = &self.primary else { return Ok(()) };
-        let (id, tracks) = (primary.id, primary.tracks);
-        outcome.is_tracked &= tracks && (!outcome.written.is_empty() || self.numbers_writes(id));
+        let (id, tracks, tracking) = (primary.id, primary.tracks, primary.tracking);
+        let has_numbers = self.numbers_writes(id);
+        outcome.is_tracked &= tracks && (!outcome.written.is_empty() || has_numbers);
+        self.course.are_writes_told_apart(tracking == Tracking::LastGtid && has_numbers);
         let Some(primary) = &mut self.primary else { return Ok(()) };
         self.is_refusing = false;
         let (was_open, before) = (self.course.is_in_transaction(), self.course.pin());

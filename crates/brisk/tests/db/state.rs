@@ -75,7 +75,8 @@ fn a_reset_leaves_both_servers_with_one_default_database() {
             ("other".into(), "10".into())
         );
     }
-    // Another connection to the primary.
+    // Another connection to the primary, which was asked before whether a read of a table there has written.
+    at_replica(&mut session, ["11", "12"]);
     assert!(end_sessions(&db.nodes[0]) > 0);
     assert_eq!(session.value("SELECT id FROM who FOR UPDATE"), "10");
     // Chosen where nobody sees it.
@@ -193,6 +194,18 @@ fn a_read_that_writes_is_carried_out_by_the_primary() {
     db.catch_up(0);
     for node in &db.nodes {
         assert_eq!(node.root().value("SELECT COUNT(*) FROM test.noted"), "4");
+    }
+    // Replicas that do not get what is written so: it is an own write all the same.
+    let mut behind: Vec<_> = db.nodes[1..].iter().map(Node::root).collect();
+    behind.iter_mut().for_each(|replica| replica.run("LOCK TABLES test.noted READ"));
+    let mut session = Connection::open(place(&server), APP.0, APP.1, "test").unwrap();
+    for (read, count) in [
+        ("SELECT a, @@server_id FROM notes", "5"),
+        ("/* brisk:primary */ SELECT a FROM notes", "6"),
+        ("SELECT a FROM notes FOR UPDATE", "7"),
+    ] {
+        assert_eq!(session.value(read), "5");
+        assert_eq!(session.value("SELECT COUNT(*) FROM noted"), count, "{read}");
     }
 }
 

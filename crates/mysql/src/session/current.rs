@@ -38,6 +38,7 @@ pub(super) struct Current {
     pub class: Class,
     pub hint: Option<Hint>,
     pub asks: Asks,
+    pub tables: bool,
     pub rights: Rights,
     /// What replicas are told of if the answer is no error.
     pub setting: Option<Vec<u8>>,
@@ -50,6 +51,19 @@ pub(super) struct Current {
 }
 
 impl Current {
+    /// Whether the primary may have written something when it carried it out. `is_exact`: what it is asked for then is what the session has
+    /// written, and no more: else a read that has come to it since replicas are late would keep the next ones there, too.
+    pub fn may_write(&self, is_exact: bool) -> bool {
+        let may_write = match self.class {
+            Class::Write | Class::Pin(_) => true,
+            Class::PrimaryRead => self.tables,
+            Class::Read | Class::AfterLast => self.tables && is_exact,
+            Class::Setting => false,
+        };
+        // Preparing alone changes nothing, nor does a setting, nor a reset, which rolls back.
+        may_write && !matches!(self.kind, Kind::Prepare | Kind::ResetConnection)
+    }
+
     /// Whether what the statement before has left (warnings, numbers of rows) is asked of the same server as before it.
     pub fn keeps_last(&self) -> bool {
         use Kind::{CloseStatement, Ping, Prepare, ResetStatement, SendLongData, SetOption, Statistics};
@@ -78,5 +92,43 @@ impl Current {
         let is_carried_out =
             matches!(self.kind, Kind::Query | Kind::Execute | Kind::InitDb | Kind::SetOption);
         is_carried_out && matches!(self.class, Class::Setting | Class::Pin(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{PREPARE, QUERY};
+    use crate::follow::Outcome;
+    use crate::reply::status::AUTOCOMMIT;
+    use crate::session::{Role, Session};
+    use crate::statements::Places;
+
+    /// A view may call a function that writes.
+    #[test]
+    fn what_reads_tables_at_the_primary_may_have_written() {
+        let is_untold = |is_exact: bool, is_tracked: bool, command: u8, text: &str| {
+            let mut session = Session::new(AUTOCOMMIT, 45, b"shop");
+            session.may_ask_for_writes();
+            session.are_writes_told_apart(is_exact);
+            session.route(&[&[command], text.as_bytes()].concat(), true);
+            let outcome = Outcome { status: Some(AUTOCOMMIT), is_tracked, ..Outcome::default() };
+            session.answered(Role::Primary, &outcome, &mut Places::default());
+            session.is_untold()
+        };
+        for (text, exact, other) in [
+            ("SELECT a, @@server_id FROM v", true, true),
+            ("SELECT a FROM v FOR UPDATE", true, true),
+            ("(SELECT a FROM v)", true, false),
+            ("/* brisk:primary */ SELECT a FROM v", true, false),
+            ("SELECT a FROM v", true, false),
+            ("SELECT @@version_comment LIMIT 1", false, false),
+            ("SHOW TABLES FROM shop", false, false),
+            ("SET NAMES utf8mb4", false, false),
+            ("INSERT INTO t VALUES (1)", true, true),
+        ] {
+            let found = [true, false].map(|is_exact| is_untold(is_exact, false, QUERY, text));
+            assert_eq!(found, [exact, other], "{text}");
+            assert!(!is_untold(true, true, QUERY, text) && !is_untold(true, false, PREPARE, text), "{text}");
+        }
     }
 }
