@@ -1,35 +1,10 @@
-//! Replicas of a split session: connections to them, and whether one has what the session has set and written.
+//! Whether a replica of a split session has what the session has set and written.
 
-use crate::backend::{Backend, Purpose, Unready, greet};
+use crate::backend::{Backend, Unready};
 use crate::placing::tell;
-use crate::split::Split;
-use brisk_balance::Lease;
-use brisk_db::{Cluster, Tally};
-use brisk_mysql::client::{Account, Answer};
+use brisk_db::Tally;
+use brisk_mysql::client::Answer;
 use brisk_mysql::session::{Role, Session as Course};
-use brisk_stream::Session;
-use brisk_stream::conf::Proxy;
-use std::sync::Arc;
-
-/// A connection to a replica that has said how it reads statements.
-pub async fn open_replica(
-    split: &Split,
-    session: &Session,
-    proxy: &Proxy,
-    cluster: &Arc<Cluster>,
-    lease: Lease,
-    account: &Account,
-) -> Result<(Backend, u16), Unready> {
-    match split.again(session, proxy, cluster, lease, account, Purpose::Reads).await {
-        Ok(begun) => Ok(begun),
-        Err(lease) => {
-            let greeted = greet(session, proxy, lease).await?;
-            let mut replica = split.log_in(session, proxy, cluster, greeted, account).await?;
-            let status = replica.begin(Purpose::Reads).await?;
-            Ok((replica, status))
-        }
-    }
-}
 
 /// Tells a replica of settings, and asks it for the session's writes. Gives whether it may answer, and its status after settings.
 pub async fn prepare(

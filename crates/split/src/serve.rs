@@ -1,13 +1,13 @@
 //! A split session: takes a command, finds its server, passes the answer on.
 
-use crate::backend::{Backend, Tracking, Unready, unless_lost};
+use crate::backend::{Backend, Purpose, Tracking, Unready, greet, unless_lost};
 use crate::exchange::{Command, Failed};
 use crate::known::Claimed;
 use crate::opening::{Claim, Opened, denied, lost, not_of_clients, open_primary};
-use crate::reading::{open_replica, prepare};
+use crate::reading::prepare;
 use crate::split::Split;
 use crate::wire::{Broken, Wire};
-use brisk_balance::{Ask, PeerId, Selection};
+use brisk_balance::{Ask, Lease, PeerId, Selection};
 use brisk_db::{Cluster, News, Pin, Tally};
 use brisk_host::log::LogLevel;
 use brisk_host::memory::Charge;
@@ -648,5 +648,25 @@ fn shown(pin: classify::Pin) -> Pin {
         classify::Pin::Xa => Pin::Xa,
         classify::Pin::OwnDatabase => Pin::OwnDatabase,
         classify::Pin::ExecutableComment | classify::Pin::Unclear => Pin::Unknown,
+    }
+}
+
+/// A connection to a replica that has said how it reads statements.
+async fn open_replica(
+    split: &Split,
+    session: &Session,
+    proxy: &Proxy,
+    cluster: &Arc<Cluster>,
+    lease: Lease,
+    account: &Account,
+) -> Result<(Backend, u16), Unready> {
+    match split.again(session, proxy, cluster, lease, account, Purpose::Reads).await {
+        Ok(begun) => Ok(begun),
+        Err(lease) => {
+            let greeted = greet(session, proxy, lease).await?;
+            let mut replica = split.log_in(session, proxy, cluster, greeted, account).await?;
+            let status = replica.begin(Purpose::Reads).await?;
+            Ok((replica, status))
+        }
     }
 }

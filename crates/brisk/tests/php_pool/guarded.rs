@@ -102,7 +102,10 @@ fn a_rule_may_lead_to_a_path_behind_a_script() {
     let http =
         conf("pm static; max_children 1;", params).replacen("root ", "directory_overrides on; root ", 1);
     let site = Site::of(builder().http(&http));
-    site.script("index.php", "<?php echo ($_SERVER['PATH_INFO'] ?? '') ?: '-', ' ', $_SERVER['SCRIPT_NAME'];");
+    site.script(
+        "index.php",
+        "<?php echo ($_SERVER['PATH_INFO'] ?? '') ?: '-', ' ', $_SERVER['SCRIPT_NAME'];",
+    );
     site.script(".htaccess", "RewriteEngine on\nRewriteRule ^app/(.*)$ index.php/$1 [L]\n");
     for _ in 0..2 {
         assert_eq!(site.get("/app/a/b").text(), "/a/b /index.php");
