@@ -84,7 +84,9 @@ fn the_status_page_has_one_name() {
     let http = "php_pool www { pm static; max_children 1; pm.status_path /fpm-status; ping.path /fpm-ping; }
         server { listen 127.0.0.1:{{PORT}}; root {{DIR}}/html;
           location = /fpm-status { php_pass www; }
-          location ~ \\.php(/|$) { fastcgi_split_path_info ^(.+\\.php)(/.*)$; php_pass www; } }";
+          location ~ \\.php(/|$) { fastcgi_split_path_info ^(.+\\.php)(/.*)$; php_pass www;
+            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_param REQUEST_METHOD $request_method;
+            fastcgi_param SCRIPT_NAME $fastcgi_script_name; fastcgi_param PATH_INFO $fastcgi_path_info; fastcgi_param QUERY_STRING $args; } }";
     let site = Site::of(base.http(http));
     site.script("index.php", "<?php echo 'script';");
     for target in ["/index.php/a.php/fpm-status/bcdef?full", "/index.php/a.php/fpm-ping/bcdef"] {
