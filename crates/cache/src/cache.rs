@@ -365,17 +365,18 @@ impl Cache {
         let Some(header) = in_place.or_else(|| format::encode(&meta, body.len(), crc)) else {
             return object.clone();
         };
-        let identity = object.identity.get().copied();
+        // The file whose header is written anew in its place, if that can be done.
+        let same_file = object.identity.get().copied().filter(|_| is_in_place);
         let body = match body {
             // They will stand in another file.
-            Body::Memory(bytes) if identity.is_none() || !is_in_place => {
+            Body::Memory(bytes) if same_file.is_none() => {
                 Body::Memory(Arc::new(Content::new((**bytes).clone())))
             }
             // The old descriptor holds the old file, and its body is the same.
             body => body,
         };
         let fresh = Arc::new(Object::new(object.digest, meta, body.clone(), header.len() as u32, crc));
-        if let (Some(identity), true) = (identity, is_in_place) {
+        if let Some(identity) = same_file {
             let _ = fresh.identity.set(identity);
         }
         fresh.note_checked(clock::now().unix_secs);
@@ -390,19 +391,19 @@ impl Cache {
         let (cache, path, stored) = (self.clone(), self.path(object.digest), fresh.clone());
         let write = self.order.begin(object.digest);
         let job = move || {
-            let written = match (identity, is_in_place, &body) {
+            let written = match (same_file, &body) {
                 // The identity alone does not tell: the file of another answer may have got the inode of one that was removed.
-                (Some(identity), true, _) => cache.order.alone(stored.digest, || {
+                (Some(identity), _) => cache.order.alone(stored.digest, || {
                     let is_entry =
                         cache.index.peek(stored.digest).is_some_and(|have| Arc::ptr_eq(&have, &stored));
                     let rewritten = is_entry.then(|| disk::rewrite_header(&path, identity, &header));
                     rewritten.transpose().map(|_| None)
                 }),
-                (_, _, Body::Memory(body)) => {
+                (None, Body::Memory(body)) => {
                     let written = disk::write(&path, &header, body);
                     written.and_then(|temp| write.place(|| temp.place_of(body, header.len())))
                 }
-                (_, _, Body::File { fd, offset, len }) => {
+                (None, Body::File { fd, offset, len }) => {
                     let copied = disk::copy_with_header(&path, &header, fd, *offset, *len);
                     copied.and_then(|temp| write.place(|| temp.place()))
                 }

@@ -185,7 +185,7 @@ impl Packets {
         self.outgoing = Outgoing::Held(Vec::new());
     }
 
-    /// The next packet that is read may have any number: somebody else counts them.
+    /// The next packet that is read may have any number: the numbers are not checked where the bytes are only looked at.
     pub fn begin_any_packet(&mut self) {
         self.turn = Turn::Server;
     }

@@ -101,8 +101,8 @@ impl Content {
     }
 
     /// The same bytes begin at `offset` of a file. It is kept open where that pays: from [`PLACED_BYTES_MIN`] on, and for [`PLACES_MAX`]
-    /// at most. Who changes the file in its place may change what is sent in the same second, as with every file that
-    /// sendfile(2) sends.
+    /// at most. A change of the file in its place may reach clients in the same second, as with every file that sendfile(2)
+    /// sends.
     pub fn stands_in(&self, fd: impl Into<Arc<OwnedFd>>, offset: u64) {
         if self.bytes.len() < PLACED_BYTES_MIN || self.place.get().is_some() {
             return;

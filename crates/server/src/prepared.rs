@@ -76,7 +76,7 @@ fn keeps_connections_alike(r: &Request) -> bool {
 pub struct Answer {
     /// Head, and a small body.
     pub bytes: Box<[u8]>,
-    /// A large body, shared with whoever has made it.
+    /// A large body, shared with the cache or the file that it comes from.
     pub apart: Option<Text>,
     /// Where the 29 bytes of the date are.
     pub date_at: usize,
@@ -361,11 +361,11 @@ impl Prepared {
         }
     }
 
-    /// Drops what is outdated.
-    fn sweep(&mut self, now: i64) {
+    /// Drops what is outdated, and of the rest the entries that may not stay.
+    fn retain(&mut self, now: i64, mut may_stay: impl FnMut() -> bool) {
         let mut bytes = 0;
         self.map.retain(|_, entry| {
-            let stay = entry.kept.retain(now);
+            let stay = may_stay() && entry.kept.retain(now);
             bytes += if stay { entry.kept.bytes() } else { 0 };
             stay
         });
@@ -376,14 +376,10 @@ impl Prepared {
     fn make_room(&mut self, now: i64) {
         // Without an order of use, so that a hit writes nothing.
         let mut turn = false;
-        let mut bytes = 0;
-        self.map.retain(|_, entry| {
+        self.retain(now, || {
             turn = !turn;
-            let stay = turn && entry.kept.retain(now);
-            bytes += if stay { entry.kept.bytes() } else { 0 };
-            stay
+            turn
         });
-        self.bytes = bytes;
     }
 
     /// Keeps an answer; with a class, for requests of that class only.
@@ -399,11 +395,11 @@ impl Prepared {
         if self.map.len() >= PREPARED_ENTRIES_MAX || self.bytes + answer.len() > PREPARED_BYTES_MAX {
             self.make_room(now);
         }
-        // Stored answers are good for a second, and share the cache's bytes and their file: those that nobody asks for again must not keep
-        // them.
+        // Answers from a cache are good for a second, and share its bytes and the open file: one that is not asked for again must not hold
+        // them for long.
         if answer.until != i64::MAX && now >= self.swept + PREPARED_SWEEP_SECS {
             self.swept = now;
-            self.sweep(now);
+            self.retain(now, || true);
         }
         let hash = self.hash(listen, host, target);
         let answer = Rc::new(answer);

@@ -13,7 +13,7 @@ thread_local! {
     static ZLIB: RefCell<Zlib> = RefCell::default();
 }
 
-/// What somebody else's client compresses, of which only a copy is looked at.
+/// A compressed connection that is passed on as it is: a copy of its bytes is unpacked, to be looked at.
 #[derive(Default)]
 pub struct Unpacked {
     packets: Packets,

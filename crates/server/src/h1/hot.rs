@@ -122,12 +122,10 @@ pub(super) fn write(
 ) -> io::Result<usize> {
     match (stand, apart) {
         // The last write may carry the end of the connection, so that the client sees both at once.
-        (Stand::Close { .. }, apart) => {
-            let drops_at_once = is_closed_at_once(thread, stand, is_read);
-            match apart {
-                None => conn.io.try_write_last(out, drops_at_once),
-                Some(apart) => conn.io.try_write_last(&[out, &apart.bytes].concat(), drops_at_once),
-            }
+        (Stand::Close { .. }, None) => conn.io.try_write_last(out, is_closed_at_once(thread, stand, is_read)),
+        (Stand::Close { .. }, Some(apart)) => {
+            let all = [out, &apart.bytes].concat();
+            conn.io.try_write_last(&all, is_closed_at_once(thread, stand, is_read))
         }
         (_, None) => conn.io.try_write(out),
         (_, Some(ApartBody { bytes: Text::Slice(slice), sendfile })) => {
