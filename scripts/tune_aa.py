@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""How often `brisk tune` finds a gain where there is none: tune_aa.py BRISK [--runs 20] [--budget 5m] [--out RESULTS.json]
+"""How often `brisk tune` finds a gain where there is none: tune_aa.py BRISK [--runs 20] [--budget 5m] [--out RESULTS.json [--resume]]
 
 A page of PHP on nginx and PHP-FPM, and settings that it does not touch: nothing that is found is true. Needs root, nginx and PHP-FPM; takes
-RUNS times BUDGET at most. Ends with 1 if more than one run of twenty has changed something.
+RUNS times BUDGET at most; --resume counts the runs that RESULTS.json has already. Ends with 1 if more than one run of twenty has changed
+something.
 """
 import argparse
 import glob
@@ -50,32 +51,38 @@ def run(options, folder, url):
     return json.loads(done.stdout)
 
 
+def tell(number, result):
+    """Prints one run. Returns whether it has changed something."""
+    final = result["final"] or {}
+    is_changed = final.get("outcome") == "kept"
+    verdicts = ", ".join(f"{step['knob']}: {step['verdict']}" for step in result["steps"])
+    said = f"kept {final.get('settings')}" if is_changed else "nothing was changed"
+    print(f"run {number}: {said} ({verdicts})", flush=True)
+    return is_changed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("brisk", type=lambda path: str(Path(path).resolve()))
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--budget", default="5m")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--resume", action="store_true")
     options = parser.parse_args()
     if os.getuid() != 0 or not glob.glob("/usr/sbin/php-fpm*"):
         sys.exit("tune_aa: run it as root, on a machine with nginx and PHP-FPM")
-    found, changed = [], 0
+    found = json.loads(options.out.read_text()) if options.resume and options.out and options.out.exists() else []
+    changed = sum(tell(number, result) for number, result in enumerate(found, 1))
     with tempfile.TemporaryDirectory(prefix="brisk-tune-aa-") as name:
         folder = Path(name)
         url = site(folder)
-        for number in range(options.runs):
-            result = run(options, folder, url)
-            found.append(result)
-            settings = (result["final"] or {}).get("settings") or []
-            is_changed = (result["final"] or {}).get("outcome") == "kept"
-            changed += is_changed
-            verdicts = ", ".join(f"{step['knob']}: {step['verdict']}" for step in result["steps"])
-            said = f"kept {settings}" if is_changed else "nothing was changed"
-            print(f"run {number + 1}: {said} ({verdicts})", flush=True)
+        for number in range(len(found) + 1, options.runs + 1):
+            found.append(run(options, folder, url))
+            changed += tell(number, found[-1])
             if options.out:
                 options.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{changed} of {options.runs} runs changed something; at most {SHARE_MAX:.0%} may")
-    sys.exit(changed > SHARE_MAX * options.runs)
+    print(f"{changed} of {len(found)} runs changed something; at most {SHARE_MAX:.0%} may")
+    sys.exit(changed > SHARE_MAX * len(found))
 
 
 if __name__ == "__main__":
