@@ -193,3 +193,34 @@ fn copies_go_elsewhere_and_nobody_waits_for_them() {
     server.end(rustix::process::Signal::QUIT);
     assert_eq!(server.read("late.log"), "/late?- -\n/late?- -\n");
 }
+
+/// A method that is none of HTTP's own is the client's in the copy, too.
+#[test]
+fn copies_keep_an_unusual_method() {
+    let (told, hears) = std::sync::mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let backend = Backend::start(move |mut peer| {
+        let head = peer.head().unwrap_or_default();
+        told.lock().unwrap().send(head.lines().next().unwrap_or_default().to_string()).unwrap();
+        peer.answer("");
+    });
+    let http = "server { listen 127.0.0.1:{{PORT}}; location / { mirror /copy; }
+                location = /copy { internal; proxy_pass http://127.0.0.1:BACK; } }";
+    let server = Builder::new(BIN).http(&http.replace("BACK", &backend.port().to_string())).start();
+    server.request("REPORT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(hears.recv_timeout(wait::DEADLINE).unwrap(), "REPORT /copy HTTP/1.1");
+}
+
+#[test]
+fn nothing_is_replaced_in_what_is_compressed() {
+    let backend = Backend::start(|mut peer| {
+        peer.head();
+        let fields = "Content-Type: text/html\r\nContent-Encoding: gzip\r\nETag: \"v\"\r\nContent-Length: 4";
+        peer.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\naaaa"));
+    });
+    let http = "server { listen 127.0.0.1:{{PORT}}; sub_filter a bb; sub_filter_once off;
+                location / { proxy_pass http://127.0.0.1:BACK; } }";
+    let server = Builder::new(BIN).http(&http.replace("BACK", &backend.port().to_string())).start();
+    let answer = get(&server, "/");
+    assert_eq!((answer.text().as_ref(), answer.header("ETag")), ("aaaa", Some("\"v\"")));
+}

@@ -16,7 +16,7 @@ use brisk_server::files::OpenFile;
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::plan::{Handler, Plan};
+use brisk_server::plan::{Carried, Handler, Plan};
 use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::rlog;
@@ -71,6 +71,7 @@ impl ModuleConf for Conf {
 struct Size(u64);
 
 /// A request's present slice: made when `$slice_range` is asked for, so that locations that do not use it are left alone.
+#[derive(Clone, Copy)]
 struct Slice {
     start: u64,
     size: u64,
@@ -120,7 +121,18 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
     if let Some(inner) = plan.content.take() {
         plan.put(Arc::new(Size(size)));
         plan.content = Some(Arc::new(Sliced(inner)));
+        plan.carried.push(carry);
     }
+}
+
+/// A copy asks for the same slice: what is renewed in the background is stored under the key that names this range.
+fn carry(r: &Request) -> Carried {
+    let slice = r.state.own.get::<Slice>().as_deref().copied();
+    Box::new(move |copy| {
+        if let Some(slice) = slice {
+            copy.state.own.put(slice);
+        }
+    })
 }
 
 /// The location's own handler, asked for slices.
@@ -313,12 +325,10 @@ impl Slices {
         let slice = Slice { start: self.at, size: self.size };
         let end = self.total.min(self.at.saturating_add(self.size));
         let future = async move {
-            let start = slice.start;
-            let size = slice.size;
             // The slice is set before the copy enters its phases: its cache key must already have the new
             // range.
-            let mut copy = again.run(|copy| drop(copy.state.own.get_or(|| slice))).await?;
-            if let Err(why) = check(&copy, &Slice { start, size }, etag.as_deref()) {
+            let mut copy = again.run(|copy| copy.state.own.put(slice)).await?;
+            if let Err(why) = check(&copy, &slice, etag.as_deref()) {
                 rlog!(copy, Error, "{why}");
                 return None;
             }

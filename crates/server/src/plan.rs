@@ -162,9 +162,18 @@ pub struct Needs {
     pub mistake: Diag,
 }
 
+/// Takes of a request what its copies need that begin at the content handler ([`Again`](crate::subrequest::Again)): they do not pass the
+/// steps that have found it out. What it returns gives that to each copy.
+pub type Carry = fn(&Request) -> Carried;
+
+/// See [`Carry`].
+pub type Carried = Box<dyn Fn(&mut Request)>;
+
 /// Handlers and filters of one location, by phase.
 #[derive(Default)]
 pub struct Plan {
+    /// What copies of a request at the content handler need of it.
+    pub carried: Vec<Carry>,
     /// Of the server block: once, before anything else is done with the request.
     pub post_read: Vec<Arc<dyn Handler>>,
     /// The script of `rewrite`, `return`, `if` and `set`, in the server rewrite or the rewrite phase.
@@ -222,6 +231,7 @@ impl Plan {
             && (self.rewrite.is_none() && self.content.is_none() && self.pages.is_none())
             && !(self.auto_redirect || self.is_extended_later)
             && self.data.is_empty()
+            && self.carried.is_empty()
     }
 
     /// Keeps something for [`Plan::data`].

@@ -11,6 +11,7 @@ use crate::limits::{ASIDE_HEADS_LEFT_MIN, ASIDE_MAX, SUBREQUEST_DEPTH_MAX};
 use crate::live::Live;
 use crate::logged;
 use crate::phases::{self, Run};
+use crate::plan::Carried;
 use crate::purity::Declared;
 use crate::regex::Captures;
 use crate::request::Request;
@@ -338,6 +339,8 @@ pub struct Again {
     parent: Rc<Parent>,
     route: Route,
     captures: Captures,
+    /// Of each [`Carry`](crate::plan::Carry) of the location.
+    carried: Vec<Carried>,
 }
 
 impl Again {
@@ -347,6 +350,7 @@ impl Again {
             parent: Parent::without_body(r),
             route: r.route.clone(),
             captures: r.state.captures.borrow().clone(),
+            carried: r.snap().location(r.route.loc).plan.carried.iter().map(|carry| carry(r)).collect(),
         }
     }
 
@@ -362,6 +366,9 @@ impl Again {
         copy.route.location_valid = route.location_valid;
         copy.state.captures.replace(self.captures.clone());
         copy.route.cursor = Cursor::at(Phase::Content);
+        for give in &self.carried {
+            give(&mut copy);
+        }
         copy
     }
 

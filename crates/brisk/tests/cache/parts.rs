@@ -4,6 +4,7 @@ use crate::rules::{Heads, ask, scripted};
 use crate::{BIN, conf, files, gate, server, status};
 use brisk_testkit::{Backend, Builder, Response, Server, process, wait};
 use rustix::process::Signal;
+use std::sync::Arc;
 
 const ALL: &str = "0123456789";
 /// Another representation of the same length.
@@ -518,4 +519,38 @@ fn answers_are_never_mixed() {
             }
         });
     }
+}
+
+/// What is renewed in the background is the slice, and not the whole under the slice's key.
+#[test]
+fn slices_are_renewed_one_by_one() {
+    let body: Arc<Vec<u8>> = Arc::new((0..3000u32).map(|n| b'a' + (n / 100 % 26) as u8).collect());
+    let all = body.clone();
+    let (backend, heads) = scripted(move |head, _| {
+        let Some(range) = head.lines().find_map(|line| line.strip_prefix("Range: bytes=")) else {
+            let text = std::str::from_utf8(&all).unwrap();
+            return format!("HTTP/1.1 200 OK\r\nETag: \"v\"\r\nContent-Length: {}\r\n\r\n{text}", all.len());
+        };
+        let (first, last) = range.split_once('-').unwrap();
+        let (first, last): (usize, usize) = (first.parse().unwrap(), last.trim().parse().unwrap());
+        let last = last.min(all.len() - 1);
+        let piece = std::str::from_utf8(&all[first..=last]).unwrap();
+        format!(
+            "HTTP/1.1 206 Partial\r\nETag: \"v\"\r\nContent-Range: bytes {first}-{last}/{}\r\nContent-Length: {}\r\n\r\n{piece}",
+            all.len(),
+            piece.len()
+        )
+    });
+    let server = server(
+        backend.port(),
+        "slice 1k; proxy_cache_key $uri$slice_range; proxy_set_header Range $slice_range; proxy_cache_valid 200 206 1s;
+         proxy_cache_use_stale updating; proxy_cache_background_update on;",
+    );
+    // Three slices, each renewed twice.
+    wait::holds("slices to be renewed", || {
+        let answer = server.get("/big");
+        assert!((answer.status, &answer.body) == (200, &*body), "{} bytes", answer.body.len());
+        heads.lock().unwrap().len() >= 9
+    });
+    assert!(heads.lock().unwrap().iter().all(|head| head.contains("Range: bytes=")));
 }

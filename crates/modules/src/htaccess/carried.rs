@@ -6,6 +6,8 @@ use super::plan::Effective;
 use super::site::Maps;
 use brisk_apache::rewrite::{Cookie, Effects};
 use brisk_apache::{EnvChange, Work};
+use brisk_server::environment::Environment;
+use brisk_server::plan;
 use brisk_server::request::Request;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -49,6 +51,31 @@ impl Present {
 
 #[derive(Default)]
 struct Slot(Option<Present>);
+
+/// What was said of a request holds of its copies at the content handler, too: what an application gets to know, and what it must not.
+pub fn carry(r: &Request) -> plan::Carried {
+    let present = Present::of(r);
+    let environment = r.state.visit.get::<Environment>().cloned();
+    let kept = r.state.own.get::<RefCell<Carried>>().map(|carried| {
+        let carried = carried.borrow();
+        (carried.said.clone(), carried.maps.clone())
+    });
+    Box::new(move |copy| {
+        if let Some(present) = &present {
+            present.clone().keep(copy);
+        }
+        if let Some(environment) = &environment {
+            copy.state.visit.get_mut::<Environment>().clone_from(environment);
+        }
+        if let Some((said, maps)) = &kept {
+            copy.state.own.put(RefCell::new(Carried {
+                said: said.clone(),
+                maps: maps.clone(),
+                ..Carried::default()
+            }));
+        }
+    })
+}
 
 /// What a request carries through internal redirects.
 #[derive(Default)]

@@ -87,6 +87,7 @@ pub fn install_again(cx: &Cx<'_, '_>, plan: &mut Plan, htaccess: &Htaccess) {
     let local = local(cx, htaccess);
     plan.precontent.push(Arc::new(access::Again(access::Access(local.clone()))));
     plan.precontent.push(Arc::new(fixups::Again(fixups::Fixups(local))));
+    plan.carried.push(carried::carry);
 }
 
 /// What becomes of each directive of Apache's in `.htaccess`.

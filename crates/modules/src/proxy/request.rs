@@ -9,9 +9,9 @@ use super::pass::{Pass, Passed};
 use super::redirect::Rewrite;
 use super::{cookie, redirect};
 use crate::ssl::peer::PeerTls;
-use brisk_http::Version;
 use brisk_http::response::RequestKind;
 use brisk_http::uri::{Escape, escape, escape_target};
+use brisk_http::{Method, Version};
 use brisk_server::flow::Flow;
 use brisk_server::request::Request;
 use brisk_server::rlog;
@@ -219,7 +219,8 @@ fn asks_upgrade(head: &[u8]) -> bool {
         .any(|line| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))
 }
 
-/// A subrequest has a method of its own.
+/// A subrequest has a method of its own. One without a name of ours is the client's, in a copy of its request.
 fn method_of(r: &Request) -> &[u8] {
-    if r.route.depth > 0 { r.route.method.as_str().as_bytes() } else { r.method_name() }
+    let is_own = r.route.depth > 0 && r.route.method != Method::Other;
+    if is_own { r.route.method.as_str().as_bytes() } else { r.method_name() }
 }

@@ -138,7 +138,9 @@ impl Filter for Substitute {
         let media = resp.content_type.as_deref().unwrap_or_default();
         // Nothing can be replaced in it.
         let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
-        if is_empty || !self.conf.types.has(media) {
+        // A text that is found in compressed bytes is there by chance.
+        let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        if is_empty || is_coded || !self.conf.types.has(media) {
             return;
         }
         // Nothing to replace: the response keeps its length and its validators.

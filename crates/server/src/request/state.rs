@@ -35,6 +35,13 @@ impl Values {
         })
     }
 
+    /// Keeps a value in place of another one of its type.
+    pub fn put<T: 'static>(&self, value: T) {
+        let mut values = self.0.borrow_mut();
+        values.retain(|value| !value.is::<T>());
+        values.push(Rc::new(value));
+    }
+
     /// Adds values that were kept of another request.
     pub(crate) fn extend(&mut self, others: &Values) {
         self.0.get_mut().extend(others.0.borrow().iter().cloned());
@@ -191,6 +198,8 @@ mod tests {
         let mut others = Values::default();
         others.extend(&values);
         assert_eq!(others.get::<u8>().as_deref(), Some(&1));
+        others.put(4u8);
+        assert_eq!((others.get::<u8>().as_deref(), values.get::<u8>().as_deref()), (Some(&4), Some(&1)));
         let mut visit = Visit::default();
         *visit.get_mut::<u8>() += 4;
         assert_eq!((visit.get::<u8>(), visit.get::<u16>()), (Some(&4), None));
