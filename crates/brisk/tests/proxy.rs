@@ -641,3 +641,48 @@ fn a_request_that_waits_for_a_kept_connection_ends_with_its_configuration() {
     client.expect_closed();
     assert_eq!(server.get("/").text(), "new");
 }
+
+/// What the first server has got of an upload cannot be sent again: the second one would get another request, with an empty body.
+#[test]
+fn a_body_that_was_passed_on_is_not_replaced_by_an_empty_one() {
+    let (dead, other) = (Backend::start(|peer| peer.reset()), Backend::answering("taken"));
+    let server = proxy(
+        dead.port(),
+        "client_max_body_size 0;",
+        &format!(
+            "proxy_request_buffering off; error_page 502 = @other; }}
+             location @other {{ proxy_pass http://127.0.0.1:{0}; }}
+             location /page {{ proxy_pass http://127.0.0.1:{1}; proxy_request_buffering off; error_page 502 /instead; }}
+             location /instead {{ proxy_pass http://127.0.0.1:{0};",
+            other.port(),
+            dead.port()
+        ),
+    );
+    let put = |target: &str| {
+        let mut client = server.client();
+        client.send(format!("PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst"));
+        let answer = client.response();
+        (answer.status, answer.text().to_string())
+    };
+    assert_eq!(put("/up").0, 502);
+    server.wait_for_log("cannot be passed on once more");
+    assert_eq!(other.connections(), 0);
+    // A page is asked for with GET, and without the body.
+    assert_eq!(put("/page"), (502, "taken".into()));
+}
+
+/// As in nginx, the redirect to the path with its slash is for exact locations, too, and comes behind the location's own refusals.
+#[test]
+fn a_path_without_the_slash_of_its_location() {
+    let server = proxy(
+        1,
+        "",
+        "} location = /exact/ { proxy_pass http://u; } location /prefix/ { proxy_pass http://u; }
+         location /hidden/ { internal; proxy_pass http://u; }
+         location /small/ { client_max_body_size 1; proxy_pass http://u;",
+    );
+    let statuses = ["/exact", "/prefix", "/hidden", "/small"].map(|target| server.get(target).status);
+    assert_eq!(statuses, [301, 301, 404, 301]);
+    let post = "POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\nxx";
+    assert_eq!(server.request(post).status, 413);
+}

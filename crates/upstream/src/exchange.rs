@@ -126,6 +126,8 @@ pub struct Exchange {
     /// Freed as soon as the request has left: an exchange that waits for its answer holds no buffer.
     out: Vec<u8>,
     out_at: usize,
+    /// The stream has seen bytes from `out_at` on and has not told how many it took: TLS has sealed some of them.
+    is_offered: bool,
     source: Source,
     request: RequestSide,
     response: ResponseSide,
@@ -155,6 +157,7 @@ impl Exchange {
             limits,
             out: Vec::new(),
             out_at: 0,
+            is_offered: false,
             source,
             request: RequestSide::Flowing,
             response: ResponseSide::Head(0),
@@ -267,7 +270,7 @@ impl Exchange {
     fn end(&mut self) {
         self.request = RequestSide::Ending;
         // Nothing has left yet, so the codec may mark the last frame in place as the last.
-        if self.out_at == 0 {
+        if self.out_at == 0 && !self.is_offered {
             return self.codec.end(&mut self.out);
         }
         // What has left in part is not to be changed.
@@ -281,12 +284,14 @@ impl Exchange {
             match self.link.stream.try_write(&self.out[self.out_at..]) {
                 Ok(count) => {
                     self.out_at += count;
+                    self.is_offered = false;
                     self.peer.state.note(|attempt| attempt.sent += count as u64);
                     // Between two writes that take something, as in nginx.
                     self.link.write_limit.clear();
                 }
                 // The time begins with the first write that was not taken.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.is_offered = true;
                     if let Poll::Ready(over) = self.poll_write_limit(cx) {
                         return Poll::Ready(over);
                     }
@@ -430,8 +435,9 @@ impl Exchange {
                 let mut sent = 0;
                 self.peer.state.note(|attempt| sent = attempt.sent);
                 // As in nginx, a server that has got no byte has not looked at the request, so it may be sent to
-                // another one whatever its method.
-                Some(if sent == 0 { failure.retry_is(Retry::Safe) } else { failure })
+                // another one whatever its method. TLS tells of bytes only when all that it has sealed has left.
+                let may_have_left = sent > 0 || (self.is_offered && self.link.stream.tls().is_some());
+                Some(if may_have_left { failure } else { failure.retry_is(Retry::Safe) })
             }
             other => {
                 self.request = other;

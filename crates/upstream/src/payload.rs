@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::protocol::{BodyShape, Protocol};
 use crate::source::Source;
-use brisk_http::HeaderId;
+use brisk_http::{HeaderId, Method};
 use brisk_net::Failure;
 use brisk_server::body::{BodySource, Content};
 use brisk_server::failure;
@@ -73,6 +73,13 @@ impl Payload {
     /// Reads the body, or leaves it with the client.
     pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failure> {
         let settings = engine.protocol.settings();
+        // A page is asked for without the body; everything else would be another request without it.
+        if r.is_body_lent() && !matches!(r.route.method, Method::Get | Method::Head) {
+            let text =
+                "the request's body was passed on as the client sent it, and cannot be passed on once more";
+            brisk_server::rlog!(r, Error, "{text}");
+            return Err(Failure::decided(502));
+        }
         // A body that an earlier handler has read is there to be sent as often as needed.
         if Self::can_stream(engine, r) && r.body.content().is_none() && !r.has_no_body() {
             let mut first = Vec::new();

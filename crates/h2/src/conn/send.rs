@@ -238,8 +238,9 @@ impl<T> Connection<T> {
 
     /// The last words after an error.
     pub fn fail(&mut self, error: &ConnectionError, out: &mut Vec<u8>) {
-        self.goaway = Some(self.peer_last);
-        frame::write_goaway(self.peer_last, error.code, b"", out);
+        // RFC 9113 §6.8: the number must not grow. Streams behind that of an earlier GOAWAY were not looked at.
+        let last = *self.goaway.get_or_insert(self.peer_last);
+        frame::write_goaway(last, error.code, b"", out);
     }
 
     /// Asks whether the peer is there.

@@ -557,6 +557,9 @@ fn no_new_streams_after_goaway() {
     assert_eq!(side.said(), ["GOAWAY 2147483647 NO_ERROR", "GOAWAY 5 NO_ERROR"]);
     assert_eq!(side.hear(&[get(7), frame_of(kind::DATA, 1, 3, b"x")].concat()).unwrap(), ["Data 3 1 true"]);
     assert_eq!(side.said(), Vec::<String>::new());
+    // RFC 9113 §6.8: the number does not grow.
+    side.conn.fail(&ConnectionError::new(ErrorCode::PROTOCOL_ERROR, "x"), &mut side.out);
+    assert_eq!(side.said(), ["GOAWAY 5 PROTOCOL_ERROR"]);
 }
 
 /// A client and a server of ours, with bodies both ways, in all sizes of pieces.

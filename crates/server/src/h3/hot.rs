@@ -145,6 +145,11 @@ pub fn stopped(session: &Session, conn: &Rc<Connection>, stream: StreamId, code:
     guarded(session, conn, || {
         // The answer is not wanted. The request goes on until its task notices.
         let event = session.engine.borrow_mut().peer_stopped(stream, ErrorCode(code))?;
+        // A request that is answered is known to the engine no more, and what is left of its answer is not wanted either.
+        if event.is_none() && session.states.borrow_mut().remove(&stream).is_some() {
+            session.quic.reset(stream, code);
+            session.touch();
+        }
         over(session, conn, event);
         Ok(())
     });

@@ -3,6 +3,7 @@
 //! What a request is doing when its connection ends is not known here: exchanges are ended, and their tasks notice.
 
 use super::session::{Session, Stage};
+use super::transport;
 use crate::connection::Connection;
 use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, IDLE_TABLES_BYTES_MAX};
 use crate::stream::{Session as _, idle_until};
@@ -99,10 +100,20 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         close(session, ErrorCode::NO_ERROR, "");
         return None;
     };
+    let send_timeout_ms = core.send_timeout.as_millis() as u64;
+    for stream in session.stuck(now, send_timeout_ms) {
+        let text =
+            format_args!("client timed out (110: Connection timed out) while sending to stream {stream}");
+        crate::log::connection(&live, conn, LogLevel::Info, text);
+        session.states.borrow_mut().remove(&stream);
+        // Of a request whose body was still coming.
+        drop(session.engine.borrow_mut().reset(stream));
+        transport::give_up(&*session.quic, stream, ErrorCode::REQUEST_CANCELLED.0);
+    }
     let until = idle_until(session.active_ms.get(), conn, core);
     // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
     if !session.is_idle() || now < until {
-        let pause_ms = (core.keepalive_timeout.as_millis() as u64).max(1000);
+        let pause_ms = (core.keepalive_timeout.as_millis() as u64).min(send_timeout_ms).max(1000);
         let next = if session.is_idle() { until } else { now + pause_ms };
         return Some(head_deadline_ms.map_or(next, |deadline| next.min(deadline)));
     }

@@ -9,7 +9,7 @@ use crate::response::Piece;
 use crate::stream::StreamId;
 use crate::stream::answer::Answering as _;
 use crate::stream::exchange::{Exchange, Outgoing, Stuck};
-use brisk_net::file;
+use brisk_net::{clock, file};
 use std::io;
 
 /// How far a stream is.
@@ -79,14 +79,23 @@ fn send_tail(session: &Session, stream: StreamId, budget: &mut usize) -> bool {
             Written::Some(count) => at += count,
             Written::Blocked => {
                 // What is left is told to go on by `Writable`.
+                if at > 0 || state.stuck_since_ms == 0 {
+                    state.stuck_since_ms = clock::mono_ms();
+                }
                 state.tail.drain(..at);
                 *budget = budget.saturating_sub(at);
                 return false;
             }
-            // The end is told by itself.
-            Written::Gone => return false,
+            // The end is told by itself where the engine knows the stream. An answer that was whole is known here only.
+            Written::Gone => {
+                if !session.engine.borrow().can_receive(stream) {
+                    states.remove(&stream);
+                }
+                return false;
+            }
         }
     }
+    state.stuck_since_ms = 0;
     *budget = budget.saturating_sub(at);
     // A large answer's memory goes back at once; the stream may stay open for long.
     if at > H3_STEP_BYTES {

@@ -43,6 +43,8 @@ pub struct State {
     /// Heads of frames and whole answers that QUIC has not taken.
     /// Written before anything else of the stream.
     pub tail: Vec<u8>,
+    /// When QUIC took something of it for the last time (monotonic); 0: it is not held up.
+    pub stuck_since_ms: u64,
     /// Bytes that the DATA frame that has begun still lacks.
     pub frame_left: u64,
     /// All was said: the stream ends behind the tail.
@@ -148,6 +150,22 @@ impl Session {
             && self.quic.sending_streams() <= self.own.iter().filter(|own| own.get().is_some()).count()
     }
 
+    /// Bytes of answers that QUIC has not taken, of all streams: many small answers are as much memory as a large one.
+    fn tail_bytes(&self) -> usize {
+        self.states.borrow().values().map(|state| state.tail.len()).sum()
+    }
+
+    /// Streams of whose answer, which was put together whole, the client has taken nothing for this long. The others have tasks, which
+    /// notice by themselves.
+    pub fn stuck(&self, now_ms: u64, timeout_ms: u64) -> Vec<StreamId> {
+        let states = self.states.borrow();
+        let is_stuck = |state: &State| {
+            state.stuck_since_ms != 0 && !state.tail.is_empty() && state.stuck_since_ms + timeout_ms <= now_ms
+        };
+        let stuck = states.iter().filter(|(_, state)| is_stuck(state)).map(|(stream, _)| *stream);
+        stuck.filter(|stream| self.exchange(*stream).is_none()).collect()
+    }
+
     /// The first time (monotonic) at which the head of a request must be there that is not; one that never comes would hold the connection,
     /// and what has come of it, for ever.
     pub fn head_deadline_ms(&self) -> Option<u64> {
@@ -238,8 +256,7 @@ impl Streams for Session {
 
     fn has_room(&self) -> bool {
         // The sum and not one stream: many small answers are as much memory as a large one.
-        let states = self.states.borrow();
-        states.values().map(|state| state.tail.len()).sum::<usize>() < H3_WHOLE_BYTES_MAX
+        self.tail_bytes() < H3_WHOLE_BYTES_MAX
     }
 
     fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool {
@@ -367,7 +384,7 @@ impl Answering for Session {
     }
 
     fn room(&self, _: StreamId) -> usize {
-        H3_WHOLE_BYTES_MAX
+        H3_WHOLE_BYTES_MAX.saturating_sub(self.tail_bytes())
     }
 
     fn send_whole(&self, stream: StreamId, answer: &Whole<'_>) -> Option<u64> {

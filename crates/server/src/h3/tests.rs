@@ -1,6 +1,7 @@
 //! Requests over HTTP/3 from a client's engine to the server's session and back, over streams in memory.
 
 use super::hot::{self, Bounds};
+use super::life;
 use super::session::Session;
 use super::transport::{Quic, Read, Written};
 use crate::conf::ids::ListenId;
@@ -387,4 +388,32 @@ fn streams_of_unknown_types_and_beyond_the_bounds() {
         pair.send(4 * at, &get("/missing")[..5], false);
     }
     assert_eq!(*pair.wire.resets.borrow(), [(40, ErrorCode::REQUEST_REJECTED.0)]);
+}
+
+/// An answer that waits for room, and of which the client wants no more: the engine has forgotten its request already.
+#[test]
+fn an_answer_that_is_not_wanted_is_forgotten() {
+    let mut pair = server("");
+    pair.wire.room.set(0);
+    for at in 0..20 {
+        pair.send(4 * at, &get("/missing"), true);
+        assert_eq!(pair.session.states.borrow().len(), 1);
+        hot::stopped(&pair.session, &pair.conn, 4 * at, ErrorCode::REQUEST_CANCELLED.0);
+        assert!(pair.session.states.borrow().is_empty() && pair.session.is_idle());
+    }
+    assert_eq!((pair.wire.resets.borrow().len(), pair.wire.closed.get()), (20, None));
+}
+
+#[test]
+fn an_answer_that_is_not_taken_is_given_up() {
+    let mut pair = server("send_timeout 1s;");
+    pair.wire.room.set(10);
+    pair.send(0, &get("/missing"), true);
+    let now = clock::mono_ms();
+    assert_eq!(pair.session.stuck(now + 999, 1000), [0; 0]);
+    assert_eq!(pair.session.stuck(now + 1000, 1000), [0]);
+    pair.session.states.borrow_mut().get_mut(&0).unwrap().stuck_since_ms = 1;
+    assert!(life::expired(&pair.session, &pair.conn).is_some());
+    assert_eq!(*pair.wire.resets.borrow(), [(0, ErrorCode::REQUEST_CANCELLED.0)]);
+    assert!(pair.session.is_idle() && pair.wire.closed.get().is_none());
 }
