@@ -184,6 +184,21 @@ fn plain_http_on_a_tls_port_is_told_so() {
     assert_eq!(server.request("GET /who HTTP/1.1\r\nHost: a.test\r\n\r\n").status, 400);
 }
 
+/// The answer is kept on the thread of the connection that asked for it: there is one.
+#[test]
+fn what_is_prepared_for_tls_is_not_given_in_the_clear() {
+    let http = "server { listen 127.0.0.1:{{PORT}} ssl; server_name a.test; ssl_certificate a.crt; ssl_certificate_key a.key;
+                    location / { return 200 secret; } }";
+    let builder = Builder::new(BIN).main("worker_processes 1;").http(http);
+    let server = with(builder, "a", &issue("a.test", false, None)).start();
+    let context = stranger();
+    for _ in 0..3 {
+        assert!(TlsClient::get(server.port(), &context, "a.test", "/").unwrap().contains("secret"));
+    }
+    let response = server.request("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!((response.status, response.text().contains("secret")), (400, false));
+}
+
 #[test]
 fn variables_tell_of_the_session() {
     let server = site();

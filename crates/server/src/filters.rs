@@ -6,7 +6,7 @@
 use crate::core::http_conf::IfModifiedSince;
 use crate::plan::{Filter, Plan, Stage};
 use crate::purity::Declared;
-use crate::request::Request;
+use crate::request::{Refusal, Request};
 use crate::response::{AskedRanges, Body, Piece};
 use brisk_http::HeaderId;
 use brisk_http::conditional::{self, ImsMode, Outcome, Preconditions, Validators};
@@ -70,10 +70,7 @@ impl Filter for NotModified {
                 r.resp.body = Body::Empty;
             }
             Outcome::PreconditionFailed => {
-                // The page of a 412 replaces the response; its own filters run no more.
-                if let crate::flow::Flow::Done = crate::special::status(r, 412) {
-                    r.resp.status = 412;
-                }
+                r.reply.refused = Some(Refusal::PreconditionFailed);
             }
         }
     }
@@ -139,16 +136,9 @@ fn are_in_order(ranges: &[(u64, u64)]) -> bool {
 fn unsatisfiable(r: &mut Request, length: u64) {
     let mut text = Vec::new();
     range::write_content_range_unsatisfied(length, &mut text);
-    // Fields that the configuration has added stay; the page of a 416 would drop them.
-    // The fields that filters have added are for this request, whatever its status.
-    let keep = std::mem::take(&mut r.resp.headers);
-    // A page of the configuration may lead elsewhere; then that answer has its own fields.
-    if let crate::flow::Flow::Done = crate::special::status(r, 416) {
-        r.resp.status = 416;
-        r.resp.headers = keep;
-        r.resp.remove("Accept-Ranges");
-        r.resp.set("Content-Range", text);
-    }
+    r.resp.remove("Accept-Ranges");
+    r.resp.set("Content-Range", text);
+    r.reply.refused = Some(Refusal::RangeNotSatisfiable);
 }
 
 fn single(r: &mut Request, (start, end): (u64, u64), length: u64) {

@@ -114,7 +114,8 @@ impl LocationTree {
         let compare = |entry: &PrefixEntry| entry.text.iter().cmp(uri.iter().chain(b"/"));
         let index = self.prefixes[after..].binary_search_by(compare).ok()?;
         let entry = &self.prefixes[after + index];
-        entry.prefix.filter(|_| entry.auto_redirect)
+        // As in nginx, which redirects for both kinds, by the settings of the exact one.
+        entry.exact.or(entry.prefix).filter(|_| entry.auto_redirect)
     }
 }
 
@@ -243,9 +244,9 @@ impl Scope {
             } else {
                 entry.prefix = Some(id);
                 entry.no_regex = no_regex;
-                // Known only now, as a handler may be set anywhere in the block.
-                entry.auto_redirect = entry.text.ends_with(b"/") && wants_slash(id);
             }
+            // Known only now, as a handler may be set anywhere in the block.
+            entry.auto_redirect |= entry.text.ends_with(b"/") && wants_slash(id);
         }
         let tree = LocationTree::new(texts.into_values().collect(), regexes);
         // A block without locations has no tree, and nothing is searched there.

@@ -13,10 +13,9 @@ use crate::h1::intake;
 use crate::locate::{self, Found};
 use crate::plan::Handler;
 use crate::purity::{Declared, Dependencies};
-use crate::request::Request;
 use crate::request::flight::Waits;
 use crate::request::route::{Cursor, Phase};
-use crate::text::Text;
+use crate::request::{Refusal, Request};
 use crate::trace::{self, told};
 use crate::{body, dlog, special, tunnel};
 use brisk_http::Method;
@@ -108,7 +107,7 @@ pub fn fail(r: &mut Request, status: u16) -> Run {
 pub fn post_action(r: &mut Request, target: &[u8]) -> Run {
     // What the answer was must not mark the location's own response as an error page.
     r.reply.err_status = 0;
-    r.reply.error_page = false;
+    (r.reply.error_page, r.reply.has_no_more_pages) = (false, false);
     r.reply.page_of = None;
     let flow = if target.starts_with(b"@") {
         Flow::Named(target.to_vec())
@@ -355,26 +354,14 @@ fn find_config(r: &mut Request) -> Flow {
     let root = snap.server(r.route.server).root;
     let found =
         if is_about_server(r) { Ok(Found::Nothing) } else { locate::find(snap, r, snap.location(root)) };
-    match found {
+    let (id, lacks_slash) = match found {
         // An expression that gave up could have chosen a location with rules of access.
         Err(error) => return error.into(),
-        Ok(Found::Nothing) => set_location(snap, r, root),
-        Ok(Found::Location(id)) => set_location(snap, r, id),
-        Ok(Found::Slash(id)) => {
-            set_location(snap, r, id);
-            // `/dir` for a location `/dir/` that passes on requests: the redirect has the arguments, and the path is
-            // escaped again, since it was decoded.
-            // `merge_slashes` and escapes have been undone in the name.
-            let mut uri = escaped_uri(&snap.location(id).name);
-            if !r.route.args.is_empty() {
-                uri.push(b'?');
-                uri.extend_from_slice(&r.route.args);
-            }
-            r.resp.location = Some(uri.into());
-            told::decided(r, "the path lacks the slash of the location");
-            return Flow::Status(301);
-        }
-    }
+        Ok(Found::Nothing) => (root, false),
+        Ok(Found::Location(id)) => (id, false),
+        Ok(Found::Slash(id)) => (id, true),
+    };
+    set_location(snap, r, id);
     if brisk_host::log::may_debug() {
         dlog!(r, "using configuration \"{}\"", shown_name(snap, r.route.loc));
         told::located(r, root);
@@ -389,8 +376,24 @@ fn find_config(r: &mut Request) -> Flow {
     if let Err(flow) = body::check_length(r) {
         return flow;
     }
+    if lacks_slash {
+        return with_slash(r, &snap.location(id).name);
+    }
     enter(r, Phase::Rewrite);
     rewrite(r)
+}
+
+/// `/dir` for a location `/dir/` that passes on requests: a redirect to that.
+fn with_slash(r: &mut Request, name: &[u8]) -> Flow {
+    // With the arguments. The path is escaped again: `merge_slashes` and escapes have been undone in the name.
+    let mut uri = escaped_uri(name);
+    if !r.route.args.is_empty() {
+        uri.push(b'?');
+        uri.extend_from_slice(&r.route.args);
+    }
+    r.resp.location = Some(uri.into());
+    told::decided(r, "the path lacks the slash of the location");
+    Flow::Status(301)
 }
 
 /// A location's name; the server's own has none.
@@ -610,7 +613,7 @@ fn finish(r: &mut Request) -> Run {
     special::settle_status(r);
     tunnel::settle(r);
     dlog!(r, "http finalize request: {}, \"{}\"", r.resp.status, shown_uri(r));
-    absolute_location(r);
+    special::absolute_location(r);
     refilter(r)
 }
 
@@ -638,6 +641,11 @@ fn filters(r: &mut Request) -> Run {
             return Run::Wait(waiter);
         }
         filter.filter(r);
+        if let Some(refusal) = r.reply.refused.take()
+            && let Some(run) = refused(r, refusal)
+        {
+            return run;
+        }
     }
     // Once: a page whose own filters fail is sent as it is.
     if r.state.shared.vars.take_failure() && r.resp.status != 500 {
@@ -653,41 +661,19 @@ fn filters(r: &mut Request) -> Run {
     Run::Respond
 }
 
-/// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
-fn absolute_location(r: &mut Request) {
-    let Some(location) = &r.resp.location else { return };
-    let core = r.core();
-    // RFC 9110 §10.2.2 allows relative references. nginx makes them absolute unless `absolute_redirect off`.
-    if !location.starts_with(b"/") || !core.absolute_redirect {
-        return;
-    }
-    let mut out = Vec::with_capacity(location.len() + 64);
-    out.extend_from_slice(r.scheme().as_bytes());
-    out.extend_from_slice(b"://");
-    if core.server_name_in_redirect {
-        out.extend_from_slice(&r.snap().server(r.route.server).name);
-    } else if !r.head.host.is_empty() {
-        // Without its port, which `port_in_redirect` decides about.
-        out.extend_from_slice(&r.head.host);
-    } else {
-        // A request of HTTP/1.0 may have named no host: the address that it reached names the server.
-        match r.local_addr() {
-            Some(std::net::SocketAddr::V6(addr)) => {
-                out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes());
-            }
-            Some(addr) => out.extend_from_slice(addr.ip().to_string().as_bytes()),
-            None => out.extend_from_slice(b"localhost"),
+/// A filter has refused the request (`If-Match`, `Range`). `None`: the refusal is in the response's place, for the filters that are left.
+fn refused(r: &mut Request, refusal: Refusal) -> Option<Run> {
+    // As in nginx. The fields of a 416 tell the length; those of an answer that was not wanted go with it.
+    let (status, kept) = match refusal {
+        Refusal::PreconditionFailed => (412, Vec::new()),
+        Refusal::RangeNotSatisfiable => (416, std::mem::take(&mut r.resp.headers)),
+    };
+    match special::status(r, status) {
+        Flow::Done => {
+            r.resp.headers.extend(kept);
+            None
         }
+        // The page that the configuration has for it is made by another location.
+        flow => Some(resume(r, flow)),
     }
-    if core.port_in_redirect {
-        // The socket's, not the one that the client has named: nginx does the same.
-        // A server behind a mapping of ports turns it off by `port_in_redirect`.
-        let port = r.local_port().unwrap_or(0);
-        let usual = if r.scheme() == "https" { 443 } else { 80 };
-        if port != usual && port != 0 {
-            out.extend_from_slice(format!(":{port}").as_bytes());
-        }
-    }
-    out.extend_from_slice(location);
-    r.resp.location = Some(Text::Owned(out));
 }

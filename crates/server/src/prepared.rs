@@ -52,6 +52,8 @@ pub fn is_usual(r: &Request) -> bool {
         && r.head.parsed.ignored.is_empty()
         // Answers are kept for each socket apart, and name the scheme that its connections have: this one's is another.
         && !r.conn().is_passed.get()
+        // A request in the clear on a port of TLS gets no answer of that port's, but 400.
+        && !r.conn().plain_on_tls.get()
         // The debug log is to show the whole way of a request.
         && !(brisk_host::log::may_debug() && r.logs(brisk_host::log::LogLevel::Debug))
         && !unusual.is_named_in(&r.head.parsed, &r.head.buf)

@@ -57,7 +57,6 @@ pub fn status(r: &mut Request, status: u16) -> Flow {
     }
     // Without a change of the URI left, the page that failed would be asked for again and again.
     if r.route.uri_changes_left > 0
-        && (!r.reply.error_page || r.core().recursive_error_pages)
         && let Some(flow) = found_page(r, status).or_else(|| custom_page(r, status))
     {
         return flow;
@@ -142,7 +141,7 @@ fn give_up_page(r: &mut Request, PageOf { status: first, loc, fields }: PageOf) 
     }
     // The page's own target and challenge are not the error's.
     (r.resp.location, r.resp.headers) = (None, fields);
-    r.reply.error_page = false;
+    (r.reply.error_page, r.reply.has_no_more_pages) = (false, false);
     builtin(r, first);
 }
 
@@ -174,15 +173,11 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     if core.error_pages.is_empty() {
         return None;
     }
-    // Whether this is the page of an earlier error: it has no page of its own, unless `recursive_error_pages`.
-    let nested = r.reply.error_page;
-    // Before the search: also a status without a page is an error whose page has no other.
-    if !core.recursive_error_pages {
-        r.reply.error_page = true;
-    }
-    if nested && !core.recursive_error_pages {
+    if r.reply.has_no_more_pages {
         return None;
     }
+    // Before the search: also a status without a page is an error whose page has no other.
+    r.reply.has_no_more_pages = !core.recursive_error_pages;
     // The first one, in the order of the text.
     let page = core.error_pages.iter().find(|page| page.codes.contains(&status))?;
     r.reply.error_page = true;
@@ -221,6 +216,45 @@ fn custom_page(r: &mut Request, status: u16) -> Option<Flow> {
     };
     redirect_to_page(r, code, uri);
     Some(Flow::Done)
+}
+
+/// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
+pub(crate) fn absolute_location(r: &mut Request) {
+    let Some(location) = &r.resp.location else { return };
+    let core = r.core();
+    // RFC 9110 §10.2.2 allows relative references. nginx makes them absolute unless `absolute_redirect off`.
+    if !location.starts_with(b"/") || !core.absolute_redirect {
+        return;
+    }
+    let mut out = Vec::with_capacity(location.len() + 64);
+    out.extend_from_slice(r.scheme().as_bytes());
+    out.extend_from_slice(b"://");
+    if core.server_name_in_redirect {
+        out.extend_from_slice(&r.snap().server(r.route.server).name);
+    } else if !r.head.host.is_empty() {
+        // Without its port, which `port_in_redirect` decides about.
+        out.extend_from_slice(&r.head.host);
+    } else {
+        // A request of HTTP/1.0 may have named no host: the address that it reached names the server.
+        match r.local_addr() {
+            Some(std::net::SocketAddr::V6(addr)) => {
+                out.extend_from_slice(format!("[{}]", addr.ip()).as_bytes());
+            }
+            Some(addr) => out.extend_from_slice(addr.ip().to_string().as_bytes()),
+            None => out.extend_from_slice(b"localhost"),
+        }
+    }
+    if core.port_in_redirect {
+        // The socket's, not the one that the client has named: nginx does the same.
+        // A server behind a mapping of ports turns it off by `port_in_redirect`.
+        let port = r.local_port().unwrap_or(0);
+        let usual = if r.scheme() == "https" { 443 } else { 80 };
+        if port != usual && port != 0 {
+            out.extend_from_slice(format!(":{port}").as_bytes());
+        }
+    }
+    out.extend_from_slice(location);
+    r.resp.location = Some(Text::Owned(out));
 }
 
 /// What nginx's pages lack: they fit a phone's screen, and are dark where everything else is.

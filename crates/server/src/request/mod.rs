@@ -16,7 +16,7 @@ pub use evidence::Evidence;
 pub use flight::{Flight, Waits};
 pub use head::Head;
 pub use progress::{Progress, Sent};
-pub use reply::{Interim, Persistence, Reply};
+pub use reply::{Interim, Persistence, Refusal, Reply};
 pub use route::{Cursor, Phase, Purpose, Route};
 pub use state::{Sender, Shared, State, Values, Visit};
 

@@ -17,16 +17,35 @@ pub enum Persistence {
     KeepAlive,
 }
 
+/// Why a filter refuses a request that could be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// 412: the answer is not of the version that the request is about (RFC 9110 §13.2.2).
+    PreconditionFailed,
+    /// 416: there is nothing of the range that was asked for (RFC 9110 §14.4).
+    RangeNotSatisfiable,
+}
+
 impl Reply {
     /// Makes it anew in its place.
     #[inline]
     pub(super) fn renew(&mut self) {
-        let Reply { err_status, error_page, page_of, persistence, hinted, completed, limit_rate, interim } =
-            self;
-        *err_status = 0;
+        let Reply {
+            err_status,
+            refused,
+            error_page,
+            has_no_more_pages,
+            page_of,
+            persistence,
+            hinted,
+            completed,
+            limit_rate,
+            interim,
+        } = self;
+        (*err_status, *refused) = (0, None);
         drop_held(page_of);
         *persistence = Persistence::default();
-        for flag in [error_page, hinted, completed] {
+        for flag in [error_page, has_no_more_pages, hinted, completed] {
             *flag = false;
         }
         *limit_rate = None;
@@ -62,8 +81,12 @@ pub struct Reply {
     /// The status the response will have whatever its handler says; 0: none.
     /// It outlives handlers: the page of a 404 is made by one that says 200.
     pub err_status: u16,
-    /// An error page is being served; others only if `recursive_error_pages`.
+    /// A filter has refused the request. It is acted upon as soon as the filter has done.
+    pub refused: Option<Refusal>,
+    /// An error's page is being made.
     pub error_page: bool,
+    /// A location without `recursive_error_pages` has failed: whatever fails behind it has no page.
+    pub has_no_more_pages: bool,
     /// The page of this error is being made in the way of [`Pages`](crate::plan::Pages): a script may say another status, and one that
     /// fails in its turn is given up.
     pub page_of: Option<Box<PageOf>>,
