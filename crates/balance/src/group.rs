@@ -31,6 +31,8 @@ pub struct Resolved {
 pub(crate) struct Server {
     pub id: PeerId,
     pub spec: ServerSpec,
+    /// A peer has had its number, which no other one may have: leases, checks and requests that have tried it know it by that.
+    pub has_named: bool,
 }
 
 pub(crate) struct State {
@@ -94,10 +96,10 @@ impl State {
 
     /// The new peer of a server.
     fn make(&mut self, server: usize, endpoint: &Endpoint, name: Option<Arc<str>>, weight: u32) -> Peer {
-        let taken = self.servers[server].id;
         // A server's first peer has its number.
-        let id = if self.peers().any(|peer| peer.info.id == taken) { self.new_id() } else { taken };
-        let Server { id: parent, spec } = &self.servers[server];
+        let is_taken = std::mem::replace(&mut self.servers[server].has_named, true);
+        let id = if is_taken { self.new_id() } else { self.servers[server].id };
+        let Server { id: parent, spec, .. } = &self.servers[server];
         let info = info(id, spec, endpoint, name);
         // A mandatory check holds for whoever comes later, too.
         Peer::new(Arc::new(info), *parent, spec, weight, Verdicts::of_new_peer(&self.checks))
@@ -163,12 +165,16 @@ impl Group {
                 (&have.server, have.backup, &have.host, &have.service)
                     == (&spec.server, spec.backup, &spec.host, &spec.service)
             };
-            let have = before.iter().position(same).map(|at| before.remove(at).id);
-            let id = have.unwrap_or_else(|| state.new_id());
-            state.servers.push(Server { id, spec: spec.clone() });
+            let have = before.iter().position(same).map(|at| before.remove(at));
+            let is_new = have.is_none();
+            let (id, has_named) = match have {
+                Some(server) => (server.id, server.has_named),
+                None => (state.new_id(), false),
+            };
+            state.servers.push(Server { id, spec: spec.clone(), has_named });
             let at = state.servers.len() - 1;
             state.populate(&mut had, at);
-            if have.is_none() && spec.host.is_some() {
+            if is_new && spec.host.is_some() {
                 state.place(at, &known.of(spec));
             }
         }
@@ -237,7 +243,7 @@ struct Known(Vec<(Arc<str>, Option<Arc<str>>, Resolved)>);
 impl Known {
     fn new(servers: &[Server], sets: &[Set; 2]) -> Known {
         let mut known = Vec::new();
-        for Server { id, spec } in servers {
+        for Server { id, spec, .. } in servers {
             let Some(host) = &spec.host else { continue };
             for (rank, set) in sets.iter().enumerate() {
                 for peer in set.peers.iter().filter(|peer| peer.parent == *id) {
@@ -290,7 +296,7 @@ impl State {
 
     /// Gives a server its peers: as configured, and those that `had` knows of it.
     fn populate(&mut self, had: &mut [Set; 2], at: usize) {
-        let Server { id, spec } = &self.servers[at];
+        let Server { id, spec, .. } = &self.servers[at];
         let (id, spec) = (*id, spec.clone());
         let set = usize::from(spec.backup);
         if spec.host.is_some() {
@@ -330,7 +336,7 @@ impl State {
 
     /// Makes the peers of one server in one set those that were found.
     fn update(&mut self, at: usize, set: usize, found: &[&Resolved]) -> bool {
-        let Server { id, spec } = &self.servers[at];
+        let Server { id, spec, .. } = &self.servers[at];
         let (id, spec) = (*id, spec.clone());
         let weight_of = |found: &Resolved| match &found.service {
             Some((_, weight, _)) if spec.weight == 1 => *weight,
@@ -368,7 +374,7 @@ impl State {
     /// Adds a server at run time.
     pub fn add(&mut self, spec: ServerSpec) -> PeerId {
         let id = self.new_id();
-        self.servers.push(Server { id, spec });
+        self.servers.push(Server { id, spec, has_named: false });
         self.populate(&mut Default::default(), self.servers.len() - 1);
         self.changed();
         self.wake_one();
@@ -377,7 +383,7 @@ impl State {
 
     /// Applies a server's changed parameters to its peers.
     pub fn reconfigure(&mut self, at: usize, now: Clock) {
-        let Server { id, spec } = &self.servers[at];
+        let Server { id, spec, .. } = &self.servers[at];
         let (id, spec) = (*id, spec.clone());
         for set in 0..2 {
             for place in 0..self.sets[set].peers.len() {

@@ -135,7 +135,7 @@ impl Group {
     pub fn servers(&self) -> Vec<ServerStatus> {
         let state = self.lock();
         let mut all = Vec::new();
-        for Server { id, spec } in &state.servers {
+        for Server { id, spec, .. } in &state.servers {
             all.push(ServerStatus { id: *id, spec: spec.clone(), parent: None });
             for peer in state.peers().filter(|peer| peer.parent == *id && peer.info.id != *id) {
                 let mut own = spec.clone();

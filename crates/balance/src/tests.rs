@@ -420,6 +420,37 @@ fn names_bring_peers_and_take_them_away() {
     assert!(!group.resolved(77, &found(&[1])));
 }
 
+/// Leases, checks and requests that have tried a peer know it by its number, also when it is gone.
+#[test]
+fn no_number_is_given_twice() {
+    let at = |last: u8| Endpoint::Ip(format!("10.0.0.{last}:80").parse().unwrap());
+    let mut named = ServerSpec::new("back.example:80", Vec::new());
+    named.host = Some("back.example".into());
+    let moving = group(Method::RoundRobin, &[named]);
+    let ids = |group: &Group| group.peers(NOW).iter().map(|peer| peer.info.id).collect::<Vec<_>>();
+    let resolve = |last: u8| moving.resolved(0, &[Resolved { endpoint: at(last), service: None }]);
+    assert!(resolve(1));
+    let before = ids(&moving);
+    let mut selection = Selection::new(moving.clone(), Ask::default(), NOW);
+    let lease = selection.next(NOW).unwrap();
+    assert!(resolve(2));
+    assert_ne!(ids(&moving), before);
+    // Its failure is not that of the address that has come for it.
+    let mut other = Selection::new(moving.clone(), Ask::default(), NOW);
+    let _held = other.next(NOW).unwrap();
+    selection.finish(lease, Outcome::Failed, Times::default(), NOW);
+    let found: Vec<_> = moving.peers(NOW).iter().map(|peer| (peer.active, peer.state)).collect();
+    assert_eq!(found, [(1, PeerState::Up)]);
+
+    let several = |last: &[u8]| ServerSpec::new("name:80", last.iter().map(|last| at(*last)).collect());
+    let changed = group(Method::RoundRobin, &[several(&[1, 2])]);
+    changed.apply(Method::RoundRobin, &[several(&[3, 1, 2])]);
+    let mut found = ids(&changed);
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found.len(), 3);
+}
+
 #[test]
 fn addresses_of_a_name_outlive_another_port() {
     let named = |server: &str| {

@@ -58,6 +58,8 @@ impl Sockets {
                 }
                 Some(fd) => {
                     listen::apply(fd, &want.options).map_err(|e| refusal::listen(want, "setsockopt", &e))?;
+                    listen::set_backlog(fd, want.options.backlog)
+                        .map_err(|e| refusal::listen(want, "listen", &e))?;
                 }
                 None => fresh.sockets.push((want.address.clone(), bind_patiently(want)?)),
             }

@@ -43,6 +43,8 @@ fn names_that_depend_on_requests() {
         .http(
             "log_format short $uri; server { listen 127.0.0.1:{{PORT}};
              access_log {{DIR}}/by_$arg_n.log short;
+             location /none { root {{DIR}}/none_$arg_n; access_log {{DIR}}/none_$arg_n.log short; return 204; }
+             location /file { root {{DIR}}/html/a; access_log {{DIR}}/file_$arg_n.log short; return 204; }
              location /kept { open_log_file_cache max=2 min_uses=1; } }",
         )
         .start();
@@ -58,6 +60,15 @@ fn names_that_depend_on_requests() {
     wait::holds("others are opened anew", || server.dir().join("by_x.log").exists());
     server.get("/a?n=/../../x");
     server.wait_for_log("leads out of its folder");
+    // Strangers' names make no files, whether the kernel knows that their roots are missing or must look.
+    for name in ["p", "q"] {
+        assert_eq!(server.get(&format!("/none?n={name}")).status, 204);
+        server.wait_for_log(&format!("testing \".*none_{name}\" existence failed"));
+        assert!(!server.dir().join(format!("none_{name}.log")).exists());
+    }
+    assert_eq!(server.get("/file").status, 204);
+    server.wait_for_log("testing \".*html/a\" existence failed");
+    assert!(!server.dir().join("file_.log").exists());
 }
 
 #[test]

@@ -401,6 +401,7 @@ fn a_worker_closes_logs_that_its_configuration_does_not_name() {
         paths.any(|path| path.ends_with(format!("{name}.log")))
     };
     assert!(has_open(&server, "first"));
+    assert_eq!(who(&server), "first", "its thread knows the log, too");
     // By the same worker, and by another one.
     for (main, before, name) in [("", "first", "second"), ("worker_processes 3;", "second", "third")] {
         server.configure_http(main, &http(name));
@@ -409,4 +410,16 @@ fn a_worker_closes_logs_that_its_configuration_does_not_name() {
         assert!(has_open(&server, name));
         wait::holds("the log before to be closed", || !has_open(&server, before));
     }
+}
+
+/// Lines that were kept back for a log are in it when its configuration is gone.
+#[test]
+fn lines_of_a_log_that_is_not_named_any_more_are_written() {
+    let http = SITE.replace("location", "access_log {{DIR}}/kept.log combined buffer=1m; location");
+    let mut server = Builder::new(BIN).http(&http).start();
+    who(&server);
+    assert_eq!(server.read("kept.log"), "");
+    server.configure_http("", SITE);
+    server.reload();
+    wait::holds("the line", || server.read("kept.log").lines().count() == 1);
 }

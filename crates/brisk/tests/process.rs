@@ -323,6 +323,27 @@ fn listeners_come_and_go_with_reloads() {
 }
 
 #[test]
+fn a_reload_changes_how_many_connections_may_wait() {
+    let http = |more: &str| SITE.replace("{{PORT}}", &format!("{{{{PORT}}}} {more}"));
+    let mut server = site().http(&http("backlog=100")).start();
+    let waiting_max = |server: &Server| {
+        let listens = std::process::Command::new("ss").args(["-Hltn"]).output().unwrap();
+        let text = String::from_utf8_lossy(&listens.stdout).into_owned();
+        let own = format!("127.0.0.1:{}", server.port());
+        let line =
+            text.lines().find(|line| line.split_whitespace().nth(3) == Some(&own)).unwrap().to_string();
+        line.split_whitespace().nth(2).unwrap().to_string()
+    };
+    assert_eq!(waiting_max(&server), "100");
+    server.configure_http("", &http("backlog=70 deferred"));
+    server.reload();
+    assert_eq!(waiting_max(&server), "70");
+    server.configure_http("", &http("backlog=80"));
+    server.reload();
+    assert_eq!((waiting_max(&server).as_str(), who(&server).as_str()), ("80", "one"));
+}
+
+#[test]
 fn the_pid_file_moves_with_a_reload() {
     let mut server = site().start();
     let pid = server.pid();

@@ -12,9 +12,13 @@ const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
 /// Asks so often that lines of a kilobyte fill a pipe and all that is kept for its reader.
 fn flood(server: &Server) {
+    ask(server, 800);
+}
+
+fn ask(server: &Server, lines: usize) {
     let mut client = server.client();
     let padding = "x".repeat(950);
-    for n in 0..800 {
+    for n in 0..lines {
         assert_eq!(client.get(&format!("/a?{n}-{padding}")).status, 204);
     }
 }
@@ -64,6 +68,24 @@ fn a_named_pipe_whose_reader_sleeps() {
         reading.is_finished()
     });
     are_whole(&reading.join().unwrap());
+}
+
+/// More than a pipe holds, and less than what is kept: a reader that is behind when the server ends gets all of it.
+#[test]
+fn lines_that_are_kept_outlive_the_server_s_end() {
+    let builder =
+        Builder::new(BIN).main("worker_processes 1;").http(&CONF.replace("{{LOG}}", "{{DIR}}/fifo"));
+    let path = builder.dir().join("fifo");
+    mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let mut server = builder.start();
+    let mut reader = std::fs::OpenOptions::new().read(true).open(&path).unwrap();
+    ask(&server, 200);
+    server.signal(Signal::QUIT);
+    let mut lines = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut lines).unwrap();
+    server.end(Signal::QUIT);
+    are_whole(&lines);
+    assert_eq!(lines.lines().count(), 200);
 }
 
 #[test]

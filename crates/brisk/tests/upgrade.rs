@@ -96,6 +96,19 @@ fn an_upgrade_can_be_taken_back() {
     assert!(brisk_testkit::Client::connect_unix(&server.dir().join("s")).is_ok());
 }
 
+/// The new binary is told to end while the old one has no worker: it has one again, without being asked for.
+#[test]
+fn an_upgrade_that_ends_after_winch_leaves_a_worker() {
+    let server = site().start();
+    let first = server.worker();
+    let (old, new) = upgrade(&server);
+    process::signal(old, Signal::WINCH);
+    process::wait_gone(first);
+    process::signal(new, Signal::QUIT);
+    process::wait_gone(new);
+    assert!(process::children(old).contains(&who(&server)));
+}
+
 /// A new binary that cannot start leaves the old one where it was.
 #[test]
 fn an_upgrade_that_fails_changes_nothing() {

@@ -72,6 +72,8 @@ pub const LOG_MEMORY_BYTES_MIN: u64 = 8 * 1024;
 pub const LOG_PACKS_WAITING_MAX: usize = 8;
 /// How long the end of a process, or of a file that is rotated, waits for lines that are on the pool.
 pub const LOG_SETTLE_MS_MAX: u64 = 5_000;
+/// How long a slow reader of a log has at the end of a worker to take what was kept for it.
+pub const LOG_READER_MS_MAX: u64 = 1_000;
 /// The longest `tag=` of a `syslog:` destination, as in nginx.
 pub const SYSLOG_TAG_LEN_MAX: usize = 32;
 /// Repetitions above this are left to PCRE2: the linear engine writes them out.

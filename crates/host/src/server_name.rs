@@ -29,6 +29,12 @@ impl std::fmt::Display for Name {
     }
 }
 
+/// Whether a client's text can be the name of a host: neither empty nor with a slash, a space, a control character or two dots in a row.
+pub fn is_host_name(name: &[u8]) -> bool {
+    let is_text = |b: &u8| !matches!(b, b'/' | b'\\' | 0..=b' ' | 0x7f);
+    !name.is_empty() && name.iter().all(is_text) && !name.windows(2).any(|pair| pair == b"..")
+}
+
 /// The names of one listening address, and what each leads to.
 pub struct NameTable<V> {
     names: Names<V>,

@@ -331,3 +331,8 @@ pub const MP4_TOP_ATOMS_MAX: usize = 1000;
 pub const MP4_BRANDS_BYTES_MAX: u64 = 1024;
 /// However large `mp4_max_buffer_size` is, lengths that are written have 32 bits.
 pub const MP4_TABLES_BYTES_MAX: u64 = 1 << 30;
+
+// waiting.rs
+
+/// Who waits for a server looks again after this long: that the time is over for which one was out of service (`fail_timeout`) is told by nobody.
+pub const WAITING_LOOK_MS: u64 = 1000;

@@ -4,6 +4,7 @@
 //! A place that becomes free rings the group's bell, in the thread that has freed it, and the line says which request is called. A request
 //! holds a [`Place`]: time-out, a client that goes away and success all end in dropping it.
 
+use crate::limits::WAITING_LOOK_MS;
 use brisk_balance::{Group, Line, Origin, Room, Verdict};
 use brisk_net::{Sleep, clock, sleep_until};
 use brisk_server::request::Request;
@@ -164,7 +165,8 @@ impl Place {
             if clock::mono_ms() >= self.deadline_ms {
                 return Poll::Ready(false);
             }
-            self.sleep = sleep_until(self.deadline_ms);
+            // That a server's time out of service is over is told by nobody.
+            self.sleep = sleep_until(self.deadline_ms.min(clock::mono_ms() + WAITING_LOOK_MS));
         }
         Poll::Pending
     }

@@ -234,11 +234,23 @@ pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
     }
     if options.deferred {
         crate::sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 1)?;
+    } else if is_tcp(fd) {
+        // An earlier configuration may have asked for it.
+        crate::sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 0)?;
     }
     if let Some(queue) = options.fastopen {
         crate::sys::set_tcp_option(fd, libc::TCP_FASTOPEN, queue as i32)?;
     }
     Ok(())
+}
+
+fn is_tcp(fd: BorrowedFd<'_>) -> bool {
+    sockopt::socket_protocol(fd).is_ok_and(|protocol| protocol == Some(net::ipproto::TCP))
+}
+
+/// Has a socket that listens already keep so many connections that nobody has accepted. Those of datagrams have none.
+pub fn set_backlog(fd: impl AsFd, backlog: i32) -> io::Result<()> {
+    if is_datagram(&fd) { Ok(()) } else { Ok(net::listen(fd, backlog)?) }
 }
 
 /// Takes one connection; `None` when there is none.

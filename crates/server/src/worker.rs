@@ -2,7 +2,7 @@
 
 use crate::conf::ids::ListenId;
 use crate::conf::snapshot::Snapshot;
-use crate::limits::LOG_SETTLE_MS_MAX;
+use crate::limits::{LOG_READER_MS_MAX, LOG_SETTLE_MS_MAX};
 use crate::live::Live;
 use crate::news::News;
 use crate::quic::between;
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Barrier, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A listening socket with its address.
 pub type Socket = (Address, OwnedFd);
@@ -155,21 +155,21 @@ impl Worker {
         sockets: &[Socket],
         generation: u64,
     ) -> io::Result<()> {
+        // First, since it may fail: the configuration that is refused must leave nothing behind.
+        let copies = self.shared.mailboxes.iter().map(|_| duplicate(sockets));
+        let copies = copies.collect::<io::Result<Vec<_>>>()?;
         self.generation = generation;
         log::set_debugs(snap.debugs);
         // Before any thread has the new configuration: its first request must find the counters of the old one.
         crate::zone::inherit(&snap.zones, &self.snap.zones);
         let old = std::mem::replace(&mut self.snap, snap.clone());
+        brisk_host::log::retire(&self.logs, &logs);
         self.logs = Arc::new(logs);
         let has_quic = between::begin(&self.shared, &snap);
         self.shared.budget.set_limit(memory::limit::of(snap.main.memory_limit));
         if let Some(watcher) = &self.shared.watcher {
             // A mount over a watched path is told by no event: after a reload all files are looked at anew.
             watcher.distrust();
-        }
-        let mut copies = Vec::new();
-        for _ in &self.shared.mailboxes {
-            copies.push(duplicate(sockets)?);
         }
         let logs = self.logs.clone();
         let mut copies = copies.into_iter();
@@ -189,6 +189,8 @@ impl Worker {
     pub fn flush_logs(&self) {
         self.on_each(|| |thread: &Rc<Thread>| thread.logs.flush());
         Serial::settle_all(Duration::from_millis(LOG_SETTLE_MS_MAX));
+        let until = Instant::now() + Duration::from_millis(LOG_READER_MS_MAX);
+        self.logs.iter().for_each(|log| log.settle(until));
     }
 
     /// Runs something on every thread and waits for all.

@@ -13,6 +13,7 @@ use crate::session::Session;
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
 use brisk_host::peer::Peer;
+use brisk_host::server_name::is_host_name;
 use brisk_host::vars::Context as _;
 use brisk_net::{Io, Stream, timeout};
 use brisk_proxy_protocol::limits::PROXY_V2_BYTES_MAX;
@@ -223,6 +224,10 @@ fn ssl2(bytes: &[u8]) -> Option<Box<Hello>> {
 
 /// Moves the session to the server that has this name.
 pub(crate) fn go_over(session: &Session, name: &str) -> Result<(), Status> {
+    // As in nginx: what is no host's name is no name. Captures of it may stand in paths.
+    if !is_host_name(name.as_bytes()) {
+        return Ok(());
+    }
     let place = &session.origin.place;
     match place.names.find(session, name.as_bytes()) {
         Ok(None) => Ok(()),

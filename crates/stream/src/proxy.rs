@@ -130,6 +130,14 @@ async fn group_of(session: &Session, pass: &Pass) -> Result<Arc<dyn Balanced>, S
         return Ok(group.clone());
     }
     let endpoints = if let Some(path) = text.strip_prefix("unix:") {
+        // A client may have a say in it (by the name in its ClientHello): it must not reach any socket of the machine.
+        if !session.table().has_socket(path.as_bytes()) {
+            let text = format_args!(
+                "variables lead to the unix domain socket \"{path}\", which the configuration does not name"
+            );
+            session.log(LogLevel::Error, text);
+            return Err(INTERNAL);
+        }
         vec![Endpoint::Unix(path.into())]
     } else if let Ok(address) = text.parse() {
         vec![Endpoint::Ip(address)]

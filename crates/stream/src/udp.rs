@@ -238,6 +238,7 @@ async fn relay(session: &Session, takes: &Takes, connected: &Connected) -> Resul
         connected,
         began_ms: clock::mono_ms(),
         tally: Tally::default(),
+        header: header(session, proxy).into(),
         upload: Rate::new(rate_of(session, &proxy.upload_rate)),
         download: Rate::new(rate_of(session, &proxy.download_rate)),
     };
@@ -248,7 +249,6 @@ async fn relay(session: &Session, takes: &Takes, connected: &Connected) -> Resul
     let wait = Cell::new(None);
     let mut idle = Deadline::default();
     idle.set(proxy.timeout);
-    relay.introduce()?;
     poll_fn(|cx| {
         let before = relay.tally;
         let (up, down) = match relay.poll_upward(cx, proxy).and_then(|up| Ok((up, relay.poll_downward(cx)?)))
@@ -291,22 +291,13 @@ struct Relay<'a> {
     connected: &'a Connected,
     began_ms: u64,
     tally: Tally,
+    /// `proxy_protocol`: stands in front of the first datagram's bytes.
+    header: Vec<u8>,
     upload: Option<Rate>,
     download: Option<Rate>,
 }
 
 impl Relay<'_> {
-    /// `proxy_protocol`: a datagram of its own tells the peer who the client is.
-    fn introduce(&self) -> Result<(), String> {
-        let header = header(self.session, &self.session.server().proxy);
-        if header.is_empty() {
-            return Ok(());
-        }
-        let mut batch = self.takes.sessions.batch();
-        put(&mut batch, header.as_bytes(), |batch| self.send(batch))?;
-        self.send(&mut batch)
-    }
-
     /// Sends on what waits of the client's datagrams; gives how many they were.
     fn poll_upward(&mut self, cx: &mut Context<'_>, proxy: &Proxy) -> Result<usize, String> {
         let mut batch = self.takes.sessions.batch();
@@ -320,7 +311,13 @@ impl Relay<'_> {
             turns += 1;
             self.upload.iter_mut().for_each(|rate| rate.note(datagram.len()));
             self.session.moved(datagram.len() as u64, 0);
-            put(&mut batch, &datagram, |batch| self.send(batch))?;
+            if self.header.is_empty() {
+                put(&mut batch, &datagram, |batch| self.send(batch))?;
+            } else {
+                let mut first = std::mem::take(&mut self.header);
+                first.extend_from_slice(&datagram);
+                put(&mut batch, &first, |batch| self.send(batch))?;
+            }
             self.takes.inbox.give_back(datagram);
         }
         self.send(&mut batch)?;

@@ -59,8 +59,9 @@ impl Master {
             return;
         }
         self.successor = None;
-        if self.ask_to_obey(&socket_path(&self.pid_path)) && matches!(self.stage, Stage::Idle) {
-            // It is to be replaced.
+        self.ask_to_obey(&socket_path(&self.pid_path));
+        // After WINCH there is no worker of our own: one that was taken over is to be replaced, and where there is none clients would wait.
+        if matches!(self.stage, Stage::Idle) {
             self.roll_back();
         }
         upgrade::failed(&self.pid_path);

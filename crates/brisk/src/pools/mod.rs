@@ -26,10 +26,11 @@ use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
 use door::Door;
 use folders::Folders;
 use notes::{Reason, note, refusal};
-use program::{Hosts, Kind};
+use program::{Hosts, Kind, SaysReady};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -82,6 +83,8 @@ struct Pool {
     crashed_starts: u32,
     /// It is not in the configuration any more: it goes when its processes have ended.
     is_leaving: bool,
+    /// A configuration that is being loaded names it, and opens no socket for it: it stays until that is decided.
+    is_named_again: Cell<bool>,
 }
 
 /// A pool master.
@@ -91,18 +94,6 @@ struct Process {
     ready: Option<PipeReader>,
     says_ready: SaysReady,
     reason: Reason,
-}
-
-/// How a program says that it serves.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SaysReady {
-    Pipe,
-    /// By a line of PHP-FPM's.
-    InOutput,
-    /// Not at all: its socket takes connections before.
-    AtOnce,
-    /// It has.
-    Done,
 }
 
 /// What a configuration wants, with everything that could fail done. Dropped, it leaves nothing behind.
@@ -147,6 +138,9 @@ impl Pools {
         let user = owner.as_ref().map(|owner| owner.name().to_string());
         let workers_at_start = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let mut hosts = Hosts::default();
+        for pool in &self.list {
+            pool.is_named_again.set(wanted.iter().any(|spec| spec.socket == pool.spec.socket));
+        }
         let pools = wanted.iter().map(|spec| {
             let have = self.list.iter().find(|pool| pool.spec.socket == spec.socket);
             let program = Program::find(&spec.settings)?.hosted(&mut hosts);
@@ -165,6 +159,7 @@ impl Pools {
     /// From now on these pools are wanted.
     pub fn commit(&mut self, next: Next) {
         for pool in &mut self.list {
+            pool.is_named_again.set(false);
             if !next.pools.iter().any(|want| want.spec.socket == pool.spec.socket) {
                 pool.leave();
             }
@@ -202,6 +197,7 @@ impl Pools {
                 callers: Vec::new(),
                 crashed_starts: 0,
                 is_leaving: false,
+                is_named_again: Cell::new(false),
             };
             self.notes.extend(pool.watch());
             self.list.push(pool);
@@ -362,7 +358,7 @@ impl Pools {
                 }
             }
         }
-        self.list.retain(|pool| !pool.is_leaving || !pool.family.is_empty());
+        self.list.retain(|pool| !pool.is_leaving || !pool.family.is_empty() || pool.is_named_again.get());
     }
 
     /// A child has ended; `with_error`: by itself, since it could not go on. False if it is no pool's.

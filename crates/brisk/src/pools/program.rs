@@ -8,6 +8,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// How a program says that it serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SaysReady {
+    Pipe,
+    /// By a line of PHP-FPM's.
+    InOutput,
+    /// Not at all: its socket takes connections before.
+    AtOnce,
+    /// It has.
+    Done,
+}
+
 /// The beginning of its name; the version of PHP follows.
 const NAME: &str = "brisk-php";
 

@@ -116,6 +116,20 @@ fn datagrams_are_asked_too() {
     server.wait_for_log("access forbidden by rule");
 }
 
+/// As in nginx the header and the first datagram are one.
+#[test]
+fn a_datagram_tells_who_the_client_is() {
+    let port = udp_echo("", 1);
+    let server = start(&format!(
+        "server {{ listen 127.0.0.1:{{{{PORT}}}} udp; proxy_protocol on; proxy_pass 127.0.0.1:{port}; }}"
+    ));
+    let client = udp_client(server.port());
+    let own = client.local_addr().unwrap().port();
+    let header = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {own} {}\r\n", server.port());
+    assert_eq!(exchange(&client, "x"), header + "x");
+    assert_eq!(exchange(&client, "y"), "y");
+}
+
 /// The rate of datagrams is kept by those that follow one.
 #[test]
 fn a_rate_of_datagrams() {
@@ -209,4 +223,42 @@ fn connections_are_handed_to_other_servers() {
     let mut want = [format!("{} 500", server.port_of(3)), format!("{} 200", server.port_of(4))];
     want.sort();
     assert_eq!(all, want);
+}
+
+/// A ClientHello that asks for this name, whatever it is.
+fn hello(name: &str) -> Vec<u8> {
+    let with_length = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+    let entry = [&[0], &*with_length(name.as_bytes())].concat();
+    let extension = [&[0, 0], &*with_length(&with_length(&entry))].concat();
+    let body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0], &with_length(&extension)].concat();
+    let message = [&[1, 0], &*with_length(&body)].concat();
+    [&[22, 3, 1], &*with_length(&message)].concat()
+}
+
+/// What a client says of itself does not lead it to a socket of which the configuration does not speak.
+#[test]
+fn a_name_in_a_hello_chooses_no_socket() {
+    let server = Builder::new(BIN)
+        .conf(&conf(
+            "ssl_preread on;
+             server { listen 127.0.0.1:{{PORT}}; server_name ~^(?<app>.+)\\.test$; proxy_pass unix:{{DIR}}/apps/$app.sock; }
+             server { listen 127.0.0.1:{{PORT}} default_server; proxy_pass unix:{{DIR}}/none.sock; }
+             server { listen unix:{{DIR}}/none.sock; ssl_preread off; return none; }
+             server { listen 127.0.0.1:{{PORT2}}; proxy_pass $ssl_preread_server_name; }
+             server { listen unix:{{DIR}}/apps/a.sock; ssl_preread off; return app; }
+             server { listen unix:{{DIR}}/other.sock; ssl_preread off; return other; }",
+        ))
+        .file("apps/x", "")
+        .start();
+    let asked = |place: usize, name: &str| {
+        let mut client = Client::connect(server.port_of(place));
+        client.send(hello(name));
+        String::from_utf8(client.rest().unwrap_or_default()).unwrap()
+    };
+    assert_eq!(asked(1, "a.test"), "app");
+    for name in ["../other.test", "..test", "x/../../other.test", "a b.test"] {
+        assert_eq!(asked(1, name), "none", "{name}");
+    }
+    assert_eq!(asked(2, &format!("unix:{}/other.sock", server.dir().display())), "");
+    server.wait_for_log("variables lead to the unix domain socket .*other.sock");
 }

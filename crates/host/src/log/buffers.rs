@@ -5,7 +5,7 @@ use super::named::NamedLogs;
 use super::target::LogTarget;
 use crate::limits::{LOG_BUFFER_BYTES, LOG_PACKS_WAITING_MAX};
 use brisk_net::blocking::Serial;
-use brisk_net::{clock, sleep};
+use brisk_net::{clock, sleep_until};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,8 @@ struct Buffer {
     how: Option<Arc<Buffering>>,
     /// When the lines are written at the latest; 0: when the thread goes to sleep.
     due_ms: u64,
+    /// When a task looks for lines that are due; 0: none is under way.
+    timer_ms: u64,
     /// Where lines are packed.
     packing: Serial,
 }
@@ -60,6 +62,19 @@ impl Buffer {
             }
         }
         write(&log, &lines);
+    }
+
+    /// Has a task look when the lines are due: one for a buffer, however often it is filled until then.
+    fn watch(&mut self, due: fn()) {
+        if self.timer_ms != 0 || matches!(self.due_ms, 0 | u64::MAX) {
+            return;
+        }
+        let at_ms = self.due_ms;
+        self.timer_ms = at_ms;
+        brisk_net::spawn(async move {
+            sleep_until(at_ms).await;
+            due();
+        });
     }
 
     /// Nothing waits to be written.
@@ -101,6 +116,7 @@ impl LogBuffers {
                     lines: Vec::new(),
                     how: None,
                     due_ms: 0,
+                    timer_ms: 0,
                     packing: Serial::default(),
                 });
                 buffers.len() - 1
@@ -108,7 +124,8 @@ impl LogBuffers {
         };
         let buffer = &mut buffers[at];
         if buffer.lines.is_empty() {
-            begin(buffer, how, self.due);
+            begin(buffer, how);
+            buffer.watch(self.due);
         }
         write(&mut buffer.lines);
         if buffer.lines.len() >= buffer.how.as_ref().map_or(LOG_BUFFER_BYTES, |how| how.bytes) {
@@ -120,10 +137,24 @@ impl LogBuffers {
     pub fn flush_due(&self) {
         let mut buffers = self.buffers.borrow_mut();
         let now = if buffers.iter().any(|buffer| buffer.due_ms != 0) { clock::mono_ms() } else { 0 };
-        buffers.iter_mut().filter(|buffer| buffer.due_ms <= now).for_each(Buffer::write);
         // With thousands of logs (one per host) only those in use are kept.
-        if buffers.len() > 64 {
-            buffers.retain(|buffer| !buffer.is_idle());
+        let (are_many, mut has_retired) = (buffers.len() > 64, false);
+        for buffer in buffers.iter_mut() {
+            let is_retired = buffer.log.is_retired();
+            has_retired |= is_retired;
+            if buffer.due_ms <= now || is_retired {
+                buffer.write();
+            }
+            if buffer.timer_ms != 0 && buffer.timer_ms <= now {
+                buffer.timer_ms = 0;
+                if !buffer.lines.is_empty() {
+                    buffer.watch(self.due);
+                }
+            }
+        }
+        if are_many || has_retired {
+            // A log that no configuration names is closed.
+            buffers.retain(|buffer| !(buffer.is_idle() && (are_many || buffer.log.is_retired())));
         }
     }
 
@@ -135,18 +166,11 @@ impl LogBuffers {
 }
 
 /// The first line of an empty buffer is about to come.
-fn begin(buffer: &mut Buffer, how: Option<&Arc<Buffering>>, due: fn()) {
+fn begin(buffer: &mut Buffer, how: Option<&Arc<Buffering>>) {
     buffer.how = how.cloned();
     buffer.due_ms = match how {
         None => 0,
         Some(how) if how.flush.is_zero() => u64::MAX,
-        Some(how) => {
-            let flush = how.flush;
-            brisk_net::spawn(async move {
-                sleep(flush).await;
-                due();
-            });
-            clock::mono_ms() + flush.as_millis() as u64
-        }
+        Some(how) => clock::mono_ms() + how.flush.as_millis() as u64,
     };
 }

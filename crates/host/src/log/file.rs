@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it is tried to write what a slow reader has left.
 const RETRY: Duration = Duration::from_millis(50);
@@ -63,6 +63,14 @@ pub struct LogFile {
     /// What it writes to.
     pub target: LogTarget,
     open: Arc<Open>,
+    /// The present configuration does not name it: only requests that go on under an earlier one write to it.
+    is_retired: AtomicBool,
+}
+
+/// Marks the logs that only an earlier configuration names.
+pub fn retire(before: &[Arc<LogFile>], present: &[Arc<LogFile>]) {
+    before.iter().for_each(|log| log.is_retired.store(true, Ordering::Relaxed));
+    present.iter().for_each(|log| log.is_retired.store(false, Ordering::Relaxed));
 }
 
 struct Open {
@@ -98,7 +106,33 @@ impl LogFile {
                 _ => None,
             },
         };
-        LogFile { target, open: Arc::new(open) }
+        LogFile { target, open: Arc::new(open), is_retired: AtomicBool::new(false) }
+    }
+
+    /// Whether only requests that go on under an earlier configuration write to it.
+    pub fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Relaxed)
+    }
+
+    /// Gives a slow reader until `until` to take what it has left: nobody goes on with that when the process has ended.
+    pub fn settle(&self, until: Instant) {
+        if self.open.kind() == Kind::File {
+            return;
+        }
+        loop {
+            let (lost, is_done) = {
+                let mut unread = self.open.unread();
+                (self.open.drain(&mut unread), unread.is_empty())
+            };
+            self.open.lost.fetch_add(lost, Ordering::Relaxed);
+            let left = until.saturating_duration_since(Instant::now());
+            if is_done || left.is_zero() {
+                return;
+            }
+            let mut fds = [PollFd::new(&self.open.fd, PollFlags::OUT)];
+            let wait = Timespec { tv_sec: 0, tv_nsec: left.min(RETRY).as_nanos() as _ };
+            let _ = poll(&mut fds, Some(&wait));
+        }
     }
 
     /// Opens a log for appending. It never waits for a reader.
@@ -317,7 +351,9 @@ impl Open {
                     this.tell();
                 }
                 tries += 1;
-                if is_done {
+                // Under the lock: a line that is kept in between must find a task that attends to it.
+                let unread = this.unread();
+                if unread.is_empty() {
                     this.attended.store(false, Ordering::Release);
                     return;
                 }

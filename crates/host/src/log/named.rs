@@ -14,7 +14,7 @@ use brisk_net::{clock, file};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +30,16 @@ pub struct NamedCache {
     pub valid: Duration,
     /// A log stays open once it was used so often within `inactive`.
     pub min_uses: u64,
+}
+
+/// A line, and where it goes.
+pub struct NamedLine<'l> {
+    /// The log's name.
+    pub path: &'l str,
+    /// With its line feed.
+    pub text: &'l [u8],
+    /// A folder without which it is not written; looked for on the pool.
+    pub needs: Option<PathBuf>,
 }
 
 /// See the module's head.
@@ -102,8 +112,8 @@ impl Named {
         })
     }
 
-    /// Has the pool write a line; false if it is lost because the pool does not keep up.
-    fn send(&self, line: &[u8], check: bool, keep: bool, errors: ErrorLogs) -> bool {
+    /// Has the pool write a line, if the folder `needs` is there; false if it is lost because the pool does not keep up.
+    fn send(&self, line: &[u8], check: bool, keep: bool, needs: Option<PathBuf>, errors: ErrorLogs) -> bool {
         let waiting_bytes = &self.slot.waiting_bytes;
         if waiting_bytes.load(Ordering::Relaxed) + line.len() > LOG_UNREAD_BYTES_MAX {
             return false;
@@ -111,7 +121,15 @@ impl Named {
         waiting_bytes.fetch_add(line.len(), Ordering::Relaxed);
         let (slot, line) = (self.slot.clone(), line.to_vec());
         let job = move || {
-            if let Err(error) = slot.write(&line, check, keep) {
+            if let Some(needs) = &needs
+                && let Err(error) = is_folder(needs)
+            {
+                let why = brisk_conf::os_text(&error);
+                errors.write(
+                    LogLevel::Error,
+                    format_args!("testing \"{}\" existence failed ({why})", needs.display()),
+                );
+            } else if let Err(error) = slot.write(&line, check, keep) {
                 let why = brisk_conf::os_text(&error);
                 errors.write(LogLevel::Crit, format_args!("open() \"{}\" failed ({why})", slot.path));
             }
@@ -122,15 +140,14 @@ impl Named {
 }
 
 impl NamedLogs {
-    /// Writes a line. Without a cache the log is opened for this line only. `errors` are told if it cannot be opened;
-    /// false: the line is lost.
+    /// Writes a line. Without a cache the log is opened for this line only. `errors` are told if it cannot be opened; false: the line is lost.
     pub fn write(
         &self,
-        path: &str,
+        line: NamedLine<'_>,
         cache: Option<&NamedCache>,
-        line: &[u8],
         errors: impl FnOnce() -> ErrorLogs,
     ) -> bool {
+        let NamedLine { path, text, needs } = line;
         let now_ms = clock::mono_ms();
         let mut list = self.0.borrow_mut();
         tidy_up(&mut list, cache, now_ms);
@@ -141,10 +158,10 @@ impl NamedLogs {
         let valid_ms = cache.map_or(0, |cache| cache.valid.as_millis() as u64);
         let check = now_ms.saturating_sub(entry.checked_ms) > valid_ms;
         let keep = cache.is_some_and(|cache| entry.uses >= cache.min_uses);
-        let have = if entry.is_idle() && !check { entry.at_hand(keep) } else { None };
+        let have = if entry.is_idle() && !check && needs.is_none() { entry.at_hand(keep) } else { None };
         let is_written = match have {
             Some(log) => {
-                log.write(line);
+                log.write(text);
                 entry.slot.is_good.store(true, Ordering::Relaxed);
                 *entry.slot.log() = keep.then_some(log);
                 true
@@ -153,7 +170,7 @@ impl NamedLogs {
                 if check {
                     entry.checked_ms = now_ms;
                 }
-                entry.send(line, check, keep, errors())
+                entry.send(text, check, keep, needs, errors())
             }
         };
         // The most recently used are last.
@@ -191,6 +208,11 @@ fn open(path: &str) -> io::Result<LogFile> {
     let target = LogTarget::File(path.into());
     let fd = LogFile::open(&target)?;
     Ok(LogFile::new(target, fd))
+}
+
+fn is_folder(path: &Path) -> io::Result<()> {
+    let is_there = std::fs::metadata(path)?.is_dir();
+    if is_there { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }
 
 /// Whether the log is the file that its name stands for now.

@@ -4,7 +4,7 @@ use super::{Conf, Target};
 use crate::log::target::To;
 use brisk_host::log::ErrorLogs;
 use brisk_server::conf::Cx;
-use brisk_server::log::NamedCache;
+use brisk_server::log::{NamedCache, NamedLine};
 use brisk_stream::Session;
 use brisk_stream::conf::AccessLog;
 use std::sync::Arc;
@@ -39,14 +39,8 @@ impl AccessLog for SessionLog {
                 format.line(session, &mut line);
                 let errors = || ErrorLogs::new(&session.server().error_log, &session.live.logs);
                 if let Some(path) = name.name(session) {
-                    name.append(
-                        session,
-                        &session.origin.thread.logs,
-                        self.cache.as_deref(),
-                        &path,
-                        &line,
-                        errors,
-                    );
+                    let line = NamedLine { path: &path, text: &line, needs: None };
+                    name.append(session, &session.origin.thread.logs, self.cache.as_deref(), line, errors);
                 }
             }
         }

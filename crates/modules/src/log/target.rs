@@ -1,10 +1,12 @@
 //! Where an `access_log` writes, and how long it keeps lines back.
 
 use brisk_conf::{Diag, Token, os_text, value};
-use brisk_net::file::Symlinks;
+use brisk_net::file::{Kind, Symlinks};
 use brisk_server::conf::{Cx, LogId, LogTarget};
 use brisk_server::files::{Deps, Found};
-use brisk_server::log::{Buffering, ErrorLogs, LogBuffers, LogLevel, NamedCache, Pack, Syslog, logs_of};
+use brisk_server::log::{
+    Buffering, ErrorLogs, LogBuffers, LogLevel, NamedCache, NamedLine, Pack, Syslog, logs_of,
+};
 use brisk_server::path;
 use brisk_server::request::Request;
 use brisk_server::vars::{Context, Part, Template};
@@ -13,7 +15,7 @@ use flate2::write::GzEncoder;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,9 +153,10 @@ impl NamedLog {
     pub fn write(&self, r: &Request, cache: Option<&NamedCache>, line: &[u8]) {
         if let Some(path) = self.name(r)
             // nginx's rule; without it a client that sends any Host could fill the folder with files.
-            && has_root(r)
+            && let Some(needs) = root_of(r)
         {
-            self.append(r, &r.thread.logs, cache, &path, line, || logs_of(r));
+            let line = NamedLine { path: &path, text: line, needs: needs.unknown() };
+            self.append(r, &r.thread.logs, cache, line, || logs_of(r));
         }
     }
 
@@ -168,17 +171,17 @@ impl NamedLog {
         Some(text.to_string())
     }
 
-    /// Writes a line to the file of this name.
+    /// Writes a line to the file of its name.
     pub fn append<C: Context>(
         &self,
         of: &C,
         logs: &LogBuffers,
         cache: Option<&NamedCache>,
-        name: &str,
-        line: &[u8],
+        line: NamedLine<'_>,
         errors: impl FnOnce() -> ErrorLogs,
     ) {
-        if !logs.named.write(name, cache, line, errors) {
+        let name = line.path;
+        if !logs.named.write(line, cache, errors) {
             of.log(
                 LogLevel::Warn,
                 format_args!("a line for the log \"{name}\" is lost: its disk is too slow"),
@@ -197,21 +200,41 @@ fn climbs(template: &Template, path: &[u8]) -> bool {
     path.contains(&0) || ups(path) > ups(&own)
 }
 
-fn has_root(r: &Request) -> bool {
+/// A request's root folder.
+enum Root {
+    There,
+    /// Only the disk can tell.
+    Unknown(PathBuf),
+}
+
+impl Root {
+    fn unknown(self) -> Option<PathBuf> {
+        match self {
+            Root::There => None,
+            Root::Unknown(path) => Some(path),
+        }
+    }
+}
+
+/// Looks for the request's root folder; `None` if it is not there, which is logged.
+fn root_of(r: &Request) -> Option<Root> {
     let mut root = Vec::new();
     path::document_root(r, &mut root);
+    let path = Path::new(OsStr::from_bytes(&root));
     let mut list = Vec::new();
     // The answer has been given: nothing depends on this look any more.
     let mut deps = Deps { list: &mut list, fetched: &[], asks_again: false, pure: true };
-    match r.thread.files.stat(Path::new(OsStr::from_bytes(&root)), Symlinks::Follow, &mut deps) {
-        Ok(Found::Missing(error)) => {
-            let root = String::from_utf8_lossy(&root);
-            brisk_server::rlog!(r, Error, "testing \"{root}\" existence failed ({})", os_text(&error));
-            false
+    let why = match r.thread.files.stat(path, Symlinks::Follow, &mut deps) {
+        Ok(Found::Missing(error)) => os_text(&error),
+        Ok(found) if found.info().is_some_and(|info| info.kind == Kind::Directory) => {
+            return Some(Root::There);
         }
-        // What must come from the disk is there.
-        _ => true,
-    }
+        Ok(_) => os_text(&std::io::ErrorKind::NotADirectory.into()),
+        // A name that the kernel has not looked up lately, whether it is there or not.
+        Err(_) => return Some(Root::Unknown(path.to_path_buf())),
+    };
+    brisk_server::rlog!(r, Error, "testing \"{}\" existence failed ({why})", path.display());
+    None
 }
 
 #[cfg(test)]

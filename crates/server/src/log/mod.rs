@@ -6,7 +6,8 @@
 pub use brisk_host::live::log_error;
 pub use brisk_host::log::{
     About, Buffering, Entry, ErrorLogs, Filter, Format, Gate, Limit, LogBuffers, LogFile, LogId, LogLevel,
-    LogTarget, LogTo, MEMORY_LOG, NamedCache, Pack, Syslog, may_debug, set_debugs, stamp, write, write_all,
+    LogTarget, LogTo, MEMORY_LOG, NamedCache, NamedLine, Pack, Syslog, may_debug, set_debugs, stamp, write,
+    write_all,
 };
 
 use crate::connection::Connection;
