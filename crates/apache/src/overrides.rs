@@ -13,7 +13,7 @@ pub mod support;
 mod types;
 
 use crate::syntax::Node;
-pub use allow::Allow;
+pub use allow::{Allow, Reads};
 pub use compile::{Compiler, OUTPUT_FILTERS};
 pub use sections::{Rank, Scope, ScopedSettings};
 pub use settings::{

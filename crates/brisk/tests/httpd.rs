@@ -4,6 +4,7 @@ mod httpd {
     mod back_ends;
     mod led;
     mod look_ups;
+    mod merged;
     mod php;
     mod remote;
     mod secure;

@@ -15,7 +15,7 @@ use crate::limits::{
     HTACCESS_COMPILED_MAX, OVERRIDES_EMPTY_QUIET_MS_MIN, OVERRIDES_OPEN_SECS_MAX, OVERRIDES_QUIET_MS_MIN,
 };
 use brisk_apache::decision::{Decision, after_login, before_login};
-use brisk_apache::overrides::Allow;
+use brisk_apache::overrides::Reads;
 use brisk_apache::{EnvChange, Facts as _, Stop};
 use brisk_http::framing::BodyFraming;
 use brisk_http::uri::resolved;
@@ -98,13 +98,13 @@ impl Access {
         let symlinks = path::symlinks(r, &mapped);
         let (mut texts, mut infos, mut identities) = (Vec::new(), Vec::new(), Vec::new());
         texts.extend(site.map(Site::first));
-        let mut reads_files = site.is_none();
+        let mut reads = Reads { by_class: site.is_none(), by_name: false };
         for &end in &place.folders {
             let mut file = place.folder(end);
             if let Some(site) = site {
-                reads_files = sections(r, site, &file, reads_files, &mut texts)?;
+                reads = sections(r, site, &file, reads, &mut texts)?;
             }
-            if !reads_files {
+            if !reads.is_any() {
                 identities.push(Judged::NotAsked);
                 continue;
             }
@@ -314,17 +314,17 @@ fn sections(
     r: &Request,
     site: &Site,
     folder: &[u8],
-    mut reads_files: bool,
+    mut reads: Reads,
     texts: &mut Vec<Text>,
-) -> Result<bool, Flow> {
+) -> Result<Reads, Flow> {
     for section in site.sections(folder) {
         let Ok(name) = std::str::from_utf8(folder) else {
             return Err(refuse(r, folder, "is a folder whose name is no UTF-8", 500));
         };
         texts.push(section.text(name));
-        reads_files = section.allow.as_ref().map_or(reads_files, Allow::reads_files);
+        reads = reads.with(&section.allow);
     }
-    Ok(reads_files)
+    Ok(reads)
 }
 
 /// The plan, if the files came to one.

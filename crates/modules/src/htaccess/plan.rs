@@ -7,7 +7,7 @@ use crate::limits::{
     HTACCESS_VARIANT_BYTES_MAX, HTACCESS_VARIANTS_MAX,
 };
 use brisk_apache::conditional::{self, Defines};
-use brisk_apache::directives::{Places, Standing};
+use brisk_apache::directives::Places;
 use brisk_apache::limits::OVERRIDE_LINE_BYTES_MAX;
 use brisk_apache::modules;
 use brisk_apache::options::Options;
@@ -129,7 +129,7 @@ impl DirPlan {
         let mut now = Links::of(ground.options);
         let patterns = Pcre::default();
         let mut sections_count = 0;
-        let mut allow = Allow { classes: ground.classes, list: Vec::new(), options: ALLOWED };
+        let mut allow = Allow { classes: Some((ground.classes, ALLOWED)), list: None };
         for text in texts {
             let layer = ground.site.as_ref().map_or(Layer::File, |site| site.layer(text));
             let own = match layer {
@@ -142,7 +142,7 @@ impl DirPlan {
                     continue;
                 }
                 Layer::Section(section) => {
-                    allow = section.allow.clone().unwrap_or(allow);
+                    allow = section.allow.below(&allow);
                     section.settings.clone()
                 }
                 Layer::File => {
@@ -353,10 +353,9 @@ fn compile(file: &Text, allow: &Allow, patterns: &Pcre, site: Option<&Site>) -> 
     if let Some(root) = site.and_then(Site::root) {
         nodes = rooted(nodes, root);
     }
-    let standing = Standing::Override { classes: allow.classes, list: &allow.list };
+    let (standing, options) = allow.standing();
     let origins = |line| Origin { file: file.name.clone(), line };
-    let settings =
-        Compiler { patterns, standing, options: allow.options, origins: &origins }.compile(&nodes)?;
+    let settings = Compiler { patterns, standing, options, origins: &origins }.compile(&nodes)?;
     if asks_back_ends(&settings) {
         let text = "RewriteRule: the flag P asks a back end, which files of folders may not".into();
         return Err(Mistake { line: 1, text });

@@ -60,7 +60,7 @@ pub struct Folder {
     /// What it says.
     pub settings: Arc<Settings>,
     /// What files may say from here on.
-    pub allow: Option<Allow>,
+    pub allow: Allow,
     /// What tells it from others.
     mark: Arc<[u8]>,
 }
@@ -288,12 +288,11 @@ impl Folder {
         // A request for such a folder is refused, too.
         let path = String::from_utf8(path).map_err(|_| mistake(line, "<Directory> is no UTF-8".into()))?;
         let whole = plain(&(path + "/")).into_bytes();
-        let mut allow: Option<Allow> = None;
+        let mut allow = Allow::default();
         let mut rest = Vec::new();
         for inner in node.children.into_iter().flatten() {
-            let mut changed = allow.clone().unwrap_or_else(Allow::none);
-            match changed.line(&inner) {
-                Some(Ok(())) => allow = Some(changed),
+            match allow.line(&inner) {
+                Some(Ok(())) => {}
                 Some(Err(text)) => return Err(mistake(inner.line, format!("{}: {text}", inner.name))),
                 None => rest.push(inner),
             }

@@ -1,0 +1,89 @@
+//! How lines of several sections come together, beside Debian's Apache: what files of folders may say and know, which line about a path
+//! counts, and which rules of access.
+
+use crate::{BIN, HEAD, difference, start};
+use brisk_testkit::apache::open_to_all;
+use brisk_testkit::{Apache, Builder};
+
+const MODULES: [&str; 13] = [
+    "mpm_event",
+    "authn_core",
+    "authn_file",
+    "authz_core",
+    "authz_host",
+    "authz_user",
+    "alias",
+    "auth_basic",
+    "headers",
+    "mime",
+    "proxy",
+    "proxy_http",
+    "rewrite",
+];
+
+/// Compares answers to these targets. `ROOT` in the site is the folder of its files, `BACK` the port of a back end that tells what it is
+/// asked for, `PORT` the server's own.
+fn compare(site: &str, files: &[(&str, &str)], targets: &[&str]) {
+    let back_end = Builder::new(BIN)
+        .http("server { listen 127.0.0.1:{{PORT}}; location / { return 200 \"back end $request_uri\"; } }")
+        .start();
+    let mut builder = Builder::new(BIN).file("sites/mime.types", "text/plain txt cfg js\n");
+    for (name, text) in files {
+        builder = builder.file(&format!("sites/{name}"), *text);
+    }
+    let root = builder.dir().join("sites");
+    open_to_all(builder.dir());
+    let site = format!(
+        "TypesConfig ROOT/mime.types\nServerName a.example\nDocumentRoot ROOT/www\n<Directory />\nAllowOverride None\nRequire all denied\n</Directory>\n<Directory ROOT>\nRequire all granted\n</Directory>\n{site}"
+    );
+    let site = site
+        .replace("ROOT", &root.display().to_string())
+        .replace("BACK", &format!("127.0.0.1:{}", back_end.port()));
+    let loads: Vec<String> = MODULES.map(|m| format!("LoadModule {m}_module x/mod_{m}.so\n")).into();
+    let brisk = start(builder, &format!("{HEAD}{}{site}", loads.concat()));
+    let apache = Apache::start(&MODULES, &site);
+    let differences: String =
+        targets.iter().map(|target| difference(&brisk, &apache, ("a.example", target, ""), 2)).collect();
+    assert!(differences.is_empty(), "{differences}\n{}\n{}", brisk.error_log(), apache.log());
+}
+
+/// `AllowOverride` and `AllowOverrideList` are handed down each by itself.
+#[test]
+fn what_files_of_folders_may_say_is_merged_line_by_line() {
+    let denied = "Require all denied\n";
+    let header = "Header set X-Here yes\n";
+    let both = "Require all granted\nHeader set X-Here yes\n";
+    compare(
+        "<Directory ROOT/www/auth>\nAllowOverride AuthConfig\n</Directory>\n<Directory ROOT/www/auth/none>\nAllowOverrideList None\n</Directory>\n<Directory ROOT/www/auth/list>\nAllowOverrideList Header\n</Directory>\n<Directory ROOT/www/list>\nAllowOverrideList Require\n</Directory>\n<Directory ROOT/www/list/none>\nAllowOverride None\n</Directory>\n<Directory ROOT/www/list/info>\nAllowOverride FileInfo\n</Directory>\n<Directory ROOT/www/list/none/more>\nAllowOverrideList None\n</Directory>\n<Directory ROOT/www/options>\nAllowOverride Options=Indexes\n</Directory>\n<Directory ROOT/www/options/in>\nAllowOverrideList Header\n</Directory>\n",
+        &[
+            ("www/auth/a.txt", "a"),
+            ("www/auth/none/.htaccess", denied),
+            ("www/auth/none/a.txt", "closed"),
+            ("www/auth/list/.htaccess", both),
+            ("www/auth/list/a.txt", "a"),
+            ("www/list/none/.htaccess", denied),
+            ("www/list/none/a.txt", "closed"),
+            ("www/list/none/more/.htaccess", "Require all granted\n"),
+            ("www/list/none/more/a.txt", "a"),
+            ("www/list/info/.htaccess", both),
+            ("www/list/info/a.txt", "a"),
+            ("www/options/in/.htaccess", "Options +Indexes\nHeader set X-Here yes\n"),
+            ("www/options/in/a.txt", "a"),
+            ("www/options/wrong/.htaccess", header),
+            ("www/options/wrong/a.txt", "a"),
+            ("www/options/more/.htaccess", "Options +FollowSymLinks\n"),
+            ("www/options/more/a.txt", "a"),
+        ],
+        &[
+            "/auth/a.txt",
+            "/auth/none/a.txt",
+            "/auth/list/a.txt",
+            "/list/none/a.txt",
+            "/list/none/more/a.txt",
+            "/list/info/a.txt",
+            "/options/in/a.txt",
+            "/options/wrong/a.txt",
+            "/options/more/a.txt",
+        ],
+    );
+}
