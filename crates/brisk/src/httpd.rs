@@ -183,10 +183,18 @@ fn paths(wishes: &Wishes) -> Option<Paths> {
             Places { state: of("/var/lib"), cache: of("/var/cache"), logs: of("/var/log"), run: of("/run") };
     }
     let has_ipv6 = std::fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| !text.is_empty());
-    let env = environment(&folder);
+    let (env, exported) = environment(&folder);
     let (before, after) = (wishes.before.clone(), wishes.after.clone());
-    paths.apache =
-        Some(Arc::new(Arguments { root, defines, before, after, env, has_ipv6, is_included: false }));
+    paths.apache = Some(Arc::new(Arguments {
+        root,
+        defines,
+        before,
+        after,
+        env,
+        exported,
+        has_ipv6,
+        is_included: false,
+    }));
     Some(paths)
 }
 
@@ -200,16 +208,18 @@ pub fn of_file(file: &str) -> Option<Paths> {
     paths(&Wishes { conf: Some(conf), ..Wishes::default() })
 }
 
-/// The environment; where it lacks what Debian's `envvars` beside the file exports, that.
-fn environment(folder: &str) -> BTreeMap<String, String> {
+/// The environment; where it lacks what Debian's `envvars` beside the file exports, that. And the names that it exports.
+fn environment(folder: &str) -> (BTreeMap<String, String>, Vec<String>) {
     let mut all: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let text = std::fs::read_to_string(format!("{folder}envvars")).unwrap_or_default();
+    let mut exported = Vec::new();
     for (name, value) in own_files::exports(&text) {
+        exported.push(name.clone());
         all.entry(name).or_insert(value);
     }
-    all
+    (all, exported)
 }
 
 fn about(topic: &str, paths: Option<&Paths>) -> String {

@@ -598,9 +598,14 @@ fn hosts_of_apache_stand_beside_servers() {
         .file("apache/sites-enabled/a.conf", "")
         .file("apache/envvars", "export LOGS=logs\n")
         .file("site/index.html", "of apache")
-        .file("site/closed/index.html", "closed");
+        .file("site/closed/index.html", "closed")
+        .file(
+            "site/told/.htaccess",
+            "Header set X-Logs \"${LOGS}\"\n<IfDefine LIVE>\nHeader set X-Live yes\n</IfDefine>\n",
+        )
+        .file("site/told/index.html", "told");
     let site = builder.fill(
-        "LogFormat \"%h %>s\" short\n<VirtualHost 127.0.0.1:{{PORT}}>\nServerName a.example\nDocumentRoot {{DIR}}/site\n<IfDefine LIVE>\nCustomLog ${LOGS}.txt short\n</IfDefine>\n<Location /closed>\nRequire all denied\n</Location>\n</VirtualHost>\n",
+        "LogFormat \"%h %>s\" short\n<VirtualHost 127.0.0.1:{{PORT}}>\nServerName a.example\nDocumentRoot {{DIR}}/site\n<IfDefine LIVE>\nCustomLog ${LOGS}.txt short\n</IfDefine>\n<Directory {{DIR}}/site>\nAllowOverride FileInfo\n</Directory>\n<Location /closed>\nRequire all denied\n</Location>\n</VirtualHost>\n",
     );
     fs::write(builder.dir().join("apache/sites-enabled/a.conf"), site).expect("our own file");
     let server = builder
@@ -612,6 +617,8 @@ fn hosts_of_apache_stand_beside_servers() {
     };
     assert_eq!(get("a.example", "/"), (200, "of apache".into()));
     assert_eq!(get("a.example", "/closed/").0, 403);
+    let told = ask(&mut server.client(), ("a.example", "/told/", ""));
+    assert_eq!((told.header("X-Logs"), told.header("X-Live")), (Some("logs"), Some("yes")));
     assert_eq!(get("b.example", "/closed/"), (200, "own".into()));
     assert_eq!(get("c.example", "/closed/").1, "own");
     server.wait_for_line("apache/logs.txt", "127.0.0.1 200");

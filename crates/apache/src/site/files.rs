@@ -25,6 +25,8 @@ pub struct Arguments {
     pub after: Vec<String>,
     /// The environment, for `${NAME}`.
     pub env: BTreeMap<String, String>,
+    /// The names of those variables that `envvars` exports: `.htaccess` files may ask for them, too.
+    pub exported: Vec<String>,
     /// The machine has IPv6: `Listen 80` is for both families.
     pub has_ipv6: bool,
     /// The files are included into a configuration in Brisk's language (`include_apache`): they hold virtual hosts, and nothing of the
@@ -47,6 +49,8 @@ struct State<'a> {
     /// `ServerRoot`.
     root: String,
     loaded: BTreeSet<String>,
+    /// What is defined at the end.
+    defines: BTreeMap<String, Option<Vec<u8>>>,
     notices: Vec<(u32, String)>,
 }
 
@@ -59,6 +63,7 @@ impl<'a> Files<'a> {
             next: 0,
             root: arguments.root.clone(),
             loaded: BTreeSet::new(),
+            defines: BTreeMap::new(),
             notices: Vec::new(),
         };
         Files { loader, arguments, state: state.into() }
@@ -83,7 +88,14 @@ impl<'a> Files<'a> {
             nodes.extend(self.lines(path, &text)?);
         }
         nodes.extend(self.lines("command line", self.arguments.after.join("\n").as_bytes())?);
-        conditional::resolve(nodes, self, patterns, &mut defines)
+        let nodes = conditional::resolve(nodes, self, patterns, &mut defines);
+        self.state.borrow_mut().defines = defines.into_iter().collect();
+        nodes
+    }
+
+    /// What `Define` and `-D` have set when all is read.
+    pub fn defines(&self) -> BTreeMap<String, Option<Vec<u8>>> {
+        self.state.borrow().defines.clone()
     }
 
     fn lines(&self, name: &str, text: &[u8]) -> Result<Vec<Node>, Mistake> {

@@ -29,7 +29,7 @@ pub use envvars::exports;
 pub use files::{Arguments, Files, plain};
 pub use handlers::{BACK_END, HANDLER};
 pub use proxied::PROXY_HANDLER;
-pub use translate::{MODULES, ROOT, Translated, support, translate};
+pub use translate::{DEFINE, ENV, MODULES, ROOT, Translated, support, translate};
 
 #[cfg(test)]
 mod tests;

@@ -62,7 +62,8 @@ fn told(files: &[(&'static str, &'static str)]) -> Result<(String, Vec<String>),
     let loader = Memory(files.iter().copied().collect());
     let arguments = Arguments {
         root: "/etc/apache2".into(),
-        env: BTreeMap::from([("LOGS".to_string(), "/var/log".to_string())]),
+        env: BTreeMap::from(["LOGS", "OTHER"].map(|name| (name.to_string(), "/var/log".to_string()))),
+        exported: vec!["LOGS".into()],
         ..Arguments::default()
     };
     let mut sources = SourceMap::default();
@@ -225,6 +226,16 @@ fn patterns_lead_to_back_ends() {
         let got = told(&[("/etc/apache2/apache2.conf", text.leak())]).expect_err(url);
         assert!(got[0].contains(wanted), "{got:?}");
     }
+}
+
+#[test]
+fn files_of_folders_are_told_what_is_defined() {
+    let text = "Listen 80\nDefine A\nDefine B \"x \\\"y\\\"\"\nDefine C c\nUnDefine C\n<VirtualHost *:80>\nServerName a\nDefine D d\n</VirtualHost>";
+    let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+    let lines: Vec<&str> = tree.lines().filter(|line| line.contains("BriskDefine")).collect();
+    let wanted = [r#"    BriskDefine "A""#, r#"    BriskDefine "B" "x \"y\"""#, r#"    BriskDefine "D" "d""#];
+    assert_eq!(lines, wanted, "{tree}");
+    assert!(tree.contains("    BriskEnv \"LOGS\" \"/var/log\"\n") && !tree.contains("OTHER"), "{tree}");
 }
 
 #[test]

@@ -13,13 +13,20 @@ use crate::modules::OF_BOTH;
 use crate::overrides::support::{self, Support};
 use crate::overrides::{self, quoted};
 use crate::syntax::{Mistake, Node};
-use brisk_conf::{Directive, NoFiles, SourceMap};
+use brisk_conf::{Directive, NoFiles, SourceMap, Span};
 
 /// The line that tells `ServerRoot`, in the block `apache_site`: relative paths of `.htaccess` begin there.
 pub const ROOT: &str = "BriskRoot";
 
 /// The line that tells which modules are loaded, of those that `.htaccess` files may ask for (`<IfModule>`), in the block `apache_site`.
 pub const MODULES: &str = "BriskModules";
+
+/// The line that tells what is defined when all files are read (`Define`, `-D`), in the block `apache_site`: a name, perhaps with its value.
+/// `.htaccess` files ask for it.
+pub const DEFINE: &str = "BriskDefine";
+
+/// The line that tells a variable of the environment which `envvars` exports. Others of the process are not told: it may have them for itself.
+pub const ENV: &str = "BriskEnv";
 
 /// What came of the files.
 pub struct Translated {
@@ -148,6 +155,10 @@ impl Translator<'_, '_> {
         if !loaded.is_empty() {
             lines.push(statement(self.span(draft.line.max(1)), MODULES, loaded));
         }
+        // A host has those of all hosts.
+        if draft.line == 0 || self.files.arguments().is_included {
+            lines.extend(self.known(self.span(draft.line.max(1))));
+        }
         lines.extend(handlers::lines(nodes(), &span));
         if self.files.has_proxy() && proxied::is_asked(&nodes().collect::<Vec<_>>()) {
             lines.push(proxied::line(self.span(draft.line.max(1))));
@@ -156,6 +167,21 @@ impl Translator<'_, '_> {
             lines.extend(handlers::lines_of_php(&nodes().collect::<Vec<_>>(), &span));
         }
         out.push(block(self.span(draft.line.max(1)), "apache_site", [""; 0], lines));
+        out
+    }
+
+    /// What files of folders may ask for beside modules.
+    fn known(&self, at: Span) -> Vec<Directive> {
+        let line = |name: &str, key: &str, value: Option<&[u8]>| {
+            let words: Vec<_> = [Some(key.as_bytes()), value].into_iter().flatten().map(quoted).collect();
+            statement(at, name, [words.join(&b' ')])
+        };
+        let defines = self.files.defines();
+        let mut out: Vec<_> =
+            defines.iter().map(|(name, value)| line(DEFINE, name, value.as_deref())).collect();
+        let arguments = self.files.arguments();
+        let exported = arguments.exported.iter().filter_map(|name| arguments.env.get_key_value(name));
+        out.extend(exported.map(|(name, value)| line(ENV, name, Some(value.as_bytes()))));
         out
     }
 

@@ -47,6 +47,27 @@ fn compare(site: &str, files: &[(&str, &str)], targets: &[&str]) {
     assert!(differences.is_empty(), "{differences}\n{}\n{}", brisk.error_log(), apache.log());
 }
 
+/// Files of folders know what the server's own files have defined, at their end, and the server's environment.
+#[test]
+fn files_of_folders_know_what_is_defined() {
+    let closed = "<IfDefine PRODUCTION>\nRequire all denied\n</IfDefine>\n";
+    let open = "<IfDefine !PRODUCTION>\nRequire all denied\n</IfDefine>\n";
+    compare(
+        "<Directory ROOT/www>\nAllowOverride All\n</Directory>\nDefine PRODUCTION\nDefine NAME \"a \\\"name\\\"\"\nDefine LATE early\nDefine GONE x\nDefine LATE late\nUnDefine GONE\n",
+        &[
+            ("www/closed/.htaccess", closed),
+            ("www/closed/a.txt", "closed"),
+            ("www/open/.htaccess", open),
+            ("www/open/a.txt", "open"),
+            ("www/gone/.htaccess", "<IfDefine GONE>\nRequire all denied\n</IfDefine>\n"),
+            ("www/gone/a.txt", "gone"),
+            ("www/names/.htaccess", "Header set X-Late ${LATE}\nHeader set X-Gone \"${GONE}\"\n"),
+            ("www/names/a.txt", "names"),
+        ],
+        &["/closed/a.txt", "/open/a.txt", "/gone/a.txt", "/names/a.txt"],
+    );
+}
+
 /// `AllowOverride` and `AllowOverrideList` are handed down each by itself.
 #[test]
 fn what_files_of_folders_may_say_is_merged_line_by_line() {

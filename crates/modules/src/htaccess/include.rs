@@ -25,6 +25,7 @@ pub fn servers(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<Directive, Diag> {
     let text = cx.global.loader.read(&format!("{}/envvars", arguments.root.trim_end_matches('/')));
     let text = text.map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
     arguments.env = exports(&text).into_iter().collect();
+    arguments.exported = arguments.env.keys().cloned().collect();
     // As of `include`: a pattern without files is none.
     let optional = if path.contains(['*', '?', '[']) { "Optional" } else { "" };
     arguments.before = vec![format!("Include{optional} \"{path}\"")];

@@ -6,7 +6,7 @@ use crate::limits::{
     HTACCESS_SECTIONS_MAX, HTACCESS_SETTINGS_BYTES_PER_BYTE, HTACCESS_STORE_BYTES_MAX,
     HTACCESS_VARIANT_BYTES_MAX, HTACCESS_VARIANTS_MAX,
 };
-use brisk_apache::conditional::{self, Defines};
+use brisk_apache::conditional;
 use brisk_apache::directives::Places;
 use brisk_apache::limits::OVERRIDE_LINE_BYTES_MAX;
 use brisk_apache::modules;
@@ -340,8 +340,9 @@ impl conditional::Server for Brisk<'_> {
         false
     }
 
-    fn env(&self, _: &str) -> Option<Vec<u8>> {
-        None
+    /// The environment is that of the server whose own files these stand beside.
+    fn env(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.and_then(|site| site.env(name))
     }
 }
 
@@ -349,7 +350,8 @@ impl conditional::Server for Brisk<'_> {
 fn compile(file: &Text, allow: &Allow, patterns: &Pcre, site: Option<&Site>) -> Result<Settings, Mistake> {
     let nodes = syntax::read(&file.text, OVERRIDE_LINE_BYTES_MAX)?;
     nodes.iter().try_for_each(check_conditions)?;
-    let mut nodes = conditional::resolve(nodes, &Brisk(site), patterns, &mut Defines::new())?;
+    let mut defines = site.map(Site::defines).unwrap_or_default();
+    let mut nodes = conditional::resolve(nodes, &Brisk(site), patterns, &mut defines)?;
     if let Some(root) = site.and_then(Site::root) {
         nodes = rooted(nodes, root);
     }

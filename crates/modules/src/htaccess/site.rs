@@ -6,12 +6,13 @@
 
 use super::pattern::{Compiled, Pcre};
 use super::plan::{ALLOWED, Effective, Settings, asks_back_ends, check_all};
+use brisk_apache::conditional::Defines;
 use brisk_apache::directives::Standing;
 use brisk_apache::limits::RANGES_MAX_USUAL;
 use brisk_apache::overrides::{Allow, Compiler, Rewriting};
 use brisk_apache::redirect::Redirect;
 use brisk_apache::rewrite::map::Map;
-use brisk_apache::site::{BACK_END, MODULES, PROXY_HANDLER, ROOT, node_of, plain};
+use brisk_apache::site::{BACK_END, DEFINE, ENV, MODULES, PROXY_HANDLER, ROOT, node_of, plain};
 use brisk_apache::syntax::{Mistake, Node};
 use brisk_apache::{Origin, glob, options::Options};
 use brisk_conf::{Diag, Directive, SourceMap, Span};
@@ -48,6 +49,32 @@ struct Lines {
     root: Option<String>,
     /// What is loaded of that files of folders may ask for.
     modules: Vec<String>,
+    known: Known,
+}
+
+/// What files of folders may ask for beside modules.
+#[derive(Default)]
+struct Known {
+    /// What is defined (`Define`, `-D`).
+    defines: Defines,
+    /// Variables of the environment that `envvars` exports.
+    env: BTreeMap<String, Vec<u8>>,
+}
+
+impl Known {
+    /// Takes a line; false if it is another's.
+    fn takes(&mut self, node: &Node) -> bool {
+        let mut words = node.words();
+        let name = String::from_utf8_lossy(&words.next().unwrap_or_default()).into_owned();
+        if node.is(DEFINE) {
+            self.defines.insert(name, words.next());
+        } else if node.is(ENV) {
+            self.env.insert(name, words.next().unwrap_or_default());
+        } else {
+            return false;
+        }
+        true
+    }
 }
 
 /// `RewriteMap` by name.
@@ -170,6 +197,16 @@ impl Site {
         self.lines.iter().any(|lines| lines.modules.iter().any(|known| known == name))
     }
 
+    /// What `Define` and `-D` have set, at the end of Apache's own files.
+    pub fn defines(&self) -> Defines {
+        self.lines.iter().flat_map(|lines| lines.known.defines.clone()).collect()
+    }
+
+    /// A variable of the environment that Apache's files are read with.
+    pub fn env(&self, name: &str) -> Option<Vec<u8>> {
+        self.lines.iter().rev().find_map(|lines| lines.known.env.get(name).cloned())
+    }
+
     /// What rules may look up.
     pub fn maps(&self) -> &Arc<Maps> {
         &self.maps
@@ -214,7 +251,7 @@ impl Lines {
         let compiler = Compiler { patterns, standing: Standing::Server, options: ALLOWED, origins };
         let (mut rest, mut folders, mut handlers) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut allows_encoded_slashes, mut maps, mut root) = (None, Maps::new(), None);
-        let mut modules = Vec::new();
+        let (mut modules, mut known) = (Vec::new(), Known::default());
         for node in nodes {
             let is_pattern = node.words().next().is_some_and(|word| word == b"~");
             if node.is("Directory") && node.children.is_some() && !is_pattern {
@@ -228,6 +265,7 @@ impl Lines {
                 root = Some(String::from_utf8_lossy(&node.words().next().unwrap_or_default()).into_owned());
             } else if node.is(MODULES) {
                 modules.extend(node.words().map(|word| String::from_utf8_lossy(&word).into_owned()));
+            } else if known.takes(&node) {
             } else if node.is("RewriteMap") {
                 let mut words = node.words();
                 let (name, source) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -271,6 +309,7 @@ impl Lines {
             maps,
             root,
             modules,
+            known,
         })
     }
 }
