@@ -108,3 +108,44 @@ fn what_files_of_folders_may_say_is_merged_line_by_line() {
         ],
     );
 }
+
+/// The sections `<Files>` that hold are merged with each other first, and then with the folder; so are those of `<Location>` and `<If>`.
+#[test]
+fn sections_of_one_kind_are_merged_with_each_other_first() {
+    let query = |letter: &str| format!("Require expr \"%{{QUERY_STRING}} =~ /{letter}/\"\n");
+    let (f, a, b) = (query("f"), query("a"), query("b"));
+    let folder = |name: &str| format!("<Directory ROOT/www/{name}>\n{f}</Directory>\n");
+    let files = |name: &str, merging: &str| {
+        format!(
+            "<Directory ROOT/www/{name}>\n{f}<Files *.txt>\n{a}</Files>\n<Files m*>\nAuthMerging {merging}\n{b}</Files>\n<Files mm*>\nAuthMerging {merging}\n</Files>\n<Files mo*>\n{b}</Files>\n</Directory>\n"
+        )
+    };
+    let locations = |name: &str, merging: &str| {
+        folder(name)
+            + &format!(
+                "<Location /{name}>\n{a}</Location>\n<Location /{name}/m>\nAuthMerging {merging}\n{b}</Location>\n<Location /{name}/a.txt>\nAuthMerging {merging}\n</Location>\n"
+            )
+    };
+    let conditions = |name: &str, merging: &str| {
+        format!(
+            "<Directory ROOT/www/{name}>\n{f}<If \"%{{REQUEST_URI}} =~ /txt/\">\n{a}</If>\n<If \"%{{REQUEST_URI}} =~ m#/m#\">\nAuthMerging {merging}\n{b}<If \"%{{REQUEST_URI}} =~ /mm/\">\nAuthMerging {merging}\n{f}</If>\n</If>\n</Directory>\n"
+        )
+    };
+    let site = files("and", "And")
+        + &files("or", "Or")
+        + &locations("land", "And")
+        + &locations("lor", "Or")
+        + &conditions("iand", "And")
+        + &conditions("ior", "Or");
+    let (mut all, mut targets) = (Vec::new(), Vec::new());
+    for name in ["and", "or", "land", "lor", "iand", "ior"] {
+        for file in ["a.txt", "m", "m.txt", "mm.txt", "mo.txt", "other"] {
+            all.push((format!("www/{name}/{file}"), "text"));
+            for query in ["", "f", "a", "b", "fa", "fb", "ab", "fab"] {
+                targets.push(format!("/{name}/{file}?{query}"));
+            }
+        }
+    }
+    let all: Vec<(&str, &str)> = all.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    compare(&site, &all, &targets.iter().map(String::as_str).collect::<Vec<_>>());
+}

@@ -6,6 +6,7 @@ use crate::limits::{
     HTACCESS_SECTIONS_MAX, HTACCESS_SETTINGS_BYTES_PER_BYTE, HTACCESS_STORE_BYTES_MAX,
     HTACCESS_VARIANT_BYTES_MAX, HTACCESS_VARIANTS_MAX,
 };
+use brisk_apache::access::{Merging, Requirements};
 use brisk_apache::conditional;
 use brisk_apache::directives::Places;
 use brisk_apache::limits::OVERRIDE_LINE_BYTES_MAX;
@@ -72,6 +73,8 @@ pub struct DirPlan {
     candidates: Vec<(Option<u32>, Arc<Section>)>,
     /// The order in which they are asked.
     order: Vec<u32>,
+    /// Which of them are merged with each other before they are merged with what is around them, by their places in the list.
+    groups: Vec<Group>,
     /// What holds where sections do, by their places in the list.
     variants: Mutex<HashMap<Vec<u32>, Arc<Effective>>>,
     /// How many of them are kept.
@@ -186,12 +189,13 @@ impl DirPlan {
             (HTACCESS_VARIANT_BYTES_MAX / settings_bytes.max(1)).clamp(1, HTACCESS_VARIANTS_MAX);
         let mut candidates = Vec::new();
         collect(&base.settings.sections, None, &mut candidates);
-        let order = ordered(&candidates);
+        let (order, groups) = ordered(&candidates);
         let copies = if candidates.is_empty() { 1 } else { 1 + variants_max };
         DirPlan {
             base,
             candidates,
             order,
+            groups,
             variants: Mutex::default(),
             variants_max,
             bytes: patterns_bytes + settings_bytes * copies,
@@ -266,18 +270,62 @@ impl DirPlan {
         if let Some(variant) = variants.get(&chosen) {
             return Ok(variant.clone());
         }
-        let mut made: Option<Effective> = None;
-        for &at in &chosen {
-            let section = &sections[at as usize].1;
-            let folder = section.scope.folder();
-            made = Some(made.as_ref().unwrap_or(&self.base).with(&section.settings, Some(&folder)));
-        }
-        let made = made.map_or_else(|| self.base.clone(), Arc::new);
+        let made = Arc::new(self.merged(&chosen));
         if variants.len() >= self.variants_max {
             variants.clear();
         }
         variants.insert(chosen, made.clone());
         Ok(made)
+    }
+}
+
+impl DirPlan {
+    /// What holds where these sections do.
+    fn merged(&self, chosen: &[u32]) -> Effective {
+        let group = |at: u32| self.groups[at as usize];
+        // Folders are merged one by one, from the shortest to the longest.
+        let is_together = |a: &u32, b: &u32| group(*a) == group(*b) && group(*a).0 != Rank::Folder;
+        let mut made = self.base.with(&Settings::default(), None);
+        for sections in chosen.chunk_by(is_together) {
+            let above = made.settings.requirements.clone();
+            let mut joint = Joint::default();
+            for &at in sections {
+                let section = &self.candidates[at as usize].1;
+                made = made.with(&section.settings, Some(&section.scope.folder()));
+                joint.add(&section.settings);
+            }
+            made.settings.requirements = joint.below(above);
+        }
+        made
+    }
+}
+
+/// Sections of one group are merged with each other first: those of one kind, and of conditions those of one depth.
+type Group = (Rank, usize);
+
+/// What sections of one group say of access.
+#[derive(Default)]
+struct Joint {
+    requirements: Option<Requirements<Compiled>>,
+    merging: Merging,
+}
+
+impl Joint {
+    fn add(&mut self, own: &Settings) {
+        match &own.requirements {
+            None if own.merging == Merging::Off => return,
+            None => {}
+            Some(rules) => self.requirements = Some(rules.below(self.requirements.as_ref(), own.merging)),
+        }
+        // How the last one joins is how all of them join.
+        self.merging = own.merging;
+    }
+
+    fn below(self, above: Option<Requirements<Compiled>>) -> Option<Requirements<Compiled>> {
+        match self.requirements {
+            Some(own) => Some(own.below(above.as_ref(), self.merging)),
+            None => above,
+        }
     }
 }
 
@@ -296,8 +344,8 @@ fn collect(sections: &[Arc<Section>], outer: Option<u32>, out: &mut Vec<(Option<
 }
 
 /// The order in which sections are asked: by rank; conditions by how many others they stand in, those of all hosts and folders first,
-/// then those of `<Files>`, then those of `<Location>`.
-fn ordered(candidates: &[(Option<u32>, Arc<Section>)]) -> Vec<u32> {
+/// then those of `<Files>`, then those of `<Location>`. And the group of each section.
+fn ordered(candidates: &[(Option<u32>, Arc<Section>)]) -> (Vec<u32>, Vec<Group>) {
     let rank_of = |at: u32| candidates[at as usize].1.scope.rank();
     let outer_of = |at: u32| candidates[at as usize].0;
     let key = |at: u32| {
@@ -315,8 +363,9 @@ fn ordered(candidates: &[(Option<u32>, Arc<Section>)]) -> Vec<u32> {
         (rank, if is_condition { depth } else { 0 }, around.filter(|_| is_condition))
     };
     let mut order: Vec<u32> = (0u32..).take(candidates.len()).collect();
+    let groups = order.iter().map(|&at| key(at)).map(|(rank, depth, _)| (rank, depth)).collect();
     order.sort_by_key(|&at| key(at));
-    order
+    (order, groups)
 }
 
 /// What Brisk is to `<IfModule>` and its relatives, with what Apache's own files have loaded.
