@@ -38,6 +38,9 @@ pub(super) struct Draft {
     pub site: Vec<Node>,
 }
 
+/// Finds a pattern in a path: the text of its groups, or nothing.
+pub(super) type Find<'f> = &'f dyn Fn(&str, &str) -> Option<Vec<String>>;
+
 /// What all hosts know.
 pub(super) struct Translator<'f, 'a> {
     pub files: &'f Files<'a>,
@@ -51,6 +54,8 @@ pub(super) struct Translator<'f, 'a> {
     pub balancers: Balancers,
     pub listens: Vec<Listen>,
     pub types: Option<Directive>,
+    /// Finds patterns in paths.
+    pub find: Find<'f>,
 }
 
 /// What a path leads to.
@@ -122,7 +127,7 @@ pub(super) struct Tls {
 
 impl<'f, 'a> Translator<'f, 'a> {
     /// Nothing is read yet.
-    pub fn new(files: &'f Files<'a>) -> Translator<'f, 'a> {
+    pub fn new(files: &'f Files<'a>, find: Find<'f>) -> Translator<'f, 'a> {
         Translator {
             files,
             mistakes: Vec::new(),
@@ -134,6 +139,7 @@ impl<'f, 'a> Translator<'f, 'a> {
             balancers: Balancers::default(),
             listens: Vec::new(),
             types: None,
+            find,
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Where paths of URIs lead: `Alias`, `AliasMatch`, `ProxyPass`. Each becomes a location that does nothing but map.
 
 use super::balancer;
-use super::build::{block, statement};
 use super::draft::{Done, Draft, From, Mapping, Target, Translator};
 use super::handlers;
 use super::host::{literal, path, word};
 use super::users::ACCOUNTS;
 use crate::escape;
 use crate::syntax::{Mistake, Node};
-use brisk_conf::{Directive, Span};
 
 pub(super) fn line(this: &mut Translator<'_, '_>, name: &str, node: &Node, draft: &mut Draft) -> Done {
     Some(match name {
@@ -226,7 +224,7 @@ fn script_below(line: u32, from: &str, mut target: Target) -> Mapping {
 }
 
 /// A line that names a group, when it is known what the group's members speak.
-fn resolved(this: &Translator<'_, '_>, mapping: &Mapping) -> Mapping {
+pub(super) fn resolved(this: &Translator<'_, '_>, mapping: &Mapping) -> Mapping {
     let Target::Group { name, path, timeout_secs } = &mapping.target else { return mapping.clone() };
     let target = balancer::target(this, name, path, *timeout_secs);
     match (&mapping.from, target) {
@@ -339,117 +337,4 @@ fn timeout(node: &Node) -> Result<Option<u64>, String> {
         }
     }
     Ok(timeout_secs)
-}
-
-/// Adds the locations of a host. Gives the lines that no request can meet: Apache uses the first that fits, however short it is.
-pub(super) fn locations(
-    this: &Translator<'_, '_>,
-    mappings: &[&Mapping],
-    at: Span,
-    host: Option<&'static str>,
-    out: &mut Vec<Directive>,
-) -> Vec<u32> {
-    let mut shadowed = Vec::new();
-    let mut prefixes: Vec<&str> = Vec::new();
-    // Patterns above a path's line are asked before it.
-    let mut has_patterns = false;
-    // Back ends are asked before aliases are looked at.
-    let is_proxy = |mapping: &Mapping| !matches!(mapping.target, Target::File(_));
-    let mappings: Vec<Mapping> = mappings.iter().map(|mapping| resolved(this, mapping)).collect();
-    let ordered = mappings.iter().filter(|m| is_proxy(m)).chain(mappings.iter().filter(|m| !is_proxy(m)));
-    for mapping in ordered {
-        let span = this.span(mapping.line);
-        match &mapping.from {
-            From::Pattern(pattern) => {
-                let inner = content(span, &mapping.target, None, host);
-                out.push(block(span, "location", ["~", pattern], inner));
-                has_patterns |= is_proxy(mapping);
-                if let Target::Proxy { url, .. } = &mapping.target {
-                    // By this location, which nothing leads to, the host is looked up when the configuration is read.
-                    let known = vec![statement(span, "proxy_pass", [host_of(url)])];
-                    out.push(block(span, "location", [format!("@apache_match_{}", mapping.line)], known));
-                }
-            }
-            From::Prefix(from) => {
-                let covers = |known: &&str| {
-                    from.strip_prefix(known.trim_end_matches('/'))
-                        .is_some_and(|r| r.is_empty() || r.starts_with('/'))
-                };
-                if prefixes.iter().any(covers) {
-                    shadowed.push(mapping.line);
-                    continue;
-                }
-                prefixes.push(from);
-                if from.ends_with('/') {
-                    let inner = content(span, &mapping.target, Some(""), host);
-                    out.push(block(span, "location", below(has_patterns, from), inner));
-                } else {
-                    let exact = content(span, &mapping.target, Some(""), host);
-                    out.push(block(span, "location", ["=", from], exact));
-                    let inner = content(span, &mapping.target, Some("/"), host);
-                    out.push(block(span, "location", below(has_patterns, &format!("{from}/")), inner));
-                }
-            }
-        }
-    }
-    if !prefixes.contains(&"/") {
-        out.push(block(at, "location", ["/"], Vec::new()));
-    }
-    shadowed
-}
-
-/// The arguments of a location for all below a path.
-fn below(has_patterns: bool, path: &str) -> Vec<String> {
-    let modifier = if has_patterns { None } else { Some("^~".to_string()) };
-    modifier.into_iter().chain([path.to_string()]).collect()
-}
-
-/// A URL's scheme and host.
-fn host_of(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    let end = rest.find(['/', '$', '?']).unwrap_or(rest.len());
-    format!("{scheme}://{}", &rest[..end])
-}
-
-/// What stands in the location; `end` is what the mapped path ends with, `None` where a pattern has made the whole target.
-fn content(span: Span, target: &Target, end: Option<&str>, host: Option<&'static str>) -> Vec<Directive> {
-    match target {
-        // (Groups are resolved before.)
-        Target::Own | Target::Group { .. } => Vec::new(),
-        Target::File(to) => {
-            let to = match end {
-                None | Some("") => to.clone(),
-                Some(end) => format!("{}{end}", to.trim_end_matches('/')),
-            };
-            vec![statement(span, "alias", [to])]
-        }
-        Target::Script { address, path, timeout_secs } => {
-            handlers::asking(span, address, path, *timeout_secs)
-        }
-        Target::Proxy { url, timeout_secs } => {
-            let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-            let url = match end {
-                // A URL that variables have made is sent as it is; one without a path gets that of the request.
-                None if url.contains('$') => format!("{url}$is_args$args"),
-                None => url.clone(),
-                Some("") if has_path => url.clone(),
-                Some("") => format!("{url}/"),
-                Some(end) => format!("{}{end}", url.trim_end_matches('/')),
-            };
-            // The members of a group have a name each; the group's own is none of a host.
-            let usual = if balancer::is_group(&url) { "$http_host" } else { "$proxy_host" };
-            let mut inner = vec![
-                statement(span, "proxy_pass", [url.as_str()]),
-                statement(span, "proxy_http_version", ["1.1"]),
-                statement(span, "proxy_set_header", ["Host", host.unwrap_or(usual)]),
-                statement(span, "proxy_set_header", ["X-Forwarded-For", "$proxy_add_x_forwarded_for"]),
-                statement(span, "proxy_set_header", ["X-Forwarded-Host", "$http_host"]),
-                statement(span, "proxy_set_header", ["X-Forwarded-Server", "$server_name"]),
-            ];
-            if let Some(seconds) = timeout_secs {
-                inner.push(statement(span, "proxy_read_timeout", [format!("{seconds}s")]));
-            }
-            inner
-        }
-    }
 }

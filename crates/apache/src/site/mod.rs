@@ -15,6 +15,7 @@ mod files;
 mod handlers;
 mod host;
 mod listen;
+mod locations;
 mod logs;
 mod mapping;
 mod network;

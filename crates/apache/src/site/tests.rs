@@ -69,7 +69,7 @@ fn told(files: &[(&'static str, &'static str)]) -> Result<(String, Vec<String>),
     let mut sources = SourceMap::default();
     let files = Files::new(&loader, &mut sources, &arguments);
     let nodes = files.read(Some("/etc/apache2/apache2.conf"), &Rust).map_err(|mistake| vec![mistake.text])?;
-    match translate(&files, nodes) {
+    match translate(&files, nodes, &Rust) {
         Ok(translated) => {
             let mut out = String::new();
             shown(&translated.tree, 0, &mut out);
@@ -226,6 +226,93 @@ fn patterns_lead_to_back_ends() {
         let got = told(&[("/etc/apache2/apache2.conf", text.leak())]).expect_err(url);
         assert!(got[0].contains(wanted), "{got:?}");
     }
+}
+
+/// `ProxyPass /static !` beside `Alias /static`, as for applications of Django and Rails.
+#[test]
+fn exceptions_of_back_ends_lead_to_aliases() {
+    let check = |text: &str, wanted: &str| {
+        let text = format!("Listen 80\n{text}").leak();
+        let (tree, notices) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+        let locations = tree.find("    location").map(|at| &tree[at..]).unwrap_or_default();
+        let proxied = ["proxy_http_version", "proxy_set_header"];
+        let lines: Vec<&str> =
+            locations.lines().filter(|line| !proxied.iter().any(|name| line.contains(name))).collect();
+        assert_eq!(lines.join("\n"), wanted, "{text}");
+        notices
+    };
+    let static_files = "    location = /static\n      alias /srv/static\n    location ^~ /static/\n      alias /srv/static/\n";
+    let root = "    location ^~ /\n      proxy_pass http://10.0.0.1/";
+    let notices = check(
+        "ProxyPass /static !\nProxyPass / http://10.0.0.1/\nAlias /static /srv/static",
+        &format!("{static_files}{root}"),
+    );
+    assert_eq!(notices, [""; 0]);
+    let notices = check(
+        "ProxyPass /static !\nProxyPass / http://10.0.0.1/\nAlias / /srv/\nAlias /static /srv/other",
+        &format!("{static_files}{root}"),
+    );
+    assert_eq!(notices, ["never used: a line above it is for the same paths"]);
+    check(
+        "ProxyPass /a/b/ !\nProxyPass / http://10.0.0.1/\nAlias /a/b/c/ /srv/c/\nAlias /a /srv/a",
+        &format!(
+            "    location ^~ /a/b/\n      location ^~ /a/b/c/\n        alias /srv/c/\n      location ^~ /a/b/\n        alias /srv/a/b/\n{root}"
+        ),
+    );
+    check(
+        "ProxyPassMatch ^/static/ !\nProxyPass / http://10.0.0.1/\nAlias /static/ /srv/static/",
+        "    location ~ ^/static/\n      location ^~ /static/\n        alias /srv/static/\n    location /\n      proxy_pass http://10.0.0.1/",
+    );
+    let notices = check("ProxyPass / http://10.0.0.1/\nProxyPass /static !\nAlias /static /srv/static", root);
+    assert_eq!(notices, ["never used: a line above it is for the same paths"; 2]);
+}
+
+#[test]
+fn patterns_and_paths_count_in_the_order_of_the_file() {
+    let check = |text: &str, wanted: &[&str]| {
+        let text = format!("Listen 80\n{text}").leak();
+        let (tree, _) = told(&[("/etc/apache2/apache2.conf", text)]).unwrap();
+        for wanted in wanted {
+            assert!(tree.contains(wanted), "{wanted:?} is not in\n{tree}");
+        }
+    };
+    check(
+        "AliasMatch ^/doc/(.*)\\.cfg$ /srv/cfg/$1\nAlias /doc /srv/doc",
+        &[
+            "    location ~ ^/doc/(.*)\\.cfg$\n      alias /srv/cfg/$1\n    location = /doc\n      alias /srv/doc\n    location /doc/\n      alias /srv/doc/\n    location /\n",
+        ],
+    );
+    check(
+        "Alias /doc/ /srv/doc/\nAliasMatch ^/doc/(.*)\\.cfg$ /srv/cfg/$1",
+        &["    location ^~ /doc/\n      alias /srv/doc/\n    location ~ ^/doc/(.*)\\.cfg$\n"],
+    );
+    // Some patterns stand above the path, and some below it.
+    check(
+        "ProxyPassMatch \\.gif$ !\nProxyPass /app/ http://10.0.0.1/\nAliasMatch ^/app/(.*\\.js)$ /srv/js/$1",
+        &[
+            "    location ~ \\.gif$\n      location ~ ^/app/(.*\\.js)$\n        alias /srv/js/$1\n    location ^~ /app/\n      proxy_pass http://10.0.0.1/\n",
+            "      location ~ \\.gif$\n        location ~ ^/app/(.*\\.js)$\n          alias /srv/js/$1\n    location ~ ^/app/(.*\\.js)$\n      alias /srv/js/$1\n    location /\n",
+        ],
+    );
+    // A path's own location is that of the pattern above it.
+    check(
+        "AliasMatch ^/do(.)$ /srv/$1/x\nAlias /doc /srv/doc\nProxyPassMatch ^/a(.)$ http://10.0.0.1/$1\nProxyPass /ab http://10.0.0.2/",
+        &[
+            "    location = /doc\n      alias /srv/c/x\n    location /doc/\n",
+            "    location = /ab\n      proxy_pass http://10.0.0.1/b\n",
+        ],
+    );
+    check(
+        "<LocationMatch ^/(?<name>d)oc$>\nAlias /srv/%{env:MATCH_NAME}\n</LocationMatch>\nAlias /doc /srv/doc",
+        &["    location ~ ^/(?<name>d)oc$\n      alias /srv/${name}\n    location /doc/\n"],
+    );
+    // With a slash behind it, a line is not for the path without.
+    check(
+        "Alias /x/ /srv/x/\nAlias /x /srv/y",
+        &[
+            "    location ^~ /x/\n      alias /srv/x/\n    location = /x\n      alias /srv/y\n    location /\n",
+        ],
+    );
 }
 
 #[test]

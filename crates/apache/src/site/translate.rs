@@ -5,15 +5,16 @@ use super::build::{block, of_node, statement};
 use super::draft::{Done, Draft, Translator};
 use super::files::{Arguments, Files};
 use super::listen::{self, Wanted};
-use super::{handlers, host, logs, mapping, network, proxied, remote, tls};
-use crate::Patterns;
+use super::{handlers, host, locations, logs, mapping, network, proxied, remote, tls};
 use crate::conditional::Server as _;
 use crate::directives::{self, Places, Row, Standing};
 use crate::modules::OF_BOTH;
 use crate::overrides::support::{self, Support};
 use crate::overrides::{self, quoted};
 use crate::syntax::{Mistake, Node};
+use crate::{Pattern as _, Patterns};
 use brisk_conf::{Directive, NoFiles, SourceMap, Span};
+use std::ops::Range;
 
 /// The line that tells `ServerRoot`, in the block `apache_site`: relative paths of `.htaccess` begin there.
 pub const ROOT: &str = "BriskRoot";
@@ -241,7 +242,7 @@ impl Translator<'_, '_> {
         let mappings: Vec<_> =
             draft.mappings.iter().chain(main.mappings.iter().filter(|_| !is_main)).chain(&users).collect();
         let host = draft.proxy_host.or(main.proxy_host);
-        let shadowed = mapping::locations(self, &mappings, at, host, &mut inner);
+        let shadowed = locations::locations(self, &mappings, at, host, &mut inner);
         for line in shadowed {
             self.notice(line, "never used: a line above it is for the same paths");
         }
@@ -298,7 +299,7 @@ pub fn support<S: Patterns>(row: &Row, patterns: &S) -> Support {
     }
     let (mut sources, arguments) = (SourceMap::default(), Arguments::default());
     let files = Files::new(&NoFiles, &mut sources, &arguments);
-    let mut this = Translator::new(&files);
+    let mut this = Translator::new(&files, &|_, _| None);
     let mut draft = Draft::default();
     let (name, is_section) = row.name.strip_prefix('<').map_or((row.name, false), |name| (name, true));
     let mut node = support::sample(row, name, is_section);
@@ -331,8 +332,13 @@ fn usual_root(files: &Files<'_>) -> String {
 ///
 /// # Errors
 /// All lines that are not understood, or that Brisk cannot carry out.
-pub fn translate(files: &Files<'_>, nodes: Vec<Node>) -> Result<Translated, Vec<Mistake>> {
-    let mut this = Translator::new(files);
+pub fn translate<S: Patterns>(
+    files: &Files<'_>,
+    nodes: Vec<Node>,
+    patterns: &S,
+) -> Result<Translated, Vec<Mistake>> {
+    let find = |pattern: &str, path: &str| groups(patterns, pattern, path);
+    let mut this = Translator::new(files, &find);
     let (own, hosts): (Vec<Node>, Vec<Node>) =
         nodes.into_iter().partition(|node| !(node.is("VirtualHost") && node.children.is_some()));
     let mut main = Draft::default();
@@ -359,6 +365,13 @@ pub fn translate(files: &Files<'_>, nodes: Vec<Node>) -> Result<Translated, Vec<
         return Err(this.mistakes);
     }
     Ok(Translated { tree, notices: this.notices, hosts: pictures })
+}
+
+/// The text of a pattern's groups in a path; nothing where it does not match.
+fn groups<S: Patterns>(patterns: &S, pattern: &str, path: &str) -> Option<Vec<String>> {
+    let found = patterns.compile(pattern.as_bytes(), false).ok()?.find(path.as_bytes()).ok()??;
+    let text = |span: Option<Range<usize>>| span.and_then(|span| path.get(span)).unwrap_or_default();
+    Some(found.into_iter().map(|span| text(span).to_string()).collect())
 }
 
 /// Servers alone, for a configuration that has an `http` already.

@@ -149,3 +149,102 @@ fn sections_of_one_kind_are_merged_with_each_other_first() {
     let all: Vec<(&str, &str)> = all.iter().map(|(name, text)| (name.as_str(), *text)).collect();
     compare(&site, &all, &targets.iter().map(String::as_str).collect::<Vec<_>>());
 }
+
+/// An exception of `ProxyPass` leads to what `Alias` says, as the static files of an application.
+#[test]
+fn exceptions_of_back_ends_lead_to_aliases() {
+    compare(
+        "ProxyPass /static !\nProxyPass /media/ !\nProxyPass /app/files !\nProxyPass /wide !\nProxyPassMatch ^/matched/ !\nProxyPassMatch \\.cfg$ !\nProxyPass / http://BACK/\nAlias /static ROOT/static\nAlias /media ROOT/media\nAlias /app ROOT/app\nAlias /wide/in ROOT/wide\nAlias /matched/in/ ROOT/matched/\nAlias /never ROOT/static\nAliasMatch ^/k/(.*)$ ROOT/static/$1\n<Location /static/closed>\nRequire all denied\n</Location>\n",
+        &[
+            ("static/a.txt", "static"),
+            ("static/a.cfg", "cfg of static"),
+            ("static/closed/a.txt", "closed"),
+            ("media/a.txt", "media"),
+            ("app/files/a.txt", "file of app"),
+            ("app/a.cfg", "cfg of app"),
+            ("wide/a.txt", "wide"),
+            ("matched/a.txt", "matched"),
+            ("www/wide/a.txt", "below the root"),
+            ("www/matched/a.txt", "matched below the root"),
+            ("www/a.cfg", "cfg below the root"),
+        ],
+        &[
+            "/static/a.txt",
+            "/static/a.cfg",
+            "/static/none",
+            "/static/closed/a.txt",
+            "/staticx",
+            "/media/a.txt",
+            "/media",
+            "/app/files/a.txt",
+            "/app/a.txt",
+            "/app/a.cfg",
+            "/wide/a.txt",
+            "/wide/in/a.txt",
+            "/matched/a.txt",
+            "/matched/in/a.txt",
+            "/never/a.txt",
+            "/k/a.txt",
+            "/k/a.cfg",
+            "/a.cfg",
+            "/x",
+            "/",
+        ],
+    );
+}
+
+/// Of patterns and paths the first line counts, those of back ends before those of aliases.
+#[test]
+fn patterns_and_paths_count_in_the_order_of_the_file() {
+    compare(
+        "AliasMatch ^/doc/(.*)\\.cfg$ ROOT/cfg/$1.cfg\nAliasMatch ^/exact$ ROOT/cfg/exact.txt\nAlias /exact ROOT/doc\nAlias /doc ROOT/doc\nAliasMatch ^/doc/(.*)\\.js$ ROOT/cfg/$1.js\nAlias /doc/late ROOT/cfg\nAlias /slash/ ROOT/doc/\nAlias /slash ROOT/cfg/exact.txt\n",
+        &[
+            ("www/a.txt", "a"),
+            ("doc/a.txt", "a of doc"),
+            ("doc/a.cfg", "cfg of doc"),
+            ("doc/a.js", "js of doc"),
+            ("doc/late/a.txt", "late of doc"),
+            ("cfg/a.cfg", "cfg"),
+            ("cfg/a.js", "js"),
+            ("cfg/a.txt", "a of cfg"),
+            ("cfg/exact.txt", "exact"),
+        ],
+        &[
+            "/doc/a.txt",
+            "/doc/a.cfg",
+            "/doc/a.js",
+            "/doc/late/a.txt",
+            "/exact",
+            "/exact/a.txt",
+            "/slash",
+            "/slash/a.txt",
+        ],
+    );
+    compare(
+        "ProxyPassMatch ^/app/own/ !\nProxyPassMatch ^/front$ !\nProxyPass /app http://BACK/inner\nProxyPass /front http://BACK/front\nProxyPassMatch ^/(.*\\.gif)$ http://BACK/gifs/$1\nAliasMatch ^/app/(.*\\.js)$ ROOT/js/$1\nAliasMatch ^/more/(.*\\.js)$ ROOT/js/$1\nAlias /more ROOT/more\nAliasMatch ^/more/(.*)$ ROOT/js/$1\n",
+        &[
+            ("js/a.js", "js"),
+            ("js/own/a.js", "own js"),
+            ("js/a.txt", "a of js"),
+            ("more/a.txt", "more"),
+            ("more/a.js", "js of more"),
+            ("www/app/own/a.txt", "own"),
+            ("www/front", "front"),
+        ],
+        &[
+            "/app/a.js",
+            "/app/own/a.js",
+            "/app/own/a.txt",
+            "/app/own/a.gif",
+            "/app/a.gif",
+            "/app",
+            "/app/",
+            "/front",
+            "/front/x",
+            "/more/a.js",
+            "/more/a.txt",
+            "/more/a.gif",
+            "/x.gif",
+        ],
+    );
+}

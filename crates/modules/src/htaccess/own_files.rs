@@ -51,7 +51,7 @@ pub fn read(
             return Told::default();
         }
     };
-    let translated = match translate(&files, nodes) {
+    let translated = match translate(&files, nodes, &Pcre::of_site()) {
         Ok(translated) => translated,
         Err(mistakes) => {
             diags.extend(mistakes.iter().map(refused));
