@@ -75,6 +75,10 @@ impl Access {
     /// Judges as this step. What it waits for has the handler that called it asked again, whichever that is.
     pub fn run(&self, r: &mut Request, step: Step) -> Flow {
         before::begin(r, step);
+        // A login counts where it was asked for: another folder may have other users. (A rule with the flag P has the same request go on.)
+        if !self.0.is_asked_by_rule(r) {
+            Carried::of(r).borrow_mut().log_out();
+        }
         match self.judge(r) {
             Ok(()) => Flow::Next,
             Err(Trouble::Flow(flow)) => flow,
@@ -432,7 +436,7 @@ fn admit(r: &mut Request, present: &Present) -> Result<(), Flow> {
     if ask(r, present, &|seen| after_login(settings, seen))? {
         return Ok(());
     }
-    Carried::of(r).borrow_mut().say().user = None;
+    Carried::of(r).borrow_mut().log_out();
     if settings.sends_forbidden == Some(true) {
         return Err(forbid(r, &present.place));
     }

@@ -183,6 +183,14 @@ impl Carried {
         Rc::make_mut(&mut self.said)
     }
 
+    /// Nobody has logged in.
+    pub fn log_out(&mut self) {
+        if self.said.user.is_some() {
+            let said = self.say();
+            (said.user, said.login) = (None, Login::default());
+        }
+    }
+
     /// Whether the request is a look-up for a file, which rules of the server do not change.
     pub fn looks_for_file(&self) -> bool {
         self.look_up.as_ref().is_some_and(|look_up| look_up.file.is_some())

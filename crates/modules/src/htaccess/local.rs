@@ -1,5 +1,6 @@
 //! What the steps of a location know of its `directory_overrides`.
 
+use super::carried::Carried;
 use super::plan::{Ground, Store};
 use super::site::Site;
 use brisk_apache::directives::Places;
@@ -27,6 +28,14 @@ impl Local {
     /// Whether the location's content is a back end's, so that a request is for no file.
     pub fn asks_back_end(&self, r: &Request) -> bool {
         !self.runs_scripts && r.snap().location(r.route.loc).plan.content.is_some()
+    }
+
+    /// Whether a rule with the flag P has led the request here, behind the judgement of its folder.
+    pub fn is_asked_by_rule(&self, r: &Request) -> bool {
+        let server = r.snap().server(r.route.server);
+        self.asks_back_end(r)
+            && server.named.values().any(|&id| id == r.route.loc)
+            && Carried::of(r).borrow().said.proxy_url.is_some()
     }
 }
 
