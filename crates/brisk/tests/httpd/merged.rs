@@ -248,3 +248,25 @@ fn patterns_and_paths_count_in_the_order_of_the_file() {
         ],
     );
 }
+
+/// What a back end answers is no file: sections of files and folders are not for it, those of paths and conditions are.
+#[test]
+fn sections_of_files_are_not_for_back_ends() {
+    compare(
+        "ProxyPass /app http://BACK/inner\n<Files *.bak>\nRequire all denied\n</Files>\n<FilesMatch \\.js$>\nHeader set X-Script yes\n</FilesMatch>\n<DirectoryMatch /closed>\nRequire all denied\n</DirectoryMatch>\n<Location /app/shut>\nRequire all denied\n</Location>\n<If \"%{QUERY_STRING} == 'no'\">\nRequire all denied\n</If>\nRewriteEngine On\nRewriteRule ^/ruled/(.*)$ http://BACK/$1 [P]\n<Directory ROOT/www/folder>\nRewriteEngine On\nRewriteRule ^(.*\\.bak)$ http://BACK/$1 [P]\nRewriteRule ^(.*\\.led)$ http://BACK/$1 [P]\n</Directory>\n",
+        &[("www/a.bak", "a"), ("www/folder/a.bak", "a"), ("www/folder/a.led", "a")],
+        &[
+            "/a.bak",
+            "/app/a.bak",
+            "/app/a.js",
+            "/app/closed/x",
+            "/app/shut/x",
+            "/app/x?no",
+            "/ruled/a.bak",
+            "/ruled/a.js",
+            "/ruled/x?no",
+            "/folder/a.bak",
+            "/folder/a.led",
+        ],
+    );
+}

@@ -191,12 +191,13 @@ impl Access {
         Ok(())
     }
 
-    /// What a back end answers is no file of a folder, but locations and conditions of Apache's own files are for it, too.
+    /// What a back end answers is no file of a folder: as in Apache, sections of paths and conditions are for it, and those of files and
+    /// folders are not.
     fn judge_for_back_end(&self, r: &mut Request) -> Result<(), Trouble> {
         must_lead_to_file(r, None)?;
         let Some(site) = self.0.ground.site.as_deref() else { return Ok(()) };
         let (plan, _) = self.plans(r, Symlinks::Follow, vec![site.first()], &[])?;
-        let present = enter(r, Rc::new(Place::nowhere(r)), &plan)?;
+        let present = enter(r, Rc::new(Place::nowhere(r)), &plan, false)?;
         present.clone().keep(r);
         Ok(admit(r, &present)?)
     }
@@ -342,7 +343,7 @@ fn opened(r: &Request, outcome: Outcome) -> Result<Arc<DirPlan>, Flow> {
 /// Judges a request by a plan.
 fn pass(r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<(), Flow> {
     follow(r, &place, plan)?;
-    let present = enter(r, place, plan)?;
+    let present = enter(r, place, plan, true)?;
     // A refusal has the pages and fields that the files say.
     present.clone().keep(r);
     hide(r, &present.place)?;
@@ -397,14 +398,18 @@ pub fn set_env_if<'l>(
     Ok(())
 }
 
-/// What holds for the request, and its variables by `SetEnvIf`.
-fn enter(r: &mut Request, place: Rc<Place>, plan: &DirPlan) -> Result<Present, Flow> {
+/// What holds for the request, and its variables by `SetEnvIf`. Sections of folders and files count if it is for a file.
+fn enter(r: &mut Request, place: Rc<Place>, plan: &DirPlan, is_file: bool) -> Result<Present, Flow> {
     let carried = Carried::of(r);
     let (effective, changes) = settled(r, |r, looked| {
         let carried = carried.borrow();
         let seen = Seen { r, place: &place, carried: &carried, changes: &[], looked, group_file: None };
         let mut changes: Vec<EnvChange> = Vec::new();
-        let effective = plan.of(place.name(), &seen, &mut changes)?;
+        let effective = if is_file {
+            plan.of(place.name(), &seen, &mut changes)?
+        } else {
+            plan.of_path(&seen, &mut changes)?
+        };
         let lines = effective.settings.set_env_if.iter().skip(carried.said.led);
         set_env_if(lines, &seen, &mut changes)?;
         Ok((effective, changes))
