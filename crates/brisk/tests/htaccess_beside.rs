@@ -2,12 +2,14 @@
 
 mod htaccess_beside {
     pub mod sites;
+    pub mod subrequests;
 }
 
 use brisk_testkit::apache::open_to_all;
 use brisk_testkit::application::Speaks;
 use brisk_testkit::{Apache, Application, Builder, Client, Response, Server};
 use htaccess_beside::sites::{SITES, Site, TARGETS, TREE, VARIANTS};
+use htaccess_beside::subrequests;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -29,6 +31,8 @@ const MODULES: &[&str] = &[
     "expires",
     "headers",
     "mime",
+    // Debian loads modules in the order of their names, and hooks of one rank run in this order.
+    "negotiation",
     "rewrite",
     "setenvif",
     "autoindex",
@@ -37,6 +41,10 @@ const MODULES: &[&str] = &[
     "proxy",
     "proxy_fcgi",
 ];
+
+fn sites() -> impl Iterator<Item = &'static Site> {
+    SITES.iter().chain(subrequests::SITES)
+}
 
 /// What PHP would see of a request, as far as both servers must agree.
 fn application() -> Application {
@@ -83,7 +91,7 @@ fn configuration(root: &Path, application: &str) -> String {
 <FilesMatch \"\\.php$\">\nSetHandler \"proxy:fcgi://{application}\"\n</FilesMatch>\n<Directory {0}>\nOptions FollowSymLinks\nAllowOverride All\nCGIPassAuth On\nRequire all granted\n</Directory>\n",
         root.display()
     );
-    for site in SITES {
+    for site in sites() {
         let name = site.name;
         let _ = writeln!(
             text,
@@ -97,7 +105,7 @@ fn configuration(root: &Path, application: &str) -> String {
 fn brisk(application: &str) -> Builder {
     let types = TYPES.replace('\n', "; ") + ";";
     let mut http = format!("types {{ {types} }} default_type ''; index index.php index.html;");
-    for site in SITES {
+    for site in sites() {
         let name = site.name;
         let _ = writeln!(
             http,
@@ -108,7 +116,7 @@ fn brisk(application: &str) -> Builder {
         );
     }
     let mut builder = Builder::new(BIN).http(&http);
-    for site in SITES {
+    for site in sites() {
         for (file, text) in TREE {
             builder = builder.file(&format!("sites/{}/{file}", site.name), text);
         }
@@ -117,7 +125,8 @@ fn brisk(application: &str) -> Builder {
             builder = builder.file(&format!("sites/{}/{file}", site.name), text);
         }
     }
-    builder.file("mime.types", TYPES).file("users", "ann:{SHA}0nofEXcSAJSXFLGvmfBIpBb11vQ=\n")
+    let user = |name: &str| format!("{name}:{{SHA}}0nofEXcSAJSXFLGvmfBIpBb11vQ=\n");
+    builder.file("mime.types", TYPES).file("users", user("ann")).file("admins", user("eve"))
 }
 
 /// A line of Apache's `TypesConfig`, and of nginx's `types`.
@@ -231,7 +240,7 @@ fn answers_are_apaches() {
     open_to_all(&root);
     let apache = Apache::start(MODULES, &configuration(&root, &application.address()));
     let (mut differences, mut count) = (String::new(), 0);
-    for site in SITES {
+    for site in sites() {
         count += compare(site, &apache, &server, &mut differences);
     }
     assert!(

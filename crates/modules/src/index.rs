@@ -99,9 +99,9 @@ impl StandIn {
         r.state.own.get_or(StandIn::default).0.replace(uri.to_vec());
     }
 
-    /// Whether it is for such a file now.
-    pub fn holds(r: &Request) -> bool {
-        r.state.own.get::<StandIn>().is_some_and(|stand_in| *stand_in.0.borrow() == r.route.uri)
+    /// Whether it is for such a file now; `uri` is what it is for.
+    pub fn holds(r: &Request, uri: impl FnOnce() -> Vec<u8>) -> bool {
+        r.state.own.get::<StandIn>().is_some_and(|stand_in| *stand_in.0.borrow() == uri())
     }
 
     /// It begins anew by a rule or for an error's page: whatever it goes on with stands for itself.

@@ -40,7 +40,10 @@ pub fn handle(r: &mut Request) -> Flow {
     };
     match found {
         Found::File(file) => serve(r, file),
-        Found::Other(info) if info.kind == Kind::Directory => add_slash(r),
+        Found::Other(info) if info.kind == Kind::Directory => {
+            let path = r.route.uri.clone();
+            add_slash(r, &path)
+        }
         // Sockets, pipes and devices: opening one could wait for ever, or do something.
         Found::Other(_) => {
             brisk_server::rlog!(r, Crit, "\"{}\" is not a regular file", mapped.path().display());
@@ -67,10 +70,10 @@ fn missing(r: &Request, mapped: &path::Mapped, error: &io::Error) -> Flow {
     Flow::Status(status)
 }
 
-/// A directory without its slash: relative links in its index would lead elsewhere.
-fn add_slash(r: &mut Request) -> Flow {
-    let mut location = Vec::with_capacity(r.route.uri.len() + r.route.args.len() + 2);
-    brisk_http::uri::escape(brisk_http::uri::Escape::Uri, &r.route.uri, &mut location);
+/// A directory without its slash: relative links in its index would lead elsewhere. `path` is what the client knows it by.
+pub fn add_slash(r: &mut Request, path: &[u8]) -> Flow {
+    let mut location = Vec::with_capacity(path.len() + r.route.args.len() + 2);
+    brisk_http::uri::escape(brisk_http::uri::Escape::Uri, path, &mut location);
     location.push(b'/');
     if !r.route.args.is_empty() {
         location.push(b'?');

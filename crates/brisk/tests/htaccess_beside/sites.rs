@@ -109,7 +109,8 @@ pub const VARIANTS: &[&str] = &[
     "Cookie: wordpress_logged_in_x=1; a=b\r\nAuthorization: Basic YW5uOnJpZ2h0\r\n",
 ];
 
-const fn site(name: &'static str, htaccess: &'static [(&'static str, &'static str)]) -> Site {
+/// A site that is asked for what all are asked for.
+pub const fn site(name: &'static str, htaccess: &'static [(&'static str, &'static str)]) -> Site {
     Site { name, files: htaccess, targets: &[], variants: &[], explained: &[] }
 }
 

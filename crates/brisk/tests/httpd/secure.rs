@@ -71,7 +71,7 @@ fn certificates(dir: &TempDir) {
 
 fn site(at: &str) -> String {
     let mut text = format!(
-        "DocumentRoot {at}/html\nSetEnv OWN mine\n<Directory {at}/html>\nAllowOverride All\nRequire all granted\n</Directory>\n<Location /ours>\nRequire expr \"%{{SSL_CLIENT_S_DN_O}} == 'Own, Inc' && %{{SSL_CLIENT_VERIFY}} == 'SUCCESS'\"\n</Location>\nRewriteEngine on\nRewriteCond %{{SSL:SSL_CLIENT_VERIFY}} =SUCCESS\nRewriteRule ^/who$ /welcome-%{{SSL:SSL_CLIENT_S_DN_OU}} [R]\nRewriteCond %{{SSL:SSL_PROTOCOL}} ^$\nRewriteRule ^/who$ /plain [R]\n"
+        "DocumentRoot {at}/html\nSetEnv OWN mine\n<Directory {at}/html>\nAllowOverride All\nRequire all granted\n</Directory>\n<Location /env>\nRequire env HTTPS\n</Location>\n<Location /unset>\nUnsetEnv HTTPS\n</Location>\nHeader always set X-On \"%{{HTTPS}}e\" env=HTTPS\nHeader always set X-Off yes env=!HTTPS\nHeader always set X-Name \"%{{SSL_TLS_SNI}}e\" env=SSL_TLS_SNI\n<Location /ours>\nRequire expr \"%{{SSL_CLIENT_S_DN_O}} == 'Own, Inc' && %{{SSL_CLIENT_VERIFY}} == 'SUCCESS'\"\n</Location>\nRewriteEngine on\nRewriteCond %{{SSL:SSL_CLIENT_VERIFY}} =SUCCESS\nRewriteRule ^/who$ /welcome-%{{SSL:SSL_CLIENT_S_DN_OU}} [R]\nRewriteCond %{{SSL:SSL_PROTOCOL}} ^$\nRewriteRule ^/who$ /plain [R]\nRewriteCond %{{ENV:HTTPS}} =on\nRewriteRule ^/asked$ /seen [R]\n"
     );
     for (number, name) in SHOWN.iter().enumerate() {
         let _ = writeln!(text, "Header always set X-{number} \"%{{{name}}}s\"");
@@ -115,14 +115,15 @@ fn rules_are_told_of_tls_what_apache_tells() {
         &["mpm_event", "authn_core", "authz_core", "alias", "env", "headers", "rewrite", "ssl"];
     let dir = TempDir::new();
     certificates(&dir);
-    for name in ["a.txt", "ours", "welcome"] {
+    for name in ["a.txt", "ours", "welcome", "env", "unset", "asked"] {
         dir.write(&format!("html/{name}"), name);
     }
     dir.write(
         "html/h/.htaccess",
-        "RewriteEngine on\nRewriteCond %{SSL:SSL_CLIENT_S_DN_CN} =J\u{fc}rgen\nRewriteRule ^a$ - [F]\n",
+        "RewriteEngine on\nRewriteCond %{SSL:SSL_CLIENT_S_DN_CN} =J\u{fc}rgen\nRewriteRule ^a$ - [F]\nRewriteCond %{ENV:HTTPS} =on\nRewriteRule ^b$ - [G]\nHeader set X-Here yes env=HTTPS\n",
     );
     dir.write("html/h/a", "a");
+    dir.write("html/h/b", "b");
     open_to_all(dir.path());
     let at = dir.path().display().to_string();
     let file = |name: &str| format!("{at}/{name}");
@@ -142,7 +143,8 @@ fn rules_are_told_of_tls_what_apache_tells() {
             &["--tls-max", "1.2", "--ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256"],
         ] {
             for who in [&[][..], &client] {
-                for target in ["/a.txt", "/ours", "/who", "/h/a"] {
+                for target in ["/a.txt", "/ours", "/who", "/h/a", "/h/b", "/env", "/unset", "/asked", "/none"]
+                {
                     let more = [versions, who].concat();
                     let wanted = ask(apache.port(), scheme, target, &more);
                     assert!(wanted.contains("HTTP/1.1"), "{wanted} {}", apache.log());

@@ -110,12 +110,19 @@ pub struct Said {
     pub vary: Vec<Vec<u8>>,
     /// The flag END was met.
     pub rewriting_is_over: bool,
+    /// It was met for a file that stands for the request. Apache asks for that by a subrequest: for its rules the request has not met the
+    /// flag, nor has the request where the file leads on.
+    pub is_over_for_stand_in: bool,
+    /// What mod_ssl tells each request is known, which is so behind rules and lines.
+    pub knows_tls: bool,
     /// Who has logged in.
     pub user: Option<Vec<u8>>,
     /// How.
     pub login: Login,
     /// The URI's path before rules of the server have put another file in its place; sections and conditions are about it.
     pub asked: Option<Vec<u8>>,
+    /// What negotiation has led to behind such rules: the path, and the one that it counts as. Rules of the server are not for it.
+    pub chosen: Option<(Vec<u8>, Vec<u8>)>,
     /// The type that rules have named (flag T), until the next internal redirect.
     pub content_type: Option<Vec<u8>>,
     /// The handler that rules have named (flag H), until then.
@@ -183,6 +190,14 @@ impl Carried {
         Rc::make_mut(&mut self.said)
     }
 
+    /// The path that index files, sections and redirects are about: what was asked for, also where rules of the server have put another
+    /// file in its place.
+    pub fn asked(r: &Request) -> Vec<u8> {
+        let carried = Carried::of(r);
+        let carried = carried.borrow();
+        carried.said.asked.as_ref().unwrap_or(&r.route.uri).clone()
+    }
+
     /// Nobody has logged in.
     pub fn log_out(&mut self) {
         if self.said.user.is_some() {
@@ -209,14 +224,15 @@ impl Said {
     }
 
     /// Keeps what rules do besides, for the steps that follow.
-    pub fn keep(&mut self, effects: Effects) {
+    pub fn keep(&mut self, effects: Effects, is_stand_in: bool) {
         self.change(effects.env);
         for cookie in effects.cookies {
             self.cookies.retain(|known| known.name != cookie.name);
             self.cookies.push(cookie);
         }
         self.vary.extend(effects.vary);
-        self.rewriting_is_over |= effects.is_last_pass;
+        let is_over = if is_stand_in { &mut self.is_over_for_stand_in } else { &mut self.rewriting_is_over };
+        *is_over |= effects.is_last_pass;
         self.content_type = effects.content_type.or(self.content_type.take());
         self.handler = effects.handler.or(self.handler.take());
     }
@@ -232,6 +248,7 @@ impl Said {
         env.iter_mut().for_each(|(name, _)| _ = name.splice(..0, *b"REDIRECT_"));
         self.env = env;
         (self.content_type, self.handler, self.handed) = (None, None, None);
+        (self.is_over_for_stand_in, self.knows_tls) = (false, false);
         let set = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), Some(value.to_vec()));
         let query = (b"REDIRECT_QUERY_STRING".to_vec(), (!query.is_empty()).then(|| query.to_vec()));
         self.change([set("REDIRECT_STATUS", status.to_string().as_bytes()), set("REDIRECT_URL", uri), query]);
@@ -262,5 +279,18 @@ mod tests {
                 "REDIRECT_QUERY_STRING"
             ]
         );
+    }
+
+    #[test]
+    fn the_flag_end_of_a_stand_in_is_its_own() {
+        let end = || Effects { is_last_pass: true, ..Effects::default() };
+        let mut said = Said::default();
+        said.keep(end(), true);
+        assert!(said.is_over_for_stand_in && !said.rewriting_is_over);
+        said.redirected(b"/x", b"", 404);
+        assert!(!said.is_over_for_stand_in && !said.rewriting_is_over);
+        said.keep(end(), false);
+        said.redirected(b"/y", b"", 404);
+        assert!(said.rewriting_is_over);
     }
 }

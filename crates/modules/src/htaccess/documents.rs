@@ -63,7 +63,8 @@ impl Pages for Documents {
         if matches!(page, Page::Path(_)) {
             let before = Before::of(r);
             carried.borrow_mut().failed = Some(before);
-            carried.borrow_mut().say().redirected(&r.route.uri, &r.route.args, status);
+            let asked = Carried::asked(r);
+            carried.borrow_mut().say().redirected(&asked, &r.route.args, status);
             StandIn::forget(r);
         }
         Some(page)

@@ -356,7 +356,20 @@ impl Seen<'_> {
 /// Whether Apache would make a subrequest for it, which some rules are not for: a part of another one, or a file that stands for what was
 /// asked for.
 pub fn is_subrequest(r: &Request) -> bool {
-    r.route.depth > 0 || StandIn::holds(r)
+    r.route.depth > 0 || stands_in(r)
+}
+
+/// Whether the request is for a file that stands for what was asked for.
+pub fn stands_in(r: &Request) -> bool {
+    StandIn::holds(r, || Carried::asked(r))
+}
+
+/// Whether no rule applies any more (flag END).
+pub fn is_rewriting_over(r: &Request) -> bool {
+    let is_stand_in = stands_in(r);
+    let carried = Carried::of(r);
+    let said = &carried.borrow().said;
+    if is_stand_in { said.is_over_for_stand_in } else { said.rewriting_is_over }
 }
 
 impl Facts for Seen<'_> {
@@ -472,6 +485,9 @@ impl Facts for Seen<'_> {
             return value.as_deref().map(Value::Borrowed);
         }
         let found = self.carried.said.env.iter().find(|(known, _)| is_name(known));
+        if found.is_none() && is_name(b"SSL_TLS_SNI") {
+            return secure::asked_name(self);
+        }
         found.map(|(_, value)| Value::Borrowed(value.as_slice()))
     }
 

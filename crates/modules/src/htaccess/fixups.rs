@@ -3,16 +3,18 @@
 use super::access::Access;
 use super::before::{self, Step};
 use super::carried::{Carried, Present};
-use super::facts::{Seen, is_subrequest, settled};
+use super::facts::{Seen, is_rewriting_over, is_subrequest, settled, stands_in};
 use super::handlers::{self, Rules};
 use super::local::Local;
 use super::negotiate;
-use super::redirects::{ask_back_end, lead_to, redirect, ruled, ruled_away};
+use super::redirects::{ask_back_end, lead_to, leads_to_back_end, redirect, ruled, ruled_away};
+use super::secure;
 use super::spelling;
 use super::trail::{self, Trail};
 use crate::autoindex::LeftOut;
 use crate::directory_overrides::files::{refuse, shown};
 use crate::index::{Replaced, StandIn};
+use crate::static_files;
 use brisk_apache::headers::{self, Table};
 use brisk_apache::options::Options;
 use brisk_apache::overrides::PathInfo;
@@ -22,7 +24,6 @@ use brisk_net::file::{Kind, Symlinks};
 use brisk_server::environment::Environment;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
-use brisk_server::locate;
 use brisk_server::path;
 use brisk_server::plan::{Declared, Handler};
 use brisk_server::request::Request;
@@ -104,10 +105,20 @@ impl Fixups {
 
     fn steps(&self, r: &mut Request, present: &Present) -> Result<(), Flow> {
         allow_method(r, present)?;
-        let (action, effects) = rewrite(r, present, is_subrequest(r))?;
+        // Debian's Apache negotiates before it applies rules.
+        if present.place.kind.is_none() && present.place.path_info.is_empty() && !self.0.asks_back_end(r) {
+            negotiate::look(r, present, present.place.name())?;
+        }
+        let is_stand_in = stands_in(r);
+        // The rules that have led to a back end (flag P) hold in the location that asks it, too, and are not applied again.
+        let (action, effects) = if is_rewriting_over(r) || self.0.is_asked_by_rule(r) {
+            (Action::Continue { query: query_of(r) }, Effects::default())
+        } else {
+            rewrite(r, present, is_subrequest(r))?
+        };
         // Variables of rules are there for what follows.
         let carried = Carried::of(r);
-        carried.borrow_mut().say().keep(effects);
+        carried.borrow_mut().say().keep(effects, is_stand_in);
         match action {
             Action::Status(status) => return Err(ruled(r, status)),
             Action::Redirect { status, location } => return Err(ruled_away(r, status, location)),
@@ -122,6 +133,7 @@ impl Fixups {
         }
         redirect(r, &present.effective.settings.redirects, &present.place)?;
         carried.borrow_mut().say().change(present.effective.settings.env.iter().cloned());
+        secure::set_variables(r);
         match action {
             // mod_dir looks for a folder's slash behind the rules, and before what they lead to; what they made of the query stays.
             Action::Internal { query, .. } if lacks_slash(r, present) => {
@@ -191,18 +203,21 @@ fn allow_method(r: &mut Request, present: &Present) -> Result<(), Flow> {
 /// Whether a folder is asked for without its slash, which the client is to be told.
 fn lacks_slash(r: &Request, present: &Present) -> bool {
     present.place.kind == Some(Kind::Directory)
-        && !r.route.uri.ends_with(b"/")
+        && !Carried::asked(r).ends_with(b"/")
         && present.effective.settings.directory_slash != Some(false)
+}
+
+fn query_of(r: &Request) -> Option<Vec<u8>> {
+    (!r.route.args.is_empty()).then(|| r.route.args.clone())
 }
 
 /// Applies the rules of the folder.
 fn rewrite(r: &mut Request, present: &Present, is_subrequest: bool) -> Result<(Action, Effects), Flow> {
-    let query = (!r.route.args.is_empty()).then(|| r.route.args.clone());
+    let query = query_of(r);
     let carried = Carried::of(r);
     let effective = &present.effective;
     let rewriting = &effective.settings.rewriting;
-    if rewriting.is_on != Some(true) || rewriting.rules.is_empty() || carried.borrow().said.rewriting_is_over
-    {
+    if rewriting.is_on != Some(true) || rewriting.rules.is_empty() {
         return Ok((Action::Continue { query }, Effects::default()));
     }
     let options = rewriting.options.unwrap_or_default();
@@ -231,6 +246,7 @@ fn rewrite(r: &mut Request, present: &Present, is_subrequest: bool) -> Result<(A
 /// Begins the request anew with another URI.
 fn internal(r: &mut Request, uri: &[u8], query: Option<Vec<u8>>) -> Flow {
     let query = query.unwrap_or_default();
+    let asked = Carried::asked(r);
     {
         let carried = Carried::of(r);
         let mut carried = carried.borrow_mut();
@@ -238,7 +254,7 @@ fn internal(r: &mut Request, uri: &[u8], query: Option<Vec<u8>>) -> Flow {
             look_up.is_led_on = true;
             return Flow::Done;
         }
-        carried.say().redirected(&r.route.uri, &query, 200);
+        carried.say().redirected(&asked, &query, 200);
     }
     StandIn::forget(r);
     lead_to(r, uri, Some(query))
@@ -302,18 +318,24 @@ fn changed(before: &Fields, after: &Fields) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
 /// What stands for a folder, and for what is not there.
 fn stand_in(r: &mut Request, present: &Present, local: &Arc<Local>) -> Result<(), Flow> {
     let settings = &present.effective.settings;
+    let asked = Carried::asked(r);
+    let has_slash = asked.ends_with(b"/");
     match present.place.kind {
         None => {
-            if present.place.path_info.is_empty() {
-                negotiate::look(r, present, present.place.name())?;
-            }
             fall_back(r, present)?;
             spelling::look(r, present)
         }
-        Some(Kind::Directory) if !r.route.uri.ends_with(b"/") && settings.directory_slash == Some(false) => {
+        Some(Kind::Directory) if !has_slash && settings.directory_slash == Some(false) => {
             Err(refuse(r, &present.place.file, "is a folder, and DirectorySlash is off", 403))
         }
-        Some(Kind::Directory) if r.route.uri.ends_with(b"/") => {
+        // Rules of the server have led to it: the client is to know the path that it has asked for.
+        Some(Kind::Directory) if !has_slash && asked != r.route.uri => {
+            Err(static_files::add_slash(r, &asked))
+        }
+        Some(Kind::Directory) if has_slash && !r.route.uri.ends_with(b"/") => {
+            Err(refuse(r, &present.place.file, "is a folder to which a rule has led without its slash", 403))
+        }
+        Some(Kind::Directory) if has_slash => {
             let Some(names) = &settings.directory_index else {
                 // The location's `index` finds it.
                 StandIn::expect(r);
@@ -334,7 +356,7 @@ fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) ->
     if name.starts_with(b"/") {
         return Err(stood_for_by(r, name));
     }
-    let uri = [r.route.uri.as_slice(), name].concat();
+    let uri = [Carried::asked(r).as_slice(), name].concat();
     if resolved(&uri).is_err() {
         return Err(lead_to(r, &uri, None));
     }
@@ -356,19 +378,6 @@ fn index(r: &mut Request, present: &Present, local: &Arc<Local>, name: &[u8]) ->
         found if found.info().is_some_and(|info| info.kind == Kind::File) => Err(stood_for_by(r, &uri)),
         _ => Ok(()),
     }
-}
-
-/// Whether a back end is asked for a URI: in Apache what is to be proxied is as good as a file, whether the back end has it or not.
-fn leads_to_back_end(r: &mut Request, uri: &[u8]) -> bool {
-    let live = r.live.clone();
-    let snap = &live.snap;
-    let root = snap.location(snap.server(r.route.server).root);
-    let own = std::mem::replace(&mut r.route.uri, uri.to_vec());
-    let found = locate::find(snap, r, root);
-    r.route.uri = own;
-    // What a pattern's groups are is the present location's to say again.
-    let _ = locate::find(snap, r, root);
-    matches!(found, Ok(locate::Found::Location(id)) if snap.location(id).plan.content.is_some())
 }
 
 /// Goes on with a file that stands for the one that was asked for.
@@ -403,9 +412,17 @@ fn index_rules(r: &mut Request, present: &Present) -> Result<(), Flow> {
         place.kind = None;
         let missing = Present { place: Rc::new(place), effective: present.effective.clone() };
         let uri_len = r.route.uri.len();
+        let carried = Carried::of(r);
+        let said = carried.borrow().said.clone();
         r.route.uri.extend_from_slice(name);
+        {
+            let mut carried = carried.borrow_mut();
+            let said = carried.say();
+            said.asked.iter_mut().for_each(|asked| asked.extend_from_slice(name));
+        }
         let answer = rewrite(r, &missing, true);
         r.route.uri.truncate(uri_len);
+        carried.borrow_mut().said = said;
         match answer?.0 {
             // What is not there is not there in the listing either.
             Action::Status(404) => {}
@@ -429,7 +446,9 @@ fn list(r: &Request, folder: &[u8], options: Options) -> Result<(), Flow> {
 /// `FallbackResource`.
 fn fall_back(r: &mut Request, present: &Present) -> Result<(), Flow> {
     match &present.effective.settings.fallback_resource {
-        Some(resource) if !resource.is_empty() && *resource != r.route.uri => Err(stood_for_by(r, resource)),
+        Some(resource) if !resource.is_empty() && *resource != Carried::asked(r) => {
+            Err(stood_for_by(r, resource))
+        }
         _ => Ok(()),
     }
 }

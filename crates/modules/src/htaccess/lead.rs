@@ -3,10 +3,10 @@
 use super::access::{refuse_encoded_slashes, set_env_if};
 use super::before::{self, Step};
 use super::carried::{Carried, Present};
-use super::facts::{Seen, is_subrequest, settled};
+use super::facts::{Seen, is_rewriting_over, is_subrequest, settled, stands_in};
 use super::place::Place;
 use super::plan::DirPlan;
-use super::redirects::{ask_back_end, redirect, ruled, ruled_away};
+use super::redirects::{ask_back_end, leads_to_back_end, redirect, ruled, ruled_away};
 use super::site::Site;
 use brisk_apache::EnvChange;
 use brisk_apache::rewrite::{Action, Effects, Meaning, Target, per_server};
@@ -55,15 +55,22 @@ impl Lead {
         {
             let carried = Carried::of(r);
             let mut carried = carried.borrow_mut();
-            carried.say().asked = None;
+            carried.log_out();
+            let said = carried.say();
+            let chosen = said.chosen.take().filter(|(path, _)| *path == r.route.uri);
+            said.asked = chosen.map(|(_, asked)| asked);
             carried.maps = Some(self.site.maps().clone());
         }
         self.enter(r)?;
+        if Carried::of(r).borrow().said.asked.is_some() {
+            return Ok(());
+        }
         if r.route.purpose == Purpose::LookUp && Carried::of(r).borrow().looks_for_file() {
             return Ok(());
         }
         let (action, effects) = self.rewritten(r)?;
-        Carried::of(r).borrow_mut().say().keep(effects);
+        let is_stand_in = stands_in(r);
+        Carried::of(r).borrow_mut().say().keep(effects, is_stand_in);
         match action {
             Action::Status(status) => return Err(ruled(r, status)),
             Action::Redirect { status, location } => return Err(ruled_away(r, status, location)),
@@ -94,6 +101,11 @@ impl Lead {
                 return Err(ask_back_end(r, Some(&self.site), url, query, is_raw));
             }
             Action::Internal { .. } => return Err(Flow::Status(500)),
+        }
+        // Apache looks for a back end before it looks at these lines.
+        let path = r.route.uri.clone();
+        if self.site.redirects().is_empty() || leads_to_back_end(r, &path) {
+            return Ok(());
         }
         redirect(r, self.site.redirects(), &Place::nowhere(r))
     }
@@ -127,8 +139,7 @@ impl Lead {
     fn rewritten(&self, r: &mut Request) -> Result<(Action, Effects), Flow> {
         let query = (!r.route.args.is_empty()).then(|| r.route.args.clone());
         let carried = Carried::of(r);
-        let Some(rewriting) = self.site.rewriting().filter(|_| !carried.borrow().said.rewriting_is_over)
-        else {
+        let Some(rewriting) = self.site.rewriting().filter(|_| !is_rewriting_over(r)) else {
             return Ok((Action::Continue { query }, Effects::default()));
         };
         let place = Place::nowhere(r);

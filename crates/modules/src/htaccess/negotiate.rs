@@ -1,9 +1,11 @@
 //! `MultiViews` and type maps: which file stands for a name, by what the client likes.
 
 use super::carried::{Carried, Present};
+use super::look_up::beside;
 use super::plan::Settings;
 use super::redirects::lead_to;
 use crate::directory;
+use crate::index::StandIn;
 use crate::limits::FOLDER_NAMES_MAX;
 use brisk_apache::negotiation::{self, Choice, Variant, Wishes};
 use brisk_apache::options::Options;
@@ -56,10 +58,22 @@ pub fn look(r: &mut Request, present: &Present, name: &[u8]) -> Result<(), Flow>
             let base = if is_index { Some(&r.route.uri[..]) } else { r.route.uri.strip_suffix(name) };
             // An alias of a pattern leads to names that the URI does not end with.
             let Some(base) = base else { return Ok(()) };
-            let uri = [base, &variants[index].name].concat();
-            Err(lead_to(r, &uri, None))
+            let chosen = &variants[index].name;
+            Err(go_on(r, &[base, chosen].concat(), chosen, is_index))
         }
     }
+}
+
+/// Goes on with the file that was chosen, at this path. Apache asks for it by a subrequest.
+fn go_on(r: &Request, uri: &[u8], name: &[u8], is_index: bool) -> Flow {
+    let asked = Carried::asked(r);
+    let is_led = asked != r.route.uri;
+    let counts_as = if is_led { beside(&asked, name) } else { uri.to_vec() };
+    if is_index {
+        StandIn::is_at(r, &counts_as);
+    }
+    Carried::of(r).borrow_mut().say().chosen = is_led.then(|| (uri.to_vec(), counts_as));
+    lead_to(r, uri, None)
 }
 
 /// Reads the folder on the pool, and has the handler asked again.
@@ -173,9 +187,8 @@ pub fn type_map(r: &mut Request, present: &Present) -> Flow {
             Flow::Done
         }
         None => {
-            let folder = memchr::memrchr(b'/', &r.route.uri).map_or(0, |at| at + 1);
             let is_whole = chosen.name.starts_with(b"/");
-            let uri = if is_whole { chosen.name } else { [&r.route.uri[..folder], &chosen.name].concat() };
+            let uri = if is_whole { chosen.name } else { beside(&Carried::asked(r), &chosen.name) };
             lead_to(r, &uri, None)
         }
     }

@@ -119,8 +119,9 @@ impl PageFacts {
         match text {
             "DOCUMENT_NAME" => Some(self.place.name().to_vec()),
             "DOCUMENT_URI" | "SCRIPT_NAME" => {
-                let end = r.route.uri.len().saturating_sub(self.place.path_info.len());
-                Some(r.route.uri[..end].to_vec())
+                let asked = Carried::asked(r);
+                let name = asked.strip_suffix(self.place.path_info.as_slice()).map(<[u8]>::to_vec);
+                Some(name.unwrap_or(asked))
             }
             "PATH_INFO" => filled(Some(self.place.path_info.clone())),
             "SCRIPT_FILENAME" => Some(self.place.file.clone()),

@@ -13,6 +13,7 @@ use brisk_apache::redirect::{Answer, Redirect};
 use brisk_apache::site::PROXY_HANDLER;
 use brisk_http::uri::resolved;
 use brisk_server::flow::Flow;
+use brisk_server::locate;
 use brisk_server::purity::Dependencies;
 use brisk_server::request::Request;
 use brisk_server::rlog;
@@ -27,8 +28,9 @@ pub fn redirect(r: &mut Request, redirects: &[Arc<Redirect<Compiled>>], place: &
     let answer = settled(r, |r, looked| {
         let carried = carried.borrow();
         let seen = Seen { r, place, carried: &carried, changes: &[], looked, group_file: None };
+        let asked = carried.said.asked.as_ref().unwrap_or(&r.route.uri);
         for line in redirects {
-            if let Some(answer) = line.answer(&r.route.uri, &seen)? {
+            if let Some(answer) = line.answer(asked, &seen)? {
                 if seen.is_asked_why() {
                     seen.tell(line.origin(), true, format_args!("is for this path"));
                 }
@@ -84,16 +86,22 @@ pub fn ask_back_end(
         rlog!(r, Error, "a rule leads to no URL (flag P)");
         return Flow::Status(403);
     }
-    {
-        let carried = Carried::of(r);
-        let mut carried = carried.borrow_mut();
-        let said = carried.say();
-        said.proxy_url = Some(whole);
-        // The same rules hold in the location that asks.
-        said.rewriting_is_over = true;
-    }
+    Carried::of(r).borrow_mut().say().proxy_url = Some(whole);
     r.depends_on(Dependencies::STATE);
     Flow::Named(location.clone())
+}
+
+/// Whether a back end is asked for a URI: in Apache what is to be proxied is as good as a file, whether the back end has it or not.
+pub fn leads_to_back_end(r: &mut Request, uri: &[u8]) -> bool {
+    let live = r.live.clone();
+    let snap = &live.snap;
+    let root = snap.location(snap.server(r.route.server).root);
+    let own = std::mem::replace(&mut r.route.uri, uri.to_vec());
+    let found = locate::find(snap, r, root);
+    r.route.uri = own;
+    // What a pattern's groups are is the present location's to say again.
+    let _ = locate::find(snap, r, root);
+    matches!(found, Ok(locate::Found::Location(id)) if snap.location(id).plan.content.is_some())
 }
 
 /// Goes on with a URI of this server that a file has named. What clients send may be a part of it, so it is resolved as the target of a

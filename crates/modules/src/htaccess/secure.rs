@@ -1,10 +1,29 @@
 //! What mod_ssl tells of a connection: `%{SSL:NAME}` in rules, `%{NAME}s` in `Header`, `%{SSL_NAME}` in expressions.
 
+use super::carried::Carried;
 use super::facts::{Seen, unsupported};
 use crate::ssl::variables::{of_client, shown};
 use brisk_apache::{Facts as _, Stop, Value, Variable};
 use brisk_server::request::Request;
 use brisk_tls::certificate::{self, Certificate};
+
+/// Sets what mod_ssl sets for each request of TLS, behind rules and lines.
+pub fn set_variables(r: &Request) {
+    if r.scheme() != "https" {
+        return;
+    }
+    let carried = Carried::of(r);
+    let mut carried = carried.borrow_mut();
+    let said = carried.say();
+    said.change([(b"HTTPS".to_vec(), Some(b"on".to_vec()))]);
+    said.knows_tls = true;
+}
+
+/// `SSL_TLS_SNI`, which is set with `HTTPS`. It is looked up when it is asked for: an answer that hangs on it is not kept for others.
+pub fn asked_name<'s>(seen: &Seen<'s>) -> Option<Value<'s>> {
+    let name = if seen.carried.said.knows_tls { shown(seen.r, "ssl_server_name") } else { Vec::new() };
+    (!name.is_empty()).then(|| name.into())
+}
 
 /// The parts of a name that mod_ssl knows, and what OpenSSL calls them.
 const PARTS: &[(&str, &str)] = &[

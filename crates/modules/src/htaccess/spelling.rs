@@ -1,6 +1,6 @@
 //! `CheckSpelling`: a file that is not there, and those of its folder that may have been meant.
 
-use super::carried::Present;
+use super::carried::{Carried, Present};
 use crate::directory;
 use crate::limits::FOLDER_NAMES_MAX;
 use brisk_apache::escape;
@@ -26,7 +26,8 @@ pub fn look(r: &mut Request, present: &Present) -> Result<(), Flow> {
     }
     let wanted = place.name().to_vec();
     let ending = [wanted.as_slice(), &place.path_info].concat();
-    let Some(uri) = r.route.uri.strip_suffix(ending.as_slice()).filter(|_| !wanted.is_empty()) else {
+    let asked = Carried::asked(r);
+    let Some(uri) = asked.strip_suffix(ending.as_slice()).filter(|_| !wanted.is_empty()) else {
         return Ok(());
     };
     let (uri, more) = (uri.to_vec(), place.path_info.clone());

@@ -18,8 +18,10 @@ pub static VARIABLES: &[Variable] = &[
     Variable {
         name: "apache_script_name",
         get: VariableGet::Fixed(|r, out| {
-            let more = Present::of(r).map_or(0, |present| present.place.path_info.len());
-            out.extend_from_slice(&r.route.uri[..r.route.uri.len().saturating_sub(more)]);
+            let asked = Carried::asked(r);
+            let place = Present::of(r).map(|present| present.place);
+            let name = place.as_ref().and_then(|place| asked.strip_suffix(place.path_info.as_slice()));
+            out.extend_from_slice(name.unwrap_or(&asked));
             true
         }),
         doc: "The part of the URI's path that leads to the file.",
