@@ -24,6 +24,12 @@ const MODULES: [&str; 13] = [
 /// Compares answers to these targets. `ROOT` in the site is the folder of its files, `BACK` the port of a back end that tells what it is
 /// asked for, `PORT` the server's own.
 fn compare(site: &str, files: &[(&str, &str)], targets: &[&str]) {
+    let requests: Vec<(&str, &str)> = targets.iter().map(|target| (*target, "")).collect();
+    compare_requests(site, files, &requests);
+}
+
+/// The same with fields of requests.
+fn compare_requests(site: &str, files: &[(&str, &str)], requests: &[(&str, &str)]) {
     let back_end = Builder::new(BIN)
         .http("server { listen 127.0.0.1:{{PORT}}; location / { return 200 \"back end $request_uri\"; } }")
         .start();
@@ -42,8 +48,10 @@ fn compare(site: &str, files: &[(&str, &str)], targets: &[&str]) {
     let loads: Vec<String> = MODULES.map(|m| format!("LoadModule {m}_module x/mod_{m}.so\n")).into();
     let brisk = start(builder, &format!("{HEAD}{}{site}", loads.concat()));
     let apache = Apache::start(&MODULES, &site);
-    let differences: String =
-        targets.iter().map(|target| difference(&brisk, &apache, ("a.example", target, ""), 2)).collect();
+    let differences: String = requests
+        .iter()
+        .map(|(target, fields)| difference(&brisk, &apache, ("a.example", target, fields), 2))
+        .collect();
     assert!(differences.is_empty(), "{differences}\n{}\n{}", brisk.error_log(), apache.log());
 }
 
@@ -269,4 +277,39 @@ fn sections_of_files_are_not_for_back_ends() {
             "/folder/a.led",
         ],
     );
+}
+
+/// A rule with the flag P has the request go on that has logged in; what another rule leads to has to be logged in for anew.
+#[test]
+fn logins_are_for_the_request_that_was_asked_for_them() {
+    let users = |name: &str| format!("{name}:{{SHA}}0nofEXcSAJSXFLGvmfBIpBb11vQ=\n");
+    let (members, admins) = (users("ann"), users("eve"));
+    let login =
+        |name: &str| format!("AuthType Basic\nAuthName a\nAuthUserFile ROOT/{name}\nRequire valid-user\n");
+    let site = format!(
+        "<Location />\nHeader set X-Seen expr=%{{REMOTE_USER}}\n</Location>\n<Directory ROOT/www/kept>\n{0}RewriteEngine On\nRewriteRule ^(.*)$ http://BACK/$1 [P]\n</Directory>\n<Location /kept/located>\nRequire user ann\n</Location>\n<Directory ROOT/www/members>\n{0}RewriteEngine On\nRewriteRule ^to/(.*)$ /led/$1\n</Directory>\n<Location /led/admins>\n{1}</Location>\nRewriteEngine On\nRewriteRule ^/led/(.*)$ http://BACK/$1 [P]\n",
+        login("members"),
+        login("admins")
+    );
+    let files = [
+        ("members", members.as_str()),
+        ("admins", &admins),
+        ("www/kept/a.txt", "a"),
+        ("www/members/a.txt", "a"),
+    ];
+    let mut requests = Vec::new();
+    for fields in ["", "Authorization: Basic YW5uOnJpZ2h0\r\n", "Authorization: Basic ZXZlOnJpZ2h0\r\n"] {
+        for target in [
+            "/kept/a.txt",
+            "/kept/located",
+            "/members/a.txt",
+            "/members/to/a.txt",
+            "/members/to/admins",
+            "/led/admins",
+            "/led/other",
+        ] {
+            requests.push((target, fields));
+        }
+    }
+    compare_requests(&site, &files, &requests);
 }
