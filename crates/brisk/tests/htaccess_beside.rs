@@ -182,7 +182,8 @@ fn shown(response: &Response) -> String {
     let mut out = lines.join("\n");
     // Encoders differ.
     let is_coded = response.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
-    if response.status == 200 && !is_listing && !is_coded {
+    let is_own_page = response.text().starts_with("the page");
+    if (response.status == 200 || is_own_page) && !is_listing && !is_coded {
         let _ = write!(out, "\n  {}", response.text().trim_end().replace('\n', "\n  "));
     }
     out

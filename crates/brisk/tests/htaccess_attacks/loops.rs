@@ -41,9 +41,11 @@ const CIRCLES: &[(&str, &str, &str, &[u16])] = &[
 fn what_leads_in_a_circle_ends() {
     let mut builder = site();
     for (folder, text, _, _) in CIRCLES {
+        // As in Apache, a folder that refuses everybody still has its own page for that.
+        let page = if *folder == "refused" { "refused" } else { "secret" };
         builder = builder
             .file(&format!("html/{folder}/.htaccess"), text)
-            .file(&format!("html/{folder}/page.html"), "secret")
+            .file(&format!("html/{folder}/page.html"), page)
             .file(&format!("html/{folder}/in/x"), "secret");
     }
     // From folder to folder, and back.

@@ -427,6 +427,12 @@ fn admit(r: &mut Request, present: &Present) -> Result<(), Flow> {
     if settings.requires_tls && r.scheme() != "https" {
         return Err(refuse(r, &present.place.file, "is for TLS only (SSLRequireSSL)", 403));
     }
+    // As in Apache, the page of an error is not judged anew where the very same holds as for what has failed: nobody would get to see the page
+    // of a folder's own refusal.
+    let uri = Carried::asked(r);
+    if Carried::of(r).borrow_mut().is_page_of_same(&uri, &present.effective) {
+        return Ok(());
+    }
     match ask(r, present, &|seen| before_login(settings, seen))? {
         Decision::Granted => return Ok(()),
         Decision::Forbidden => return Err(forbid(r, &present.place)),

@@ -123,6 +123,8 @@ pub struct Said {
     pub asked: Option<Vec<u8>>,
     /// What negotiation has led to behind such rules: the path, and the one that it counts as. Rules of the server are not for it.
     pub chosen: Option<(Vec<u8>, Vec<u8>)>,
+    /// What held for a request that has failed, until its page is judged, and the path of that.
+    pub failed_by: Option<(Vec<u8>, Arc<Effective>)>,
     /// The type that rules have named (flag T), until the next internal redirect.
     pub content_type: Option<Vec<u8>>,
     /// The handler that rules have named (flag H), until then.
@@ -198,6 +200,15 @@ impl Carried {
         carried.said.asked.as_ref().unwrap_or(&r.route.uri).clone()
     }
 
+    /// Whether a request with this path is for the page of one for which the very same held. It is judged once.
+    pub fn is_page_of_same(&mut self, uri: &[u8], effective: &Arc<Effective>) -> bool {
+        if self.said.failed_by.is_none() {
+            return false;
+        }
+        let failed_by = self.say().failed_by.take();
+        failed_by.is_some_and(|(page, failed)| page == uri && Arc::ptr_eq(&failed, effective))
+    }
+
     /// Nobody has logged in.
     pub fn log_out(&mut self) {
         if self.said.user.is_some() {
@@ -248,7 +259,7 @@ impl Said {
         env.iter_mut().for_each(|(name, _)| _ = name.splice(..0, *b"REDIRECT_"));
         self.env = env;
         (self.content_type, self.handler, self.handed) = (None, None, None);
-        (self.is_over_for_stand_in, self.knows_tls) = (false, false);
+        (self.is_over_for_stand_in, self.knows_tls, self.failed_by) = (false, false, None);
         let set = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), Some(value.to_vec()));
         let query = (b"REDIRECT_QUERY_STRING".to_vec(), (!query.is_empty()).then(|| query.to_vec()));
         self.change([set("REDIRECT_STATUS", status.to_string().as_bytes()), set("REDIRECT_URL", uri), query]);

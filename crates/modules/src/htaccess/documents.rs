@@ -60,11 +60,15 @@ impl Pages for Documents {
                 Document::Url(text) => of(text, Page::Url),
             }
         };
-        if matches!(page, Page::Path(_)) {
+        if let Page::Path(target) = &page {
             let before = Before::of(r);
             carried.borrow_mut().failed = Some(before);
             let asked = Carried::asked(r);
-            carried.borrow_mut().say().redirected(&asked, &r.route.args, status);
+            let mut carried = carried.borrow_mut();
+            let said = carried.say();
+            said.redirected(&asked, &r.route.args, status);
+            let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+            said.failed_by = Some((path.to_vec(), present.effective));
             StandIn::forget(r);
         }
         Some(page)
