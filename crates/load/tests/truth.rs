@@ -20,6 +20,8 @@ use brisk_load::stats::{Part, Slice};
 use brisk_load::watch::proc::Account;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello";
+const UNTIL_CLOSED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nhello";
 
 /// Answers take 2 to 62 ms, most of them a few; what each really took is noted. No time stands out: where many take 4 ms and
 /// others 15, one that comes late would move the percentile between them by the whole gap.
@@ -400,6 +402,47 @@ fn pauses_and_ramps_take_their_time() {
     let took = begun.elapsed().unwrap();
     let waited = Duration::from_nanos(outcome.stats.generator_waited_ns);
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3) + waited, "{took:?}");
+}
+
+/// Gives this answer at once, and closes each connection a little later.
+fn impatient(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            thread::spawn(move || {
+                if socket.read(&mut [0; 4096]).is_ok_and(|count| count > 0)
+                    && socket.write_all(answer).is_ok()
+                {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Whoever closes a connection, and when: the user pauses before the next request. Three requests have two pauses between them.
+#[test]
+fn pauses_outlive_their_connections() {
+    let _alone = alone();
+    let closed_by_us = |plan: Plan| Plan { per_connection: Some(1), ..plan };
+    let share = Stop::RequestsPerConnection(3);
+    for (what, plan) in [
+        ("HTTP/1.1", closed_by_us(plan(delaying().0, 5, share))),
+        ("HTTP/2", Plan { version: Version::H2, ..closed_by_us(plan(delaying_streams().0, 5, share)) }),
+        ("closed in the pause", plan(impatient(OK), 5, share)),
+        ("closed as announced", plan(impatient(LAST), 5, share)),
+        ("closed at the end of the answer", plan(impatient(UNTIL_CLOSED), 5, share)),
+    ] {
+        let pause = Duration::from_millis(250);
+        let think = Some(brisk_load::plan::Think::Constant(pause));
+        let begun = Instant::now();
+        let stats = engine::run(Plan { think, ..plan }).unwrap().stats;
+        let took = begun.elapsed();
+        assert_eq!((stats.responses(), stats.connects, stats.errors()), (15, 15, 0), "{what}");
+        assert!(took >= 2 * pause, "{what}: {took:?}");
+    }
 }
 
 #[test]

@@ -57,6 +57,9 @@ fn loops_and_streams() {
     let resumed = check(&["--no-keepalive", &small], 120);
     assert!(resumed["handshake_us"]["p50"].as_f64() > Some(0.0), "{resumed}");
     check(&["--think", "1ms..2ms", &small], 6);
+    // Two users ask twice each, and pause between.
+    let paused = figures(&["-3", "-n", "4", "-c", "2", "--no-keepalive", "--think", "500ms", &small]);
+    assert!(paused["connects"] == 4 && paused["seconds"].as_f64() >= Some(0.5), "{paused}");
     check(&["--rate", "500", "-m", "4", &small], 6);
     let promised = ["--slo", "errors<1%", &small];
     assert_eq!(check(&promised, 6)["verdict"], "holds");

@@ -12,7 +12,7 @@ use super::h2::H2;
 use super::h3::H3;
 use super::secure::{Failed, Secure};
 use super::wire::{End, Read, Wire};
-use crate::plan::Version;
+use crate::plan::{Think, Version};
 use crate::proxy::{Answer, Tunnel};
 use crate::stats::ErrorKind;
 
@@ -71,10 +71,12 @@ pub enum Turn {
     Settled,
     /// In an open loop, ready for the next request that is due.
     Free,
-    /// The connection is over; `early` says that it never answered.
+    /// The connection is over.
     Over {
         /// No response came on it.
         early: bool,
+        /// The user thinks until then, and needs no other connection before; `None`: the next is made at once.
+        until: Option<Ns>,
     },
 }
 
@@ -369,11 +371,10 @@ impl Open {
         match &mut self.talk {
             Talk::Handshake(_) => self.take_tunnel(input, now, ctx),
             Talk::H1(h1) => {
-                if !h1.receive(input, now, &mut self.made, &self.budget, ctx)? {
-                    return Ok(());
-                }
-                self.stage = Stage::Answered;
-                self.next(now, ctx)
+                let before = ctx.responses;
+                let received = h1.receive(input, now, &mut self.made, &self.budget, ctx);
+                self.was_answered(before, ctx);
+                if received? { self.next(now, ctx) } else { Ok(()) }
             }
             Talk::H2(_) => {
                 let mut out = std::mem::take(&mut ctx.batch);
@@ -395,7 +396,10 @@ impl Open {
         ctx: &mut Context<'_>,
     ) -> Result<(), End> {
         let Talk::H2(h2) = &mut self.talk else { return Ok(()) };
+        let before = ctx.responses;
         let received = h2.receive(input, now, &mut self.made, out, ctx);
+        self.was_answered(before, ctx);
+        let Talk::H2(h2) = &mut self.talk else { return Ok(()) };
         let Ok(answered) = received else {
             // The last words; whether they arrive is of no importance.
             let _ = self.wire.send(out, &mut ctx.sealed);
@@ -416,13 +420,20 @@ impl Open {
         self.fill_h2(now, out, ctx)
     }
 
+    /// Notes that a response has come since there were so many, also one that has ended the connection.
+    #[inline]
+    fn was_answered(&mut self, before: u64, ctx: &Context<'_>) {
+        if ctx.responses > before {
+            self.stage = Stage::Answered;
+        }
+    }
+
     /// After a response: the next request, or a pause before it.
     #[inline]
     fn next(&mut self, now: Ns, ctx: &mut Context<'_>) -> Result<(), End> {
         if let Some(think) = ctx.plan.think {
             if self.pause.is_none() {
-                let pause = think.draw(&mut ctx.rng).max(Duration::from_nanos(1));
-                self.pause = Some(now + pause.as_nanos() as u64);
+                self.pause = Some(end_of_pause(think, now, ctx));
             }
             return Ok(());
         }
@@ -477,7 +488,8 @@ impl Open {
 
     /// The peer has closed.
     fn peer_closed(&mut self, ctx: &mut Context<'_>) -> End {
-        match &mut self.talk {
+        let before = ctx.responses;
+        let end = match &mut self.talk {
             Talk::Handshake(_) if self.tunnel.is_some() => {
                 ctx.proxy_failed("the proxy closed the connection without an answer")
             }
@@ -485,7 +497,9 @@ impl Open {
             Talk::H1(h1) => h1.closed(&mut self.made, ctx),
             Talk::H2(h2) if h2.streams().is_empty() => End::Closed { by_peer: true },
             Talk::H2(_) | Talk::H3(_) => End::Lost(ErrorKind::Closed),
-        }
+        };
+        self.was_answered(before, ctx);
+        end
     }
 
     fn conclude(&mut self, result: Result<(), End>, ctx: &mut Context<'_>) -> Turn {
@@ -536,7 +550,12 @@ impl Open {
             Talk::H2(h2) => h2.take_in_flight().collect(),
             Talk::H3(h3) => h3.take_in_flight().collect(),
         };
-        self.pause = None;
+        let asks_at_once = match end {
+            // A server that goes has not looked at these. Behind an answer that closes the connection, the user pauses as behind others.
+            End::Closed { .. } => !lost.is_empty() && !matches!(self.talk, Talk::H1(_)),
+            End::Lost(kind) => self.may_ask_again(kind, &lost, ctx),
+        };
+        let until = self.pause_without_connection(now, !lost.is_empty(), asks_at_once, ctx);
         ctx.ready -= usize::from(self.stage == Stage::Waiting);
         // A connection that was answered once and closed was not refused: the next is opened at once.
         let early = self.stage != Stage::Answered && matches!(end, End::Lost(_));
@@ -552,7 +571,7 @@ impl Open {
                     ctx.allowance = ctx.allowance.saturating_add(lost.len() as u64);
                 }
             }
-            End::Lost(kind) if self.may_ask_again(kind, &lost, ctx) => {
+            End::Lost(_) if asks_at_once => {
                 ctx.stats.closes += 1;
                 ctx.stats.asked_again += lost.len() as u64;
                 for request in &lost {
@@ -584,8 +603,28 @@ impl Open {
             }
         }
         self.opened(ctx);
-        Turn::Over { early }
+        Turn::Over { early, until }
     }
+
+    /// The connection ends: when the pause of its user does. It is the one that has begun, or begins now, with the answer or the failure
+    /// that ended the connection. Nobody pauses before a request that is asked again at once.
+    fn pause_without_connection(
+        &mut self,
+        now: Ns,
+        has_lost: bool,
+        asks_at_once: bool,
+        ctx: &mut Context<'_>,
+    ) -> Option<Ns> {
+        let pause = self.pause.take();
+        let has_asked = self.stage == Stage::Answered || has_lost;
+        let think = ctx.plan.think.filter(|_| has_asked && !asks_at_once && ctx.ended_at.is_none())?;
+        Some(pause.unwrap_or_else(|| end_of_pause(think, now, ctx)))
+    }
+}
+
+/// When a pause that begins now is over. It takes some time at least: 0 would be no pause.
+fn end_of_pause(think: Think, now: Ns, ctx: &mut Context<'_>) -> Ns {
+    now + think.draw(&mut ctx.rng).max(Duration::from_nanos(1)).as_nanos() as Ns
 }
 
 fn sum_of<'r>(requests: impl Iterator<Item = &'r InFlight>, now: Ns) -> (u64, Ns) {

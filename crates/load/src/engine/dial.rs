@@ -12,6 +12,16 @@ use rustix::net::{
 };
 
 use crate::plan::{Endpoint, Plan, Site, Version};
+use crate::stats::ErrorKind;
+
+/// What a connection that cannot be made is counted as.
+pub fn kind_of(error: Errno) -> ErrorKind {
+    match error {
+        Errno::CONNREFUSED => ErrorKind::Refused,
+        Errno::TIMEDOUT => ErrorKind::ConnectTimeout,
+        _ => ErrorKind::Connect,
+    }
+}
 
 /// The part of a source address's ports that connections take: others have some of them, and the kernel searches long for the last.
 const PORTS_SHARE: f64 = 0.7;

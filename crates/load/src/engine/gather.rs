@@ -65,7 +65,7 @@ impl Worker<'_> {
                     self.after(slot, turn);
                 }
                 Slot::Connecting { begun, .. } => *begun = 0,
-                Slot::Down(_) | Slot::Settled(_) => {}
+                Slot::Down(_) | Slot::Away { .. } | Slot::Settled(_) => {}
             }
         }
     }
@@ -99,7 +99,7 @@ impl Worker<'_> {
     fn there(&self) -> u64 {
         let is_there = |(slot, has_come): (&Slot, &bool)| match slot {
             Slot::Open(open) => !open.is_shaking_hands(),
-            Slot::Settled(_) | Slot::Down(_) | Slot::Connecting { .. } => *has_come,
+            Slot::Settled(_) | Slot::Down(_) | Slot::Away { .. } | Slot::Connecting { .. } => *has_come,
         };
         self.slots.iter().zip(&self.has_come).filter(|&pair| is_there(pair)).count() as u64
     }

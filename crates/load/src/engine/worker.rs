@@ -17,7 +17,7 @@ use rustix::thread::set_current_timer_slack;
 use super::conn::{Open, Turn};
 use super::context::{Context, Due, Made, Ns, Share};
 use super::course::Course;
-use super::dial::{Dialled, dial};
+use super::dial::{Dialled, dial, kind_of};
 use super::nap::{Nap, timespec};
 use super::{Shared, Users};
 use crate::arrivals::Arrivals;
@@ -38,6 +38,8 @@ pub(super) const RETRY_DELAY: Ns = 10_000_000;
 pub(super) enum Slot {
     /// No connection; so many requests left to send on the next.
     Down(u64),
+    /// No connection until then, when the user's pause is over; with what is left to send.
+    Away { allowance: u64, until: Ns },
     /// A connect is under way.
     Connecting { socket: OwnedFd, allowance: u64, begun: Ns },
     /// A connection at work, or one whose user waits for the clock.
@@ -268,9 +270,17 @@ impl<'a> Worker<'a> {
             && at <= now
         {
             self.pauses.pop();
-            if let Slot::Open(open) = &mut self.slots[slot] {
-                let turn = open.resume(at, now, &mut self.ctx);
-                self.after(slot, turn);
+            match &mut self.slots[slot] {
+                Slot::Open(open) => {
+                    let turn = open.resume(at, now, &mut self.ctx);
+                    self.after(slot, turn);
+                }
+                // Pauses that were given up stand here, too.
+                &mut Slot::Away { allowance, until } if until == at => {
+                    self.slots[slot] = Slot::Down(allowance);
+                    self.down.push(slot);
+                }
+                _ => {}
             }
         }
     }
@@ -434,7 +444,7 @@ impl<'a> Worker<'a> {
                 }
                 _ => return self.arm(slot),
             },
-            Slot::Down(_) | Slot::Settled(None) => return,
+            Slot::Down(_) | Slot::Away { .. } | Slot::Settled(None) => return,
         };
         self.after(slot, turn);
     }
@@ -458,10 +468,10 @@ impl<'a> Worker<'a> {
                     self.settle(slot, open);
                 }
             }
-            Turn::Over { early } => {
+            Turn::Over { early, until } => {
                 let state = std::mem::replace(&mut self.slots[slot], Slot::Settled(None));
                 if let Slot::Open(open) = state {
-                    self.reopen(slot, open.allowance(), !early);
+                    self.reopen(slot, open.allowance(), !early, until);
                 }
             }
         }
@@ -474,14 +484,19 @@ impl<'a> Worker<'a> {
         self.slots[slot] = Slot::Settled(self.shared.plan.hold.then_some(open));
     }
 
-    /// A slot has lost its connection: connect again if there is more to send.
-    fn reopen(&mut self, slot: usize, allowance: u64, at_once: bool) {
+    /// A slot has lost its connection: connect again if there is more to send, behind the user's pause if it makes one.
+    fn reopen(&mut self, slot: usize, allowance: u64, at_once: bool, until: Option<Ns>) {
         if !self.ctx.is_open_loop && (allowance == 0 || self.ctx.allowance == 0) {
             self.settled += 1;
             return;
         }
-        self.slots[slot] = Slot::Down(allowance);
-        self.down.push(slot);
+        if let Some(until) = until {
+            self.slots[slot] = Slot::Away { allowance, until };
+            self.pauses.push(Reverse((until, slot)));
+        } else {
+            self.slots[slot] = Slot::Down(allowance);
+            self.down.push(slot);
+        }
         // Before the clock starts there is no second attempt to wait for.
         if !at_once && !self.ctx.is_gathering {
             self.retry_at = Some(self.ctx.now() + RETRY_DELAY);
@@ -620,7 +635,7 @@ impl<'a> Worker<'a> {
             self.ctx.allowance = self.ctx.allowance.saturating_sub(1);
         }
         self.slots[slot] = Slot::Settled(None);
-        self.reopen(slot, allowance, false);
+        self.reopen(slot, allowance, false, None);
     }
 
     fn drop_overdue(&mut self, now: Ns) {
@@ -676,12 +691,4 @@ fn register(epoll: &OwnedFd, socket: &OwnedFd, slot: usize) -> bool {
     let flags =
         epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
     epoll::add(epoll, socket, epoll::EventData::new_u64(slot as u64), flags).is_ok()
-}
-
-fn kind_of(error: Errno) -> ErrorKind {
-    match error {
-        Errno::CONNREFUSED => ErrorKind::Refused,
-        Errno::TIMEDOUT => ErrorKind::ConnectTimeout,
-        _ => ErrorKind::Connect,
-    }
 }

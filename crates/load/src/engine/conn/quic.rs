@@ -24,10 +24,12 @@ impl Open {
     /// A turn after an event, or when a time has come.
     pub(super) fn ready_h3(&mut self, ctx: &mut Context<'_>) -> Turn {
         let now = ctx.now();
+        let before = ctx.responses;
         let heard = match &mut self.talk {
             Talk::H3(h3) => h3.hear(self.wire.socket(), now, &mut self.made, ctx),
             Talk::Handshake(_) | Talk::H1(_) | Talk::H2(_) => return Turn::Wait,
         };
+        self.was_answered(before, ctx);
         let heard = match heard {
             Ok(heard) => heard,
             Err(end) => return self.finish(end, ctx),
