@@ -1,7 +1,7 @@
 //! What all threads of a run have seen so far, in slices of time: what its live picture, charts and files are made of. A
 //! step's end locks it; beside a request made by a [client](crate::client) that is nothing.
 
-use super::line::count;
+use super::line::{Line, count};
 use super::model::Scenario;
 use crate::client::{Exchange, Failure, Fault};
 use crate::limits::{RAW_RECORDS_MAX, WIDTH_TIME_MIN};
@@ -48,6 +48,12 @@ impl Wrong {
     /// Nothing came in time.
     pub fn timeout() -> Self {
         Self { cause: Cause::Error(ErrorKind::Timeout), text: Fault::Timeout.name().to_owned() }
+    }
+
+    /// Counts it with a step, a group or whole sessions.
+    pub fn count_in(&self, line: &mut Line) {
+        count(&mut line.failures, &self.text, 1);
+        line.never += u64::from(self.cause == Cause::Error(ErrorKind::Timeout));
     }
 
     /// No whole answer came.

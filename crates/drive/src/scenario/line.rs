@@ -11,6 +11,8 @@ pub struct Line {
     pub latency: Histogram,
     /// By kind: what failed on the wire, statuses, checks.
     pub failures: BTreeMap<String, u64>,
+    /// What was never answered: it took longer than all that was.
+    pub never: u64,
     /// Of bodies.
     pub bytes: u64,
 }
@@ -34,6 +36,7 @@ impl Line {
     /// Adds what another thread, or another step of the same sum, has counted.
     pub fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
+        self.never += other.never;
         self.bytes += other.bytes;
         other.failures.iter().for_each(|(kind, more)| count(&mut self.failures, kind, *more));
     }

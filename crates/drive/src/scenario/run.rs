@@ -3,7 +3,6 @@
 mod ask;
 
 use super::course::{Course, Taken, UnderWay, Wrong};
-use super::line::count;
 use super::model::{Act, Arrivals, Scenario, Step, Terms, User};
 use super::tally::{Sessions, Tally};
 use super::template::Escape;
@@ -198,7 +197,7 @@ impl Here {
         }
         self.came.take().into_values().for_each(|came| self.stayed_since(came));
         if let Some(sessions) = &mut self.tally.borrow_mut().sessions {
-            sessions.unfinished = self.arrived.get() as u64;
+            sessions.not_at_their_end(self.arrived.get() as u64, system::interrupted());
         }
         let left = self.under_way.take();
         if system::interrupted() {
@@ -333,7 +332,7 @@ struct Mind {
     /// Of a user who arrives, until its first step is taken.
     arrived: Option<Arrived>,
     /// The first failure.
-    failed: Option<String>,
+    failed: Option<Wrong>,
 }
 
 /// What a user goes through: the steps at the start, or a round.
@@ -397,9 +396,9 @@ impl Visitor {
         let mut tally = self.here.tally.borrow_mut();
         let sessions = tally.sessions.get_or_insert_default();
         match mind.and_then(|mind| mind.failed) {
-            Some(failure) => count(&mut sessions.line.failures, &failure, 1),
+            Some(wrong) => wrong.count_in(&mut sessions.line),
             None if done => sessions.line.latency.record(taken.as_nanos() as u64),
-            None => sessions.unfinished += 1,
+            None => sessions.not_at_their_end(1, system::interrupted()),
         }
     }
 
@@ -561,7 +560,7 @@ impl Visitor {
         taken.done = self.elapsed();
         taken.wrong = judged.err();
         if mind.failed.is_none() {
-            mind.failed = taken.wrong.as_ref().map(|wrong| wrong.text.clone());
+            mind.failed.clone_from(&taken.wrong);
         }
         self.here.count(step, &taken);
         let think =

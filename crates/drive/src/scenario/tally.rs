@@ -1,7 +1,7 @@
 //! What a scenario has shown: per step, per group, and in all.
 
 use super::course::Taken;
-use super::line::{Line, count};
+use super::line::Line;
 use super::model::Step;
 use super::threshold::Threshold;
 use brisk_load::report::{QUANTILES, lost_share};
@@ -25,6 +25,14 @@ pub struct Sessions {
     pub line: Line,
     /// Those that were under way when the time after the end was over.
     pub unfinished: u64,
+}
+
+impl Sessions {
+    /// So many were not at their end. Those that the user has ended with the run took as long as they were let.
+    pub fn not_at_their_end(&mut self, count: u64, is_ended_by_hand: bool) {
+        self.unfinished += count;
+        self.line.never += if is_ended_by_hand { 0 } else { count };
+    }
 }
 
 /// See the module's head.
@@ -96,7 +104,7 @@ impl Tally {
         line.bytes += taken.bytes;
         match &taken.wrong {
             None => line.latency.record(taken.done.saturating_sub(taken.due).as_nanos() as u64),
-            Some(wrong) => count(&mut line.failures, &wrong.text, 1),
+            Some(wrong) => wrong.count_in(line),
         }
     }
 

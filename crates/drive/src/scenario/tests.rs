@@ -4,6 +4,7 @@ use super::course::Course;
 use super::model::Scenario;
 use super::report::Report;
 use super::{read, replay, run};
+use brisk_load::sweep::slo::Judged;
 use brisk_load::system;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -279,7 +280,8 @@ fn sessions_that_fail_or_find_no_place_are_told() {
     });
     let arrivals = |more: &str| {
         format!(
-            "target = \"http://127.0.0.1:{port}\"\nduration = \"1s\"\ntimeout = \"300ms\"\narrivals = {{ rate = 20{more} }}\n{STEP}"
+            "target = \"http://127.0.0.1:{port}\"\nduration = \"1s\"\ntimeout = \"300ms\"\narrivals = {{ rate = 20{more} }}\n\
+             thresholds = [\"p90 < 1m\", \"sessions: p90 < 1m\"]\n{STEP}"
         )
     };
     let whole = report(&scenario(&arrivals("")));
@@ -288,6 +290,9 @@ fn sessions_that_fail_or_find_no_place_are_told() {
     assert_eq!(good + failed + sessions.unfinished, 20, "{}", whole.text());
     assert!(good >= 8 && failed + sessions.unfinished >= 8, "{}", whole.text());
     assert_eq!(whole.done.tally.all().failures.get("timeout").copied(), Some(20 - good), "{}", whole.text());
+    // They took longer than any that was answered.
+    let is_told = |judged: &Judged| !judged.holds && judged.seen.contains("were never answered");
+    assert!(whole.judged.iter().all(is_told), "{}", whole.text());
     let crowded = report(&scenario(&arrivals(", users_max = 1")));
     assert!(crowded.outcome.stats.unsent > 0 && crowded.exit_code() == 2, "{}", crowded.text());
 }

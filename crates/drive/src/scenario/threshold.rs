@@ -37,7 +37,7 @@ impl Threshold {
         let line = line.unwrap_or(&nothing);
         let judged = self.promise.judge(&Seen {
             latency: &line.latency,
-            never: 0,
+            never: line.never,
             requests: line.requests(),
             error_share: line.error_share(),
             lost_share: lost,
