@@ -194,6 +194,13 @@ impl Url {
         Some(Self { origin: self.origin.clone(), path })
     }
 
+    /// What a path or URL means that was written for this server. Other than a reference of a page, a path that begins with `//` is one
+    /// of this server and names no other.
+    pub fn at(&self, text: &str) -> Option<Self> {
+        // As the URL Standard writes such a path where it could be taken for a host.
+        if text.starts_with('/') { self.join(&format!("/.{text}")) } else { self.join(text) }
+    }
+
     /// Looks the host's name up, if it is one, and takes its first address.
     pub fn endpoint(&self) -> Result<Endpoint, UrlError> {
         let (host, port) = match &self.origin.place {
@@ -327,6 +334,22 @@ mod tests {
         }
         for other in ["data:image/png;base64,AAAA", "mailto:a@b", "javascript:void(0)", "http://u:p@h/"] {
             assert_eq!(base.join(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_path_stays_on_its_server() {
+        let base = Url::parse("http://a/b/c?q").unwrap();
+        for (text, want) in [
+            ("/g", "http://a/g"),
+            ("//g/h?i//j#k", "http://a//g/h?i//j"),
+            ("///g", "http://a///g"),
+            ("/../g/./h/", "http://a/g/h/"),
+            ("/\t/g", "http://a//g"),
+            ("/a b", "http://a/a%20b"),
+            ("https://h/x", "https://h/x"),
+        ] {
+            assert_eq!(base.at(text).map(|url| url.to_string()).as_deref(), Some(want), "{text}");
         }
     }
 

@@ -179,9 +179,9 @@ fn play(
     Ok((tally, Effort::of_this_thread()))
 }
 
-/// What an entry asks for.
-pub(crate) fn request(entry: &Entry, url: Url) -> Request {
-    let mut request = Request::get(url);
+/// What an entry asks of the target. The path is what a client once sent: whatever it looks like, it leads to no other server.
+pub(crate) fn request(entry: &Entry, target: &Url) -> Request {
+    let mut request = Request::get(Url { origin: target.origin.clone(), path: entry.path.clone() });
     request.method.clone_from(&entry.method);
     request.fields.push("User-Agent", entry.agent.as_deref().unwrap_or("brisk"));
     request.fields.push("Accept", "*/*");
@@ -244,12 +244,11 @@ impl Player {
     /// One line. Its answer is good if it is none of failure, or the same as then.
     async fn ask(&self, client: &Client, index: usize, late: Duration) {
         let entry = &self.entries[index];
-        let Some(url) = self.target.join(&entry.path) else { return };
         let sent = self.course.elapsed();
         // Since it was due, not since it was sent: what waits in us is waited for, too.
         let mut taken = Taken { late, ..Taken::begun(index, self.due(index), sent) };
         let under_way = UnderWay::of(&self.course);
-        let result = client.exchange(&request(entry, url)).await;
+        let result = client.exchange(&request(entry, &self.target)).await;
         drop(under_way);
         taken.done = self.course.elapsed();
         match result {
@@ -292,5 +291,15 @@ mod tests {
             (log.entries[0].agent.as_deref(), log.entries[2].referer.as_deref()),
             (Some("agent x"), None)
         );
+    }
+
+    #[test]
+    fn no_line_leads_to_another_server() {
+        let target = Url::parse("http://h:81/x").unwrap();
+        for path in ["//victim.example/", "//victim.example", "///", "//u:p@h/", "/a/../b", "/a#b"] {
+            let log = read(&format!("h - - [21/Nov/2026:05:52:57 +0000] \"GET {path} HTTP/1.1\" 200 5\n"), 9);
+            let url = request(&log.entries[0], &target).url;
+            assert_eq!((&url.origin, url.path.as_str()), (&target.origin, path));
+        }
     }
 }

@@ -344,6 +344,25 @@ fn recording() -> (u16, Arc<Mutex<Vec<String>>>) {
     (port, seen)
 }
 
+/// Whatever a step's path looks like, its author meant the target. A value may be a reference of a page.
+#[test]
+fn paths_of_steps_stay_on_the_target() {
+    let ((port, seen), (other, foreign)) = (recording(), recording());
+    let text = format!(
+        "target = \"http://127.0.0.1:{port}\"\nusers = 1\niterations = 1\n\
+         variables = {{ path = \"/127.0.0.1:{other}/b\", link = \"//127.0.0.1:{other}/c\" }}\n[[user]]\n\
+         [[user.step]]\nrequest = \"GET //127.0.0.1:{other}/a\"\n[[user.step]]\nrequest = \"GET /{{{{path}}}}\"\n\
+         [[user.step]]\nrequest = \"GET ///\"\n[[user.step]]\nrequest = \"GET {{{{link}}}}\"\n"
+    );
+    let report = report(&scenario(&text));
+    assert_eq!(report.done.tally.all().latency.count(), 4, "{}", report.text());
+    let paths = [format!("//127.0.0.1:{other}/a"), format!("//127.0.0.1:{other}/b"), "///".to_owned()];
+    assert_eq!(
+        (&seen.lock().unwrap()[..], &foreign.lock().unwrap()[..]),
+        (&paths[..], &["/c".to_owned()][..])
+    );
+}
+
 #[test]
 fn blocks_hold_steps_and_blocks_and_are_repeated_and_left_out_as_one() {
     let (port, seen) = recording();

@@ -187,7 +187,7 @@ impl Reader<'_> {
         let filled = url.fill(Escape::None, &|_| Some("1".to_owned())).unwrap_or_default();
         let is_one_line = !filled.contains(|c: char| c.is_control());
         // A place at its beginning may be a whole URL.
-        let is_sound = url.begins_with_value() || example().join(&filled).is_some();
+        let is_sound = url.begins_with_value() || example().at(&filled).is_some();
         if !(is_one_line && is_sound) {
             self.fault(
                 place,

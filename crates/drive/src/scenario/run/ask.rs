@@ -54,7 +54,11 @@ impl Visitor {
         };
         let text = fill(&step.url, Escape::None)?;
         let url = match &scenario.target {
-            Some(target) => target.join(&text).ok_or_else(|| format!("bad URL {text}"))?,
+            // A value may be a reference that an answer had.
+            Some(target) if step.url.begins_with_value() => {
+                target.join(&text).ok_or_else(|| format!("bad URL {text}"))?
+            }
+            Some(target) => target.at(&text).ok_or_else(|| format!("bad URL {text}"))?,
             None => Url::parse(&text).map_err(|_| format!("bad URL {text}"))?,
         };
         let missing = |name: String| format!("no value for {{{{{name}}}}}");
