@@ -668,6 +668,7 @@ fn what_cannot_be_done_is_said() {
     check(&["--users", "1,2", "--raw", "x", url], "--raw holds the requests of one run");
     check(&["--users", "1,2", "-n", "9", "-d", "1s", url], "-d, not -n");
     check(&["--idle", "--watch", "a=1", url], "--watch looks at loads");
+    check(&["--idle", "--slo", "p99<1s", url], "--slo judges loads");
     check(&["-c", "70000", "http://192.0.2.1/"], "need as many local ports");
     check(&["diff", "/no/such/file", "x"], "cannot read");
     check(&["diff", "x"], "two files");

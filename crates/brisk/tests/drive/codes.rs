@@ -50,6 +50,15 @@ fn loads_and_probes_end_with_the_same_codes() {
         &format!("bench -q -c 4 -d 200ms --find-max {well}"),
         &[("--slo rate>1000000000", 3), ("--slo p50<1us", 3), ("--slo p50", 1), ("--json", 1)],
     );
+    // Each run of a sweep is judged.
+    check(
+        &format!("bench -q -d 200ms --users 1,2 {well}"),
+        &[
+            ("--slo rate>1,p99<30s,errors<1%", 0),
+            ("--slo rate>1,p50<1us", 3),
+            (&format!("--slo errors<1% {down}"), 3),
+        ],
+    );
     check(
         "probe --store -",
         &[

@@ -366,6 +366,10 @@ impl Args {
                 self.how.idle && !self.outputs.watch.is_empty(),
                 "--watch looks at loads, and --idle is none: leave one of them out",
             ),
+            (
+                self.how.idle && much.slo.is_some(),
+                "--slo judges loads, and --idle is none: leave one of them out",
+            ),
             (much.warmup == Warmup::Auto && !is_timed, "--warmup auto needs a run for a time: -d, not -n"),
         ];
         match faults.into_iter().find(|(is_wrong, _)| *is_wrong) {

@@ -14,7 +14,7 @@ use crate::live::{Ended, Live, Web};
 use crate::output;
 use crate::plan::{Plan, Stop};
 use crate::report::{self, Beside, Environment, Report, RunReport, Verdict, counted};
-use crate::sweep::slo::Slo;
+use crate::sweep::slo::{Judged, Slo};
 use crate::sweep::{self, Point, Sweep, Trial};
 use crate::system;
 use crate::watch::{self, Tier, Watch};
@@ -189,8 +189,9 @@ impl Load {
 
     /// Writes what was asked for.
     fn finish(mut self, options: &Options, files: Files) -> Result<i32, String> {
-        if let (Some(slo), [run], Mode::Single) = (&options.slo, &self.report.runs[..], &options.mode) {
-            self.report.promises = slo.judge(&run.seen());
+        // A search has judged its trials itself.
+        if let (Some(slo), Mode::Single | Mode::Users(_)) = (&options.slo, &options.mode) {
+            self.report.promises = self.report.runs.iter().flat_map(|run| judged(slo, run)).collect();
         }
         let report = &self.report;
         let outputs = &options.outputs;
@@ -221,6 +222,16 @@ impl Load {
             Verdict::Invalid | Verdict::NoResult => NO_RESULT,
         })
     }
+}
+
+/// What came of the promises in one run. One of several stands in front of them, and says nothing of them if it is INVALID.
+fn judged(slo: &Slo, run: &RunReport) -> Vec<Judged> {
+    if run.label.is_empty() {
+        return slo.judge(&run.seen());
+    }
+    let name = |judged: Judged| Judged { promise: format!("{}: {}", run.label, judged.promise), ..judged };
+    let seen = run.invalid().is_none().then(|| slo.judge(&run.seen()));
+    seen.into_iter().flatten().map(name).collect()
 }
 
 /// What a run at a rate says of the promises. What was not measured, or not sent, holds nothing; what is late holds what it holds.

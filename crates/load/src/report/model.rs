@@ -58,7 +58,7 @@ pub struct Report {
     pub sweep: Option<Sweep>,
     /// What a search for the highest rate has found.
     pub search: Option<Search>,
-    /// What was promised of a single run, and what came of it; empty: nothing was.
+    /// What was promised of the runs, and what came of it; empty: nothing was. Those of a sweep have their run in front.
     pub promises: Vec<Judged>,
     /// Whether the user ended it early.
     pub is_cut_short: bool,
@@ -71,7 +71,7 @@ pub enum Verdict {
     Holds,
     /// A promise was broken.
     Broken,
-    /// The figures of a single run are INVALID.
+    /// The figures of a single run are INVALID, or of one of a sweep that promises were to be judged by.
     Invalid,
     /// Nothing was answered with success, or nothing could be decided.
     NoResult,
@@ -102,6 +102,9 @@ impl Report {
             [run] if self.search.is_none() && run.invalid().is_some() => Verdict::Invalid,
             _ if is_broken => Verdict::Broken,
             runs if runs.iter().all(|run| run.outcome.stats.latency.count() == 0) => Verdict::NoResult,
+            runs if !self.promises.is_empty() && runs.iter().any(|run| run.invalid().is_some()) => {
+                Verdict::Invalid
+            }
             _ => Verdict::Holds,
         }
     }
