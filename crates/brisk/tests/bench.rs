@@ -6,6 +6,8 @@ mod compare;
 mod http3;
 #[path = "bench/printed.rs"]
 mod printed;
+#[path = "bench/promises.rs"]
+mod promises;
 #[path = "bench/proxy.rs"]
 mod proxy;
 #[path = "bench/terminal.rs"]
@@ -432,41 +434,6 @@ fn a_run_within_its_warm_up_says_that_nothing_was_counted() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("INVALID: nothing was counted") && text.contains("0 responses"), "{text}");
     assert!(text.contains(": 0/s"), "{text}");
-}
-
-/// The rate that a search finds is one of these; the generator of a busy machine is late: one quiet search of several counts.
-fn assert_found(args: &[&str], wanted: std::ops::RangeInclusive<f64>) {
-    let mut searches = Vec::new();
-    let is_found = (0..3).any(|_| {
-        let output = bench(&[&["-q", "--json", "--find-max"], args].concat());
-        let all: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{args:?}: {output:?}"));
-        let holds = all["search"]["holds_at"].as_f64();
-        searches.push(all["search"].clone());
-        holds.is_some_and(|holds| wanted.contains(&holds))
-    });
-    assert!(is_found, "{searches:?}");
-}
-
-/// The server lets 200 requests per second through.
-#[test]
-fn the_highest_rate_is_found() {
-    let server = server();
-    let url = format!("http://127.0.0.1:{}/limited", server.port());
-    // 200, a tenth that may fail, and the burst of 20.
-    assert_found(&["--slo", "errors<10%", "-c", "20", "-d", "1s", &url], 130.0..=270.0);
-    let broken = bench(&["-q", "--rate", "2000", "-d", "500ms", "--slo", "errors<1%", &url]);
-    // On a machine that is busy with other tests the generator may be late, or requests find no connection: nothing is judged then.
-    let text = String::from_utf8_lossy(&broken.stdout);
-    assert_eq!(broken.status.code(), Some(if text.contains("INVALID") { 2 } else { 3 }), "{broken:?}");
-}
-
-/// The server lets 200 requests per second through, and the others wait: in half a second, 240 are 100 ms late.
-#[test]
-fn the_highest_rate_with_a_promise_of_time_is_found() {
-    let server = server();
-    let url = format!("http://127.0.0.1:{}/paced", server.port());
-    assert_found(&["--slo", "p99<100ms,errors<1%", "-c", "100", "-d", "500ms", &url], 150.0..=300.0);
 }
 
 /// On a terminal the run is drawn: a bar with the time left, the rate with its course, percentiles, errors.

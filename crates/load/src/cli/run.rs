@@ -43,7 +43,9 @@ pub fn execute(command: String, options: Options) -> Result<i32, String> {
     };
     match &options.mode {
         Mode::Idle(length) => load.idle(options.plan.clone(), *length)?,
-        Mode::Single => drop(load.one(options.plan.clone(), String::new(), options.auto_warmup)?),
+        Mode::Single => {
+            load.one(options.plan.clone(), String::new(), options.auto_warmup)?;
+        }
         Mode::Users(users) => load.users(&options.plan, users)?,
         Mode::FindMax => load.find_max(&options)?,
     }
@@ -57,8 +59,8 @@ struct Load {
 }
 
 impl Load {
-    /// One run, which is added to the report. False: the user wants the end.
-    fn one(&mut self, plan: Plan, label: String, cut: bool) -> Result<bool, String> {
+    /// One run, which is added to the report.
+    fn one(&mut self, plan: Plan, label: String, cut: bool) -> Result<Ended, String> {
         let text = |error: io::Error| error.to_string();
         let watch = if self.tiers.is_empty() {
             None
@@ -81,17 +83,17 @@ impl Load {
         let (users, rate) = (plan.connections, plan.rate);
         let depth = if plan.think.is_some() { 0 } else { plan.pipeline };
         self.report.runs.push(RunReport { label, users, depth, threads, rate, outcome, steady, watched });
-        self.report.is_cut_short |= ended != Ended::Planned;
+        self.report.is_cut_short |= ended == Ended::Interrupted;
         if ended == Ended::Hopeless && is_empty {
             output::note("nothing but errors came: given up");
         }
-        Ok(ended == Ended::Planned)
+        Ok(ended)
     }
 
     fn users(&mut self, plan: &Plan, users: &[usize]) -> Result<(), String> {
         for &users in users {
             let plan = Plan { connections: users, ..plan.clone() };
-            let goes_on = self.one(plan, counted(users), true)?;
+            let ended = self.one(plan, counted(users), true)?;
             if let Some(run) = self.report.runs.last().filter(|_| !self.live.is_quiet) {
                 let (rate, latency) = (run.goodput(), run.outcome.stats.latency.mean() / 1e6);
                 let errors = run.outcome.stats.error_share() * 100.0;
@@ -100,7 +102,7 @@ impl Load {
                     run.label
                 ));
             }
-            if !goes_on {
+            if ended != Ended::Planned {
                 break;
             }
         }
@@ -120,28 +122,30 @@ impl Load {
         let Some(slo) = &options.slo else { return Ok(()) };
         // A short closed loop says about where to look.
         let first = Plan { stop: Stop::After(Duration::from_secs(2)), think: None, ..options.plan.clone() };
-        let goes_on = self.one(first, "closed loop".to_owned(), false)?;
-        if self.report.is_cut_short && system::interrupted() {
+        if self.one(first, "closed loop".to_owned(), false)? == Ended::Interrupted {
             return Ok(());
         }
         let start = self.report.runs.pop().map_or(0.0, |run| run.goodput()) / 2.0;
-        if !goes_on || start <= 0.0 {
+        if start <= 0.0 {
             return Err("no rate to begin with: nothing was answered".to_owned());
         }
         let mut failure = None;
         let found = sweep::search(&slo.to_string(), start, |rate| {
             let plan = Plan { rate: Some(Rate::constant(rate)), pipeline: 1, ..options.plan.clone() };
             let pipeline = if options.plan.version.has_streams() { options.plan.pipeline } else { 1 };
-            match self.one(Plan { pipeline, ..plan }, format!("{}/s", short(rate)), false) {
-                Ok(true) => {}
-                Ok(false) => return None,
+            let ended = match self.one(Plan { pipeline, ..plan }, format!("{}/s", short(rate)), false) {
+                Ok(Ended::Interrupted) => return None,
+                Ok(ended) => ended,
                 Err(error) => {
                     failure = Some(error);
                     return None;
                 }
-            }
+            };
             let run = self.report.runs.last()?;
-            let trial = trial(slo, rate, run);
+            let mut trial = trial(slo, rate, run);
+            if ended == Ended::Hopeless && trial.broken.is_empty() {
+                trial.broken.push("nothing but errors came".to_owned());
+            }
             if !self.live.is_quiet {
                 output::note(format_args!("{} requests/s: {trial}", short(rate)));
             }
