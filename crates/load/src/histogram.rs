@@ -106,6 +106,9 @@ impl Histogram {
 
     /// The same counts in as little room as they need.
     pub fn sparse(&self) -> Sparse {
+        if self.total == 0 {
+            return Sparse::default();
+        }
         let held = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         Sparse {
             counts: held.map(|(bucket, &count)| (bucket as u16, count)).collect(),

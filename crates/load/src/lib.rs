@@ -26,6 +26,7 @@ pub mod beside;
 pub mod chart;
 pub mod cli;
 pub mod compare;
+mod counts;
 pub mod days;
 pub mod engine;
 pub mod fuzz;

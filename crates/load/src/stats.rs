@@ -1,118 +1,11 @@
 //! Counters of one thread's work, their course over time, and their sum.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+pub use crate::counts::{Counts, ERROR_KINDS, ErrorKind, Errors, Quic};
 use crate::histogram::{Histogram, Sparse};
-
-/// Why a request got no usable response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ErrorKind {
-    /// The server's name has no address.
-    Dns,
-    /// The connection could not be made.
-    Connect,
-    /// The connection was refused.
-    Refused,
-    /// The connection was not made within the plan's timeout.
-    ConnectTimeout,
-    /// The TLS handshake or a record failed.
-    Tls,
-    /// Reading failed.
-    Read,
-    /// The connection was reset by the peer.
-    Reset,
-    /// Writing failed.
-    Write,
-    /// The peer closed before it answered.
-    Closed,
-    /// The peer closed in the middle of a response.
-    Truncated,
-    /// The response broke the protocol.
-    Protocol,
-    /// The peer reset the stream (HTTP/2, HTTP/3).
-    Stream,
-    /// No response within the plan's timeout.
-    Timeout,
-    /// A response that was not what a scenario asks for.
-    Check,
-}
-
-/// Kinds of errors.
-pub const ERROR_KINDS: usize = ErrorKind::ALL.len();
-
-impl ErrorKind {
-    /// Every kind, in the order in which reports name them.
-    pub const ALL: [Self; 14] = [
-        Self::Dns,
-        Self::Connect,
-        Self::Refused,
-        Self::ConnectTimeout,
-        Self::Tls,
-        Self::Read,
-        Self::Reset,
-        Self::Write,
-        Self::Closed,
-        Self::Truncated,
-        Self::Protocol,
-        Self::Stream,
-        Self::Timeout,
-        Self::Check,
-    ];
-
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Dns => "dns",
-            Self::Connect => "connect",
-            Self::Refused => "refused",
-            Self::ConnectTimeout => "connect timeout",
-            Self::Tls => "tls",
-            Self::Read => "read",
-            Self::Reset => "reset",
-            Self::Write => "write",
-            Self::Closed => "closed",
-            Self::Truncated => "truncated",
-            Self::Protocol => "protocol",
-            Self::Stream => "stream reset",
-            Self::Timeout => "timeout",
-            Self::Check => "check",
-        }
-    }
-}
-
-/// Failures by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Errors([u64; ERROR_KINDS]);
-
-impl Errors {
-    /// Counts `count` more of a kind.
-    pub fn add(&mut self, kind: ErrorKind, count: u64) {
-        self.0[kind as usize] += count;
-    }
-
-    /// Of one kind.
-    pub fn of(&self, kind: ErrorKind) -> u64 {
-        self.0[kind as usize]
-    }
-
-    /// Of every kind.
-    pub fn sum(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Adds others.
-    pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.0.iter_mut().zip(other.0) {
-            *count += more;
-        }
-    }
-
-    /// The kinds that have occurred.
-    pub fn seen(&self) -> impl Iterator<Item = (ErrorKind, u64)> {
-        ErrorKind::ALL.into_iter().zip(self.0).filter(|&(_, count)| count > 0)
-    }
-}
 
 /// One request, as a raw log has it. Moments are nanoseconds from the run's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,40 +73,6 @@ impl Tail {
     }
 }
 
-/// What QUIC did beneath HTTP/3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quic {
-    /// Packets that were sent.
-    pub sent: u64,
-    /// Those of them that were lost; what they carried was sent again.
-    pub lost: u64,
-    /// Datagrams that came.
-    pub received: u64,
-    /// Connections whose first requests went with the first packets (0-RTT), and were taken.
-    pub early: u64,
-    /// Those where the server did not take them: they were sent again.
-    pub early_refused: u64,
-    /// Moves of connections to another port.
-    pub moves: u64,
-}
-
-impl Quic {
-    /// Adds another thread's.
-    pub fn merge(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.lost += other.lost;
-        self.received += other.received;
-        self.early += other.early;
-        self.early_refused += other.early_refused;
-        self.moves += other.moves;
-    }
-
-    /// The share of the packets that were lost.
-    pub fn lost_share(&self) -> f64 {
-        self.lost as f64 / self.sent.max(1) as f64
-    }
-}
-
 /// What was seen while a plan ran.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
@@ -240,34 +99,8 @@ pub struct Stats {
     pub proxy_failure: Option<String>,
     /// Why QUIC or HTTP/3 ended a connection the first time, and what it was counted as.
     pub quic_failure: Option<(ErrorKind, String)>,
-    /// Beneath HTTP/3.
-    pub quic: Quic,
-    /// In an open loop, requests that were due and found no connection until the end.
-    pub unsent: u64,
-    /// Responses by class: index 1 is 1xx, 5 is 5xx, 0 is anything else.
-    pub by_class: [u64; 6],
-    /// Responses by status that are not 200.
-    pub by_status: BTreeMap<u16, u64>,
-    /// Bytes read, heads and bodies.
-    pub bytes: u64,
-    /// Connections made.
-    pub connects: u64,
-    /// Handshakes that resumed a session.
-    pub resumed: u64,
-    /// Connections that the peer closed after a response, as it may.
-    pub closes: u64,
-    /// Requests that were sent once more, because the server had closed a kept connection without notice.
-    pub asked_again: u64,
-    /// CPU that the generator itself used, in nanoseconds.
-    pub generator_cpu_ns: u64,
-    /// How long its threads were ready to run and had no CPU, in nanoseconds.
-    pub generator_waited_ns: u64,
-    /// How often they were given one.
-    pub generator_turns: u64,
-    /// Failures.
-    pub errors: Errors,
-    /// How long failed requests had been waited for within the time of the run, together, in nanoseconds.
-    pub failed_ns: u64,
+    /// Everything else, whose fields are this one's, too.
+    pub counts: Counts,
     /// Of all this, what came after the end.
     pub tail: Tail,
 }
@@ -386,25 +219,25 @@ impl Stats {
         if self.quic_failure.is_none() {
             self.quic_failure.clone_from(&other.quic_failure);
         }
-        self.quic.merge(&other.quic);
-        self.unsent += other.unsent;
-        for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
-            *count += more;
-        }
-        for (&status, more) in &other.by_status {
-            *self.by_status.entry(status).or_default() += more;
-        }
-        self.errors.merge(&other.errors);
-        self.bytes += other.bytes;
-        self.connects += other.connects;
-        self.resumed += other.resumed;
-        self.closes += other.closes;
-        self.asked_again += other.asked_again;
-        self.generator_cpu_ns += other.generator_cpu_ns;
-        self.generator_waited_ns += other.generator_waited_ns;
-        self.generator_turns += other.generator_turns;
-        self.failed_ns += other.failed_ns;
+        self.counts.merge(&other.counts);
         self.tail.merge(&other.tail);
+    }
+
+    /// Adds what happened in a stretch. Why something failed first, and what came after the end, is known of the whole alone.
+    pub fn add(&mut self, slice: &Slice) {
+        for (all, more) in [
+            (&mut self.latency, &slice.latency),
+            (&mut self.refused, &slice.refused),
+            (&mut self.service, &slice.service),
+            (&mut self.punctual, &slice.punctual),
+            (&mut self.lateness, &slice.lateness),
+            (&mut self.first_byte, &slice.first_byte),
+            (&mut self.connect, &slice.connect),
+            (&mut self.handshake, &slice.handshake),
+        ] {
+            all.merge_sparse(more);
+        }
+        self.counts.merge(&slice.counts);
     }
 
     /// The first reason that is known for errors of this kind.
@@ -425,25 +258,24 @@ impl Stats {
         self.tls_failure = None;
         self.proxy_failure = None;
         self.quic_failure = None;
-        self.quic = Quic::default();
-        self.by_status.clear();
-        self.by_class = [0; 6];
-        self.errors = Errors::default();
+        self.counts = Counts::default();
         self.tail = Tail::default();
-        for counter in [
-            &mut self.unsent,
-            &mut self.bytes,
-            &mut self.connects,
-            &mut self.resumed,
-            &mut self.closes,
-            &mut self.asked_again,
-            &mut self.generator_cpu_ns,
-            &mut self.generator_waited_ns,
-            &mut self.generator_turns,
-            &mut self.failed_ns,
-        ] {
-            *counter = 0;
-        }
+    }
+}
+
+impl Deref for Stats {
+    type Target = Counts;
+
+    #[inline]
+    fn deref(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl DerefMut for Stats {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Counts {
+        &mut self.counts
     }
 }
 
@@ -468,16 +300,8 @@ pub struct Slice {
     pub at: Duration,
     /// Its length.
     pub width: Duration,
-    /// Responses by class, as in [`Stats`].
-    pub by_class: [u64; 6],
-    /// Failures.
-    pub errors: Errors,
-    /// As in [`Stats`].
-    pub failed_ns: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// Connections made.
-    pub connects: u64,
+    /// What is counted, whose fields are this one's, too.
+    pub counts: Counts,
     /// What users waited for responses that are no refusals.
     pub latency: Sparse,
     /// What they waited for refusals.
@@ -486,12 +310,23 @@ pub struct Slice {
     pub service: Sparse,
     /// As in [`Stats`], in an open loop.
     pub punctual: Sparse,
-    /// CPU that the generator used, in nanoseconds.
-    pub generator_cpu_ns: u64,
+    /// Likewise.
+    pub lateness: Sparse,
     /// As in [`Stats`].
-    pub generator_waited_ns: u64,
+    pub first_byte: Sparse,
     /// As in [`Stats`].
-    pub generator_turns: u64,
+    pub connect: Sparse,
+    /// As in [`Stats`].
+    pub handshake: Sparse,
+}
+
+impl Deref for Slice {
+    type Target = Counts;
+
+    #[inline]
+    fn deref(&self) -> &Counts {
+        &self.counts
+    }
 }
 
 impl Slice {
@@ -501,18 +336,15 @@ impl Slice {
             part: Part::Counted,
             at,
             width,
-            by_class: stats.by_class,
-            errors: stats.errors,
-            failed_ns: stats.failed_ns,
-            bytes: stats.bytes,
-            connects: stats.connects,
+            counts: stats.counts.clone(),
             latency: stats.latency.sparse(),
             refused: stats.refused.sparse(),
             service: stats.service.sparse(),
             punctual: stats.punctual.sparse(),
-            generator_cpu_ns: stats.generator_cpu_ns,
-            generator_waited_ns: stats.generator_waited_ns,
-            generator_turns: stats.generator_turns,
+            lateness: stats.lateness.sparse(),
+            first_byte: stats.first_byte.sparse(),
+            connect: stats.connect.sparse(),
+            handshake: stats.handshake.sparse(),
         }
     }
 
@@ -538,22 +370,17 @@ impl Slice {
 
     /// Adds another thread's slice of the same stretch.
     pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.by_class.iter_mut().zip(other.by_class) {
-            *count += more;
-        }
-        self.errors.merge(&other.errors);
-        self.failed_ns += other.failed_ns;
-        self.bytes += other.bytes;
-        self.connects += other.connects;
-        self.generator_cpu_ns += other.generator_cpu_ns;
-        self.generator_waited_ns += other.generator_waited_ns;
-        self.generator_turns += other.generator_turns;
+        self.counts.merge(&other.counts);
         self.width = self.width.max(other.width);
         for (mine, more) in [
             (&mut self.latency, &other.latency),
             (&mut self.refused, &other.refused),
             (&mut self.service, &other.service),
             (&mut self.punctual, &other.punctual),
+            (&mut self.lateness, &other.lateness),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.connect, &other.connect),
+            (&mut self.handshake, &other.handshake),
         ] {
             if more.count() == 0 {
                 continue;
@@ -582,20 +409,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_index_their_own_counter() {
-        for (index, kind) in ErrorKind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, index, "{}", kind.name());
-        }
-    }
-
-    #[test]
     fn merge_adds_everything() {
         let mut left = Stats::default();
         left.response(200, 10);
         left.error(ErrorKind::Read, 2);
         left.tail = Tail { under_way: 2, waited_ns: 3, left: 1, latency_ns: 5, bytes: 4, ..Tail::default() };
-        let mut right =
-            Stats { bytes: 7, connects: 1, closes: 1, generator_cpu_ns: 5, failed_ns: 9, ..Stats::default() };
+        let counts = Counts {
+            bytes: 7,
+            connects: 1,
+            closes: 1,
+            generator_cpu_ns: 5,
+            failed_ns: 9,
+            ..Counts::default()
+        };
+        let mut right = Stats { counts, ..Stats::default() };
         right.response(404, 20);
         right.response(999, 20);
         right.tail = Tail { by_class: [0, 0, 0, 0, 1, 0], ..left.tail };
@@ -619,7 +446,7 @@ mod tests {
     #[test]
     fn slices_of_threads_are_joined_by_their_beginning() {
         let slice = |at: u64, latency: u64| {
-            let mut stats = Stats { bytes: 3, ..Stats::default() };
+            let mut stats = Stats { counts: Counts { bytes: 3, ..Counts::default() }, ..Stats::default() };
             stats.response(200, latency);
             Slice::of(&stats, Duration::from_secs(at), Duration::from_secs(1))
         };

@@ -89,8 +89,9 @@ impl<'a> Course<'a> {
             self.slices.lock().unwrap_or_else(PoisonError::into_inner).push(slice);
         }
         if self.part == Part::Tail {
-            let Stats { by_class, latency, refused, bytes, tail, .. } = &mut ctx.stats;
-            (tail.by_class, tail.latency_ns, tail.bytes) = (*by_class, latency.sum() + refused.sum(), *bytes);
+            let Stats { counts, latency, refused, tail, .. } = &mut ctx.stats;
+            let latency_ns = latency.sum() + refused.sum();
+            (tail.by_class, tail.latency_ns, tail.bytes) = (counts.by_class, latency_ns, counts.bytes);
         }
         self.sum.merge(&ctx.stats);
         ctx.stats.clear();

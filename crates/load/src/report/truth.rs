@@ -174,7 +174,8 @@ mod tests {
     }
 
     fn closed(took: u64, waited: u64, turns: u64) -> Stats {
-        let mut stats = Stats { generator_waited_ns: waited, generator_turns: turns, ..Stats::default() };
+        let mut stats = Stats::default();
+        (stats.generator_waited_ns, stats.generator_turns) = (waited, turns);
         (0..1000).for_each(|_| {
             stats.response(200, took);
         });
@@ -199,13 +200,15 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_named_first() {
-        let stats = Stats { unsent: 3, ..open(|_| (MS, 5 * MS)) };
+        let mut stats = open(|_| (MS, 5 * MS));
+        stats.unsent = 3;
         let users = Users { wanted: 5000, there: 929 };
         assert_eq!(Invalid::of(&stats, true, Some(users), true), Some(Invalid::Nothing));
         let missing = Invalid::of(&stats, false, Some(users), true).unwrap();
         assert!(missing.to_string().starts_with("929 of 5000 users"), "{missing}");
         assert!(matches!(invalid(&stats), Some(Invalid::Late(_))));
-        let unsent = Stats { unsent: 3, ..open(|_| (MS, 0)) };
+        let mut unsent = open(|_| (MS, 0));
+        unsent.unsent = 3;
         assert_eq!(invalid(&unsent), Some(Invalid::Unsent(3)));
     }
 }

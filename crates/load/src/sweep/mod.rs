@@ -151,36 +151,16 @@ pub fn trim(outcome: &mut Outcome) -> (Duration, bool) {
         slice.part = Part::Warmup;
         cut += slice.width;
     }
-    let whole = &outcome.stats;
+    let whole = std::mem::take(&mut outcome.stats);
     let mut stats = Stats {
-        by_status: whole.by_status.clone(),
-        unsent: whole.unsent,
-        closes: whole.closes,
-        resumed: whole.resumed,
-        connect: whole.connect.clone(),
-        handshake: whole.handshake.clone(),
-        first_byte: whole.first_byte.clone(),
-        lateness: whole.lateness.clone(),
+        tls_failure: whole.tls_failure,
+        proxy_failure: whole.proxy_failure,
+        quic_failure: whole.quic_failure,
         tail: whole.tail,
         ..Stats::default()
     };
     let left = || outcome.series.iter().filter(|slice| slice.part != Part::Warmup);
-    for slice in left() {
-        stats.latency.merge_sparse(&slice.latency);
-        stats.refused.merge_sparse(&slice.refused);
-        stats.service.merge_sparse(&slice.service);
-        stats.punctual.merge_sparse(&slice.punctual);
-        stats.errors.merge(&slice.errors);
-        for (count, more) in stats.by_class.iter_mut().zip(slice.by_class) {
-            *count += more;
-        }
-        stats.failed_ns += slice.failed_ns;
-        stats.bytes += slice.bytes;
-        stats.connects += slice.connects;
-        stats.generator_cpu_ns += slice.generator_cpu_ns;
-        stats.generator_waited_ns += slice.generator_waited_ns;
-        stats.generator_turns += slice.generator_turns;
-    }
+    left().for_each(|slice| stats.add(slice));
     let from = left().next().map_or(0, |slice| slice.at.as_nanos() as u64);
     outcome.records.retain(|record| record.done_ns >= from);
     outcome.stats = stats;
@@ -198,6 +178,8 @@ pub fn uncertainty(outcome: &Outcome) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::Histogram;
+    use crate::stats::ErrorKind;
     use std::time::SystemTime;
 
     #[test]
@@ -209,6 +191,16 @@ mod tests {
             (0..count).for_each(|_| {
                 stats.response(200, 1_000_000 * (1 + index));
             });
+            // Each once in a slice: what is cut off is in none of the figures.
+            stats.response(404, 7);
+            for histogram in
+                [&mut stats.lateness, &mut stats.first_byte, &mut stats.connect, &mut stats.handshake]
+            {
+                histogram.record(7);
+            }
+            stats.error(ErrorKind::Tls, 1);
+            (stats.unsent, stats.closes, stats.asked_again, stats.resumed) = (1, 1, 1, 1);
+            stats.quic.sent = 1;
             let part = match index {
                 ..10 => Part::Warmup,
                 10..100 => Part::Counted,
@@ -220,8 +212,10 @@ mod tests {
             }
         };
         let series: Vec<Slice> = (0..110).map(slice).collect();
+        let mut whole = Stats { tls_failure: Some("why".to_owned()), ..Stats::default() };
+        series.iter().filter(|slice| slice.part != Part::Warmup).for_each(|slice| whole.add(slice));
         let mut outcome = Outcome {
-            stats: Stats::default(),
+            stats: whole,
             elapsed: Duration::from_secs(9),
             started_at: SystemTime::now(),
             series,
@@ -236,8 +230,14 @@ mod tests {
         assert!((20..=25).contains(&from) && is_steady, "{cut:?}");
         let slices = 90 - from;
         // Nine rows of what comes after the end, and a short one.
-        assert_eq!(outcome.stats.responses(), (slices + 10) * 100);
-        assert_eq!(outcome.stats.by_class[2], (slices + 10) * 100);
+        let stats = &outcome.stats;
+        assert_eq!((stats.latency.count(), stats.by_class[2]), ((slices + 10) * 100, (slices + 10) * 100));
+        let once = [stats.by_class[4], stats.by_status[&404], stats.unsent, stats.closes, stats.asked_again];
+        assert_eq!(once, [slices + 10; 5]);
+        let once = [&stats.refused, &stats.lateness, &stats.first_byte, &stats.connect, &stats.handshake];
+        assert_eq!(once.map(Histogram::count), [slices + 10; 5]);
+        assert_eq!([stats.resumed, stats.quic.sent, stats.errors()], [slices + 10; 3]);
+        assert_eq!(stats.reason(ErrorKind::Tls), Some("why"));
         assert_eq!(outcome.elapsed, Duration::from_millis(100 * slices));
         let least = (11 + from) * 1_000_000;
         assert_eq!(outcome.stats.latency.min(), least);
