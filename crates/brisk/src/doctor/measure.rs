@@ -292,7 +292,7 @@ pub fn figures(run: &RunReport, roles: &[Role]) -> Measured {
     found.wall_us = stats.latency.mean() / 1e3;
     found.error_share = stats.error_share();
     found.generator_share = run.generator_share();
-    found.generator_cores = run.generator_share() * run.threads as f64;
+    found.generator_cores = run.generator().cpus();
     found.around.generator_waited_share = run.generator_waited_share();
     found.around.generator_late_us =
         stats.generator_waited_ns as f64 / stats.generator_turns.max(1) as f64 / 1e3;

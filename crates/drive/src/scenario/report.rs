@@ -12,7 +12,7 @@ use brisk_load::report::{self, Beside, Body, Environment, Resources, RunReport, 
 use brisk_load::stats::ErrorKind;
 use brisk_load::sweep::slo::Judged;
 use brisk_load::system;
-use brisk_load::watch::{self, Tier, Watch};
+use brisk_load::watch::{self, Generator, Tier, Watch};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Beginning {
 pub struct Watched {
     beside: Beside,
     responses: u64,
-    generator_share: f64,
+    generator: Generator,
 }
 
 impl Beginning {
@@ -45,9 +45,9 @@ impl Beginning {
     pub fn end(self, done: &Done, responses: u64) -> Option<Watched> {
         let watched = self.watch?.finish();
         let (cpu_s, threads) = (done.effort.cpu_ns as f64 / 1e9, done.effort.threads.max(1));
-        let generator_share = cpu_s / done.elapsed.as_secs_f64().max(1e-9) / threads as f64;
+        let share = cpu_s / done.elapsed.as_secs_f64().max(1e-9) / threads as f64;
         let beside = Beside { watched, begun: self.at, from: self.at, to: self.at + done.elapsed };
-        Some(Watched { beside, responses, generator_share })
+        Some(Watched { beside, responses, generator: Generator { share, threads } })
     }
 }
 
@@ -84,8 +84,8 @@ impl Report {
     }
 
     fn resources(&self) -> Option<Resources<'_>> {
-        let Watched { beside, responses, generator_share } = self.resources.as_ref()?;
-        Some(Resources { beside, responses: *responses, generator_share: *generator_share })
+        let Watched { beside, responses, generator } = self.resources.as_ref()?;
+        Some(Resources { beside, responses: *responses, generator: *generator })
     }
 
     /// The run as if it were a plain load. What was watched is apart: its figures are per response, not per step.

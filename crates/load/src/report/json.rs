@@ -83,7 +83,7 @@ pub fn run_of(run: &RunReport) -> Value {
         },
         "latency_us": quantiles(&stats.latency),
         "generator_cpu_us_per_response": (stats.responses() > 0).then(|| run.generator_cpu_us()),
-        "generator_cpu_share": run.generator_share() * run.threads as f64,
+        "generator_cpu_share": run.generator().cpus(),
         "generator_waited_share": run.generator_waited_share(),
         "invalid": run.invalid().map(|why| why.to_string()),
         "warnings": run.warnings(),

@@ -10,7 +10,7 @@ use crate::engine::Outcome;
 use crate::limits::GENERATOR_SHARE_MAX;
 use crate::sweep::slo::{Judged, Seen};
 use crate::sweep::{Found, Search, Sweep};
-use crate::watch::{MachineSummary, TierSummary};
+use crate::watch::{Generator, MachineSummary, TierSummary};
 
 /// The quantiles that reports show.
 pub const QUANTILES: [(&str, f64); 6] =
@@ -134,6 +134,11 @@ impl RunReport {
     /// The share of its time that a thread of the generator was on a CPU, in the mean.
     pub fn generator_share(&self) -> f64 {
         self.outcome.stats.generator_cpu_ns as f64 / 1e9 / self.seconds() / self.threads.max(1) as f64
+    }
+
+    /// What the generator needed.
+    pub fn generator(&self) -> Generator {
+        Generator { share: self.generator_share(), threads: self.threads }
     }
 
     /// What promises are judged by.
@@ -260,8 +265,8 @@ impl RunReport {
     /// What was watched, if anything was.
     pub fn resources(&self) -> Option<Resources<'_>> {
         let beside = self.watched.as_ref()?;
-        let (responses, generator_share) = (self.outcome.stats.responses_in_time(), self.generator_share());
-        Some(Resources { beside, responses, generator_share })
+        let responses = self.outcome.stats.responses_in_time();
+        Some(Resources { beside, responses, generator: self.generator() })
     }
 
     /// How many times the rate there is room for, as far as that was watched and can be told.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json as value};
 use super::page::{Body, Section};
 use crate::chart::{Line, Series};
 use crate::watch::proc::{Machine, Usage};
-use crate::watch::{self, MachineSummary, Sample, TierSummary, Verdict, Watched};
+use crate::watch::{self, Generator, MachineSummary, Sample, TierSummary, Verdict, Watched};
 
 /// A watch beside a run. Moments are from the watch's start.
 #[derive(Debug, Clone)]
@@ -40,8 +40,8 @@ pub struct Resources<'a> {
     pub beside: &'a Beside,
     /// Responses in the counted part.
     pub responses: u64,
-    /// The share of its time that a thread of the generator was on a CPU, in the mean.
-    pub generator_share: f64,
+    /// What the generator needed.
+    pub generator: Generator,
 }
 
 impl Resources<'_> {
@@ -54,7 +54,7 @@ impl Resources<'_> {
     /// Who was the limit.
     pub fn limit(&self) -> Verdict {
         let (tiers, machine) = self.tiers();
-        watch::limit(&tiers, &machine, self.generator_share)
+        watch::limit(&tiers, &machine, self.generator)
     }
 
     /// How many times the rate there is room for; `None`: it cannot be told.

@@ -170,7 +170,7 @@ fn run(run: &RunReport, out: &mut String) {
     let _ = writeln!(
         out,
         "{:.0} % of a core; waited for a CPU {:.1} % of the time",
-        run.generator_share() * run.threads as f64 * 100.0,
+        run.generator().cpus() * 100.0,
         run.generator_waited_share() * 100.0,
     );
 }

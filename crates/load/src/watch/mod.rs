@@ -21,7 +21,7 @@ pub use pools::{DatabaseSummary, PoolSummary};
 pub use sockets::{Connections, Listener, listeners_of};
 pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary};
 pub use tier::{Tier, Who, parse};
-pub use verdict::{Verdict, limit};
+pub use verdict::{Generator, Verdict, limit};
 pub use waits::{Doing, Waiting, Waits};
 
 use std::collections::BTreeSet;

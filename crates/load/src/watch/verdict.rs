@@ -29,6 +29,22 @@ pub struct Verdict {
     pub doubt: Option<String>,
 }
 
+/// What the load generator needed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Generator {
+    /// The share of its time that a thread was on a CPU, in the mean.
+    pub share: f64,
+    /// Its threads.
+    pub threads: usize,
+}
+
+impl Generator {
+    /// How many CPUs its threads used together.
+    pub fn cpus(self) -> f64 {
+        self.share * self.threads as f64
+    }
+}
+
 /// Something that can be full.
 struct Limit {
     used: f64,
@@ -71,13 +87,13 @@ impl Verdict {
 }
 
 /// What of CPUs was wanted: by the tiers and the generator together, running or waiting for one.
-fn wanted(tiers: &[TierSummary], generator: f64) -> (f64, f64) {
+fn wanted(tiers: &[TierSummary], generator: Generator) -> (f64, f64) {
     let used: f64 = tiers.iter().map(|tier| tier.cores).sum();
     let waited: f64 = tiers.iter().map(|tier| tier.cores * tier.waited_share).sum();
-    (used + generator, waited)
+    (used + generator.cpus(), waited)
 }
 
-fn of_machine(tiers: &[TierSummary], machine: &MachineSummary, generator: f64) -> Limit {
+fn of_machine(tiers: &[TierSummary], machine: &MachineSummary, generator: Generator) -> Limit {
     let (used, waited) = wanted(tiers, generator);
     let cpus = machine.cpus.max(1) as f64;
     let is_wanted = (used + waited) / cpus >= WANTED_SHARE;
@@ -166,13 +182,14 @@ fn unseen(tiers: &[TierSummary], machine: &MachineSummary) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Says who was the limit. `generator`: the share of its time that the generator's busiest thread was on a CPU.
+/// Says who was the limit.
 ///
 /// What stands further back goes first: a pool whose workers wait for the database is full because the database is. A pool whose
 /// workers want CPUs that are all in use is no limit of its own.
-pub fn limit(tiers: &[TierSummary], machine: &MachineSummary, generator: f64) -> Verdict {
-    let mut limits =
-        vec![Limit::of_share(generator, format!("the load generator: {:.0} % of a core", generator * 100.0))];
+pub fn limit(tiers: &[TierSummary], machine: &MachineSummary, generator: Generator) -> Verdict {
+    let share = generator.share;
+    let of_generator = format!("the load generator: {:.0} % of a core in each of its threads", share * 100.0);
+    let mut limits = vec![Limit::of_share(share, of_generator)];
     limits.push(of_disk(tiers, machine));
     limits.extend(tiers.iter().flat_map(of_database));
     limits.extend(tiers.iter().flat_map(|tier| of_cpus(tier, machine.cpus)));
@@ -188,7 +205,7 @@ pub fn limit(tiers: &[TierSummary], machine: &MachineSummary, generator: f64) ->
 }
 
 /// A machine that others fill says nothing about how far these tiers could go.
-fn busy_with_others(tiers: &[TierSummary], machine: &MachineSummary, generator: f64) -> Option<String> {
+fn busy_with_others(tiers: &[TierSummary], machine: &MachineSummary, generator: Generator) -> Option<String> {
     let (used, _) = wanted(tiers, generator);
     (machine.busy_share >= FULL_SHARE).then(|| {
         format!(
@@ -213,6 +230,11 @@ mod tests {
             threads: 1,
             ..TierSummary::default()
         }
+    }
+
+    /// A generator of one thread.
+    fn one(share: f64) -> Generator {
+        Generator { share, threads: 1 }
     }
 
     fn machine(busy: f64) -> MachineSummary {
@@ -246,19 +268,19 @@ mod tests {
     #[test]
     fn who_was_full_is_named() {
         let server = TierSummary { cores: 0.6, busiest_share: 0.6, ..tier("server") };
-        let room = limit(std::slice::from_ref(&server), &machine(0.4), 0.3);
+        let room = limit(std::slice::from_ref(&server), &machine(0.4), one(0.3));
         assert_eq!((room.full.as_deref(), (room.headroom() * 3.0).round()), (None, 5.0));
         assert!(room.to_string().contains("at most 1.7 times this rate"), "{room}");
-        let found = limit(std::slice::from_ref(&server), &machine(0.4), 0.99);
+        let found = limit(std::slice::from_ref(&server), &machine(0.4), one(0.99));
         assert!(found.full.unwrap().contains("load generator"));
         let busy = TierSummary { busiest_share: 0.97, ..server };
-        assert!(limit(&[busy], &machine(0.5), 0.3).full.unwrap().starts_with("server"));
+        assert!(limit(&[busy], &machine(0.5), one(0.3)).full.unwrap().starts_with("server"));
     }
 
     /// Six children of six at work, and CPUs at 14 %: that is no room for seven times the rate.
     #[test]
     fn a_full_pool_is_the_limit() {
-        let found = limit(&[tier("server"), full_pool(0.98)], &machine(0.14), 0.05);
+        let found = limit(&[tier("server"), full_pool(0.98)], &machine(0.14), one(0.05));
         let text = found.to_string();
         assert!(text.starts_with("the limit was php: 6.0 of 6 workers busy"), "{text}");
         assert!(text.contains("14.0 requests waited for one (at most 20)"), "{text}");
@@ -267,40 +289,43 @@ mod tests {
         // Half full: that is the nearest limit.
         let mut half = full_pool(0.9);
         half.pool = half.pool.map(|pool| PoolSummary { busy: 3.0, full_share: 0.1, ..pool });
-        let found = limit(&[half], &machine(0.1), 0.05);
+        let found = limit(&[half], &machine(0.1), one(0.05));
         assert!(found.full.is_none() && (found.headroom() - 2.0).abs() < 1e-9, "{found}");
         // Its workers want CPUs that are all in use: another worker would not help.
         let working = TierSummary { cores: 1.7, waited_share: 1.5, ..full_pool(0.1) };
-        let found = limit(&[working], &machine(0.99), 0.2);
+        let found = limit(&[working], &machine(0.99), one(0.2));
         assert!(found.full.as_ref().unwrap().starts_with("the machine"), "{found}");
         assert!(found.also[0].starts_with("php"), "{found}");
     }
 
     #[test]
     fn what_a_pool_waits_for_goes_before_it() {
-        let found = limit(&[full_pool(0.98), database(7.0, 6.0)], &machine(0.14), 0.05);
+        let found = limit(&[full_pool(0.98), database(7.0, 6.0)], &machine(0.14), one(0.05));
         assert!(found.full.as_ref().unwrap().starts_with("db: 6.0 of 7.0 running queries"), "{found}");
         assert!(found.to_string().contains("; also full: php: 6.0 of 6"), "{found}");
         // Queries that run are no locks, and one that waits for a moment is an accident.
         for (running, locked) in [(7.0, 1.0), (0.5, 0.4)] {
-            let found = limit(&[full_pool(0.98), database(running, locked)], &machine(0.14), 0.05);
+            let found = limit(&[full_pool(0.98), database(running, locked)], &machine(0.14), one(0.05));
             assert!(found.full.as_ref().unwrap().starts_with("php"), "{found}");
         }
         let mut crowded = database(3.0, 0.0);
         crowded.database = crowded.database.map(|found| DatabaseSummary { connected: (151, 151), ..found });
-        let found = limit(&[full_pool(0.98), crowded], &machine(0.14), 0.05);
+        let found = limit(&[full_pool(0.98), crowded], &machine(0.14), one(0.05));
         assert!(found.full.unwrap().starts_with("db: 151 of 151 connections"));
         // The disk, if somebody waits for it.
         let disk = MachineSummary { disk_busy_share: 0.99, pressure: [0.0, 0.0, 0.8], ..machine(0.2) };
-        assert!(limit(&[full_pool(0.9)], &disk, 0.05).full.unwrap().starts_with("the disk"));
-        assert_eq!(limit(&[tier("server")], &disk, 0.05).full, None);
+        assert!(limit(&[full_pool(0.9)], &disk, one(0.05)).full.unwrap().starts_with("the disk"));
+        assert_eq!(limit(&[tier("server")], &disk, one(0.05)).full, None);
     }
 
     /// One request per second beside compilers is not limited by them.
     #[test]
     fn a_machine_that_others_fill_is_no_limit() {
-        let found =
-            limit(&[TierSummary { cores: 0.01, waited_share: 3.0, ..tier("server") }], &machine(1.0), 0.01);
+        let found = limit(
+            &[TierSummary { cores: 0.01, waited_share: 3.0, ..tier("server") }],
+            &machine(1.0),
+            one(0.01),
+        );
         assert_eq!(found.full, None);
         assert!(
             found.to_string().contains("cannot be told") && found.to_string().contains("but with others"),
@@ -308,16 +333,21 @@ mod tests {
         );
         // Who wants the CPUs and does not get them is.
         let hungry = TierSummary { cores: 0.5, waited_share: 2.0, ..tier("server") };
-        assert!(limit(&[hungry], &machine(1.0), 0.1).full.unwrap().starts_with("the machine"));
+        assert!(limit(&[hungry], &machine(1.0), one(0.1)).full.unwrap().starts_with("the machine"));
+        // A generator of three threads uses three CPUs.
+        let many = Generator { share: 0.8, threads: 3 };
+        let four = MachineSummary { cpus: 4, ..machine(0.99) };
+        let found = limit(&[tier("server")], &four, many);
+        assert!(found.full.as_ref().is_some_and(|full| full.contains("had 2.54 of 4")), "{found}");
     }
 
     #[test]
     fn what_was_not_looked_into_cannot_be_told() {
         let many = TierSummary { threads: 20, ..tier("app") };
-        let found = limit(&[many], &machine(0.14), 0.05);
+        let found = limit(&[many], &machine(0.14), one(0.05));
         assert!(found.to_string().contains("whether all workers of app were busy was not seen"), "{found}");
         let queue = TierSummary { queued_max: 30, ..tier("app") };
-        let found = limit(&[queue], &machine(0.14), 0.05);
+        let found = limit(&[queue], &machine(0.14), one(0.05));
         assert!(found.to_string().contains("30 connections waited for app"), "{found}");
     }
 }
