@@ -155,6 +155,13 @@ impl Histogram {
         (squares / self.total as f64).sqrt()
     }
 
+    /// Mean, p50, p95 and p99 of nanoseconds as tables have them, in milliseconds; a dash where nothing was recorded.
+    pub fn in_short(&self) -> [String; 4] {
+        let ns =
+            [self.mean(), self.quantile(0.5) as f64, self.quantile(0.95) as f64, self.quantile(0.99) as f64];
+        ns.map(|ns| if self.total == 0 { "–".to_owned() } else { format!("{:.2}", ns / 1e6) })
+    }
+
     /// How many values were recorded.
     pub fn count(&self) -> u64 {
         self.total

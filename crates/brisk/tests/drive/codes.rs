@@ -41,6 +41,7 @@ fn loads_and_probes_end_with_the_same_codes() {
             (&down, 2),
             (nobody, 2),
             (&format!("--slo rate>1 {nobody}"), 2),
+            (&format!("--rate 100 --slo rate>1 {nobody}"), 2),
             (&format!("--slo rate>fast {well}"), 1),
             (&format!("--slo nonsense<1 {well}"), 1),
             ("http://nobody.invalid/", 1),

@@ -5,11 +5,10 @@ use super::model::Scenario;
 use super::run::{Done, Effort};
 use super::tally::HEAD;
 use crate::limits::BUSY_SHARE_MAX;
-use brisk_load::cli::{BROKEN_PROMISE, NO_RESULT};
+use brisk_load::cli::exit_code;
 use brisk_load::engine::Outcome;
 use brisk_load::histogram::Histogram;
 use brisk_load::report::{self, Beside, Body, Environment, Resources, RunReport, Section};
-use brisk_load::stats::ErrorKind;
 use brisk_load::sweep::slo::Judged;
 use brisk_load::system;
 use brisk_load::watch::{self, Generator, Tier, Watch};
@@ -123,21 +122,7 @@ impl Report {
 
     /// 2: the figures mean nothing; 3: a threshold does not hold; else 0.
     pub fn exit_code(&self) -> i32 {
-        let is_broken = self.judged.iter().any(|judged| !judged.holds);
-        match () {
-            () if self.invalid().is_some() || self.is_unreached() => NO_RESULT,
-            () if is_broken => BROKEN_PROMISE,
-            () if self.outcome.stats.latency.count() == 0 => NO_RESULT,
-            () => 0,
-        }
-    }
-
-    /// Whether no user ever had a connection: that says nothing of a server.
-    fn is_unreached(&self) -> bool {
-        use ErrorKind::{Connect, ConnectTimeout, Dns, Refused, Tls};
-        let stats = &self.outcome.stats;
-        let missed = [Dns, Connect, Refused, ConnectTimeout, Tls].map(|kind| stats.errors_of(kind));
-        stats.responses() == 0 && stats.errors() > 0 && missed.iter().sum::<u64>() == stats.errors()
+        exit_code(self.load(self.run()).verdict())
     }
 
     /// The share of its time in which the generator was on a CPU, or waited for one.

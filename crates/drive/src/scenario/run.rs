@@ -74,6 +74,8 @@ struct Shared {
     rows: Vec<AtomicUsize>,
     /// The kind of each user who is there. Who arrives is of the next kind.
     kinds: Vec<usize>,
+    /// Users who have arrived, and are there.
+    arrived: AtomicUsize,
 }
 
 /// Runs a scenario on so many threads.
@@ -85,6 +87,7 @@ pub fn run(scenario: &Arc<Scenario>, threads: usize, course: &Arc<Course>) -> Re
         course: Arc::clone(course),
         rows: scenario.data.iter().map(|_| AtomicUsize::new(0)).collect(),
         kinds: kinds_of(scenario),
+        arrived: AtomicUsize::new(0),
     });
     course.begin();
     let threads: Vec<_> = (0..threads.min(users).max(1))
@@ -220,6 +223,7 @@ impl Here {
             let here = &visitor.here;
             here.active.set(here.active.get() - 1);
             here.arrived.set(here.arrived.get() - arrived);
+            here.shared.arrived.fetch_sub(arrived, Ordering::Relaxed);
         });
     }
 
@@ -227,7 +231,6 @@ impl Here {
     async fn arrive(self: &Rc<Self>, arrivals: &Arrivals, index: usize, of: usize) {
         let Shared { scenario, course, .. } = &*self.shared;
         self.tally.borrow_mut().sessions = Some(Sessions::default());
-        let most = (arrivals.users_max / of).max(1);
         let mut given = vec![0; scenario.users.len()];
         // Those who are there have the first numbers.
         let mut number = self.shared.kinds.len() + index;
@@ -245,15 +248,14 @@ impl Here {
             let late = course.elapsed().saturating_sub(due);
             course.noticed(late);
             let kind = next_kind(&scenario.users, &mut given);
-            if self.arrived.get() >= most {
-                course.unsent(1);
+            // All threads have one number of places: the slow users may be those of one of them.
+            let one_more = |there: usize| (there < arrivals.users_max).then_some(there + 1);
+            let places = &self.shared.arrived;
+            if places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
+                let arrived = Some(Arrived { due, late });
+                self.come(Visitor { here: Rc::clone(self), number, kind, arrived });
             } else {
-                self.come(Visitor {
-                    here: Rc::clone(self),
-                    number,
-                    kind,
-                    arrived: Some(Arrived { due, late }),
-                });
+                course.unsent(1);
             }
             number += of;
         }

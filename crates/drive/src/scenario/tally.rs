@@ -4,7 +4,7 @@ use super::course::Taken;
 use super::line::Line;
 use super::model::Step;
 use super::threshold::Threshold;
-use brisk_load::report::{QUANTILES, lost_share};
+use brisk_load::report::{QUANTILES, label, lost_share};
 use brisk_load::sweep::slo::Judged;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -162,18 +162,17 @@ impl Tally {
     /// Steps, groups and all, with the figures that [`HEAD`] names.
     pub fn rows(&self, seconds: f64) -> Vec<[String; 9]> {
         let row = |name: &str, line: &Line| {
-            let has_times = line.latency.count() > 0;
-            let ms = |ns: f64| if has_times { format!("{:.2}", ns / 1e6) } else { "–".to_owned() };
-            let at = |share| ms(line.latency.quantile(share) as f64);
+            let [mean, p50, p95, p99] = line.latency.in_short();
+            let max = line.latency.max() as f64 / 1e6;
             [
                 name.to_owned(),
                 line.requests().to_string(),
                 line.failed().to_string(),
-                ms(line.latency.mean()),
-                at(0.5),
-                at(0.95),
-                at(0.99),
-                ms(line.latency.max() as f64),
+                mean,
+                p50,
+                p95,
+                p99,
+                if line.latency.count() > 0 { format!("{max:.2}") } else { "–".to_owned() },
                 format!("{:.2}", line.latency.count() as f64 / seconds.max(1e-9)),
             ]
         };
@@ -236,7 +235,7 @@ impl Tally {
             let _ =
                 writeln!(out, "# HELP brisk_bench_step_{name} {help}\n# TYPE brisk_bench_step_{name} gauge");
             for (step, line) in &self.steps {
-                let step = step.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+                let step = label(step);
                 for (more, value) in values(line) {
                     let _ = writeln!(out, "brisk_bench_step_{name}{{step=\"{step}\"{more}}} {value}");
                 }

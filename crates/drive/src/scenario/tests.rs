@@ -88,11 +88,29 @@ fn what_is_under_way_at_the_end_is_waited_for_and_counts() {
     assert_eq!(report.outcome.stats.errors(), 4);
 }
 
-/// As plain loads do.
+/// As plain loads do. All reports say what the exit code does.
 #[test]
 fn nothing_but_failures_is_no_success() {
-    let text = format!("target = \"http://127.0.0.1:1\"\nduration = \"100ms\"\n{STEP}");
-    assert_eq!(report(&scenario(&text)).exit_code(), 2);
+    for thresholds in ["", "\"p50 < 1s\""] {
+        let text = format!(
+            "target = \"http://127.0.0.1:1\"\nduration = \"100ms\"\nthresholds = [{thresholds}]\n{STEP}"
+        );
+        let report = report(&scenario(&text));
+        assert_eq!((report.exit_code(), &report.json()["verdict"]), (2, &"no result".into()));
+        assert!(report.prometheus().contains("brisk_bench_verdict{verdict=\"no result\"} 1"));
+        assert!(report.html().contains("no result"));
+    }
+}
+
+#[test]
+fn names_of_promises_are_escaped() {
+    let port = server(|_, stream| answer(stream, || {}));
+    let text = format!(
+        "target = \"http://127.0.0.1:{port}\"\niterations = 1\nthresholds = ['a\"b: p50 < 1m']\n[[user]]\n\
+         [[user.step]]\nname = 'a\"b'\nrequest = \"GET /\"\n"
+    );
+    let figures = report(&scenario(&text)).prometheus();
+    assert!(figures.contains(r#"brisk_bench_promise_holds{promise="a\"b: p50 < 1m"} 1"#), "{figures}");
 }
 
 #[test]
@@ -295,6 +313,24 @@ fn sessions_that_fail_or_find_no_place_are_told() {
     assert!(whole.judged.iter().all(is_told), "{}", whole.text());
     let crowded = report(&scenario(&arrivals(", users_max = 1")));
     assert!(crowded.outcome.stats.unsent > 0 && crowded.exit_code() == 2, "{}", crowded.text());
+}
+
+/// Every second user is never answered, all of them on one of two threads: there is room for them, wherever they are.
+#[test]
+fn users_have_the_places_of_all_threads() {
+    let port = server(|number, stream| {
+        if number % 2 == 0 {
+            let _ = { stream }.read_to_end(&mut Vec::new());
+        } else {
+            answer(stream, || {});
+        }
+    });
+    let report = report(&scenario(&format!(
+        "target = \"http://127.0.0.1:{port}\"\nduration = \"1s\"\ntimeout = \"2s\"\n\
+         arrivals = {{ rate = 20, users_max = 16 }}\n{STEP}"
+    )));
+    assert_eq!(report.outcome.stats.unsent, 0, "{}", report.text());
+    assert!(report.done.tally.all().failures.get("timeout") >= Some(&9), "{}", report.text());
 }
 
 /// Branches by what was saved and by chance, and steps in a row; a user without anything to do does not spin.

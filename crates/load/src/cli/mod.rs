@@ -8,6 +8,7 @@ mod request;
 mod run;
 mod server;
 
+use crate::report::Verdict;
 use crate::system;
 use brisk_cli::{Call, Entry};
 use clap::CommandFactory as _;
@@ -22,6 +23,15 @@ pub const WRONG_USAGE: i32 = 1;
 pub const NO_RESULT: i32 = 2;
 /// A promise (a threshold) was broken.
 pub const BROKEN_PROMISE: i32 = 3;
+
+/// What a command ends with that came to this.
+pub fn exit_code(verdict: Verdict) -> i32 {
+    match verdict {
+        Verdict::Holds => 0,
+        Verdict::Broken => BROKEN_PROMISE,
+        Verdict::Invalid | Verdict::NoResult => NO_RESULT,
+    }
+}
 
 /// `bench`, with these commands below it.
 pub const fn bench(inner: &'static [Entry]) -> Entry {

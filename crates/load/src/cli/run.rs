@@ -4,9 +4,9 @@ use crate::limits::SETTLED_TIME_MAX;
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::exit_code;
 use super::files::{Files, Texts};
 use super::options::{Mode, Options};
-use super::{BROKEN_PROMISE, NO_RESULT};
 use crate::arrivals::Rate;
 use crate::chart::short;
 use crate::engine;
@@ -219,11 +219,9 @@ impl Load {
         let is_open = matches!(options.mode, Mode::Idle(_))
             && report.runs.iter().any(|run| run.outcome.stats.responses() > 0);
         Ok(match report.verdict() {
-            Verdict::Holds => 0,
             // Idle connections are what it was about, whatever they were answered.
             Verdict::NoResult if is_open => 0,
-            Verdict::Broken => BROKEN_PROMISE,
-            Verdict::Invalid | Verdict::NoResult => NO_RESULT,
+            verdict => exit_code(verdict),
         })
     }
 }

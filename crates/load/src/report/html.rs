@@ -73,14 +73,14 @@ fn overview(runs: &[RunReport]) -> Body {
     let head = ["", "good/s", "mean ms", "p50", "p95", "p99", "errors %"].map(str::to_owned).to_vec();
     let row = |run: &RunReport| {
         let stats = &run.outcome.stats;
-        let ms = |share: f64| format!("{:.2}", stats.latency.quantile(share) as f64 / 1e6);
+        let [mean, p50, p95, p99] = stats.latency.in_short();
         vec![
             run.label.clone(),
             short(run.goodput()),
-            format!("{:.2}", stats.latency.mean() / 1e6),
-            ms(0.5),
-            ms(0.95),
-            ms(0.99),
+            mean,
+            p50,
+            p95,
+            p99,
             format!("{:.2}", stats.error_share() * 100.0),
         ]
     };
@@ -358,6 +358,28 @@ fn glance(report: &Report) -> Option<Section> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Outcome;
+    use crate::stats::Stats;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_run_without_a_good_answer_has_no_times() {
+        let outcome = Outcome {
+            stats: Stats::default(),
+            elapsed: Duration::from_secs(1),
+            started_at: SystemTime::now(),
+            series: Vec::new(),
+            records: Vec::new(),
+            records_dropped: 0,
+            heads: Vec::new(),
+            users: None,
+            is_local: true,
+        };
+        let (label, watched, steady) = ("1 user".to_owned(), None, None);
+        let run = RunReport { label, users: 1, depth: 1, threads: 1, rate: None, outcome, steady, watched };
+        let Body::Table(_, rows) = overview(&[run]) else { panic!("no table") };
+        assert_eq!(rows[0][2..6], ["–"; 4]);
+    }
 
     #[test]
     fn figures_have_the_digits_that_mean_something() {

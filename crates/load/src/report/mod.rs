@@ -17,6 +17,6 @@ pub use json::json;
 pub use model::{QUANTILES, Report, RunReport, Verdict, lost_share};
 pub use page::{Body, Section, Tile, fragment, page};
 pub use resources::{Beside, Resources};
-pub use tables::{csv, prometheus, raw};
+pub use tables::{csv, label, prometheus, raw};
 pub use text::text;
 pub use truth::{Invalid, Moved, late};

@@ -8,6 +8,7 @@ use super::truth::{Invalid, Moved, starved};
 use crate::arrivals::Rate;
 use crate::engine::Outcome;
 use crate::limits::GENERATOR_SHARE_MAX;
+use crate::stats::ErrorKind;
 use crate::sweep::slo::{Judged, Seen};
 use crate::sweep::{Found, Search, Sweep};
 use crate::watch::{Generator, MachineSummary, TierSummary};
@@ -100,6 +101,7 @@ impl Report {
         let is_broken = self.promises.iter().any(|judged| !judged.holds);
         match &self.runs[..] {
             [run] if self.search.is_none() && run.invalid().is_some() => Verdict::Invalid,
+            [run] if self.search.is_none() && run.is_unreached() => Verdict::NoResult,
             _ if is_broken => Verdict::Broken,
             runs if runs.iter().all(|run| run.outcome.stats.latency.count() == 0) => Verdict::NoResult,
             runs if !self.promises.is_empty() && runs.iter().any(|run| run.invalid().is_some()) => {
@@ -150,6 +152,14 @@ impl RunReport {
     pub fn invalid(&self) -> Option<Invalid> {
         let Outcome { stats, elapsed, users, is_local, .. } = &self.outcome;
         Invalid::of(stats, elapsed.is_zero(), *users, *is_local)
+    }
+
+    /// Whether nobody ever had a connection: that says nothing of a server.
+    fn is_unreached(&self) -> bool {
+        use ErrorKind::{Connect, ConnectTimeout, Dns, Refused, Tls};
+        let stats = &self.outcome.stats;
+        let missed = [Dns, Connect, Refused, ConnectTimeout, Tls].map(|kind| stats.errors_of(kind));
+        stats.responses() == 0 && stats.errors() > 0 && missed.iter().sum::<u64>() == stats.errors()
     }
 
     /// The share of its time that a thread of the generator waited for a CPU, in the mean.

@@ -123,8 +123,7 @@ impl Resources<'_> {
         let looks = self.beside.watched.samples.windows(2);
         all["watched"] = Value::Array(looks.map(|pair| look(self.beside, pair)).collect());
         let verdict = self.limit();
-        let headroom = verdict.headroom();
-        all["limit"] = value!({ "full": verdict.full, "used_share": verdict.used_share, "headroom": headroom, "also_full": verdict.also, "doubt": verdict.doubt });
+        all["limit"] = value!({ "full": verdict.full, "used_share": verdict.used_share, "headroom": self.headroom(), "also_full": verdict.also, "doubt": verdict.doubt });
     }
 
     /// For a page: a table of tiers, and their course.

@@ -132,6 +132,11 @@ pub fn raw(run: &RunReport, out: &mut impl Write) -> io::Result<()> {
     out.flush()
 }
 
+/// A value of a label in Prometheus' text format.
+pub fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ")
+}
+
 /// The figures of all runs in Prometheus' text format, e.g. for its node exporter's folder.
 pub fn prometheus(report: &Report) -> String {
     let mut out = String::new();
@@ -139,7 +144,7 @@ pub fn prometheus(report: &Report) -> String {
         |name: &str, help: &str, kind: &str, values: &dyn Fn(&RunReport) -> Vec<(String, f64)>| {
             let _ = writeln!(out, "# HELP brisk_bench_{name} {help}\n# TYPE brisk_bench_{name} {kind}");
             for run in &report.runs {
-                let label = run.label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+                let label = label(&run.label);
                 for (more, value) in values(run) {
                     let _ = writeln!(out, "brisk_bench_{name}{{run=\"{label}\"{more}}} {value}");
                 }
@@ -185,7 +190,7 @@ pub fn prometheus(report: &Report) -> String {
         tiers
             .into_iter()
             .filter(|_| run.outcome.stats.responses() > 0)
-            .map(|tier| (format!(",tier=\"{}\"", tier.name), tier.cpu_us_per_response / 1e6))
+            .map(|tier| (format!(",tier=\"{}\"", label(&tier.name)), tier.cpu_us_per_response / 1e6))
             .collect()
     });
     let head = |name: &str, help: &str| {
@@ -196,7 +201,7 @@ pub fn prometheus(report: &Report) -> String {
     if !report.promises.is_empty() {
         out += &head("promise_holds", "Whether a promise was kept.");
         for judged in &report.promises {
-            let (promise, holds) = (&judged.promise, u8::from(judged.holds));
+            let (promise, holds) = (label(&judged.promise), u8::from(judged.holds));
             let _ = writeln!(out, "brisk_bench_promise_holds{{promise=\"{promise}\"}} {holds}");
         }
     }

@@ -193,17 +193,12 @@ fn table(report: &Report, out: &mut String) {
     for (run, tiers) in report.runs.iter().zip(&tiers) {
         let stats = &run.outcome.stats;
         let has_times = stats.latency.count() > 0;
-        let ms = |ns: f64| if has_times { format!("{:.2}", ns / 1e6) } else { "–".to_owned() };
-        let at = |share: f64| ms(stats.latency.quantile(share) as f64);
+        let [mean, p50, p95, p99] = stats.latency.in_short();
         let _ = write!(
             out,
-            "{:<16} {:>10.1} {:>9} {:>9} {:>9} {:>9} {:>7.2}%",
+            "{:<16} {:>10.1} {mean:>9} {p50:>9} {p95:>9} {p99:>9} {:>7.2}%",
             run.label,
             run.goodput(),
-            ms(stats.latency.mean()),
-            at(0.5),
-            at(0.95),
-            at(0.99),
             stats.error_share() * 100.0,
         );
         for tier in tiers {
