@@ -132,3 +132,8 @@ pub const BUSY_SHARE_MAX: f64 = 0.9;
 pub const SCENARIO_REDIRECTS_MAX: usize = 10;
 /// Of an answer, what is kept to look for values and to check.
 pub const BODY_BYTES_MAX: usize = 4 << 20;
+
+// scenario/run/ask.rs
+
+/// Of an answer's beginning, what is looked at when its coding is undone.
+pub const PLAIN_BYTES_MAX: u64 = 64 << 20;

@@ -49,6 +49,14 @@ impl Source {
         }
     }
 
+    /// Whether it is in the body.
+    pub fn is_in_body(&self) -> bool {
+        match self {
+            Self::Json(_) | Self::Regex(_) | Self::Body => true,
+            Self::Header(_) | Self::Cookie(_) | Self::Status => false,
+        }
+    }
+
     /// The value, if the answer has it. `body`: with its codings undone.
     pub fn find(&self, exchange: &Exchange, body: &[u8]) -> Option<String> {
         match self {

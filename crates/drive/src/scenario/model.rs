@@ -435,7 +435,22 @@ pub enum Check {
     Within(Duration),
 }
 
+impl Step {
+    /// Whether something is looked for in the body of its answer.
+    pub fn looks_into_body(&self) -> bool {
+        self.save.iter().any(|(_, source)| source.is_in_body()) || self.checks.iter().any(Check::is_of_body)
+    }
+}
+
 impl Check {
+    fn is_of_body(&self) -> bool {
+        match self {
+            Self::Contains(_) | Self::Lacks(_) | Self::Matches(_) => true,
+            Self::Equal(source, _) => source.is_in_body(),
+            Self::Status(_) | Self::Within(_) => false,
+        }
+    }
+
     /// Where values go.
     pub fn template(&self) -> Option<&Template> {
         match self {

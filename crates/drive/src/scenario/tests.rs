@@ -4,8 +4,10 @@ use super::course::Course;
 use super::model::Scenario;
 use super::report::Report;
 use super::{read, replay, run};
+use brisk_load::rng::Rng;
 use brisk_load::sweep::slo::Judged;
 use brisk_load::system;
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -378,6 +380,56 @@ fn recording() -> (u16, Arc<Mutex<Vec<String>>>) {
         }
     });
     (port, seen)
+}
+
+/// Answers that say `Content-Encoding: gzip`: `/large` is longer than what is kept of a body, `/broken` is none, and the others have no body.
+fn zipping() -> u16 {
+    let mut rng = Rng::new(4);
+    let mut text = b"needle".to_vec();
+    text.extend((0..6 << 20).map(|_| rng.next_u64() as u8));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&text).unwrap();
+    let large = gzip.finish().unwrap();
+    server(move |_, mut stream| {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            let asked = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            let (status, body, length) = match asked.split(' ').nth(1) {
+                Some("/large") => ("200 OK", &large[..], large.len()),
+                Some("/broken") => ("200 OK", &b"xx"[..], 2),
+                Some("/head") => ("200 OK", &b""[..], 500),
+                _ => ("204 No Content", &b""[..], 0),
+            };
+            let length = if length > 0 { format!("Content-Length: {length}\r\n") } else { String::new() };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Encoding: gzip\r\n{length}\r\n");
+            if stream.write_all(&[head.as_bytes(), body].concat()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// A coding is undone where something is looked for in the body, and as far as the body was kept.
+#[test]
+fn bodies_are_decoded_where_they_are_looked_into() {
+    let port = zipping();
+    let step = |asked: &str, more: &str| format!("[[user.step]]\nrequest = \"{asked}\"\n{more}\n");
+    let text = format!(
+        "target = \"http://127.0.0.1:{port}\"\niterations = 1\n[[user]]\n{}{}{}{}{}{}",
+        step("HEAD /head", ""),
+        step("HEAD /head", "check = { status = 200, lacks = \"x\" }"),
+        step("GET /none", "check = { status = 204, lacks = \"x\" }"),
+        step("GET /large", ""),
+        step("GET /large", "check = { contains = \"needle\" }"),
+        step("GET /broken", "save = { status = \"status\" }"),
+    );
+    let good = report(&scenario(&text));
+    let all = good.done.tally.all();
+    assert_eq!((all.latency.count(), &all.failures), (6, &BTreeMap::new()), "{}", good.text());
+    let broken = step("GET /broken", "check = { contains = \"x\" }");
+    let broken = format!("target = \"http://127.0.0.1:{port}\"\niterations = 1\n[[user]]\n{broken}");
+    let failures = report(&scenario(&broken)).done.tally.all().failures;
+    assert_eq!(failures, BTreeMap::from([("broken content coding".to_owned(), 1)]));
 }
 
 /// Whatever a step's path looks like, its author meant the target. A value may be a reference of a page.

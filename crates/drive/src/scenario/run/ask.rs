@@ -2,12 +2,13 @@
 
 use super::{Judged, Mind, Visitor};
 use crate::client::{Exchange, Fields, Request, Url, decode};
-use crate::limits::SCENARIO_REDIRECTS_MAX;
+use crate::limits::{PLAIN_BYTES_MAX, SCENARIO_REDIRECTS_MAX};
 use crate::scenario::course::{Taken, Wrong};
 use crate::scenario::model::{Check, Step};
 use crate::scenario::template::{Escape, Template};
 use crate::scenario::values;
 use brisk_load::rng::Rng;
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -105,12 +106,7 @@ impl Visitor {
 
     /// Checks an answer and remembers what is to be remembered.
     fn judge(&self, step: &Step, mind: &mut Mind, exchange: &Exchange, began: Instant) -> Result<(), String> {
-        let coding = exchange.fields.get("content-encoding").unwrap_or_default();
-        let body = match decode::decode(&exchange.body, coding, 64 << 20) {
-            Ok(Some(body)) => body,
-            Ok(None) => exchange.body.clone(),
-            Err(_) => return Err("broken content coding".to_owned()),
-        };
+        let body = if step.looks_into_body() { plain_body(exchange)? } else { Cow::default() };
         for check in &step.checks {
             let fill = |template: &Template| template.fill(Escape::None, &|name| self.value(mind, name));
             match check {
@@ -146,6 +142,19 @@ impl Visitor {
         }
         Ok(())
     }
+}
+
+/// A body without its coding; of a long one the beginning.
+fn plain_body(exchange: &Exchange) -> Result<Cow<'_, [u8]>, String> {
+    let (body, coding) = (&exchange.body[..], exchange.fields.get("content-encoding").unwrap_or_default());
+    // Answers to HEAD, 204 and 304 tell the coding of a body that does not come.
+    if body.is_empty() || coding.is_empty() {
+        return Ok(Cow::Borrowed(body));
+    }
+    let is_whole = body.len() as u64 == exchange.body_bytes;
+    let decode = if is_whole { decode::decode } else { decode::decode_beginning };
+    let plain = decode(body, coding, PLAIN_BYTES_MAX).map_err(|_| "broken content coding".to_owned())?;
+    Ok(plain.map_or(Cow::Borrowed(body), Cow::Owned))
 }
 
 /// A step that says which status is good.
