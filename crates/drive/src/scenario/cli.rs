@@ -192,6 +192,7 @@ struct Args {
 }
 
 /// What stands on the command line in place of what stands in the file.
+#[derive(Default)]
 struct Instead {
     target: Option<Url>,
     users: Option<usize>,
@@ -245,7 +246,7 @@ impl Instead {
             || self.duration.is_some() && scenario.arrivals.is_none()
         {
             let users = scenario.users_max();
-            scenario.users.iter_mut().for_each(|user| user.stages.clear());
+            scenario.forget_own_stages();
             if scenario.stages.is_empty() && scenario.arrivals.is_none() {
                 scenario.stages = vec![Stage { users, over: Duration::ZERO, hold: length }];
             }
@@ -375,4 +376,31 @@ fn show(live: &Live, scenario: &Scenario, course: &Course, over: &AtomicBool) {
         screen.show(&View { label: &label, elapsed, bar, errors, slices: &slices });
     }
     screen.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_load_has_the_same_kinds_of_users() {
+        let kind = |users: usize| {
+            format!(
+                "[[user]]\nname = \"{users}\"\n[[user.stage]]\nusers = {users}\nhold = \"1m\"\n\
+                 [[user.step]]\nrequest = \"GET /\"\n"
+            )
+        };
+        let text = format!("target = \"http://h\"\n{}{}", kind(20), kind(5));
+        let (time, rate) = (Duration::from_secs(10), args::rate("7").unwrap());
+        for (instead, users) in [
+            (Instead { duration: Some(time), ..Instead::default() }, 25),
+            (Instead { users: Some(50), ..Instead::default() }, 50),
+            (Instead { rate: Some(rate), duration: Some(time), ..Instead::default() }, 0),
+        ] {
+            let mut scenario = read::text(&text, Path::new("")).unwrap();
+            instead.put(&mut scenario).unwrap();
+            let weights: Vec<u32> = scenario.users.iter().map(|user| user.weight).collect();
+            assert_eq!((weights, scenario.present_max()), (vec![20, 5], users));
+        }
+    }
 }

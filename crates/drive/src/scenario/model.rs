@@ -160,6 +160,16 @@ impl Scenario {
         self.users.iter().any(|user| !user.stages.is_empty())
     }
 
+    /// Takes away the stages that kinds of users have of their own. What remains of them is how many users are of which kind.
+    pub fn forget_own_stages(&mut self) {
+        if self.has_own_stages() {
+            for user in &mut self.users {
+                let most = most(&std::mem::take(&mut user.stages));
+                user.weight = u32::try_from(most.max(1)).unwrap_or(u32::MAX);
+            }
+        }
+    }
+
     /// The kind of the user of this number, where kinds have stages of their own, and the place within that kind.
     pub fn own_place(&self, number: usize) -> Option<(usize, usize)> {
         let mut left = number;
