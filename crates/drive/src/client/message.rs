@@ -98,6 +98,11 @@ impl Request {
     }
 }
 
+/// Whether an answer of this status leads to another URL (RFC 9110 §15.4), if it names one.
+pub fn is_redirect(status: u16) -> bool {
+    matches!(status, 301..=303 | 307 | 308)
+}
+
 /// A point in time by both clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {

@@ -21,7 +21,7 @@ pub use brisk_load::url::{Origin, Place, Url};
 pub use common::{Common, Options, Version};
 pub use failure::{Failure, Fault};
 pub use line::Network;
-pub use message::{Exchange, Fields, Moment, Note, Phases, Request, TlsFacts, Watcher};
+pub use message::{Exchange, Fields, Moment, Note, Phases, Request, TlsFacts, Watcher, is_redirect};
 pub use run::{block_on, unless_interrupted};
 
 use brisk_net::timeout;

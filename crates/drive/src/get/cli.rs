@@ -2,7 +2,9 @@
 
 use super::show::{self, Wire};
 use crate::cli::{ClientArgs, url as url_of};
-use crate::client::{Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode};
+use crate::client::{
+    Client, Common, Exchange, Failure, Fields, Options, Request, block_on, decode, is_redirect,
+};
 use crate::limits::{GET_REDIRECTS_MAX, TICKET_TIME_MAX};
 use brisk_cli::Entry;
 use brisk_load::cli::{FORM, WRONG_USAGE, body_of, read};
@@ -204,7 +206,7 @@ fn explain(request: &Request, wire: &Wire, failure: &Failure, args: &Args) -> St
 
 /// The request that a redirect asks for (RFC 9110 §15.4).
 fn redirect(request: &Request, exchange: &Exchange) -> Result<Option<Request>, String> {
-    if !matches!(exchange.status, 301 | 302 | 303 | 307 | 308) {
+    if !is_redirect(exchange.status) {
         return Ok(None);
     }
     let Some(location) = exchange.fields.get("location") else { return Ok(None) };

@@ -3,7 +3,7 @@
 use super::html::{self, Kind, Role};
 use super::{css, script};
 use crate::client::{
-    Client, Common, Exchange, Failure, Fields, Origin, Request, Url, decode, unless_interrupted,
+    Client, Common, Exchange, Failure, Fields, Origin, Request, Url, decode, is_redirect, unless_interrupted,
 };
 use crate::limits::{ENTRIES_MAX, FRAMES_MAX, PAGE_REDIRECTS_MAX, TEXT_BYTES_MAX};
 use brisk_load::jar::Jar;
@@ -73,8 +73,7 @@ impl Entry {
 
     fn next(&self) -> Option<Url> {
         let exchange = self.result.as_ref().ok()?;
-        let location =
-            exchange.fields.get("location").filter(|_| matches!(exchange.status, 301..=303 | 307 | 308))?;
+        let location = exchange.fields.get("location").filter(|_| is_redirect(exchange.status))?;
         self.request.url.join(location)
     }
 }

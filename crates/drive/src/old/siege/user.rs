@@ -2,7 +2,9 @@
 
 use super::options::Options;
 use super::report::Totals;
-use crate::client::{Client, Common, Fields, Options as ClientOptions, Request, Version, block_on, decode};
+use crate::client::{
+    Client, Common, Fields, Options as ClientOptions, Request, Version, block_on, decode, is_redirect,
+};
 use crate::limits::USER_REDIRECTS_MAX;
 use crate::page::html;
 use brisk_load::jar::Jar;
@@ -110,7 +112,7 @@ impl Siege {
         for _ in 0..USER_REDIRECTS_MAX {
             let Some((status, fields, body)) = self.hit(visitor, &request).await else { return };
             if self.options.follow
-                && matches!(status, 301 | 302 | 303 | 307 | 308)
+                && is_redirect(status)
                 && let Some(url) = fields.get("location").and_then(|location| request.url.join(location))
             {
                 if status < 307 {

@@ -249,6 +249,7 @@ impl Reader {
         for element in &scope.answers {
             answer.add(element, &self.values, &mut self.notes)?;
         }
+        answer.check(sampler)?;
         if sampler.is("HTTPSampler.image_parser") {
             self.notes.push(
                 sampler.fault("what its page refers to is not fetched: brisk bench page measures that"),

@@ -1,5 +1,6 @@
 //! Writing scenarios: texts as TOML has them, and whether what was written can be read.
 
+use crate::client::is_redirect;
 use crate::scenario::read;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,6 +19,15 @@ pub fn sound_in(written: String, folder: &Path) -> Result<String, String> {
             read::show("(scenario)", &written, &faults[..faults.len().min(3)])
         )),
     }
+}
+
+/// A check of the status, of those that are good. What is imported follows redirects, and looks at where they lead; a scenario looks at
+/// the redirect itself if that is among what is asked for.
+pub fn status_check(good: &[u16]) -> String {
+    let has_success = good.iter().any(|status| status / 100 == 2);
+    let asked = good.iter().filter(|&&status| !(has_success && is_redirect(status)));
+    let asked: Vec<String> = asked.map(ToString::to_string).collect();
+    format!("status = [{}]", asked.join(", "))
 }
 
 /// A text as TOML writes it.

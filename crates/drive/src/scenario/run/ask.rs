@@ -1,7 +1,7 @@
 //! One step of a user: the request with its values, what is checked of the answer, and what is remembered of it.
 
 use super::{Judged, Mind, Visitor};
-use crate::client::{Exchange, Fields, Request, Url, decode};
+use crate::client::{Exchange, Fields, Request, Url, decode, is_redirect};
 use crate::limits::{PLAIN_BYTES_MAX, SCENARIO_REDIRECTS_MAX};
 use crate::scenario::course::{Taken, Wrong};
 use crate::scenario::model::{Check, Step};
@@ -25,8 +25,7 @@ impl Visitor {
             self.here.shared.course.responses.fetch_add(1, Ordering::Relaxed);
             taken.saw(&exchange, asked);
             exchange.fill(&mut mind.jar, &request);
-            let next =
-                exchange.fields.get("location").filter(|_| matches!(exchange.status, 301..=303 | 307 | 308));
+            let next = exchange.fields.get("location").filter(|_| is_redirect(exchange.status));
             if self.scenario().redirects
                 && !wants_redirect(step)
                 && let Some(url) = next.and_then(|location| request.url.join(location))
@@ -166,5 +165,5 @@ fn asks_for_status(step: &Step) -> bool {
 fn wants_redirect(step: &Step) -> bool {
     step.checks
         .iter()
-        .any(|check| matches!(check, Check::Status(list) if list.iter().any(|status| status / 100 == 3)))
+        .any(|check| matches!(check, Check::Status(list) if list.iter().any(|&status| is_redirect(status))))
 }

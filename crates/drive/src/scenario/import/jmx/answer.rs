@@ -3,8 +3,9 @@
 use super::tree::Element;
 use super::values::{Values, name_of};
 use crate::scenario::extract;
-use crate::scenario::import::written::toml_text;
+use crate::scenario::import::written::{status_check, toml_text};
 use regex::Regex;
+use std::ops::Range;
 
 /// What a step does with its answer.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +14,10 @@ pub struct Answer {
     save: Vec<(String, String)>,
     /// What these are where an answer has none.
     otherwise: Vec<(String, String)>,
+    /// Those that assertions let pass.
     statuses: Option<Vec<u16>>,
+    /// An assertion ignores the status.
+    ignores_status: bool,
     contains: Vec<String>,
     lacks: Vec<String>,
     matches: Vec<String>,
@@ -24,6 +28,9 @@ pub struct Answer {
 /// Bits of an assertion's type: it is turned round; one of its texts is enough.
 const NOT: u32 = 4;
 const ANY: u32 = 32;
+
+/// Statuses that end an exchange.
+const KNOWN: Range<u16> = 200..600;
 
 /// Whether an element works on answers.
 pub fn is_of_answers(kind: &str) -> bool {
@@ -181,6 +188,7 @@ impl Answer {
     }
 
     fn response(&mut self, element: &Element<'_>, values: &Values) -> Result<(), String> {
+        self.ignores_status |= element.is("Assertion.assume_success");
         let kind = element.text("Assertion.test_type").parse::<u32>().unwrap_or(2);
         let (is_not, is_any) = (kind & NOT != 0, kind & ANY != 0);
         // JMeter writes the name so.
@@ -259,12 +267,24 @@ impl Answer {
             let has = |test: &Regex| test.is_match(&text) != (kind & NOT != 0);
             if kind & ANY != 0 { tests.iter().any(has) } else { tests.iter().all(has) }
         };
-        let known = self.statuses.take().unwrap_or_else(|| (100..600).collect());
-        let left: Vec<u16> = known.into_iter().filter(passes).collect();
-        if left.is_empty() {
-            return Err(element.fault("no status passes it"));
+        let known = self.statuses.take().unwrap_or_else(|| KNOWN.collect());
+        self.statuses = Some(known.into_iter().filter(passes).collect());
+        Ok(())
+    }
+
+    /// What no assertion fails. JMeter fails 4xx and 5xx by itself, unless an assertion says that it is to ignore the status.
+    fn good_statuses(&self) -> Option<Vec<u16>> {
+        let asked = self.statuses.clone().or_else(|| self.ignores_status.then(|| KNOWN.collect()))?;
+        Some(asked.into_iter().filter(|&status| self.ignores_status || status < 400).collect())
+    }
+
+    /// Whether every answer to this sampler would be a failure, and why. The error begins with its line.
+    pub fn check(&self, sampler: &Element<'_>) -> Result<(), String> {
+        if self.good_statuses().is_some_and(|good| good.is_empty()) {
+            return Err(sampler.fault(
+                "no status passes its assertions: 4xx and 5xx do only where one of them ignores the status",
+            ));
         }
-        self.statuses = Some(left);
         Ok(())
     }
 
@@ -287,9 +307,8 @@ impl Answer {
             format!("[{}]", texts.join(", "))
         };
         let mut checks = Vec::new();
-        if let Some(statuses) = &self.statuses {
-            let statuses: Vec<String> = statuses.iter().map(ToString::to_string).collect();
-            checks.push(format!("status = [{}]", statuses.join(", ")));
+        if let Some(statuses) = self.good_statuses() {
+            checks.push(status_check(&statuses));
         }
         for (name, texts) in
             [("contains", &self.contains), ("lacks", &self.lacks), ("matches", &self.matches)]

@@ -32,8 +32,8 @@ pub fn parse(text: &str) -> Result<Condition, String> {
         }
         let (left, is_equal, right) = sides(part).ok_or_else(|| refusal(text))?;
         let (name, value) = match (value_of(left), value_of(right)) {
-            (Some(name), None) => (name, text_of(right)),
-            (None, Some(name)) => (name, text_of(left)),
+            (Some(name), None) => (name, text_of(right).ok_or_else(|| refusal(text))?),
+            (None, Some(name)) => (name, text_of(left).ok_or_else(|| refusal(text))?),
             (Some(name), Some(other)) => (name, format!("{{{{{other}}}}}")),
             (None, None) => return Err(refusal(text)),
         };
@@ -66,11 +66,11 @@ fn unwrapped(text: &str) -> &str {
 fn sides(part: &str) -> Option<(&str, bool, &str)> {
     let part = part.trim();
     let part = part.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(part);
-    if let Some((left, right)) = part.split_once("!=") {
-        return Some((left.trim(), false, right.trim()));
-    }
-    if let Some((left, right)) = part.split_once("==") {
-        return Some((left.trim(), true, right.trim()));
+    for (sign, is_equal) in [("!=", false), ("==", true)] {
+        if let Some((left, right)) = part.split_once(sign) {
+            // JavaScript's === and !== mean the same of texts.
+            return Some((left.trim(), is_equal, right.strip_prefix('=').unwrap_or(right).trim()));
+        }
     }
     let (part, is_equal) = part.strip_prefix('!').map_or((part, true), |rest| (rest, false));
     let (left, right) = part.split_once(".equals(")?;
@@ -90,8 +90,15 @@ fn value_of(side: &str) -> Option<String> {
     is_plain.then(|| name_of(inner))
 }
 
-fn text_of(side: &str) -> String {
-    side.trim_matches(['"', '\'']).to_owned()
+/// The text that a side is: in quotes, or a number, `true` or `false`. `null` is what was never saved, which is empty in a scenario.
+fn text_of(side: &str) -> Option<String> {
+    let quoted = ['"', '\''].iter().find_map(|&quote| side.strip_prefix(quote)?.strip_suffix(quote));
+    match quoted {
+        Some(text) => Some(text.to_owned()),
+        None if side == "null" => Some(String::new()),
+        None if matches!(side, "true" | "false") || side.parse::<f64>().is_ok() => Some(side.to_owned()),
+        None => None,
+    }
 }
 
 impl Condition {
@@ -129,7 +136,14 @@ mod tests {
         );
         assert_eq!(lines("${__groovy(vars.get(\"a\") == 'b')}"), "when = { \"a\" = \"b\" }");
         assert_eq!(lines("${__groovy(!vars.get('a').equals('b'))}"), "unless = { \"a\" = \"b\" }");
-        assert_eq!(lines("${n} == 5"), "when = { \"n\" = \"5\" }");
+        for five in ["${n} == 5", "${n} === 5", "'5' === vars.get('n')", "${n}===\"5\""] {
+            assert_eq!(lines(five), "when = { \"n\" = \"5\" }", "{five}");
+        }
+        assert_eq!(lines("${__groovy(vars.get('n') !== '5')}"), "unless = { \"n\" = \"5\" }");
+        // A value that was never saved is empty.
+        assert_eq!(lines("${__groovy(vars.get(\"token\") != null)}"), "unless = { \"token\" = \"\" }");
+        assert_eq!(lines("${__groovy(null == vars.get('token'))}"), "when = { \"token\" = \"\" }");
+        assert_eq!(lines("\"${a}\" == \"null\""), "when = { \"a\" = \"null\" }");
         assert_eq!((lines("true"), parse("false").unwrap().never), (String::new(), true));
         for bad in [
             "${n} > 5",
@@ -137,6 +151,9 @@ mod tests {
             "${JMeterThread.last_sample_ok}",
             "\"a\" == \"b\"",
             "LAST",
+            "${n} ==== 5",
+            "${n} == m",
+            "${n} == \"5",
             "\"${a}\" != \"1\" && \"${b}\" != \"2\"",
         ] {
             assert!(parse(bad).unwrap_err().contains("is not understood"), "{bad}");

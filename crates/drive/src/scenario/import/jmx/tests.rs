@@ -1,7 +1,7 @@
 //! Plans as JMeter stores them, and what becomes of them.
 
 use super::*;
-use crate::scenario::model::{Act, Body, Scenario};
+use crate::scenario::model::{Act, Body, Check, Scenario};
 use crate::scenario::read;
 use std::time::Duration;
 
@@ -208,7 +208,7 @@ fn a_shop_with_a_login_a_loop_and_branches() {
     assert_eq!(user.stages[0].over, Duration::from_secs(10));
     let [login, items, order] = &user.steps[..] else { panic!() };
     assert!(matches!(&login.body, Body::Form(fields) if fields.len() == 2));
-    assert!(matches!(&login.checks[..], [crate::scenario::model::Check::Status(list)] if list.len() == 100));
+    assert!(matches!(&login.checks[..], [Check::Status(list)] if list.len() == 100));
     let default =
         |name: &str| login.otherwise.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str());
     assert_eq!((login.save.len(), default("token"), login.think.is_some()), (2, Some("none"), true));
@@ -359,6 +359,39 @@ fn files_of_values_and_extractors() {
     assert_eq!(url, ["csv1.name", "csv1.pass_word", "id", "e"]);
     assert!(made.text.contains("regex:a=(?:\\\\d)b=(\\\\d+)"), "{}", made.text);
     assert!(made.notes.iter().any(|note| note.contains("the first match is taken")), "{:?}", made.notes);
+}
+
+/// A response assertion on the code, of this type, and with these further properties.
+fn of_code(kind: u32, code: &str, more: &str) -> String {
+    let properties = format!(
+        "<collectionProp name=\"Asserion.test_strings\">{}</collectionProp>{}{}{more}",
+        text("1", code),
+        text("Assertion.test_field", "Assertion.response_code"),
+        prop("int", "Assertion.test_type", &kind.to_string())
+    );
+    element("ResponseAssertion", "", "code", &properties, "")
+}
+
+/// JMeter fails 4xx and 5xx by itself, and looks at where redirects lead.
+#[test]
+fn statuses_that_assertions_let_pass() {
+    let good = |assertion: &str| {
+        let (scenario, made) = converted(&group(ONCE, &sampler("s", "GET", "/", "", assertion)));
+        match &scenario.users[0].steps[0].checks[..] {
+            [Check::Status(list)] => list.clone(),
+            _ => panic!("{}", made.text),
+        }
+    };
+    let ignores = prop("bool", "Assertion.assume_success", "true");
+    let not_500 = good(&of_code(4 | 16, "500", ""));
+    assert!([200, 299, 304].iter().all(|status| not_500.contains(status)), "{not_500:?}");
+    assert!([100, 302, 404, 500].iter().all(|status| !not_500.contains(status)), "{not_500:?}");
+    assert_eq!(good(&of_code(8, "302", "")), [302]);
+    assert_eq!(good(&of_code(8, "404", &ignores)), [404]);
+    assert_eq!(good(&format!("{}{}", of_code(2, "2..", ""), of_code(4 | 8, "201", ""))).len(), 99);
+    let never = group(ONCE, &sampler("s", "GET", "/", "", &of_code(8, "404", "")));
+    let error = convert(&plan(&never), Path::new(""), None, &[]).unwrap_err();
+    assert!(error.contains("no status passes its assertions"), "{error}");
 }
 
 #[test]

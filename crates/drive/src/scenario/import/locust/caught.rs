@@ -1,6 +1,6 @@
 //! `with self.client.get(…, catch_response=True) as response:` and the block below it: what makes an answer a failure or a success.
 
-use crate::scenario::import::written::toml_text;
+use crate::scenario::import::written::{status_check, toml_text};
 use std::collections::BTreeSet;
 
 /// What a condition asks of an answer.
@@ -177,8 +177,7 @@ impl Caught {
     pub fn check(&self) -> Option<String> {
         let mut checks = Vec::new();
         if let Some(statuses) = &self.statuses {
-            let statuses: Vec<String> = statuses.iter().map(ToString::to_string).collect();
-            checks.push(format!("status = [{}]", statuses.join(", ")));
+            checks.push(status_check(&statuses.iter().copied().collect::<Vec<u16>>()));
         }
         for (name, texts) in [("contains", &self.contains), ("lacks", &self.lacks)] {
             if !texts.is_empty() {
@@ -240,7 +239,10 @@ mod tests {
             }
         }
         let too = check("if r.status_code == 404:\n    r.success()").unwrap().unwrap();
-        assert!(too.contains(", 399, 404]") && too.contains("[200, "), "{too}");
+        // Redirects are followed, here as there.
+        assert!(too.contains(", 399, 404]") && too.contains("[200, ") && too.contains("300, 304"), "{too}");
+        let asked = check("if r.status_code != 302:\n    r.failure('x')").unwrap();
+        assert_eq!(asked.as_deref(), Some("{ status = [302] }"));
         for block in [
             "if r.json()['a'] == 1:\n    r.failure('x')",
             "print(r.text)",
