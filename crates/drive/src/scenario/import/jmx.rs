@@ -12,7 +12,7 @@ use super::written::{sound_in, toml_text};
 use crate::limits::{LENGTH_SECS_MAX, REPEAT_MAX};
 use answer::Answer;
 use sampler::{Request, Targets};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use tree::Element;
@@ -70,14 +70,14 @@ pub fn convert(
     };
     let top = tree::elements(&document)?;
     // Threads and what they share may stand below the plan, or beside it.
-    let all: Vec<Element<'_>> =
-        top.iter().flat_map(|plan| [*plan].into_iter().chain(plan.children())).collect();
+    let all: Vec<Element<'_>> = top.iter().flat_map(with_children).collect();
     if let Some(plan) = top.iter().find(|plan| plan.is("TestPlan.serialize_threadgroups")) {
         return Err(
             plan.fault("thread groups that run one after another are not supported: run them by themselves")
         );
     }
     reader.variables(&all)?;
+    all.iter().filter(|element| !groups::is_group(element)).try_for_each(is_supported)?;
     let groups: Vec<Element<'_>> = all.iter().copied().filter(groups::is_group).collect();
     let Some(first) = groups.first() else {
         return Err("1: the plan has no thread group that is enabled".to_owned());
@@ -85,6 +85,12 @@ pub fn convert(
     for group in &groups {
         reader.variables(&below(group))?;
         reader.tables(&below(group), folder)?;
+        reader.notes.extend(groups::left_out(group));
+    }
+    let within = groups.iter().flat_map(below);
+    if !all.iter().copied().chain(within).any(|element| element.kind() == "CookieManager") {
+        let why = "without a Cookie Manager JMeter sends no cookies back; users here do";
+        reader.notes.push(first.fault(why));
     }
     reader.tables(&all, folder)?;
     let scope = reader.scope(&all, &Scope::default())?;
@@ -109,8 +115,17 @@ pub fn convert(
         }
         users.push((*group, schedule, items));
     }
+    // What is true of a group or of defaults is said once.
+    let mut said = BTreeSet::new();
+    reader.notes.retain(|note| said.insert(note.clone()));
     let text = reader.write(&users, target, first)?;
     Ok(Converted { text: sound_in(text, folder).map_err(|why| format!("1: {why}"))?, notes: reader.notes })
+}
+
+/// An element of the file and those that stand in it. What lies on the workbench is not part of the plan.
+fn with_children<'d>(top: &Element<'d>) -> Vec<Element<'d>> {
+    let children = if top.kind() == "WorkBench" { Vec::new() } else { top.children() };
+    [*top].into_iter().chain(children).collect()
 }
 
 /// All elements below one.
@@ -183,6 +198,9 @@ impl Reader {
             if delimiter != "," {
                 let _ = writeln!(text, "delimiter = {}", toml_text(delimiter));
             }
+            if !matches!(element.text("shareMode"), "" | "shareMode.all") {
+                self.notes.push(element.fault("all users share its rows: each takes the next"));
+            }
             if element.text("recycle") == "false" {
                 self.notes.push(element.fault("behind the last row the first follows again"));
             }
@@ -196,10 +214,18 @@ impl Reader {
         let mut scope = outer.clone();
         for element in elements {
             match element.kind() {
-                "ConfigTestElement" if element.window() == "HttpDefaultsGui" => scope.defaults.push(*element),
+                "ConfigTestElement" if element.window() == "HttpDefaultsGui" => {
+                    self.notes.extend(sampler::left_out(element));
+                    scope.defaults.push(*element);
+                }
                 "HeaderManager" | "AuthManager" => scope.headers.push(*element),
                 kind if timer::is_timer(kind) => scope.timers.push(*element),
                 kind if answer::is_of_answers(kind) => scope.answers.push(*element),
+                "CookieManager" if !element.list("CookieManager.cookies").is_empty() => {
+                    return Err(element.fault(
+                        "cookies that are there from the beginning are not supported: send them by a Header Manager",
+                    ));
+                }
                 "CookieManager" if element.is("CookieManager.clearEachIteration") => {
                     self.notes.push(element.fault("users keep their cookies from round to round"));
                 }
@@ -223,6 +249,7 @@ impl Reader {
         for element in elements {
             match element.kind() {
                 "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => {
+                    element.children().iter().try_for_each(is_supported)?;
                     let inner = self.scope(&element.children(), &scope)?;
                     items.push(self.step(element, &inner)?);
                 }
@@ -232,12 +259,7 @@ impl Reader {
                         items.push(block);
                     }
                 }
-                kind if is_known_beside(element, kind) => {}
-                _ => {
-                    return Err(element.fault(
-                        "this is not supported: HTTP samplers, controllers, timers, extractors and assertions are; disable it, or write it otherwise",
-                    ));
-                }
+                _ => is_supported(element)?,
             }
         }
         Ok(())
@@ -255,9 +277,11 @@ impl Reader {
                 sampler.fault("what its page refers to is not fetched: brisk bench page measures that"),
             );
         }
+        self.notes.extend(sampler::left_out(sampler));
         let think = timer::think(&scope.timers, &self.values, &mut self.notes)?;
         let name = if sampler.name().is_empty() { request.path.clone() } else { sampler.name().to_owned() };
-        Ok(Item::Step { name, request, lines: answer.lines(), think })
+        let lines = answer.lines(request.follows_redirects);
+        Ok(Item::Step { name, request, lines, think })
     }
 
     /// A Flow Control Action that pauses: the step before it has the pause behind it.
@@ -425,6 +449,16 @@ fn split_names(text: &str, delimiter: &str) -> Vec<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
+/// What would be left out without a word is refused.
+fn is_supported(element: &Element<'_>) -> Result<(), String> {
+    if is_known_beside(element, element.kind()) {
+        return Ok(());
+    }
+    Err(element.fault(
+        "this is not supported: HTTP samplers, controllers, timers, extractors and assertions are; disable it, or write it otherwise",
+    ))
+}
+
 /// What a plan may hold without anything being asked for: what was read before, what shows results, what has no meaning here.
 fn is_known_beside(element: &Element<'_>, kind: &str) -> bool {
     let is_config = matches!(
@@ -441,6 +475,7 @@ fn is_known_beside(element: &Element<'_>, kind: &str) -> bool {
             | "DebugPostProcessor"
             | "TestFragmentController"
             | "NonTestElement"
+            | "ProxyControl"
             | "WorkBench"
     );
     let shows_results = kind == "ResultCollector"

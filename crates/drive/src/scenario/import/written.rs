@@ -21,11 +21,11 @@ pub fn sound_in(written: String, folder: &Path) -> Result<String, String> {
     }
 }
 
-/// A check of the status, of those that are good. What is imported follows redirects, and looks at where they lead; a scenario looks at
-/// the redirect itself if that is among what is asked for.
-pub fn status_check(good: &[u16]) -> String {
-    let has_success = good.iter().any(|status| status / 100 == 2);
-    let asked = good.iter().filter(|&&status| !(has_success && is_redirect(status)));
+/// A check of the status, of those that are good. Clients that follow redirects look at where they lead; a scenario looks at the
+/// redirect itself if that is among what is asked for.
+pub fn status_check(good: &[u16], follows_redirects: bool) -> String {
+    let leaves_out = follows_redirects && good.iter().any(|status| status / 100 == 2);
+    let asked = good.iter().filter(|&&status| !(leaves_out && is_redirect(status)));
     let asked: Vec<String> = asked.map(ToString::to_string).collect();
     format!("status = [{}]", asked.join(", "))
 }

@@ -54,6 +54,16 @@ impl Answer {
         values: &Values,
         notes: &mut Vec<String>,
     ) -> Result<(), String> {
+        match element.text("Sample.scope") {
+            "" | "parent" => {}
+            "all" => notes
+                .push(element.fault("it looks at the request's own answer, not at what the page refers to")),
+            _ => {
+                return Err(element.fault(
+                    "it looks at the request's own answer, which is what is supported: not at a variable, nor at what the page refers to",
+                ));
+            }
+        }
         match element.kind() {
             "RegexExtractor" => self.regex(element, values, notes),
             "BoundaryExtractor" => self.boundary(element, values, notes),
@@ -272,7 +282,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What no assertion fails. JMeter fails 4xx and 5xx by itself, unless an assertion says that it is to ignore the status.
+    /// What no assertion fails; `None`: none asks. JMeter fails 4xx and 5xx by itself, unless an assertion says that it is to ignore the status.
     fn good_statuses(&self) -> Option<Vec<u16>> {
         let asked = self.statuses.clone().or_else(|| self.ignores_status.then(|| KNOWN.collect()))?;
         Some(asked.into_iter().filter(|&status| self.ignores_status || status < 400).collect())
@@ -289,7 +299,7 @@ impl Answer {
     }
 
     /// As lines of a step.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn lines(&self, follows_redirects: bool) -> Vec<String> {
         let table = |pairs: &[(String, String)]| {
             let mut seen = std::collections::BTreeSet::new();
             // The last of one name is the one that counts.
@@ -307,9 +317,10 @@ impl Answer {
             format!("[{}]", texts.join(", "))
         };
         let mut checks = Vec::new();
-        if let Some(statuses) = self.good_statuses() {
-            checks.push(status_check(&statuses));
-        }
+        // A redirect that is asked for is not followed.
+        let redirects_too = || (!follows_redirects).then(|| (200..400).collect());
+        let good = self.good_statuses().or_else(redirects_too);
+        checks.extend(good.map(|good| status_check(&good, follows_redirects)));
         for (name, texts) in
             [("contains", &self.contains), ("lacks", &self.lacks), ("matches", &self.matches)]
         {

@@ -35,6 +35,18 @@ pub fn is_group(element: &Element<'_>) -> bool {
     element.kind().ends_with("ThreadGroup")
 }
 
+/// What a group says and a scenario does not do. Each begins with its line.
+pub fn left_out(group: &Element<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    if !matches!(group.text("ThreadGroup.on_sample_error"), "" | "continue") {
+        found.push(group.fault("users go on behind a request that failed"));
+    }
+    if group.text("ThreadGroup.same_user_on_next_iteration") == "false" {
+        found.push(group.fault("users keep their connections and cookies from round to round"));
+    }
+    found
+}
+
 /// Reads a group. The error begins with its line.
 pub fn schedule(group: &Element<'_>, values: &Values) -> Result<Schedule, String> {
     let number = |name: &str| values.number(group, name);

@@ -30,12 +30,30 @@ pub struct Request {
     pub method: String,
     /// Further lines of the step.
     pub lines: Vec<String>,
+    /// Whether answers that lead elsewhere are followed.
+    pub follows_redirects: bool,
 }
 
 struct Argument {
     name: String,
     value: String,
     is_encoded_by_jmeter: bool,
+}
+
+/// What a sampler, or its defaults, say of requests and a step does not do. Each begins with its line.
+pub fn left_out(element: &Element<'_>) -> Vec<String> {
+    let text = |name: &str| element.text(&format!("HTTPSampler.{name}"));
+    let mut found = Vec::new();
+    if ["connect_timeout", "response_timeout"].iter().any(|name| !matches!(text(name), "" | "0")) {
+        found.push(element.fault("its time limits are left out: timeout in a scenario is one for all steps"));
+    }
+    if !text("proxyHost").is_empty() {
+        found.push(element.fault("its proxy is left out: brisk bench run has -x HOST:PORT"));
+    }
+    if text("use_keepalive") == "false" {
+        found.push(element.fault("its connection is kept for the next request"));
+    }
+    found
 }
 
 /// Reads a sampler. The error begins with its line.
@@ -100,7 +118,9 @@ pub fn request(
             .collect();
         lines.insert(0, format!("headers = {{ {} }}", pairs.join(", ")));
     }
-    Ok(Request { server, path, method, lines })
+    let follows_redirects =
+        text("HTTPSampler.follow_redirects") != "false" || text("HTTPSampler.auto_redirects") == "true";
+    Ok(Request { server, path, method, lines, follows_redirects })
 }
 
 /// `http://host:port`, if the plan names a host.

@@ -181,9 +181,10 @@ fn shop() -> String {
     );
     let hidden = login.replace("enabled=\"true\"", "enabled=\"false\"");
     format!(
-        "{}{}{}",
+        "{}{}{}{}",
         variables(&[("host", "shop.test"), ("who", "ann")]),
         defaults(),
+        element("CookieManager", "", "cookies", "", ""),
         group(&properties, &format!("{wait}{login}{hidden}{transaction}{branch}"))
     )
 }
@@ -314,6 +315,7 @@ fn files_of_values_and_extractors() {
             text("variableNames", "name,pass word"),
             text("delimiter", ";"),
             prop("bool", "ignoreFirstLine", "true"),
+            text("shareMode", "shareMode.thread"),
         ]
         .concat(),
         "",
@@ -358,7 +360,9 @@ fn files_of_values_and_extractors() {
     let url: Vec<&str> = scenario.users[0].steps[0].url.names().collect();
     assert_eq!(url, ["csv1.name", "csv1.pass_word", "id", "e"]);
     assert!(made.text.contains("regex:a=(?:\\\\d)b=(\\\\d+)"), "{}", made.text);
-    assert!(made.notes.iter().any(|note| note.contains("the first match is taken")), "{:?}", made.notes);
+    for want in ["the first match is taken", "all users share its rows"] {
+        assert!(made.notes.iter().any(|note| note.contains(want)), "{want}: {:?}", made.notes);
+    }
 }
 
 /// A response assertion on the code, of this type, and with these further properties.
@@ -389,9 +393,99 @@ fn statuses_that_assertions_let_pass() {
     assert_eq!(good(&of_code(8, "302", "")), [302]);
     assert_eq!(good(&of_code(8, "404", &ignores)), [404]);
     assert_eq!(good(&format!("{}{}", of_code(2, "2..", ""), of_code(4 | 8, "201", ""))).len(), 99);
+    // Who follows no redirects sees them.
+    let stays = prop("bool", "HTTPSampler.follow_redirects", "false");
+    let (scenario, _) = converted(&group(ONCE, &sampler("s", "GET", "/", &stays, "")));
+    assert!(matches!(&scenario.users[0].steps[0].checks[..], [Check::Status(list)] if list.contains(&302)));
     let never = group(ONCE, &sampler("s", "GET", "/", "", &of_code(8, "404", "")));
     let error = convert(&plan(&never), Path::new(""), None, &[]).unwrap_err();
     assert!(error.contains("no status passes its assertions"), "{error}");
+}
+
+/// What is done otherwise is told, each once.
+#[test]
+fn small_differences_get_a_note() {
+    let notes = |below: &str| {
+        let cookies = element("CookieManager", "", "c", "", "");
+        convert(&plan(&format!("{cookies}{below}")), Path::new(""), Some("http://h"), &[]).unwrap().notes
+    };
+    let once = format!("{ONCE}{}", loops("1"));
+    let one = |more: &str, below: &str| group(&once, &sampler("s", "GET", "/", more, below));
+    assert_eq!(notes(&one("", "")), [""; 0]);
+    let slow =
+        element("ConfigTestElement", "HttpDefaultsGui", "d", &text("HTTPSampler.connect_timeout", "9"), "");
+    let two = sampler("s", "GET", "/", "", "").repeat(2);
+    for (below, want) in [
+        (one(&text("HTTPSampler.response_timeout", "500"), ""), "time limits are left out"),
+        (format!("{slow}{}", group(&once, &two)), "time limits are left out"),
+        (one(&text("HTTPSampler.proxyHost", "p"), ""), "its proxy is left out"),
+        (one(&prop("bool", "HTTPSampler.use_keepalive", "false"), ""), "its connection is kept"),
+        (one("", &of_code(8, "200", &text("Sample.scope", "all"))), "the request's own answer"),
+        (
+            group(&format!("{once}{}", text("ThreadGroup.on_sample_error", "stopthread")), &two),
+            "users go on behind a request that failed",
+        ),
+        (
+            group(
+                &format!("{once}{}", prop("bool", "ThreadGroup.same_user_on_next_iteration", "false")),
+                &two,
+            ),
+            "users keep their connections and cookies",
+        ),
+    ] {
+        let found = notes(&below);
+        assert!(found.len() == 1 && found[0].contains(want), "{want}: {found:?}");
+    }
+    let without = convert(&plan(&one("", "")), Path::new(""), Some("http://h"), &[]).unwrap().notes;
+    assert!(without.len() == 1 && without[0].contains("without a Cookie Manager"), "{without:?}");
+}
+
+/// The error says this, behind a line.
+fn assert_refused(below: &str, want: &str) {
+    let found = convert(&plan(below), Path::new(""), Some("http://h"), &[]).unwrap_err();
+    assert!(found.contains(want), "{want}: {found}");
+    let (line, _) = found.split_once(':').unwrap();
+    assert!(line.parse::<u32>().is_ok(), "{found}");
+}
+
+/// Below a sampler and beside the thread groups, too.
+#[test]
+fn nothing_is_left_out_without_a_word() {
+    let one = || sampler("s", "GET", "/", "", "");
+    for (below, want) in [
+        (
+            group(ONCE, &sampler("s", "GET", "/", "", &element("JSR223PreProcessor", "", "pre", "", ""))),
+            "JSR223PreProcessor \"pre\": this is not supported",
+        ),
+        (
+            group(ONCE, &sampler("s", "GET", "/", "", &element("XPathExtractor", "", "x", "", ""))),
+            "XPathExtractor \"x\": this is not supported",
+        ),
+        (
+            format!("{}{}", element("CounterConfig", "", "n", "", ""), group(ONCE, &one())),
+            "CounterConfig \"n\": this is not supported",
+        ),
+        (
+            format!(
+                "{}{}",
+                element(
+                    "CookieManager",
+                    "",
+                    "c",
+                    "<collectionProp name=\"CookieManager.cookies\"><elementProp/></collectionProp>",
+                    ""
+                ),
+                group(ONCE, &one())
+            ),
+            "send them by a Header Manager",
+        ),
+        (
+            group(ONCE, &sampler("s", "GET", "/", "", &of_code(8, "200", &text("Sample.scope", "variable")))),
+            "not at a variable",
+        ),
+    ] {
+        assert_refused(&below, want);
+    }
 }
 
 #[test]
@@ -450,10 +544,7 @@ fn what_a_scenario_cannot_do_is_refused_by_line() {
             "look-around",
         ),
     ] {
-        let found = convert(&plan(&below), Path::new(""), Some("http://h"), &[]).unwrap_err();
-        assert!(found.contains(want), "{want}: {found}");
-        let (line, _) = found.split_once(':').unwrap();
-        assert!(line.parse::<u32>().is_ok(), "{found}");
+        assert_refused(&below, want);
     }
     assert!(convert("<a/>", Path::new(""), None, &[]).unwrap_err().contains("no test plan of JMeter"));
     assert!(convert("<a", Path::new(""), None, &[]).is_err());

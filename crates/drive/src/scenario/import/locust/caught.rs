@@ -177,7 +177,7 @@ impl Caught {
     pub fn check(&self) -> Option<String> {
         let mut checks = Vec::new();
         if let Some(statuses) = &self.statuses {
-            checks.push(status_check(&statuses.iter().copied().collect::<Vec<u16>>()));
+            checks.push(status_check(&statuses.iter().copied().collect::<Vec<u16>>(), true));
         }
         for (name, texts) in [("contains", &self.contains), ("lacks", &self.lacks)] {
             if !texts.is_empty() {
