@@ -50,11 +50,11 @@ impl Ini {
         for (index, whole) in text.split_inclusive('\n').enumerate() {
             let start = next;
             next += whole.len();
-            let line = uncommented(whole, comments).trim();
-            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                section = name.trim().to_string();
+            if let Some(name) = header_of(whole, comments) {
+                section = name.to_string();
                 continue;
             }
+            let line = uncommented(whole, comments).trim();
             // An include is followed by whom reads the files.
             if line.is_empty() || line.starts_with('!') {
                 continue;
@@ -107,6 +107,12 @@ impl Ini {
         }
         names
     }
+}
+
+/// The section that a line begins.
+pub(crate) fn header_of(line: &str, comments: Comments) -> Option<&str> {
+    let line = uncommented(line, comments).trim();
+    Some(line.strip_prefix('[')?.strip_suffix(']')?.trim())
 }
 
 fn is_same(have: &str, wanted: &str) -> bool {

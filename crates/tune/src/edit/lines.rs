@@ -1,7 +1,7 @@
 //! Places in files of `name = value` lines: php.ini, pools, option files, `sysctl.conf`.
 
 use super::{File, Place, Places, Refused, VALUE, Wanted};
-use crate::ini::{Comments, Entry, Ini};
+use crate::ini::{Comments, Entry, Ini, header_of};
 
 /// The sections of an option file that the server reads.
 pub const DATABASE_SECTIONS: &[&str] =
@@ -103,9 +103,9 @@ fn end_of_section(text: &str, kind: &Kind, pool: &str) -> Option<usize> {
     for line in text.split_inclusive('\n') {
         at += line.len();
         let trimmed = line.trim();
-        let header = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let header = header_of(line, kind.comments);
         if let Some(name) = header {
-            counts = kind.sections.has(name.trim(), pool);
+            counts = kind.sections.has(name, pool);
         }
         if counts && !trimmed.is_empty() && (header.is_some() || !trimmed.starts_with([';', '#', '!'])) {
             end = Some(at);

@@ -125,7 +125,8 @@ pub fn read(files: &[File], wanted: &Wanted<'_>) -> Result<Option<String>, Refus
     }))
 }
 
-/// What is to be changed so that the setting has this value wherever it holds.
+/// What is to be changed so that the setting has this value wherever it holds. In nginx's language a place with another value than the one
+/// that [`read`] gives is an exception that somebody has made, and stays.
 ///
 /// # Errors
 /// A file that cannot be understood, or no file in which the setting could stand.
@@ -134,20 +135,23 @@ pub fn set(files: &[File], wanted: &Wanted<'_>, value: &str) -> Result<Vec<Edit>
         return Err(Refused::new("a value is one line"));
     }
     let places = places(files, wanted)?;
-    if !places.written.is_empty() {
-        let over = |place: &Place| {
-            Edit::over(place.file, &files[place.file].text, place.range.clone(), place.wrapped(value))
-        };
-        return Ok(places.written.iter().map(over).filter(|edit| edit.old != edit.new).collect());
-    }
-    let Some((file, at, line)) = places.missing else {
-        return Err(Refused::new(format!(
-            "{} has no place in these files: name the file that it belongs into",
-            wanted.name
-        )));
+    let over = |place: &Place| {
+        Edit::over(place.file, &files[place.file].text, place.range.clone(), place.wrapped(value))
     };
-    let new = line.replace(VALUE, value).into_bytes();
-    Ok(vec![Edit { file, at, old: Vec::new(), new }])
+    let mut edits: Vec<Edit> = places.written.iter().map(over).filter(|edit| edit.old != edit.new).collect();
+    match places.missing {
+        Some((file, at, line)) if places.written.is_empty() || places.is_inside_only => {
+            edits.push(Edit { file, at, old: Vec::new(), new: line.replace(VALUE, value).into_bytes() });
+        }
+        None if places.written.is_empty() => {
+            return Err(Refused::new(format!(
+                "{} has no place in these files: name the file that it belongs into",
+                wanted.name
+            )));
+        }
+        _ => {}
+    }
+    Ok(edits)
 }
 
 /// The files after the edits.
@@ -222,6 +226,8 @@ struct Places {
     written: Vec<Place>,
     /// File, offset and line with [`VALUE`] in it.
     missing: Option<(usize, usize, String)>,
+    /// It stands in inner blocks alone: that line is needed, too, so that it holds everywhere.
+    is_inside_only: bool,
 }
 
 fn places(files: &[File], wanted: &Wanted<'_>) -> Result<Places, Refused> {

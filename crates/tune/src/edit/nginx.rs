@@ -1,25 +1,37 @@
-//! Places in files of nginx's language. Each file is read alone: what it includes is one of the others.
+//! Places in files of nginx's language. They are read as nginx does, each file where another one includes it: that says in which block a
+//! directive stands.
 
 use super::{File, Place, Places, Refused, VALUE};
-use brisk_conf::{Directive, Level, Loader, SourceMap, Span};
+use brisk_conf::{Directive, Level, Loader, SourceMap, Span, Token};
 use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-/// Gives nothing for an `include`.
-struct Alone;
+/// Blocks whose directives are others than those of the same names in `http`.
+const FOREIGN: &[&str] = &["upstream", "stream", "mail"];
 
-impl Loader for Alone {
+/// Gives the files that are known; an `include` of any other one gives nothing.
+struct Known<'a>(&'a [File]);
+
+impl Loader for Known<'_> {
     fn resolve(&self, path: &str) -> String {
-        path.to_string()
+        // Relative paths begin at the main file's folder.
+        let folder = self.0.first().and_then(|main| Path::new(&main.name).parent());
+        folder.map_or_else(|| path.to_owned(), |folder| folder.join(path).to_string_lossy().into_owned())
     }
 
-    fn read(&self, _: &str) -> io::Result<Arc<[u8]>> {
-        Ok(Arc::from([]))
+    fn read(&self, path: &str) -> io::Result<Arc<[u8]>> {
+        let file = self.0.iter().find(|file| file.name == path);
+        Ok(file.map_or_else(|| Arc::from([]), |file| Arc::from(&file.text[..])))
     }
 
-    fn glob(&self, _: &str) -> io::Result<Vec<String>> {
-        Ok(Vec::new())
+    fn glob(&self, pattern: &str) -> io::Result<Vec<String>> {
+        let mut names: Vec<String> = self.0.iter().map(|file| file.name.clone()).collect();
+        names.retain(|name| fits(pattern.as_bytes(), name.as_bytes()));
+        names.sort();
+        names.dedup();
+        Ok(names)
     }
 
     fn addresses(&self, _: &str) -> io::Result<Vec<IpAddr>> {
@@ -27,13 +39,70 @@ impl Loader for Alone {
     }
 }
 
-fn tree(file: &File) -> Result<Vec<Directive>, Refused> {
-    let (mut sources, mut diags) = (SourceMap::default(), Vec::new());
-    let id = sources.add(file.name.clone(), file.text.clone());
-    let tree = brisk_conf::parse(&mut sources, id, &Alone, &mut diags);
-    match diags.iter().find(|diag| diag.level <= Level::Error) {
-        Some(diag) => Err(Refused::new(diag.render(&sources))),
-        None => Ok(tree),
+/// Whether a name fits a pattern of `*`, `?` and `[…]`, each for anything but a `/`: which of the known files are meant is all that is asked.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let is_one = |name: &[u8]| name.first().is_some_and(|byte| *byte != b'/');
+    match pattern {
+        [] => name.is_empty(),
+        [b'*', rest @ ..] => fits(rest, name) || is_one(name) && fits(pattern, &name[1..]),
+        [b'?', rest @ ..] => is_one(name) && fits(rest, &name[1..]),
+        [b'[', rest @ ..] => {
+            let end = rest.iter().skip(1).position(|byte| *byte == b']').map_or(rest.len(), |at| at + 2);
+            is_one(name) && fits(&rest[end..], &name[1..])
+        }
+        [byte, rest @ ..] => name.first() == Some(byte) && fits(rest, &name[1..]),
+    }
+}
+
+/// What the files say, as nginx reads them.
+struct Text<'a> {
+    files: &'a [File],
+    sources: SourceMap,
+    /// The main file with all that it includes; then each file that none of these includes, as a part of `http`.
+    trees: Vec<(&'static [&'static str], Vec<Directive>)>,
+}
+
+impl Text<'_> {
+    fn read(files: &[File]) -> Result<Text<'_>, Refused> {
+        let mut text = Text { files, sources: SourceMap::default(), trees: Vec::new() };
+        for (index, file) in files.iter().enumerate() {
+            if text.sources.files().iter().any(|have| have.name == file.name) {
+                continue;
+            }
+            let mut diags = Vec::new();
+            let id = text.sources.add(file.name.clone(), file.text.clone());
+            let tree = brisk_conf::parse(&mut text.sources, id, &Known(files), &mut diags);
+            if let Some(diag) = diags.iter().find(|diag| diag.level <= Level::Error) {
+                return Err(Refused::new(diag.render(&text.sources)));
+            }
+            let above: &[&str] = if index == 0 { &[] } else { &["http"] };
+            text.trees.push((above, tree));
+        }
+        Ok(text)
+    }
+
+    /// All directives with the names of the blocks that they stand in, in the order in which they are read.
+    fn all(&self) -> Vec<(Vec<&str>, &Directive)> {
+        let mut found = Vec::new();
+        for (above, tree) in &self.trees {
+            walk(tree, above, &mut found);
+        }
+        found
+    }
+
+    /// Which of the files this is: one that is included twice may be there twice.
+    fn files_of(&self, span: Span) -> Vec<usize> {
+        let name = &self.sources.file(span.file).name;
+        (0..self.files.len()).filter(|index| self.files[*index].name == *name).collect()
+    }
+}
+
+fn walk<'a>(tree: &'a [Directive], above: &[&'a str], found: &mut Vec<(Vec<&'a str>, &'a Directive)>) {
+    for directive in tree {
+        found.push((above.to_vec(), directive));
+        if let Some(block) = &directive.block {
+            walk(block, &[above, &[directive.name()]].concat(), found);
+        }
     }
 }
 
@@ -41,51 +110,61 @@ fn range(span: Span) -> std::ops::Range<usize> {
     span.start as usize..span.end as usize
 }
 
-/// All directives with how deep they stand, in the order of the text.
-fn walk<'a>(tree: &'a [Directive], depth: usize, found: &mut Vec<(usize, &'a Directive)>) {
-    for directive in tree {
-        found.push((depth, directive));
-        if let Some(block) = &directive.block {
-            walk(block, depth + 1, found);
-        }
-    }
+/// A directive that stands somewhere.
+struct Written<'a> {
+    above: Vec<&'a str>,
+    words: Vec<&'a [u8]>,
+    place: Place,
 }
 
-/// Where a directive stands; where it does not, the beginning of the first block of that name.
+/// Where a directive stands with the value that holds; where it does not, the beginning of the first block of that name. Other values are
+/// exceptions that somebody has made: they are not among the places.
 pub(super) fn directive(files: &[File], name: &str, block: &str) -> Result<Places, Refused> {
-    let mut places = Places::default();
-    // The file that comes first is the main one: others begin inside of the block that includes them.
-    let mut written: Vec<(usize, Place)> = Vec::new();
-    for (file, source) in files.iter().enumerate() {
-        let tree = tree(source)?;
-        let mut all = Vec::new();
-        walk(&tree, usize::from(file > 0), &mut all);
-        for (depth, directive) in &all {
-            if directive.name() != name || directive.block.is_some() {
-                continue;
-            }
-            if let (Some(first), Some(last)) = (directive.args.first(), directive.args.last()) {
-                let range = range(first.span.to(last.span));
-                written.push((*depth, Place { file, range, before: "" }));
-            }
+    let text = Text::read(files)?;
+    let all = text.all();
+    let mut written: Vec<Written<'_>> = Vec::new();
+    for (above, directive) in &all {
+        let is_foreign = above.iter().any(|name| FOREIGN.contains(name));
+        if is_foreign || directive.name() != name || directive.block.is_some() {
+            continue;
         }
-        if places.missing.is_none() {
-            places.missing = match block {
-                "" if file == 0 => Some((0, start_of(&source.text), format!("{name} {VALUE};\n"))),
-                "" => None,
-                _ => all
-                    .iter()
-                    .find(|(_, directive)| directive.name() == block && directive.block.is_some())
-                    .map(|(_, opener)| {
-                        (file, inside(&source.text, opener), line(&source.text, opener, name))
-                    }),
-            };
+        if let (Some(first), Some(last)) = (directive.args.first(), directive.args.last()) {
+            let (range, words) = (range(first.span.to(last.span)), words(directive));
+            for file in text.files_of(directive.span) {
+                let place = Place { file, range: range.clone(), before: "" };
+                written.push(Written { above: above.clone(), words: words.clone(), place });
+            }
         }
     }
     // The outermost one holds for most requests.
-    written.sort_by_key(|(depth, place)| (*depth, place.file, place.range.start));
-    places.written = written.into_iter().map(|(_, place)| place).collect();
+    written.sort_by_key(|one| (one.above.len(), one.place.file, one.place.range.start));
+    let is_own = |one: &Written<'_>| one.above.last().is_none_or(|last| *last == block);
+    let mut places = Places { is_inside_only: !written.iter().any(is_own), ..Places::default() };
+    let first = written.first().map(|one| one.words.clone());
+    for one in written.into_iter().filter(|one| Some(&one.words) == first.as_ref()) {
+        let is_known =
+            |have: &Place| (have.file, have.range.start) == (one.place.file, one.place.range.start);
+        if !places.written.iter().any(is_known) {
+            places.written.push(one.place);
+        }
+    }
+    places.missing = match block {
+        "" => files.first().map(|main| (0, start_of(&main.text), format!("{name} {VALUE};\n"))),
+        _ => all
+            .iter()
+            .find(|(_, directive)| directive.name() == block && directive.block.is_some())
+            .and_then(|(_, opener)| {
+                let file = *text.files_of(opener.span).first()?;
+                let source = &files[file].text;
+                Some((file, inside(source, opener), line(source, opener, name)))
+            }),
+    };
     Ok(places)
+}
+
+/// A directive's parameters without what quotes them.
+fn words(directive: &Directive) -> Vec<&[u8]> {
+    directive.args.iter().map(Token::bytes).collect()
 }
 
 fn start_of(text: &[u8]) -> usize {
@@ -100,7 +179,9 @@ fn inside(text: &[u8], opener: &Directive) -> usize {
 
 /// The line for the beginning of a block, indented as its first directive is.
 fn line(text: &[u8], opener: &Directive, name: &str) -> String {
-    let first = opener.block.iter().flatten().next().map(|directive| directive.span.start as usize);
+    // What an included file says stands elsewhere.
+    let mut inner = opener.block.iter().flatten().filter(|inner| inner.span.file == opener.span.file);
+    let first = inner.next().map(|directive| directive.span.start as usize);
     let indent = first.map(|at| {
         let from = text[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
         &text[from..at]
@@ -116,27 +197,23 @@ fn line(text: &[u8], opener: &Directive, name: &str) -> String {
 /// Where a directive has a parameter with this prefix; where it has none, behind its last parameter. Each value of the first parameter
 /// counts once: of several `listen` of one address only one may have options.
 pub(super) fn parameter(files: &[File], name: &str, prefix: &'static str) -> Result<Places, Refused> {
+    let text = Text::read(files)?;
     let mut places = Places::default();
-    let mut bare: Vec<(Vec<u8>, Place)> = Vec::new();
-    let mut given: Vec<Vec<u8>> = Vec::new();
-    for (file, source) in files.iter().enumerate() {
-        let tree = tree(source)?;
-        let mut all = Vec::new();
-        walk(&tree, 0, &mut all);
-        for (_, directive) in all.iter().filter(|(_, directive)| directive.name() == name) {
-            let (Some(first), Some(last)) = (directive.args.first(), directive.args.last()) else { continue };
-            let key = first.bytes().to_vec();
-            let word = prefix.trim_start();
-            let option = directive.args.iter().find(|arg| arg.bytes().starts_with(word.as_bytes()));
-            if let Some(option) = option {
-                let mut range = range(option.span);
-                range.start += word.len();
-                places.written.push(Place { file, range, before: "" });
-                given.push(key);
-            } else if !bare.iter().any(|(have, _)| *have == key) {
-                let end = last.span.end as usize;
-                bare.push((key, Place { file, range: end..end, before: prefix }));
-            }
+    let mut bare: Vec<(&[u8], Place)> = Vec::new();
+    let mut given: Vec<&[u8]> = Vec::new();
+    for (_, directive) in text.all().into_iter().filter(|(_, directive)| directive.name() == name) {
+        let (Some(first), Some(last)) = (directive.args.first(), directive.args.last()) else { continue };
+        let Some(file) = text.files_of(directive.span).first().copied() else { continue };
+        let (key, word) = (first.bytes(), prefix.trim_start());
+        let option = directive.args.iter().find(|arg| arg.bytes().starts_with(word.as_bytes()));
+        if let Some(option) = option {
+            let mut range = range(option.span);
+            range.start += word.len();
+            places.written.push(Place { file, range, before: "" });
+            given.push(key);
+        } else if !bare.iter().any(|(have, _)| *have == key) {
+            let end = last.span.end as usize;
+            bare.push((key, Place { file, range: end..end, before: prefix }));
         }
     }
     for (key, place) in bare {

@@ -36,7 +36,7 @@ fn nginx_s_language() {
         "static",
         Some("on"),
         "user x;\r\nhttp {\r\n\tgzip static; # yes\n\tinclude s/*;\n}\n|server { listen 80; listen [::]:80 backlog=7; \
-         gzip  static ; root /a; }\n",
+         gzip  'off' ; root /a; }\n",
     );
     check(
         &files,
@@ -152,6 +152,16 @@ fn option_files_and_the_kernel_s() {
         "[client]\nport=1\n[mysqld]\nskip_name_resolve = 0\ninnodb-buffer-pool-size = 8M # few\n|[mysqldump]\nquick",
     );
     check(&options[1..], Language::Database, "port", "2", None, "[mysqldump]\nquick\n[mysqld]\nport = 2\n");
+    // What follows another section is none of the server's, whatever is written behind its name.
+    let commented = [file("my.cnf", "[mysqld] # the server\nport = 1\n[client] # others\nuser = a\n")];
+    check(
+        &commented,
+        Language::Database,
+        "max_connections",
+        "9",
+        None,
+        "[mysqld] # the server\nport = 1\nmax_connections = 9\n[client] # others\nuser = a\n",
+    );
     let kernel = [file("99.conf", "# x\nnet.core.somaxconn=128")];
     check(
         &kernel,
@@ -204,6 +214,77 @@ fn places_of_several_edits() {
         "gzip",
         "always",
         Some("on"),
-        "http { gzip always; server { gzip always; } server { gzip always; } }",
+        "http { gzip always; server { gzip always; } server { gzip off; } }",
     );
+}
+
+/// What somebody has set otherwise for a part of the site stays.
+#[test]
+fn exceptions_of_single_blocks_stay() {
+    let files = [
+        file("/etc/nginx.conf", "http {\n  keepalive_timeout 5;\n  include sites/*.conf;\n}\n"),
+        file(
+            "/etc/sites/a.conf",
+            "server { keepalive_timeout '5'; location /slow { keepalive_timeout 900; } }\n",
+        ),
+    ];
+    check(
+        &files,
+        HTTP,
+        "keepalive_timeout",
+        "65",
+        Some("5"),
+        "http {\n  keepalive_timeout 65;\n  include sites/*.conf;\n}\n|server { keepalive_timeout 65; location /slow { keepalive_timeout 900; \
+         } }\n",
+    );
+}
+
+/// A setting of inner blocks alone is none of the whole site: it is written there as well.
+#[test]
+fn what_stands_in_inner_blocks_alone_is_set_outside_too() {
+    let files = [file("a", "http {\n  server { location /a { gzip off; } location /b { gzip on; } }\n}\n")];
+    check(
+        &files,
+        HTTP,
+        "gzip",
+        "always",
+        Some("off"),
+        "http {\n  gzip always;\n  server { location /a { gzip always; } location /b { gzip on; } }\n}\n",
+    );
+    // A snippet in a location is no part of http, and stands in each list of files once for each time that it is included.
+    let snippet = file("/etc/snippet.conf", "gzip off;\n");
+    let main = file(
+        "/etc/nginx.conf",
+        "http { server { location /a { include snippet.conf; } location /b { include snippet.conf; } } }\n",
+    );
+    check(
+        &[main, snippet.clone(), snippet],
+        HTTP,
+        "gzip",
+        "on",
+        Some("off"),
+        "http { gzip on; server { location /a { include snippet.conf; } location /b { include snippet.conf; } } }\n|gzip on;\n|gzip on;\n",
+    );
+}
+
+/// Directives of the same name elsewhere are others.
+#[test]
+fn other_contexts_are_left_alone() {
+    let files = [
+        file(
+            "/etc/nginx.conf",
+            "stream { include streams/?.conf; proxy_buffer_size 16k; }\nhttp { upstream u { keepalive_timeout 9; } include [s]ites/*; }\n",
+        ),
+        file("/etc/streams/a.conf", "server { proxy_buffer_size 32k; }\n"),
+        file("/etc/sites/a", "server { }\n"),
+    ];
+    let rest = "|server { proxy_buffer_size 32k; }\n|server { }\n";
+    let with = |line: &str| {
+        format!(
+            "stream {{ include streams/?.conf; proxy_buffer_size 16k; }}\nhttp {{ {line} upstream u {{ keepalive_timeout 9; }} include \
+             [s]ites/*; }}\n{rest}"
+        )
+    };
+    check(&files, HTTP, "proxy_buffer_size", "8k", None, &with("proxy_buffer_size 8k;"));
+    check(&files, HTTP, "keepalive_timeout", "65", None, &with("keepalive_timeout 65;"));
 }

@@ -219,6 +219,8 @@ pub(super) const ROWS: &[Knob] = &[
         default: "on",
         domain: Choice(&["off", "on"]),
         findings: &["buffering-off"],
+        // It is off where parts of an answer must arrive at once.
+        risk: Risk::Correctness,
         source: "nginx documentation",
         ..nginx("proxy_buffering", "http")
     },
