@@ -12,6 +12,9 @@ pub(crate) const NOISE_PAIRS: usize = 3;
 /// Pairs of a confirmation, and of a second one where the first does not say.
 pub(crate) const CONFIRM_PAIRS: usize = 20;
 
+/// Where the time ends it, so many of them are judged.
+pub(crate) const CONFIRM_PAIRS_MIN: usize = 10;
+
 /// Points of the Latin hypercube.
 pub(crate) const INTERACTION_POINTS: usize = 12;
 

@@ -1,7 +1,7 @@
 //! The last word: the winner against the original after a restart, in pairs that nothing was chosen by.
 
 use super::{Ask, Bench, CONFIRMATION_SLICES, Point, Search, Slice, Stop, Told, log_ratio};
-use crate::limits::{CONFIRM_PAIRS, VARIANCE_RATIO_MAX};
+use crate::limits::{CONFIRM_PAIRS, CONFIRM_PAIRS_MIN, VARIANCE_RATIO_MAX};
 use brisk_statistics::sample::{Interval, mean, median, median_interval};
 
 /// What each look may err, both sides together.
@@ -98,6 +98,22 @@ impl Gathered {
         }
     }
 
+    /// The same where there was no time for more pairs. Few of them say nothing.
+    fn cut_off(&self, error: f64) -> Confirmation {
+        if self.logs.len() >= CONFIRM_PAIRS_MIN {
+            return self.judged(error);
+        }
+        Confirmation {
+            outcome: Outcome::Undecided,
+            ratio: f64::NAN,
+            low: 0.0,
+            high: f64::INFINITY,
+            variance_ratio: f64::NAN,
+            pairs: self.pairs.clone(),
+            impossible: None,
+        }
+    }
+
     /// Whether this variance of the winner takes its gain away in its worst slices, or breaks what was promised. A configuration that
     /// is three times as fast and varies by 5 % is a gain, however little the original varied: a pool that is full varies by nothing.
     fn matters(&self, log: f64, variance: f64) -> bool {
@@ -127,33 +143,36 @@ pub fn compare(bench: &mut dyn Bench, a: &Point, b: &Point) -> Result<Confirmati
 
 impl Search<'_> {
     /// Confirms the best configuration. Where 20 pairs do not say, 20 more are asked for; and 20 more again
-    /// where only its variance speaks against the winner, since variances of few pairs differ by accident.
-    pub(super) fn confirm(&mut self, original: &[usize]) -> Result<Confirmation, Stop> {
+    /// where only its variance speaks against the winner, since variances of few pairs differ by accident. Where the time ends it, what was
+    /// measured by then is judged, and the second part says so.
+    pub(super) fn confirm(&mut self, original: &[usize]) -> Result<(Confirmation, Option<Stop>), Stop> {
         let ask = Ask { a: original.to_vec(), b: self.best.clone(), is_short: false, restarts: true };
         let mut gathered = Gathered { equals: self.equals.clone(), ..Gathered::default() };
-        let mut found = None;
-        for (look, error) in ERRORS.into_iter().enumerate() {
-            if look > 0 && self.slices + CONFIRMATION_SLICES as f64 > self.slices_max {
-                break;
-            }
+        let mut look = 0;
+        loop {
             while gathered.logs.len() < CONFIRM_PAIRS * (look + 1) {
-                match self.ask(&ask)? {
-                    Told::Pair(a, b) => gathered.add(a, b),
-                    Told::Impossible(why) => return Ok(Confirmation::impossible(gathered.pairs, why)),
+                match self.ask(&ask) {
+                    Ok(Told::Pair(a, b)) => gathered.add(a, b),
+                    Ok(Told::Impossible(why)) => {
+                        return Ok((Confirmation::impossible(gathered.pairs, why), None));
+                    }
+                    // The clock has ended it, and not what the pairs say: they are judged as they would have been.
+                    Err(Stop::Budget) => return Ok((gathered.cut_off(ERRORS[look]), Some(Stop::Budget))),
+                    Err(stop) => return Err(stop),
                 }
             }
-            let judged = gathered.judged(error);
+            let judged = gathered.judged(ERRORS[look]);
             let is_clear = match judged.outcome {
                 Outcome::Kept | Outcome::Worse => true,
                 Outcome::Undecided => look > 0,
                 Outcome::Unstable => false,
             };
-            found = Some(judged);
-            if is_clear {
-                break;
+            look += 1;
+            let has_time = self.slices + CONFIRMATION_SLICES as f64 <= self.slices_max;
+            if is_clear || look == ERRORS.len() || !has_time {
+                return Ok((judged, None));
             }
         }
-        found.ok_or(Stop::Budget)
     }
 }
 
@@ -174,6 +193,11 @@ fn variance(values: &[f64], known: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Confirmation {
+    /// Whether the time has ended it before there were as many pairs as it should have.
+    pub fn is_cut_off(&self) -> bool {
+        self.pairs.len() < CONFIRM_PAIRS && self.impossible.is_none()
+    }
+
     fn impossible(pairs: Vec<(f64, f64)>, why: String) -> Confirmation {
         Confirmation {
             outcome: Outcome::Worse,

@@ -156,7 +156,7 @@ pub struct Found {
     pub steps: Vec<Step>,
     /// The best configuration; the original one where nothing was confirmed.
     pub best: Point,
-    /// The confirmation; `None`: there was nothing to confirm, or no time for it.
+    /// The confirmation; `None`: there was nothing to confirm, or something else than the time has ended it.
     pub confirmation: Option<Confirmation>,
     /// Slices that were measured; short ones count half.
     pub slices: f64,
@@ -188,7 +188,10 @@ pub fn search(dimensions: &[Dimension], bench: &mut dyn Bench, slices_max: f64, 
     let may_confirm = matches!(stopped, None | Some(Stop::Budget));
     if search.best != original && may_confirm {
         match search.confirm(&original) {
-            Ok(found) => confirmation = Some(found),
+            Ok((found, ended)) => {
+                confirmation = Some(found);
+                stopped = ended.or(stopped);
+            }
             Err(stop) => stopped = Some(stop),
         }
     }

@@ -322,3 +322,34 @@ fn the_budget_ends_it_and_is_kept() {
     let found = search(&switch(), &mut ended, 1000.0, 1);
     assert_eq!((found.stopped, found.best.as_slice()), (Some(Stop::Interrupted), &[0][..]));
 }
+
+/// The time ends within the confirmation: what was measured by then counts, if it is enough to say something.
+#[test]
+fn the_time_ends_within_a_confirmation() {
+    let confirmed_in = |pairs: usize| {
+        let (mut restarts, mut turn) = (0, 0);
+        let mut bench = Script(|ask: &Ask| {
+            turn += 1;
+            restarts += usize::from(ask.restarts);
+            if restarts > pairs {
+                return Err(Stop::Budget);
+            }
+            let wobble = if turn % 2 == 0 { 1.01 } else { 0.99 };
+            Ok(pair(if ask.a == ask.b { 1.0 } else { 0.5 } * wobble, true))
+        });
+        search(&switch(), &mut bench, 1000.0, 1)
+    };
+    let found = confirmed_in(15);
+    assert_eq!((found.steps[0].verdict, found.best.as_slice()), (Verdict::Kept, &[1][..]));
+    assert_eq!(found.stopped, Some(Stop::Budget));
+    let confirmation = found.confirmation.unwrap();
+    assert_eq!((confirmation.outcome, confirmation.pairs.len()), (Outcome::Kept, 15));
+    assert!(confirmation.is_cut_off());
+    for few in [0, 3] {
+        let found = confirmed_in(few);
+        assert_eq!((found.steps[0].verdict, found.best.as_slice()), (Verdict::Undecided, &[0][..]));
+        assert_eq!(found.stopped, Some(Stop::Budget));
+        let confirmation = found.confirmation.unwrap();
+        assert_eq!((confirmation.outcome, confirmation.pairs.len()), (Outcome::Undecided, few));
+    }
+}
