@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::sockets;
@@ -150,7 +150,8 @@ fn holding(inodes: &BTreeSet<u64>) -> Vec<u32> {
     let holds = |pid: &u32| {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let mut sockets = files.filter_map(|file| fs::metadata(file.path()).ok());
-        !inodes.is_empty() && sockets.any(|file| inodes.contains(&file.ino()))
+        // Files of other file systems may have the same number.
+        !inodes.is_empty() && sockets.any(|file| file.file_type().is_socket() && inodes.contains(&file.ino()))
     };
     processes().filter(holds).collect()
 }
@@ -358,6 +359,15 @@ mod tests {
         let machine = machine();
         assert!(machine.all_ticks > machine.busy_ticks && machine.busy_ticks > 0);
         assert!(machine.thread_ticks > 0 && machine.thread_ticks <= machine.busy_ticks, "{machine:?}");
+    }
+
+    /// A file with a socket's number is no socket.
+    #[test]
+    fn only_sockets_are_held() {
+        let (own, socket) = (std::process::id(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        assert!(holding(&sockets::inodes_of_port(socket.local_addr().unwrap().port())).contains(&own));
+        let file = fs::File::open("/proc/self/exe").unwrap();
+        assert!(!holding(&BTreeSet::from([file.metadata().unwrap().ino()])).contains(&own));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use crate::limits::SHORT_TABLE_LINES_MAX;
@@ -94,7 +94,8 @@ pub fn listeners_of(pids: &[u32]) -> Vec<Listener> {
     let mut inodes = BTreeSet::new();
     for pid in pids {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        inodes.extend(files.filter_map(|file| Some(fs::metadata(file.path()).ok()?.ino())));
+        let open = files.filter_map(|file| fs::metadata(file.path()).ok());
+        inodes.extend(open.filter(|file| file.file_type().is_socket()).map(|file| file.ino()));
     }
     let mut found: Vec<Listener> = tcp_tables()
         .flat_map(listening_tcp)
