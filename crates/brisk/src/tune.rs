@@ -14,9 +14,10 @@
 //! | [`bench`] | pairs of measurements for the search of the crate `tune` |
 //! | [`inside`] | the whole of it, within the enclosure |
 //! | [`outcome`], [`page`] | the result for people, as text and as a page |
-//! | [`apply`], [`live`], [`tier`], [`mark`] | the result written into the site, and proved there again |
+//! | [`apply`], [`live`], [`mark`] | the result written into the site, and proved there again |
+//! | [`tier`], [`process`] | the programs of a site that runs: found, checked, told to reload |
 //! | [`real`] | Brisk's own settings under real traffic |
-//! | [`store`], [`undo`] | the journal on the disk, the way back, and the watchdog |
+//! | [`store`], [`replaced`], [`undo`] | the journal on the disk, files under it, the way back, and the watchdog |
 
 mod apply;
 mod bench;
@@ -31,8 +32,10 @@ mod mark;
 mod mounts;
 mod outcome;
 mod page;
+mod process;
 mod real;
 mod relay;
+mod replaced;
 pub mod running;
 pub mod site;
 mod stack;

@@ -206,7 +206,8 @@ impl Reader<'_> {
 }
 
 /// FNV-1a of 64 bits: it tells damage, not malice.
-fn checksum(bytes: &[u8]) -> u64 {
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

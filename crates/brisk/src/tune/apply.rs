@@ -7,7 +7,7 @@ use super::live::Live;
 use super::store::Store;
 use super::tier::{Tier, address_of};
 use super::traffic::Traffic;
-use super::undo::{Watchdog, restore};
+use super::undo::{Watchdog, take_back};
 use super::variables::Variables;
 use super::wishes::Wishes;
 use super::{inside, site};
@@ -60,10 +60,7 @@ pub fn apply(wishes: &Wishes, result: &Value) -> Result<Value, String> {
     let proved = Live::new(&mut store, &files, tiers)
         .and_then(|live| prove(wishes, &read, live, &files, &dials, &best));
     let applied = settle(&mut store, proved);
-    // What could not be taken back here is tried once more by the watchdog, when this process ends.
-    if store.is_empty() || store.journal.owner == 0 {
-        watchdog.let_go()?;
-    }
+    watchdog.end(&store);
     applied
 }
 
@@ -90,8 +87,11 @@ fn settings(result: &Value) -> Vec<(String, String)> {
     all.filter_map(|setting| Some((text(&setting["knob"])?, text(&setting["to"])?))).collect()
 }
 
-/// What is to be written must be what the copy has shown.
+/// What is to be written must be what the copy has shown, and every file what was copied. Results of older versions have no sums of the files.
 fn must_be_the_same(result: &Value, files: &Files, after: &Files) -> Result<(), String> {
+    if !result["files"].is_null() && result["files"] != files.sums() {
+        return Err(CHANGED.to_owned());
+    }
     let patches: BTreeSet<String> =
         files.differing(after).map(|(old, new)| patch::unified(&old.name, &old.text, &new.text)).collect();
     let shown = result["patches"].as_array().into_iter().flatten();
@@ -159,7 +159,7 @@ fn prove(
         traffic: &traffic,
         goal: &wishes.goal,
         tiers: watched,
-        times: Times { begun: Instant::now(), budget: Duration::MAX, slice, cycle: slice },
+        times: Times { begun: Instant::now(), budget: Duration::MAX, slice, cycle: slice, whole: slice },
         rng: Rng::from_clock(),
         is_quiet: wishes.quiet,
         pairs: 0,
@@ -222,18 +222,32 @@ fn watch(wishes: &Wishes, traffic: &Traffic) -> Result<(), String> {
 
 /// Keeps the change, or takes it back.
 pub fn settle(store: &mut Store, proved: Result<Value, String>) -> Result<Value, String> {
-    let why = match proved.and_then(|value| store.keep().map(|()| value)) {
-        Ok(value) => return Ok(value),
+    let kept = proved.and_then(|value| store.keep().map(|aside| (value, aside)));
+    match kept {
+        Ok((value, aside)) => {
+            for one in &aside {
+                output::note(format_args!(
+                    "{} was changed by somebody else since it was tuned before: \"brisk tune undo\" brings it back as it was before this run; what \
+                     stood there before the first one is in {}",
+                    one.path.display(),
+                    one.original.display()
+                ));
+            }
+            Ok(value)
+        }
         // Also where the journal cannot be written: without it the change could not be undone later.
-        Err(why) => why,
-    };
-    let restored = restore(store)?;
-    for path in &restored.kept {
-        output::note(format_args!(
-            "{} was changed by somebody else meanwhile: it is left as it is",
-            path.display()
-        ));
+        Err(why) => {
+            must_be_taken_back(store).map_err(|error| format!("{error}; before that: {why}"))?;
+            Err(format!("taken back: {why}"))
+        }
     }
-    store.forget(&restored)?;
-    Err(format!("taken back: {why}"))
+}
+
+/// Brings the originals back. The error says what of them is not there.
+pub fn must_be_taken_back(store: &mut Store) -> Result<(), String> {
+    let back = take_back(store);
+    if back.errors.is_empty() {
+        return Ok(());
+    }
+    Err(format!("NOT all is taken back: {}: mend that, and then \"brisk tune undo\"", back.errors.join("; ")))
 }

@@ -4,6 +4,7 @@ use crate::doctor::files::Read;
 use crate::limits::TUNE_DIALS_MAX;
 use brisk_tune::audit;
 use brisk_tune::edit::{self, File, Language, Wanted};
+use brisk_tune::journal::checksum;
 use brisk_tune::knob::{self, Knob, Levels, Needs, Risk};
 use brisk_tune::search::{Dimension, Point};
 use brisk_tune::site::Block;
@@ -44,9 +45,10 @@ impl Files {
         })
     }
 
-    /// The file that the web server is started with.
-    pub fn main(&self) -> Option<&str> {
-        self.server.first().or(self.apache.first()).map(|file| &*file.name)
+    /// A sum over each file's bytes, by its name: whether one was changed since.
+    pub fn sums(&self) -> Value {
+        let sum = |file: &File| (file.name.clone(), json!(format!("{:016x}", checksum(&file.text))));
+        Value::Object(self.all().map(sum).collect())
     }
 
     /// All of them.

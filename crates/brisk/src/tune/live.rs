@@ -3,9 +3,10 @@
 use super::bench::{Restart, Runs};
 use super::files::Files;
 use super::mark::marked;
+use super::process::must_run;
 use super::stack::Refused;
 use super::store::Store;
-use super::tier::{Tier, must_run};
+use super::tier::Tier;
 use super::traffic::Traffic;
 use crate::limits::TUNE_ERRORS_TIME_MAX;
 use std::time::{Duration, Instant};
@@ -59,7 +60,7 @@ impl Live<'_> {
         self.check().map_err(|Refused(why)| why)?;
         let is_changed = self.write(files)?;
         for (tier, master) in self.tiers.iter().zip(&self.masters).filter(|_| is_changed) {
-            tier.check(files.main())?;
+            tier.check(*master)?;
             tier.tell(*master)?;
         }
         Ok(is_changed)
@@ -71,7 +72,7 @@ impl Runs for Live<'_> {
         self.check()?;
         self.write(files).map_err(Refused)?;
         for tier in &self.tiers {
-            tier.check(files.main()).and_then(|()| tier.take(&files.database)).map_err(Refused)?;
+            tier.take(&files.database).map_err(Refused)?;
         }
         let begun = Instant::now();
         while !traffic.is_answered().map_err(Refused)? {

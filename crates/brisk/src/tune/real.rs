@@ -315,12 +315,14 @@ pub fn tune(wishes: &Wishes, address: &Address) -> Result<Value, String> {
         search_with(&mut real, &dials)
     });
     let is_kept = searched.as_ref().is_ok_and(|result| result["final"]["outcome"] == "kept");
-    // A search that has kept nothing leaves the originals, as an error does.
-    let settled = apply::settle(&mut store, if is_kept { searched.clone() } else { Err(String::new()) });
-    if store.is_empty() || store.journal.owner == 0 {
-        watchdog.let_go()?;
-    }
-    let mut result = settled.or(searched)?;
+    let settled = if is_kept {
+        apply::settle(&mut store, searched)
+    } else {
+        // A search that has kept nothing leaves the originals, as an error does.
+        apply::must_be_taken_back(&mut store).and(searched)
+    };
+    watchdog.end(&store);
+    let mut result = settled?;
     result["site"] = json!(read.first());
     Ok(result)
 }

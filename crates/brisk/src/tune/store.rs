@@ -4,16 +4,15 @@
 //! file is one that the journal knows, and [`Store::restore`] brings the originals back byte for byte. What others have written
 //! meanwhile is kept and named.
 
-use brisk_net::replace::{draft_of, replace};
-use brisk_tune::journal::{Foreign, Journal, Restore};
+use super::replaced;
+use brisk_net::replace::replace;
+use brisk_tune::journal::{Entry, Foreign, Journal, Restore};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
-};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The folder of the journal, unless `--state` names another one.
@@ -38,8 +37,17 @@ pub struct Restored {
     pub files: Vec<PathBuf>,
     /// Files that others have changed: they are as they were left.
     pub kept: Vec<PathBuf>,
-    /// What must be done for it to count.
+    /// What must be done for it to count; nothing where no file was changed.
     pub commands: Vec<Vec<String>>,
+    /// Why others do not have their originals.
+    pub errors: Vec<String>,
+}
+
+/// A file that somebody else has changed, and the copy of what stood there before the tuner.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Aside {
+    pub path: PathBuf,
+    pub original: PathBuf,
 }
 
 fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
@@ -102,7 +110,7 @@ impl Store {
             return Err("an earlier tuner has ended before it was done: \"brisk tune undo\" first".to_owned());
         }
         if !self.journal.files.is_empty() {
-            let earlier = self.merged();
+            let (earlier, _) = self.merged();
             // Its copy first: at no moment is it in neither file.
             save(&self.folder, &self.earlier_path(), &earlier)?;
             self.earlier = Some(earlier);
@@ -112,24 +120,30 @@ impl Store {
         Ok(())
     }
 
-    /// What this run has changed stays until `brisk tune undo`, which takes it back together with what earlier runs have changed.
-    pub fn keep(&mut self) -> Result<(), String> {
-        let merged = self.merged();
+    /// What this run has changed stays until `brisk tune undo`, which takes it back together with what earlier runs have changed. Gives files
+    /// that somebody else has changed between them: undoing brings that state of theirs back.
+    pub fn keep(&mut self) -> Result<Vec<Aside>, String> {
+        let (merged, theirs) = self.merged();
+        let aside = theirs.into_iter().filter_map(|entry| self.put_aside(entry).transpose());
+        let aside = aside.collect::<Result<_, _>>()?;
         save(&self.folder, &self.path(), &merged)?;
         self.journal = merged;
         // Both files say the same for a moment, which undoes the same.
         if self.earlier.take().is_some() {
             let _ = fs::remove_file(self.earlier_path());
         }
-        Ok(())
+        Ok(aside)
     }
 
-    /// This run's changes and the earlier ones, as one.
-    fn merged(&self) -> Journal {
+    /// This run's changes and the earlier ones, as one; and of the earlier ones those behind which somebody else has changed the file: what
+    /// that one has written is the original then.
+    fn merged(&self) -> (Journal, Vec<&Entry>) {
         let mut merged = Journal { owner: 0, ..self.journal.clone() };
-        let Some(earlier) = &self.earlier else { return merged };
+        let Some(earlier) = &self.earlier else { return (merged, Vec::new()) };
+        let mut theirs = Vec::new();
         for entry in &earlier.files {
             match merged.files.iter_mut().find(|have| have.path == entry.path) {
+                Some(have) if entry.restore(have.original.as_deref()) == Restore::Keep => theirs.push(entry),
                 Some(have) => have.original.clone_from(&entry.original),
                 None => merged.files.push(entry.clone()),
             }
@@ -138,7 +152,20 @@ impl Store {
         merged
             .commands
             .extend(earlier.commands.iter().filter(|words| !self.journal.commands.contains(words)).cloned());
-        merged
+        (merged, theirs)
+    }
+
+    /// Writes what a file held before the tuner beside the journal, under a name that nothing else has.
+    fn put_aside(&self, entry: &Entry) -> Result<Option<Aside>, String> {
+        let Some(original) = &entry.original else { return Ok(None) };
+        let path = path_of(entry);
+        let name = path.display().to_string().trim_start_matches('/').replace('/', "-");
+        let names = (2..).map(|number| format!("{name}-{number}.original"));
+        let copies = std::iter::once(format!("{name}.original")).chain(names);
+        let is_free = |copy: &PathBuf| fs::read(copy).map_or(true, |have| have == *original);
+        let copy = copies.map(|name| self.folder.join(name)).find(is_free).unwrap_or_default();
+        replace(&copy, original, 0o600).map_err(failed("writing", &copy))?;
+        Ok(Some(Aside { path, original: copy }))
     }
 
     fn make_folder(&self) -> Result<(), String> {
@@ -167,7 +194,7 @@ impl Store {
         let noted = self.journal.note(path.as_os_str().as_bytes(), mode, Some(&present), next);
         noted.map_err(|foreign| foreign.to_string())?;
         self.save()?;
-        write(&path, next).map_err(failed("writing", &path))
+        replaced::write(&path, next).map_err(failed("writing", &path))
     }
 
     /// Whether this run has changed the file; its links are followed already.
@@ -175,52 +202,34 @@ impl Store {
         self.journal.files.iter().any(|entry| entry.path == path.as_os_str().as_bytes())
     }
 
-    /// Brings this run's originals back. The journal stays until [`Self::forget`], so that this can be done again.
-    pub fn restore(&mut self) -> Result<Restored, String> {
+    /// Brings this run's originals back: whatever becomes of one file, the others have theirs. The journal stays until [`Self::forget`], so that
+    /// this can be done again.
+    pub fn restore(&mut self) -> Restored {
         let mut restored = Restored::default();
         for entry in &self.journal.files {
-            let path = PathBuf::from(std::ffi::OsString::from_vec(entry.path.clone()));
-            let present = match fs::read(&path) {
-                Ok(bytes) => Some(bytes),
-                Err(error) if error.kind() == ErrorKind::NotFound => None,
-                Err(error) => return Err(failed("open()", &path)(error)),
-            };
-            match entry.restore(present.as_deref()) {
-                Restore::Nothing => {}
-                Restore::Write(original) => {
-                    restore(&path, original).map_err(failed("writing", &path))?;
-                    restored.files.push(path);
-                }
-                Restore::Remove => {
-                    fs::remove_file(&path).map_err(failed("removing", &path))?;
-                    restored.files.push(path);
-                }
-                Restore::Keep => restored.kept.push(path),
+            let path = path_of(entry);
+            match restore(entry, &path) {
+                Ok(Restore::Nothing) => {}
+                Ok(Restore::Write(_) | Restore::Remove) => restored.files.push(path),
+                Ok(Restore::Keep) => restored.kept.push(path),
+                Err(error) => restored.errors.push(error),
             }
         }
-        let words = |command: &Vec<Vec<u8>>| {
-            command.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
-        };
-        restored.commands = self.journal.commands.iter().map(words).collect();
-        Ok(restored)
+        if !self.journal.files.is_empty() {
+            let words = |command: &Vec<Vec<u8>>| {
+                command.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+            };
+            restored.commands = self.journal.commands.iter().map(words).collect();
+        }
+        restored
     }
 
     /// Forgets what was restored; what was kept, too, with its original written beside the journal. The journal is that of earlier runs then, if
     /// any was kept.
-    pub fn forget(&mut self, restored: &Restored) -> Result<Vec<PathBuf>, String> {
-        let mut originals = Vec::new();
-        for path in &restored.kept {
-            let is_it = |entry: &&brisk_tune::journal::Entry| entry.path == path.as_os_str().as_bytes();
-            let Some(original) =
-                self.journal.files.iter().find(is_it).and_then(|entry| entry.original.as_ref())
-            else {
-                continue;
-            };
-            let name = path.display().to_string().trim_start_matches('/').replace('/', "-");
-            let copy = self.folder.join(format!("{name}.original"));
-            replace(&copy, original, 0o600).map_err(failed("writing", &copy))?;
-            originals.push(copy);
-        }
+    pub fn forget(&mut self, restored: &Restored) -> Result<Vec<Aside>, String> {
+        let kept = self.journal.files.iter().filter(|entry| restored.kept.contains(&path_of(entry)));
+        let aside = kept.filter_map(|entry| self.put_aside(entry).transpose());
+        let aside = aside.collect::<Result<_, _>>()?;
         let path = self.path();
         let ended = match &self.earlier {
             Some(_) => fs::rename(self.earlier_path(), &path),
@@ -229,9 +238,31 @@ impl Store {
         self.journal = self.earlier.take().unwrap_or_default();
         match ended {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("removing", &path)(error)),
-            _ => Ok(originals),
+            _ => Ok(aside),
         }
     }
+}
+
+fn path_of(entry: &Entry) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(entry.path.clone()))
+}
+
+/// Brings one file's original back; says what was done.
+fn restore<'a>(entry: &'a Entry, path: &Path) -> Result<Restore<'a>, String> {
+    let present = match fs::read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(failed("open()", path)(error)),
+    };
+    let wanted = entry.restore(present.as_deref());
+    match wanted {
+        Restore::Nothing | Restore::Keep => {}
+        Restore::Write(original) => {
+            replaced::restore(path, original).map_err(failed("writing", path))?;
+        }
+        Restore::Remove => fs::remove_file(path).map_err(failed("removing", path))?,
+    }
+    Ok(wanted)
 }
 
 /// A journal's file, if there is one.
@@ -252,44 +283,10 @@ fn save(folder: &Path, path: &Path, journal: &Journal) -> Result<(), String> {
         .map_err(failed("writing", path))
 }
 
-/// Replaces a file, with its owner and its permissions.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = draft_of(path);
-    let written = fill(path, &draft, bytes).and_then(|()| fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-        return written;
-    }
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-}
-
-/// The same for an original. On a full disk there is no room for a draft: the original is written over what is there, which is never
-/// shorter by more than a block's rest. A power failure in that moment is the one that leaves a file that the journal does not know.
-fn restore(path: &Path, original: &[u8]) -> io::Result<()> {
-    match write(path, original) {
-        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            let mut file = OpenOptions::new().write(true).open(path)?;
-            file.write_all(original)?;
-            file.set_len(original.len() as u64)?;
-            file.sync_all()
-        }
-        other => other,
-    }
-}
-
-fn fill(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    file.write_all(bytes)?;
-    if let Ok(there) = fs::metadata(path) {
-        fchown(&file, Some(there.uid()), Some(there.gid()))?;
-        file.set_permissions(fs::Permissions::from_mode(there.mode() & 0o7777))?;
-    }
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("brisk-tune-{name}-{}", std::process::id()));
@@ -315,7 +312,7 @@ mod tests {
         assert_eq!(fs::metadata(&conf).unwrap().mode() & 0o777, 0o640);
         // Another process, later.
         let mut store = Store::open(&folder.join("state")).unwrap();
-        let restored = store.restore().unwrap();
+        let restored = store.restore();
         assert_eq!(restored.files, std::slice::from_ref(&conf));
         assert_eq!(fs::read(&conf).unwrap(), b"one\n\xff");
         assert_eq!(store.forget(&restored), Ok(Vec::new()));
@@ -333,11 +330,11 @@ mod tests {
         fs::write(&conf, "two\n# mine\n").unwrap();
         let refused = store.put(&conf.to_string_lossy(), b"one\n", b"three\n").unwrap_err();
         assert!(refused.contains("was changed by somebody else"), "{refused}");
-        let restored = store.restore().unwrap();
+        let restored = store.restore();
         assert_eq!(restored.kept, std::slice::from_ref(&conf));
         assert_eq!(fs::read(&conf).unwrap(), b"two\n# mine\n");
-        let originals = store.forget(&restored).unwrap();
-        assert_eq!(fs::read(&originals[0]).unwrap(), b"one\n");
+        let aside = store.forget(&restored).unwrap();
+        assert_eq!((&aside[0].path, fs::read(&aside[0].original).unwrap()), (&conf, b"one\n".to_vec()));
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -368,9 +365,10 @@ mod tests {
             store.begin(vec![vec![next.as_bytes().to_vec()]]).unwrap();
             store.put(&name, known.as_bytes(), next.as_bytes()).unwrap();
             if is_kept {
-                return store.keep().unwrap();
+                assert_eq!(store.keep(), Ok(Vec::new()));
+                return;
             }
-            let restored = store.restore().unwrap();
+            let restored = store.restore();
             store.forget(&restored).unwrap();
             assert!(!store.is_empty());
         };
@@ -387,16 +385,76 @@ mod tests {
         let mut store = Store::open(&state).unwrap();
         assert_eq!(store.lock(), Ok(true));
         assert!(store.begin(Vec::new()).unwrap_err().contains("undo"), "it has not ended");
-        let restored = store.restore().unwrap();
+        let restored = store.restore();
         store.forget(&restored).unwrap();
         assert!(is_there("two\n"));
         drop(store);
         run("two\n", "five\n", true);
         let mut store = Store::open(&state).unwrap();
-        let restored = store.restore().unwrap();
+        let restored = store.restore();
         assert_eq!(restored.commands, [["five\n"], ["two\n"]]);
         store.forget(&restored).unwrap();
         assert!(store.is_empty() && is_there("one\n"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What an administrator writes between two runs is what undoing leaves.
+    #[test]
+    fn what_was_written_between_two_runs_comes_back() {
+        let folder = folder("between");
+        let conf = folder.join("a.conf");
+        let (name, state) = (conf.display().to_string(), folder.join("state"));
+        let run = |known: &[u8], next: &[u8]| {
+            let mut store = Store::open(&state).unwrap();
+            assert_eq!(store.lock(), Ok(true));
+            store.begin(Vec::new()).unwrap();
+            store.put(&name, known, next).unwrap();
+            store.keep().unwrap()
+        };
+        fs::write(&conf, "one\n").unwrap();
+        assert_eq!(run(b"one\n", b"two\n"), []);
+        fs::write(&conf, "two\n# mine\n").unwrap();
+        let aside = run(b"two\n# mine\n", b"three\n# mine\n");
+        assert_eq!((aside.len(), &aside[0].path), (1, &conf));
+        // A third run, behind another edit, keeps both apart.
+        fs::write(&conf, "four\n").unwrap();
+        let more = run(b"four\n", b"five\n");
+        assert_eq!(fs::read(&more[0].original).unwrap(), b"two\n# mine\n");
+        assert_eq!(fs::read(&aside[0].original).unwrap(), b"one\n");
+        let mut store = Store::open(&state).unwrap();
+        let restored = store.restore();
+        assert_eq!(restored.files, std::slice::from_ref(&conf));
+        assert_eq!(fs::read(&conf).unwrap(), b"four\n");
+        assert_eq!(store.forget(&restored), Ok(Vec::new()));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// One file that cannot be written keeps no other one from its original.
+    #[test]
+    fn a_file_that_cannot_be_restored_leaves_the_others() {
+        let folder = folder("broken");
+        let mut store = Store::open(&folder.join("state")).unwrap();
+        store.begin(vec![vec![b"php".to_vec(), b"/x".to_vec()]]).unwrap();
+        assert_eq!(store.restore().commands.len(), 0, "nothing was changed");
+        let files = ["a.conf", "b/b.conf", "c.conf"].map(|name| folder.join(name));
+        fs::create_dir(folder.join("b")).unwrap();
+        for file in &files {
+            fs::write(file, "one\n").unwrap();
+            store.put(&file.to_string_lossy(), b"one\n", b"two\n").unwrap();
+        }
+        // In its place is a folder.
+        fs::rename(&files[1], folder.join("moved")).unwrap();
+        fs::create_dir(&files[1]).unwrap();
+        let restored = store.restore();
+        assert_eq!(restored.files, [&files[0], &files[2]].map(Clone::clone));
+        assert_eq!((restored.errors.len(), restored.commands.len()), (1, 1));
+        assert!(restored.errors[0].contains("b.conf"), "{:?}", restored.errors);
+        // Somebody mends that.
+        fs::remove_dir(&files[1]).unwrap();
+        fs::rename(folder.join("moved"), &files[1]).unwrap();
+        let restored = store.restore();
+        assert_eq!((&restored.files[..], restored.errors.len()), (&files[1..2], 0));
+        assert!(files.iter().all(|file| fs::read(file).unwrap() == b"one\n"));
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -1,14 +1,13 @@
 //! Programs of a site that runs: found by where they listen, told to read their files again.
 
+use super::process::{self, children, conf_of_brisk, conf_of_fpm, is_brisk, must_run};
 use super::variables::Variables;
 use crate::limits::TUNE_RELOAD_TIME_MAX;
-use brisk_load::watch::{Who, proc};
+use brisk_load::watch::proc;
 use brisk_tune::edit::File;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -51,25 +50,43 @@ impl Tier {
         }
     }
 
-    /// Its master process: of those that hold the listening socket the one whose parent does not.
+    /// Whether its program may be called so. Distributions put versions and kinds behind names: `php-fpm8.2`, `httpd-prefork`.
+    fn is_called(&self, name: &str) -> bool {
+        let begins = |programs: &[&str]| programs.iter().any(|program| name.starts_with(program));
+        match self {
+            Self::Server(_) => name == "brisk" || begins(&["nginx"]),
+            Self::Apache(_) => name == "brisk" || begins(&["apache2", "httpd"]),
+            Self::Php(_) => begins(&["php-fpm"]),
+            Self::Database(_) => begins(&["mariadbd", "mysqld"]),
+        }
+    }
+
+    /// Its master process: of those of its program that hold the listening socket the one whose parent is none of them. Others may hold it,
+    /// too, as systemd does that has opened it.
     pub fn master(&self) -> Result<u32, String> {
-        let (who, what) = match self {
+        let (holders, what, place) = match self {
             Self::Server(port) | Self::Apache(port) => {
-                (Who::Port(*port), format!("no web server listens at port {port}"))
+                (proc::listening_on(*port), "web server", format!("port {port}"))
             }
             Self::Php(address) => {
                 let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-                let who = port.map_or_else(|| Who::Socket(address.into()), Who::Port);
-                (who, format!("no PHP-FPM listens at {address}"))
+                let holders = port.map_or_else(|| proc::listening_at(Path::new(address)), proc::listening_on);
+                (holders, "PHP-FPM", address.clone())
             }
             Self::Database(variables) => {
                 let socket = variables.socket();
-                (Who::Socket(socket.into()), format!("no MariaDB listens at {socket}"))
+                (proc::listening_at(Path::new(socket)), "MariaDB", socket.to_owned())
             }
         };
-        let all: BTreeSet<u32> = who.processes().into_iter().collect();
-        let is_top = |pid: &&u32| parent(**pid).is_none_or(|above| !all.contains(&above));
-        all.iter().find(is_top).copied().ok_or(what)
+        let is_its = |pid: &u32| process::name(*pid).is_some_and(|name| self.is_called(&name));
+        let all: BTreeSet<u32> = holders.iter().copied().filter(is_its).collect();
+        let is_top = |pid: &&u32| process::parent(**pid).is_none_or(|above| !all.contains(&above));
+        all.iter().find(is_top).copied().ok_or_else(|| {
+            match holders.first().and_then(|pid| process::name(*pid)) {
+                Some(other) => format!("{other} listens at {place}, and no {what} that is known here"),
+                None => format!("no {what} listens at {place}"),
+            }
+        })
     }
 
     /// Has it read its files again.
@@ -103,9 +120,11 @@ impl Tier {
         }
     }
 
-    /// Has it read its files again, and waits until those processes are gone that have not.
+    /// Has it read its files again, and waits until those processes are gone that have not. Files that its program refuses are not read: some
+    /// programs would end.
     fn reload(&self) -> Result<(), String> {
         let master = self.master()?;
+        self.check(master).map_err(|why| format!("not reloaded: {why}"))?;
         let before = children(master);
         self.tell(master)?;
         let begun = Instant::now();
@@ -121,62 +140,31 @@ impl Tier {
         Ok(())
     }
 
-    /// Has the program itself check its files, of which this is the first; what is wrong is the error.
-    pub fn check(&self, main: Option<&str>) -> Result<(), String> {
-        let options: &[&str] = match self {
-            Self::Server(_) => &["-t", "-q", "-c"],
-            Self::Apache(_) => &["-t", "-f"],
-            Self::Php(_) | Self::Database(_) => return Ok(()),
+    /// Has the program itself check the files that it would read; what is wrong is the error.
+    pub fn check(&self, master: u32) -> Result<(), String> {
+        let words = process::words(master);
+        let given = |names: &[&str]| -> Vec<String> {
+            let pair = |name: &&str| Some([(*name).to_owned(), process::option(&words, name)?]);
+            names.iter().filter_map(pair).flatten().collect()
         };
-        let Some(main) = main else { return Ok(()) };
-        let master = self.master()?;
-        let of_process = format!("/proc/{master}");
-        let program = std::fs::read_link(format!("{of_process}/exe")).map_err(|error| error.to_string())?;
-        let mut command = Command::new(&program);
-        if matches!(self, Self::Apache(_)) && is_brisk(master) {
-            command.arg("httpd");
-        }
-        command.args(options).arg(main).stdin(Stdio::null());
-        // Debian's Apache has paths and names from its environment.
-        let environment = std::fs::read(format!("{of_process}/environ")).unwrap_or_default();
-        for variable in environment.split(|byte| *byte == 0) {
-            if let Some(at) = variable.iter().position(|byte| *byte == b'=') {
-                command.env(OsStr::from_bytes(&variable[..at]), OsStr::from_bytes(&variable[at + 1..]));
+        let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let named = |options: &[&str], file: Option<String>| match file {
+            Some(file) => [own(options), vec![file]].concat(),
+            None => own(&options[..options.len() - 1]),
+        };
+        let args = match self {
+            Self::Server(_) if is_brisk(master) => named(&["-t", "-q", "-c"], conf_of_brisk(&words)),
+            Self::Apache(_) if is_brisk(master) => named(&["httpd", "-t", "-f"], conf_of_brisk(&words)),
+            Self::Server(_) => [own(&["-t", "-q"]), given(&["-p", "-c"])].concat(),
+            Self::Apache(_) => [own(&["-t"]), given(&["-d", "-f"])].concat(),
+            Self::Php(_) => {
+                let file = conf_of_fpm(&words).ok_or("PHP-FPM does not say which file it has read")?;
+                named(&["-t", "-y"], Some(file))
             }
-        }
-        brisk_net::sys::unblock_signals_in(&mut command);
-        let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+            Self::Database(_) => return Ok(()),
+        };
+        process::check(master, &args)
     }
-}
-
-/// An error if a program of the site has ended.
-pub fn must_run(master: u32) -> Result<(), String> {
-    // One that has ended and was not waited for is there still.
-    let stat = std::fs::read_to_string(format!("/proc/{master}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    match state {
-        None | Some('Z' | 'X') => Err(format!("process {master}, a program of the site, has ended")),
-        Some(_) => Ok(()),
-    }
-}
-
-/// Whether it is Brisk, which serves Apache's files, too.
-fn is_brisk(pid: u32) -> bool {
-    let program = std::fs::read_link(format!("/proc/{pid}/exe"));
-    program.is_ok_and(|path| path.file_name().is_some_and(|name| name == "brisk"))
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn children(pid: u32) -> BTreeSet<u32> {
-    proc::tree(pid).into_iter().filter(|other| *other != pid).collect()
 }
 
 /// A pool's `listen` as it can be connected to.
@@ -186,5 +174,27 @@ pub fn address_of(listen: &str) -> String {
         Some(("0.0.0.0" | "[::]" | "*", port)) => format!("127.0.0.1:{port}"),
         Some(_) => listen.to_owned(),
         None => format!("127.0.0.1:{listen}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// No signal is sent to a program that only has the site's port.
+    #[test]
+    fn another_program_at_the_port_is_no_web_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for tier in [Tier::Server(port), Tier::Apache(port), Tier::Php(format!("127.0.0.1:{port}"))] {
+            let why = tier.master().unwrap_err();
+            assert!(why.contains("listens at") && why.contains("that is known here"), "{why}");
+        }
+        drop(listener);
+        assert!(Tier::Server(port).master().unwrap_err().starts_with("no web server listens"));
+        let php = Tier::Php("/run/none.sock".to_owned());
+        assert!(php.is_called("php-fpm8.2") && !php.is_called("python3"));
+        assert!(Tier::Apache(1).is_called("httpd") && !Tier::Server(1).is_called("briskly"));
     }
 }

@@ -18,7 +18,8 @@ pub const UNDO: Entry = Entry { name: "undo", define: Args::command, run: main, 
 /// Takes back what "brisk tune --apply" has changed, byte for byte
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "A file that somebody else has changed since stays as it is; its original is written beside the journal, and the exit code is 1."
+    after_help = "A file that somebody else has changed since stays as it is; its original is written beside the journal, and the exit code is 1. So it is \
+    where a program that runs has not taken its original back: it says which, and what MariaDB has not taken back is undone by calling this again."
 )]
 struct Args {
     /// The folder of the tuner's journal
@@ -84,40 +85,64 @@ fn undo(folder: &Path, tuner: Option<u32>) -> Result<i32, String> {
     let mut code = 0;
     // Behind a run that has failed come those that were kept. They are no process's, so a watchdog leaves them.
     while !store.is_empty() && is_meant(&store) {
-        code = code.max(take_back(&mut store)?);
+        code = code.max(take_back_one(&mut store)?);
     }
     Ok(code)
 }
 
-fn take_back(store: &mut Store) -> Result<i32, String> {
-    let restored = restore(store)?;
-    for path in &restored.files {
+/// Takes one run back and says so; gives the exit code.
+fn take_back_one(store: &mut Store) -> Result<i32, String> {
+    let back = take_back(store);
+    for path in &back.restored.files {
         output::line(format_args!("{} is as it was.", path.display()));
     }
-    if restored.files.is_empty() && restored.kept.is_empty() {
+    if !back.errors.is_empty() {
+        return Err(format!("{}: mend that, and \"brisk tune undo\" again", back.errors.join("; ")));
+    }
+    if back.restored.files.is_empty() && back.restored.kept.is_empty() {
         output::line("Everything is as it was already.");
     }
-    let originals = store.forget(&restored)?;
-    for (path, original) in restored.kept.iter().zip(&originals) {
-        output::note(format_args!(
-            "{} was changed by somebody else meanwhile: it is left as it is; what stood there before the tuner is in {}",
-            path.display(),
-            original.display()
-        ));
-    }
-    Ok(i32::from(!restored.kept.is_empty()))
+    Ok(i32::from(back.is_unread || !back.restored.kept.is_empty()))
 }
 
-/// Brings the originals back and has the programs read them.
-pub fn restore(store: &mut Store) -> Result<Restored, String> {
-    let restored = store.restore()?;
-    // A program that does not run needs no reload.
-    for tier in restored.commands.iter().filter_map(|words| Tier::of(words)) {
-        if let Err(error) = tier.take_back() {
-            output::note(format_args!("the original is written, and does not hold yet: {error}"));
+/// What came of taking a run back.
+pub struct Back {
+    pub restored: Restored,
+    /// Why it is not all taken back: the journal is as it was, so that it can be done again.
+    pub errors: Vec<String>,
+    /// A program that runs has not read its originals.
+    is_unread: bool,
+}
+
+/// Brings the originals back, has the programs read them, and forgets the run. What others have changed is named.
+pub fn take_back(store: &mut Store) -> Back {
+    let mut restored = store.restore();
+    let mut back = Back { errors: std::mem::take(&mut restored.errors), restored, is_unread: false };
+    for tier in back.restored.commands.iter().filter_map(|words| Tier::of(words)) {
+        let Err(error) = tier.take_back() else { continue };
+        let is_running = tier.master().is_ok();
+        // What was set while it runs stands in no file: nobody else could take it back.
+        if is_running && matches!(tier, Tier::Database(_)) {
+            back.errors.push(error);
+            continue;
+        }
+        // A program that does not run needs no reload.
+        back.is_unread |= is_running;
+        output::note(format_args!("the original is written, and does not hold yet: {error}"));
+    }
+    if back.errors.is_empty() {
+        match store.forget(&back.restored) {
+            Ok(aside) => aside.iter().for_each(|one| {
+                output::note(format_args!(
+                    "{} was changed by somebody else meanwhile: it is left as it is; what stood there before the tuner is in {}",
+                    one.path.display(),
+                    one.original.display()
+                ));
+            }),
+            Err(error) => back.errors.push(error),
         }
     }
-    Ok(restored)
+    back
 }
 
 /// A process that outlives the tuner and undoes what it has left when it dies.
@@ -139,11 +164,17 @@ impl Watchdog {
         Ok(Watchdog { child })
     }
 
-    /// The tuner has come to its end: what is there is what is wanted.
-    pub fn let_go(mut self) -> Result<(), String> {
+    /// The tuner has come to its end. If what is there is what is wanted, the watchdog has nothing to do; what could not be taken back it tries
+    /// once more, as soon as this process ends.
+    pub fn end(mut self, store: &Store) {
+        if !store.is_empty() && store.journal.owner != 0 {
+            return;
+        }
         let input = self.child.stdin.take();
         let told = input.map_or(Ok(()), |mut input| input.write_all(DONE));
-        let ended = told.and_then(|()| self.child.wait().map(|_| ()));
-        ended.map_err(|error| format!("the watchdog has gone: {error}"))
+        // A watchdog that has died changes nothing of what has come of the run.
+        if let Err(error) = told.and_then(|()| self.child.wait().map(|_| ())) {
+            output::note(format_args!("the watchdog has gone: {error}"));
+        }
     }
 }

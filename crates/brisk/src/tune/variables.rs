@@ -32,7 +32,10 @@ impl Variables {
         login: Option<&str>,
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Variables, String> {
-        let mut found = Variables { socket, login: login.unwrap_or_default().to_owned(), before: Vec::new() };
+        // The journal is read from other folders, too.
+        let login = login.map(std::path::absolute).transpose().map_err(|error| error.to_string())?;
+        let login = login.map_or_else(String::new, |file| file.display().to_string());
+        let mut found = Variables { socket, login, before: Vec::new() };
         let mut session = found.session()?;
         for name in names {
             let value = present(&mut session, name)?;
