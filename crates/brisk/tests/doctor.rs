@@ -145,6 +145,22 @@ fn a_pool_that_is_too_small_is_named_with_its_evidence() {
     assert!(found["audit"].is_array());
 }
 
+/// Five requests a second leave the network idle, and everything else.
+#[test]
+fn a_site_that_is_asked_now_and_then_is_not_limited_by_the_network() {
+    let (php, dir) = (PhpFpm::unix(3), TempDir::new());
+    let server = waiting(&php, &dir);
+    php.script("quick.php", "<?php echo 'ok';");
+    let pool = at(&dir, "pool.conf");
+    for (page, cause) in [("quick.php", "nothing-full"), ("wait.php", "application-waits")] {
+        let url = format!("http://127.0.0.1:{}/{page}", server.port());
+        let out = doctor(&[&url, "--rate", "5", "--duration", "4s", "--fpm", &pool, "--json"]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(found["limit"]["cause"], cause, "{page}: {found:#}");
+    }
+}
+
 #[test]
 fn a_page_that_does_not_answer_is_said() {
     let out = doctor(&["http://127.0.0.1:1/", "--duration", "1s"]);

@@ -135,16 +135,19 @@ fn is_direct(place: &Place, read: &Read) -> bool {
     matches!(place, Place::Name(_, port) if own_port(*port, read) == *port)
 }
 
-/// What looks beside the load.
-struct Looks {
+/// What looks beside a load.
+pub struct Looks {
     tiers: Vec<Tier>,
     roles: Vec<Role>,
     waits: Option<Waits>,
     asker: Option<Asker>,
+    /// The server itself is asked, by TCP.
+    is_direct: bool,
 }
 
 impl Looks {
-    fn start(place: &Place, read: &Read, login: Option<&str>) -> Result<Looks, String> {
+    /// Begins to look at the tiers of the site that is asked there. The error says why the database cannot be asked as `login` says.
+    pub fn start(place: &Place, read: &Read, login: Option<&str>) -> Result<Looks, String> {
         let mut all = tiers(place, read);
         let source = match database::login(login) {
             Ok(source) => Some(source),
@@ -167,7 +170,29 @@ impl Looks {
         let (tiers, roles): (Vec<Tier>, Vec<Role>) = all.into_iter().unzip();
         let who: Vec<Who> = tiers.iter().filter_map(|tier| tier.who.clone()).collect();
         let waits = Waits::start(&who).ok();
-        Ok(Looks { tiers, roles, waits, asker })
+        Ok(Looks { tiers, roles, waits, asker, is_direct: is_direct(place, read) })
+    }
+
+    /// Has a load go on, and gives it with what was seen meanwhile. `has_pauses`: see [`Surroundings`].
+    pub fn beside(
+        self,
+        has_pauses: bool,
+        load: impl FnOnce(&[Tier]) -> Result<RunReport, String>,
+    ) -> Result<(RunReport, Measured), String> {
+        let (swapped, begun) = (swapped_in(), Instant::now());
+        let run = load(&self.tiers)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let span = run.watched.as_ref().map(|beside| {
+            let origin = beside.watched.origin;
+            (origin + beside.from, origin + beside.to)
+        });
+        let mut found = figures(&run, &self.roles);
+        found.around.swapped_in = swapped_in().saturating_sub(swapped) as f64 / seconds.max(1e-3);
+        found.around.has_pauses = has_pauses;
+        found.around.is_closed_loop = !has_pauses && self.is_direct;
+        let (waiting, asked) = self.finish(span);
+        complete(&mut found, &waiting, asked, run.outcome.stats.responses_in_time());
+        Ok((run, found))
     }
 
     fn finish(self, span: Option<(Instant, Instant)>) -> (Vec<Waiting>, Asked) {
@@ -183,28 +208,14 @@ pub fn measure(load: &Load, read: &Read) -> Result<Measured, String> {
         wake(&url);
     }
     let looks = Looks::start(&url.origin.place, read, load.login.as_deref())?;
-    let (tiers, roles) = (looks.tiers.clone(), looks.roles.clone());
     if let Asks::Others(_) = load.asks {
-        return attached(load.time, looks, &roles);
+        return attached(load.time, looks);
     }
-    let swapped = swapped_in();
-    let begun = Instant::now();
-    let run = run(load, &url, &tiers)?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let has_pauses = !matches!(load.asks, Asks::Page(_, None));
+    let (run, found) = looks.beside(has_pauses, |tiers| run(load, &url, tiers))?;
     if run.outcome.stats.responses() == 0 {
         return Err(format!("nothing was answered at {url}"));
     }
-    let span = run.watched.as_ref().map(|beside| {
-        let origin = beside.watched.origin;
-        (origin + beside.from, origin + beside.to)
-    });
-    let (waiting, asked) = looks.finish(span);
-    let mut found = figures(&run, &roles);
-    found.around.swapped_in = swapped_in().saturating_sub(swapped) as f64 / seconds.max(1e-3);
-    found.around.is_closed_loop =
-        matches!(load.asks, Asks::Page(_, None)) && is_direct(&url.origin.place, read);
-    let responses = run.outcome.stats.responses_in_time();
-    complete(&mut found, &waiting, asked, responses);
     Ok(found)
 }
 
@@ -237,7 +248,7 @@ fn run(load: &Load, url: &Url, tiers: &[Tier]) -> Result<RunReport, String> {
 }
 
 /// Looks at others' traffic for so long.
-fn attached(time: Duration, looks: Looks, roles: &[Role]) -> Result<Measured, String> {
+fn attached(time: Duration, looks: Looks) -> Result<Measured, String> {
     if looks.tiers.is_empty() {
         return Err("no program of the site was found here: run it where the site runs, as root".to_owned());
     }
@@ -256,7 +267,7 @@ fn attached(time: Duration, looks: Looks, roles: &[Role]) -> Result<Measured, St
     let begun = from.saturating_duration_since(watched.origin);
     let end = to.saturating_duration_since(watched.origin);
     let (tiers, machine) = watched.summary(begun, end, written.lines.max(1));
-    let mut found = of_tiers(&tiers, &machine, roles);
+    let mut found = of_tiers(&tiers, &machine, &looks.roles);
     found.rate = written.lines as f64 / seconds;
     found.error_share = written.errors as f64 / written.lines.max(1) as f64;
     found.around.is_attached = true;
@@ -280,7 +291,7 @@ fn swapped_in() -> u64 {
 }
 
 /// What the diagnosis is made of. `roles`: what each watched tier is for.
-pub fn figures(run: &RunReport, roles: &[Role]) -> Measured {
+fn figures(run: &RunReport, roles: &[Role]) -> Measured {
     let (tiers, machine) = run.tiers().unwrap_or_default();
     let stats = &run.outcome.stats;
     let responses = stats.responses().max(1) as f64;

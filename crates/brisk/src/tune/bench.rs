@@ -25,20 +25,27 @@ pub struct Times {
     pub budget: Duration,
     /// The counted part of a slice.
     pub slice: Duration,
-    /// What a slice took with its start and its warm-up.
+    /// What a slice takes with its start and its warm-up.
     pub cycle: Duration,
+    /// The same after a restart of all programs, as a confirmation has it.
+    pub whole: Duration,
 }
 
 impl Times {
     /// So many slices there is time for, those of a confirmation included.
     pub fn slices(&self) -> f64 {
-        let left = self.budget.saturating_sub(self.begun.elapsed());
-        left.as_secs_f64() / self.cycle.as_secs_f64().max(1e-3)
+        let left = self.budget.as_secs_f64() - self.begun.elapsed().as_secs_f64() - self.reserve();
+        left.max(0.0) / self.cycle.as_secs_f64().max(1e-3) + CONFIRMATION_SLICES as f64
+    }
+
+    /// What is kept back for the confirmation. Programs that start so slowly that it would take most of the time get half of it.
+    fn reserve(&self) -> f64 {
+        let wanted = self.whole.as_secs_f64() * CONFIRMATION_SLICES as f64;
+        wanted.min(self.budget.as_secs_f64() / 2.0)
     }
 
     fn is_over(&self, ask: &Ask) -> bool {
-        let reserve = self.cycle.as_secs_f64() * CONFIRMATION_SLICES as f64;
-        let budget = self.budget.as_secs_f64();
+        let (reserve, budget) = (self.reserve(), self.budget.as_secs_f64());
         let limit = if ask.restarts { budget * (1.0 + BEYOND) + reserve * BEYOND } else { budget - reserve };
         self.begun.elapsed().as_secs_f64() > limit
     }
@@ -168,5 +175,26 @@ impl Bench for Measurer<'_> {
         };
         self.say(ask, &told);
         Ok(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database's restart belongs to each slice of a confirmation, and to few of the search.
+    #[test]
+    fn the_time_of_a_confirmation_is_kept_back() {
+        let of = |whole: u64| Times {
+            begun: Instant::now(),
+            budget: Duration::from_mins(10),
+            slice: Duration::from_secs(2),
+            cycle: Duration::from_secs(3),
+            whole: Duration::from_secs(whole),
+        };
+        for (whole, slices) in [(3, 200.0), (6, 160.0), (60, 140.0)] {
+            let found = of(whole).slices();
+            assert!((found - slices).abs() < 5.0, "{whole}: {found}");
+        }
     }
 }

@@ -10,15 +10,18 @@ use super::site;
 use super::stack::{Plan, Refused, Stack};
 use super::traffic::{Kind, Traffic};
 use super::wishes::Wishes;
+use crate::doctor;
 use crate::doctor::files::Read;
-use crate::doctor::{self, measure};
-use crate::limits::{TUNE_LOOK_TIME_MAX, TUNE_LOOK_TIME_MIN, TUNE_SLICE_TIME_MAX, TUNE_SLICE_TIME_MIN};
+use crate::doctor::measure::{self, Looks};
+use crate::limits::{
+    TUNE_LOOK_TIME_MAX, TUNE_LOOK_TIME_MIN, TUNE_SLICE_TIME_MAX, TUNE_SLICE_TIME_MIN, TUNE_WARMUP_TIME_MIN,
+};
 use brisk_load::output;
 use brisk_load::report::RunReport;
 use brisk_load::rng::Rng;
 use brisk_load::system::{self, interrupted};
-use brisk_load::watch::{Tier, TierSummary};
-use brisk_tune::diagnosis::{Diagnosis, Role, diagnose};
+use brisk_load::watch::TierSummary;
+use brisk_tune::diagnosis::{Diagnosis, diagnose};
 use brisk_tune::knob::WITHOUT_KNOBS;
 use brisk_tune::patch;
 use brisk_tune::search::{self, Confirmation, Found, Outcome, Point, Step, Stop};
@@ -62,16 +65,14 @@ pub fn work(wishes: &Wishes, outer: u32, address: Option<IpAddr>) -> Result<Valu
     })?;
     let traffic = traffic(wishes, address)?;
     let site = Site { read: &read, files: &files, traffic: &traffic, wishes, begun };
-    let started = Instant::now();
     stack
         .restart(&files, &traffic, Restart::All)
         .map_err(|Refused(why)| format!("the copy of the site does not run: {why}"))?;
-    let start = started.elapsed();
     let before = site.look()?;
     output::note(&before.limit.sentence);
     let mut result = json!({
         "site": read.first(), "goal": wishes.goal.text(), "unit": wishes.goal.unit(), "limit": doctor::limit(&before.limit),
-        "before": before.figures(), "steps": [], "patches": [], "final": Value::Null,
+        "before": before.figures(), "steps": [], "patches": [], "final": Value::Null, "files": files.sums(),
     });
     let cause = before.limit.cause;
     // A pool of Brisk's that is too small turns requests away: whoever names the setting knows what the errors are.
@@ -93,7 +94,7 @@ pub fn work(wishes: &Wishes, outer: u32, address: Option<IpAddr>) -> Result<Valu
         let why = without_knobs(cause).unwrap_or("no setting of this site is known to mend it");
         result["stopped"] = json!(format!("nothing to try: {why}"));
     } else {
-        site.search(&mut stack, &dials, start, &mut result)?;
+        site.search(&mut stack, &dials, &mut result)?;
     }
     result["seconds"] = json!(begun.elapsed().as_secs_f64());
     Ok(result)
@@ -148,22 +149,11 @@ impl Look<'_> {
 }
 
 impl Site<'_> {
-    fn tiers(&self) -> Vec<(Tier, Role)> {
-        measure::tiers(self.traffic.place(), self.read)
-    }
-
     /// Searches, and looks again with what was found.
-    fn search(
-        &self,
-        stack: &mut Stack,
-        dials: &Dials,
-        start: Duration,
-        result: &mut Value,
-    ) -> Result<(), String> {
-        let Wishes { budget, goal, quiet, .. } = self.wishes;
-        let slice = slice(*budget);
-        let cycle = slice + slice / 4 + start.min(Duration::from_secs(5));
-        let watched = self.tiers().into_iter().map(|(tier, _)| tier);
+    fn search(&self, stack: &mut Stack, dials: &Dials, result: &mut Value) -> Result<(), String> {
+        let Wishes { goal, quiet, .. } = self.wishes;
+        let times = self.times(stack)?;
+        let watched = measure::tiers(self.traffic.place(), self.read).into_iter().map(|(tier, _)| tier);
         let mut measurer = Measurer {
             stack,
             files: self.files,
@@ -171,7 +161,7 @@ impl Site<'_> {
             traffic: self.traffic,
             goal,
             tiers: watched.filter(|_| goal.asks_tiers()).collect(),
-            times: Times { begun: self.begun, budget: *budget, slice, cycle },
+            times,
             rng: Rng::from_clock(),
             is_quiet: *quiet,
             pairs: 0,
@@ -190,6 +180,21 @@ impl Site<'_> {
             }
         }
         Ok(())
+    }
+
+    /// How long a slice takes: programs end and start as slowly here as they will.
+    fn times(&self, stack: &mut Stack) -> Result<Times, String> {
+        let slice = slice(self.wishes.budget);
+        let load = slice + (slice / 4).max(TUNE_WARMUP_TIME_MIN);
+        let mut timed = |restart: Restart| -> Result<Duration, String> {
+            let started = Instant::now();
+            stack.restart(self.files, self.traffic, restart).map_err(|Refused(why)| why)?;
+            Ok(load + started.elapsed())
+        };
+        let whole = timed(Restart::All)?;
+        // A database of the copy's own goes on running in most slices.
+        let cycle = if self.wishes.mysql.is_some() { timed(Restart::Changed)? } else { whole };
+        Ok(Times { begun: self.begun, budget: self.wishes.budget, slice, cycle, whole })
     }
 
     /// Both over numbers of users around the one that was searched at.
@@ -218,12 +223,16 @@ impl Site<'_> {
     /// The load with all tiers watched, and what limited.
     fn look(&self) -> Result<Look<'_>, String> {
         let time = (self.wishes.budget / 60).clamp(TUNE_LOOK_TIME_MIN, TUNE_LOOK_TIME_MAX);
-        let (tiers, roles): (Vec<Tier>, Vec<Role>) = self.tiers().into_iter().unzip();
-        let run = self.traffic.run(Traffic::usual_warmup().min(time), time, &tiers)?;
+        let warmup = Traffic::usual_warmup().min(time);
+        let looks = |login| Looks::start(self.traffic.place(), self.read, login);
+        // Without that account the database's processes are looked at.
+        let looks = looks(self.wishes.mysql_login.as_deref()).or_else(|_| looks(None))?;
+        let has_pauses = self.traffic.has_pauses();
+        let (run, found) = looks.beside(has_pauses, |tiers| self.traffic.run(warmup, time, tiers))?;
         if run.outcome.stats.responses() == 0 {
             return Err("the copy of the site answers nothing".to_owned());
         }
-        let limit = diagnose(&measure::figures(&run, &roles));
+        let limit = diagnose(&found);
         Ok(Look { run, limit, goal: &self.wishes.goal })
     }
 
@@ -336,6 +345,9 @@ pub fn why_not(confirmation: &Confirmation) -> Option<String> {
     let Confirmation { outcome, high, variance_ratio, impossible, .. } = confirmation;
     let why = match (outcome, impossible) {
         (Outcome::Kept, _) => return None,
+        (Outcome::Undecided, _) if confirmation.is_cut_off() => {
+            "there was no time to confirm it: --budget gives more".to_owned()
+        }
         (Outcome::Undecided, _) => "the pairs do not say".to_owned(),
         (Outcome::Worse, Some(why)) => format!("it does not run: {why}"),
         (Outcome::Worse, None) if *high < 1.0 => "it breaks what is promised in most pairs".to_owned(),

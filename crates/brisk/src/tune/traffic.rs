@@ -47,6 +47,11 @@ impl Traffic {
         }
     }
 
+    /// Whether users may pause: those of a page without a rate ask again at once.
+    pub fn has_pauses(&self) -> bool {
+        !matches!(self.kind, Kind::Page { rate: None, .. })
+    }
+
     /// The same of so many users, without a rate.
     pub fn of_users(&self, users: usize) -> Traffic {
         let kind = match &self.kind {

@@ -85,6 +85,8 @@ pub struct Surroundings {
     pub is_attached: bool,
     /// Each user has a request under way at any time, on a connection to the server itself.
     pub is_closed_loop: bool,
+    /// Users pause between their requests, or requests come at a rate: not every user has one under way.
+    pub has_pauses: bool,
     /// How long it was looked at.
     pub seconds: f64,
     /// The share of its time that a thread of the generator was ready and had no CPU.

@@ -31,6 +31,8 @@ const SWAPPED_IN: f64 = 100.0;
 const RETRY_US: f64 = 1e6;
 /// Traffic of fewer requests at a time says nothing.
 const TRAFFIC: f64 = 0.05;
+/// Of requests that come one by one, each loses so much time on the way wherever it goes, in microseconds.
+const WAY_US: f64 = 10e3;
 
 /// A place where a request can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,9 @@ fn places(m: &Measured, workers: &Workers<'_>) -> Option<Places> {
     let inside = busy + queue;
     let all = if m.around.is_attached {
         requests.unwrap_or(0.0).max(inside) + seen.answers
+    } else if m.around.has_pauses {
+        // Little's law. What waits in the generator for a free user is not under way.
+        (m.rate * m.wall_us / 1e6).min(m.users as f64).max(requests.unwrap_or(0.0)).max(inside)
     } else {
         m.users as f64
     };
@@ -105,14 +110,8 @@ pub(super) fn memory(m: &Measured) -> Option<Diagnosis> {
 pub(super) fn diagnose(m: &Measured) -> Option<Diagnosis> {
     let workers = Workers::of(m);
     let places = places(m, &workers)?;
-    if m.around.is_attached && places.all < TRAFFIC {
-        return found(
-            "unknown",
-            "nothing-full",
-            "There is no traffic to speak of: nothing limits.".to_owned(),
-            vec![format!("{:.2} requests at a time", places.all)],
-            None,
-        );
+    if (m.around.is_attached || m.around.has_pauses) && places.all < TRAFFIC {
+        return nothing_limits(&places);
     }
     let (place, count) = places.largest()?;
     let seen = Seen { m, workers, places, count };
@@ -132,6 +131,16 @@ pub(super) fn diagnose(m: &Measured) -> Option<Diagnosis> {
     })?;
     diagnosis.evidence.extend(seen.shown());
     Some(diagnosis)
+}
+
+fn nothing_limits(places: &Places) -> Option<Diagnosis> {
+    found(
+        "unknown",
+        "nothing-full",
+        "There is no traffic to speak of: nothing limits.".to_owned(),
+        vec![format!("{:.2} requests at a time", places.all)],
+        None,
+    )
 }
 
 /// Where the time of a mean response went.
@@ -634,6 +643,11 @@ impl Seen<'_> {
     }
 
     fn slow_network(&self) -> Option<Diagnosis> {
+        let is_short = self.places.share(self.count) * self.m.wall_us < WAY_US;
+        // Fewer than one at a time: none waits for another.
+        if self.m.around.has_pauses && self.places.all < 1.0 && is_short {
+            return nothing_limits(&self.places);
+        }
         let sentence = format!(
             "The network is the limit: {} are on the way, and nothing here is full.",
             self.of_all(self.count)

@@ -242,3 +242,29 @@ fn a_generator_that_is_kept_waiting_is_full() {
     let m = Measured { generator_share: 0.25, around, ..site(0.5, none(), none()) };
     assert_eq!(diagnose(&m).cause, "generator-full");
 }
+
+/// A site that is asked now and then: users who pause are not on the way.
+#[test]
+fn what_has_little_to_do_is_not_limited_by_the_network() {
+    let paused = Surroundings { has_pauses: true, seconds: 10.0, bytes: 2e3, ..Surroundings::default() };
+    let asked = |rate: f64, wall_us: f64, m: Measured| Measured { rate, wall_us, around: paused, ..m };
+    for (measured, cause) in [
+        (asked(5.0, 1_000.0, site(0.0, none(), none())), "nothing-full"),
+        (asked(100.0, 2_000.0, site(0.05, none(), none())), "nothing-full"),
+        (
+            asked(5.0, 60_000.0, site(0.28, none(), WaitFigures { sleep: 0.25, ..none() })),
+            "application-waits",
+        ),
+        // It is far away.
+        (asked(5.0, 200_000.0, site(0.01, none(), none())), "network-slow"),
+        // More come than are answered: they wait, and no more than there are users.
+        (
+            asked(50.0, 9e6, queued(site(9.8, none(), at("10.0.0.9:443", None, 2.0)), 2, 7.8)),
+            "pool-too-small",
+        ),
+    ] {
+        let found = diagnose(&measured);
+        assert_eq!(found.cause, cause, "{measured:#?}\n{found:#?}");
+        assert!((found.budget.sum() - measured.wall_us).abs() < 1.0, "{:?}", found.budget);
+    }
+}
