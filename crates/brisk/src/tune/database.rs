@@ -10,7 +10,7 @@ use brisk_load::output;
 use brisk_load::watch::proc;
 use brisk_net::sys;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, lchown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -247,13 +247,39 @@ fn must_have_room(folder: &Path, size: u64) -> Result<(), String> {
     ))
 }
 
-/// Gives all of it to the user.
+/// Gives all of it to the user: what is in a folder first, so that the folder is nobody else's until then, and links themselves, not what they
+/// lead to. Otherwise the user could put a link in a file's place, and be given what it leads to.
 fn give(path: &Path, user: u32) -> std::io::Result<()> {
-    chown(path, Some(user), None)?;
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
             give(&entry?.path(), user)?;
         }
     }
-    Ok(())
+    lchown(path, Some(user), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_link_leads_to_is_not_given_away() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("brisk-tune-give-{}", std::process::id()));
+        fs::create_dir_all(folder.join("copy/shop")).unwrap();
+        let [outside, table, link] =
+            ["outside", "copy/shop/goods.ibd", "copy/shop/link"].map(|name| folder.join(name));
+        fs::write(&outside, "root's").unwrap();
+        fs::write(&table, "").unwrap();
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        give(&folder.join("copy"), 65_534).unwrap();
+        let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+        for path in [&folder.join("copy"), &folder.join("copy/shop"), &table, &link] {
+            assert_eq!(owner(path), 65_534, "{}", path.display());
+        }
+        assert_eq!(owner(&outside), 0);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
