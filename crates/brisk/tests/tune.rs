@@ -76,6 +76,22 @@ fn a_pool_that_is_too_small_grows_and_nothing_leaves_the_copy() {
     assert!(outside.accept().is_err(), "the copy reached a server of the machine");
 }
 
+/// Visitors of one session wait for each other: more processes would wait as well.
+#[test]
+fn a_session_that_all_wait_for_is_named() {
+    let site = Site::new(
+        "pm = static\npm.max_children = 4",
+        "<?php session_id('shared'); session_start(); usleep(20000); echo 'ok';",
+    );
+    site.dir
+        .write("php.ini", format!("memory_limit = 64M\nsession.save_path = {}\n", site.dir.path().display()));
+    let output = site.tune(&["--users", "12", "--budget", "2m", "--json"]);
+    let found = json(&output);
+    assert_eq!(found["limit"]["cause"], "session-lock", "{found:#}");
+    let stopped = found["stopped"].as_str().unwrap_or_default();
+    assert!(output.status.success() && stopped.starts_with("nothing to try"), "{found:#}");
+}
+
 /// Whatever ends it, and however: nothing runs on, and every file is as it was.
 #[test]
 fn nothing_is_left_of_a_tuner_that_is_killed_or_interrupted() {
@@ -215,7 +231,7 @@ fn a_tuner_that_is_killed_leaves_the_original() {
     wait::holds("the end of the watchdog", || !Path::new(&state).join("journal").exists());
 }
 
-/// Somebody edits a file while its copy is measured.
+/// Somebody edits a file while its copy is measured, far from what is changed.
 #[test]
 fn an_edit_in_between_is_a_refusal() {
     let site = Site::new("pm = static\npm.max_children = 2", WAITING);
@@ -239,9 +255,9 @@ fn an_edit_in_between_is_a_refusal() {
         .spawn()
         .unwrap();
     wait::holds("the copy's processes", || of_site(&site).len() > 8);
-    let mut pool = std::fs::read_to_string(site.at("pool.conf")).unwrap();
-    pool.push_str("pm.max_requests = 900\n");
-    site.dir.write("pool.conf", &pool);
+    let mut edited = std::fs::read_to_string(site.at("site.conf")).unwrap();
+    edited.push_str("# mine\n");
+    site.dir.write("site.conf", &edited);
     let output = child.wait_with_output().unwrap();
     let found = json(&output);
     assert_eq!(output.status.code(), Some(2), "{found:#}");
@@ -249,7 +265,7 @@ fn an_edit_in_between_is_a_refusal() {
         found["not_applied"].as_str().is_some_and(|why| why.contains("were changed while it was tuned")),
         "{found:#}"
     );
-    assert_eq!(std::fs::read_to_string(site.at("pool.conf")).unwrap(), pool);
+    assert_eq!(std::fs::read_to_string(site.at("site.conf")).unwrap(), edited);
 }
 
 /// Brisk with a pool of its own, whose settings stand in its configuration. A pool that is too small turns requests away.

@@ -4,11 +4,13 @@ use super::site::{Site, json, of_site, undo};
 use brisk_testkit::mariadb::MariaDb;
 use brisk_testkit::server::text;
 use brisk_testkit::{process, wait};
+use brisk_tune::journal::Journal;
 use brisk_tune::patch;
 use rustix::process::Signal;
 use serde_json::json as value;
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -141,9 +143,12 @@ fn what_is_applied_to_mariadb_is_proved_and_undone() {
     let before = fs::read(&options).unwrap();
     let mut connections = counted(&db);
     let (found, state) = (found(&site, &db, "max_connections", "10", "50"), site.at("state"));
-    let output = site.tune(&[
+    site.dir.write("login.cnf", "[client]\nuser = root\n");
+    let mut command = site.command(&[
         "--mysql",
         &options,
+        "--mysql-login",
+        "login.cnf",
         "--users",
         "24",
         "--budget",
@@ -157,6 +162,8 @@ fn what_is_applied_to_mariadb_is_proved_and_undone() {
         "--observe",
         "2s",
     ]);
+    // It is undone from another folder.
+    let output = command.current_dir(site.dir.path()).output().unwrap();
     let said = json(&output);
     if !output.status.success() {
         // Where others want the machine, slices of a quarter of a second may show no gain, or no answer at all.
@@ -175,6 +182,38 @@ fn what_is_applied_to_mariadb_is_proved_and_undone() {
     let output = undo(&state);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
     assert_eq!((fs::read(&options).unwrap(), &*connections()), (before, "10"));
+}
+
+/// What MariaDB has not taken back can be taken back later.
+#[test]
+fn what_mariadb_has_not_taken_back_is_not_forgotten() {
+    let (site, db) = crowded();
+    let options = fs::canonicalize(db.options()).unwrap();
+    let before = fs::read(&options).unwrap();
+    let after = [&before[..], b"max_connections = 50\n"].concat();
+    let (state, login) = (site.at("state"), site.at("login.cnf"));
+    let socket = db.socket().display().to_string();
+    let words = ["database", &socket, &login, "max_connections", "10"];
+    let commands = vec![words.iter().map(|word| word.as_bytes().to_vec()).collect()];
+    let mut journal = Journal { commands, ..Journal::default() };
+    journal.note(options.as_os_str().as_bytes(), 0o644, Some(&before), &after).unwrap();
+    site.dir.write("state/journal", journal.to_bytes());
+    fs::write(&options, &after).unwrap();
+    let mut root = db.connect();
+    root.run("SET GLOBAL max_connections = 50");
+    // The account's file is gone.
+    let output = undo(&state);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("login.cnf"), "{said}");
+    assert_eq!(
+        (fs::read(&options).unwrap(), &*root.value("SELECT @@GLOBAL.max_connections")),
+        (before, "50")
+    );
+    site.dir.write("login.cnf", "[client]\nuser = root\n");
+    let output = undo(&state);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(root.value("SELECT @@GLOBAL.max_connections"), "10");
+    assert_eq!(text(&undo(&state).stdout), "There is nothing to undo.\n");
 }
 
 /// The running database has the original again, too.

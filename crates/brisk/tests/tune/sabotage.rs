@@ -9,7 +9,8 @@ use brisk_tune::site::Machine;
 use rustix::process::Signal;
 use serde_json::json as value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -160,6 +161,37 @@ fn an_admin_s_edit_is_left_as_it_is() {
     let kept: Vec<_> = kept.filter(|path| path.extension().is_some_and(|kind| kind == "original")).collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert_eq!(fs::read(&kept[0]).unwrap(), before[1]);
+}
+
+/// The first line of an answer of the site.
+fn status(site: &Site) -> String {
+    let mut answer = String::new();
+    let mut stream = TcpStream::connect(("127.0.0.1", site.port.number)).unwrap();
+    stream.write_all(b"GET /page.php HTTP/1.0\r\n\r\n").unwrap();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Somebody is writing another pool's file: PHP-FPM would end if it were told to read it.
+#[test]
+fn a_half_written_file_of_another_pool_ends_nothing() {
+    let site = Site::new(POOL, WAITING);
+    let _running = site.start();
+    let (before, state) = (site.configuration(), site.at("state"));
+    let mut child = apply(&site, &state, "0");
+    changed(&site, &mut child, &before, 1);
+    let other = site.dir.write("pool-other.conf", "[other]\nuser = nobody\n");
+    let (code, said) = ended(child);
+    assert!(
+        code == Some(2) && said.contains("not reloaded") && said.contains("[pool other]"),
+        "{code:?} {said}"
+    );
+    assert_eq!(site.configuration(), before);
+    assert!(status(&site).contains(" 200 "), "{}", status(&site));
+    // Nothing was left to undo, and nothing to reload.
+    fs::remove_file(other).unwrap();
+    assert_eq!(text(&undo(&state).stdout), "There is nothing to undo.\n");
+    assert!(status(&site).contains(" 200 "), "{}", status(&site));
 }
 
 /// A small file system in a folder.

@@ -84,7 +84,7 @@ impl Site {
     pub fn start(&self) -> Running {
         let main = self.dir.write(
             "fpm.conf",
-            format!("[global]\nerror_log = {}\ninclude = {}\n", self.at("fpm.log"), self.at("pool.conf")),
+            format!("[global]\nerror_log = {}\ninclude = {}\n", self.at("fpm.log"), self.at("pool*.conf")),
         );
         let quiet = |command: &mut Command| {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
