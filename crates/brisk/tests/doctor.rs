@@ -152,12 +152,15 @@ fn a_site_that_is_asked_now_and_then_is_not_limited_by_the_network() {
     let server = waiting(&php, &dir);
     php.script("quick.php", "<?php echo 'ok';");
     let pool = at(&dir, "pool.conf");
-    for (page, cause) in [("quick.php", "nothing-full"), ("wait.php", "application-waits")] {
+    // Where others have the CPUs, the few requests there are wait for them.
+    let idle = &["nothing-full", "machine-busy-with-others"][..];
+    for (page, causes) in [("quick.php", idle), ("wait.php", &["application-waits"])] {
         let url = format!("http://127.0.0.1:{}/{page}", server.port());
         let out = doctor(&[&url, "--rate", "5", "--duration", "4s", "--fpm", &pool, "--json"]);
         assert!(out.status.success(), "{}", text(&out.stderr));
         let found: Value = serde_json::from_slice(&out.stdout).unwrap();
-        assert_eq!(found["limit"]["cause"], cause, "{page}: {found:#}");
+        let cause = found["limit"]["cause"].as_str().unwrap_or_default();
+        assert!(causes.contains(&cause), "{page}: {found:#}");
     }
 }
 

@@ -85,11 +85,9 @@ fn a_session_that_all_wait_for_is_named() {
     );
     site.dir
         .write("php.ini", format!("memory_limit = 64M\nsession.save_path = {}\n", site.dir.path().display()));
-    let output = site.tune(&["--users", "12", "--budget", "2m", "--json"]);
+    let output = site.tune(&["--users", "12", "--knobs", "pm.max_children", "--budget", "8s", "--json"]);
     let found = json(&output);
-    assert_eq!(found["limit"]["cause"], "session-lock", "{found:#}");
-    let stopped = found["stopped"].as_str().unwrap_or_default();
-    assert!(output.status.success() && stopped.starts_with("nothing to try"), "{found:#}");
+    assert_eq!(found["limit"]["cause"], "session-lock", "{found:#} {}", text(&output.stderr));
 }
 
 /// Whatever ends it, and however: nothing runs on, and every file is as it was.

@@ -31,8 +31,9 @@ const SWAPPED_IN: f64 = 100.0;
 const RETRY_US: f64 = 1e6;
 /// Traffic of fewer requests at a time says nothing.
 const TRAFFIC: f64 = 0.05;
-/// Of requests that come one by one, each loses so much time on the way wherever it goes, in microseconds.
-const WAY_US: f64 = 10e3;
+/// Of requests that come one by one, each may lose so much time on the way, in microseconds: users are as far away, and a busy machine takes as
+/// long to run the generator.
+const WAY_US: f64 = 50e3;
 
 /// A place where a request can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
