@@ -69,6 +69,8 @@ pub const TUNE_DATABASE_END_TIME_MAX: Duration = Duration::from_secs(30);
 pub const TUNE_REMOVE_TRIES_MAX: usize = 300;
 /// A reload of a site's program is waited for no longer; one that keeps its processes is given this time.
 pub const TUNE_RELOAD_TIME_MAX: Duration = Duration::from_secs(2);
+/// Bytes of a file's extended attribute, and of all their names, that are given to the file in its place: all that the kernel allows.
+pub const TUNE_ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
 /// What of a slice is warm-up: a quarter of its counted part, and at least this.
 pub const TUNE_WARMUP_TIME_MIN: Duration = Duration::from_millis(150);
 /// The tuner's look at what limits.

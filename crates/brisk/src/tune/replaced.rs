@@ -1,5 +1,6 @@
 //! Files of the site that are replaced as a whole, with all that the old one has beside its bytes: owner, permissions, ACLs.
 
+use crate::limits::TUNE_ATTRIBUTE_BYTES_MAX;
 use brisk_net::replace::draft_of;
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
 use std::collections::BTreeSet;
@@ -8,8 +9,6 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
-/// What the kernel allows: bytes of an attribute, and of all their names.
-const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
 /// Who may read and write the file besides those of its mode.
 const ACL: &[u8] = b"system.posix_acl_access";
 
@@ -58,7 +57,7 @@ fn attributes(old: &File, new: &File) -> io::Result<()> {
     for name in names(new)?.difference(&wanted).filter(|name| *name == ACL) {
         fremovexattr(new, &name[..])?;
     }
-    let mut value = vec![0; ATTRIBUTE_BYTES_MAX];
+    let mut value = vec![0; TUNE_ATTRIBUTE_BYTES_MAX];
     for name in &wanted {
         let given = fgetxattr(old, &name[..], &mut value[..])
             .and_then(|length| fsetxattr(new, &name[..], &value[..length], XattrFlags::empty()));
@@ -70,7 +69,7 @@ fn attributes(old: &File, new: &File) -> io::Result<()> {
 }
 
 fn names(file: &File) -> io::Result<BTreeSet<Vec<u8>>> {
-    let mut all = vec![0; ATTRIBUTE_BYTES_MAX];
+    let mut all = vec![0; TUNE_ATTRIBUTE_BYTES_MAX];
     match flistxattr(file, &mut all[..]) {
         Ok(length) => {
             let names = all[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -103,7 +102,7 @@ mod tests {
     }
 
     fn acl_of(path: &Path) -> Option<Vec<u8>> {
-        let mut value = vec![0; ATTRIBUTE_BYTES_MAX];
+        let mut value = vec![0; TUNE_ATTRIBUTE_BYTES_MAX];
         let length = fgetxattr(File::open(path).unwrap(), ACL, &mut value[..]).ok()?;
         Some(value[..length].to_vec())
     }
