@@ -140,6 +140,7 @@ fn found(file: &Path) -> Result<Value, String> {
 /// Has it searched on a copy; gives the result, or the exit code of what has told its error.
 fn on_a_copy(wishes: &Wishes, call: &Call<'_>) -> Result<Result<Value, i32>, String> {
     let mut args = call.args.to_vec();
+    args.extend(site::options(wishes)?);
     if let Some(address) = Traffic::look_up(&wishes.target()?)? {
         args.extend(["--address".to_owned(), address.to_string()]);
     }

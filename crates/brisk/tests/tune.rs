@@ -76,6 +76,25 @@ fn a_pool_that_is_too_small_grows_and_nothing_leaves_the_copy() {
     assert!(outside.accept().is_err(), "the copy reached a server of the machine");
 }
 
+/// Files that are not named are those that the running programs have read, in the copy as well.
+#[test]
+fn a_running_site_is_found_by_its_url() {
+    let site = Site::new("pm = static\npm.max_children = 2", WAITING);
+    let _running = site.start();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.args(["tune", &site.url(), "--knobs", "pm.max_children", "--budget", "8s", "-q", "--json"]);
+    let output = command.output().unwrap();
+    let found = json(&output);
+    assert_eq!(found["site"], site.at("site.conf"), "{found:#} {}", text(&output.stderr));
+    let step = ["knob", "from"].map(|name| &found["steps"][0][name]);
+    assert_eq!(step, ["pm.max_children", "2"], "{found:#}");
+    let files = found["files"].as_object().unwrap();
+    assert!(
+        ["site.conf", "pool.conf", "php.ini"].iter().all(|name| files.contains_key(&site.at(name))),
+        "{found:#}"
+    );
+}
+
 /// Visitors of one session wait for each other: more processes would wait as well.
 #[test]
 fn a_session_that_all_wait_for_is_named() {

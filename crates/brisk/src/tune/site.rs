@@ -15,16 +15,7 @@ use std::path::Path;
 /// Reads them; those that nothing of the site uses are left out of what can be changed.
 pub fn read(wishes: &Wishes) -> Result<Read, String> {
     let server = server_of(wishes);
-    let wanted = Wanted {
-        server: match &server {
-            Some(Named::Server(file)) => Some(file.clone()),
-            _ => None,
-        },
-        php_ini: wishes.php_ini.clone(),
-        fpm: wishes.fpm.clone(),
-        mysql: wishes.mysql.clone().into_iter().collect(),
-    };
-    let mut read = of_running(server.as_ref(), wanted)?;
+    let mut read = of_running(server.as_ref(), wanted(wishes, server.as_ref()))?;
     if wishes.mysql.is_none() {
         // The copy has no database, or the real one, whose settings are not changed.
         read.database = 0..0;
@@ -33,21 +24,58 @@ pub fn read(wishes: &Wishes) -> Result<Read, String> {
     Ok(read)
 }
 
+/// Options that name what [`read`] has found by the running programs: where the copy runs nothing is to be seen of their sockets.
+pub fn options(wishes: &Wishes) -> Result<Vec<String>, String> {
+    let server = server_of(wishes);
+    let (found, _) = complete(server.as_ref(), wanted(wishes, server.as_ref()))?;
+    let mut all = Vec::new();
+    let mut name = |option: &str, files: &[String], is_given: bool| {
+        let files = files.iter().filter(|_| !is_given);
+        all.extend(files.flat_map(|file| [option.to_owned(), file.clone()]));
+    };
+    match &server {
+        Some(Named::Server(file)) => name("--site", std::slice::from_ref(file), wishes.server.is_some()),
+        Some(Named::Apache(file)) => name("--apache", std::slice::from_ref(file), wishes.apache.is_some()),
+        None => {}
+    }
+    name("--fpm", &found.fpm, !wishes.fpm.is_empty());
+    name("--php-ini", &found.php_ini, !wishes.php_ini.is_empty());
+    Ok(all)
+}
+
+fn wanted(wishes: &Wishes, server: Option<&Named>) -> Wanted {
+    Wanted {
+        server: match server {
+            Some(Named::Server(file)) => Some(file.clone()),
+            _ => None,
+        },
+        php_ini: wishes.php_ini.clone(),
+        fpm: wishes.fpm.clone(),
+        mysql: wishes.mysql.clone().into_iter().collect(),
+    }
+}
+
 /// The files of a site with this server. What is not wanted by name is what its running programs have read.
-pub fn of_running(server: Option<&Named>, mut wanted: Wanted) -> Result<Read, String> {
+pub fn of_running(server: Option<&Named>, wanted: Wanted) -> Result<Read, String> {
+    complete(server, wanted).map(|(_, read)| read)
+}
+
+/// The same, with the names.
+fn complete(server: Option<&Named>, mut wanted: Wanted) -> Result<(Wanted, Read), String> {
     let first = once(&wanted, server)?;
     let (fpm, php_ini) = php_of(&first);
     let is_better =
         wanted.fpm.is_empty() && !fpm.is_empty() || wanted.php_ini.is_empty() && !php_ini.is_empty();
     if !is_better {
-        return Ok(first);
+        return Ok((wanted, first));
     }
     for (have, found) in [(&mut wanted.fpm, fpm), (&mut wanted.php_ini, php_ini)] {
         if have.is_empty() {
             *have = found;
         }
     }
-    once(&wanted, server)
+    let read = once(&wanted, server)?;
+    Ok((wanted, read))
 }
 
 /// The one that is named, else what runs at the URL's port; `None`: what the doctor would look at.

@@ -180,7 +180,7 @@ fn a_half_written_file_of_another_pool_ends_nothing() {
     let (before, state) = (site.configuration(), site.at("state"));
     let mut child = apply(&site, &state, "0");
     changed(&site, &mut child, &before, 1);
-    let other = site.dir.write("pool-other.conf", "[other]\nuser = nobody\n");
+    let other = site.dir.write("others/other.conf", "[other]\nuser = nobody\n");
     let (code, said) = ended(child);
     assert!(
         code == Some(2) && said.contains("not reloaded") && said.contains("[pool other]"),

@@ -82,9 +82,15 @@ impl Site {
 
     /// Starts it outside, as its owner would.
     pub fn start(&self) -> Running {
+        std::fs::create_dir_all(self.at("others")).unwrap();
         let main = self.dir.write(
             "fpm.conf",
-            format!("[global]\nerror_log = {}\ninclude = {}\n", self.at("fpm.log"), self.at("pool*.conf")),
+            format!(
+                "[global]\nerror_log = {}\ninclude = {}\ninclude = {}\n",
+                self.at("fpm.log"),
+                self.at("pool.conf"),
+                self.at("others/*.conf")
+            ),
         );
         let quiet = |command: &mut Command| {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
