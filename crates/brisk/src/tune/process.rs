@@ -41,11 +41,13 @@ pub fn conf_of_brisk(words: &[String]) -> Option<String> {
     option(words, "-c")
 }
 
-/// The configuration of a master of PHP-FPM's: `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`.
+/// The configuration of a master of PHP-FPM's: `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`. While it begins anew, its options
+/// say so.
 pub fn conf_of_fpm(words: &[String]) -> Option<String> {
     let title = words.join(" ");
-    let file = title.split_once("master process (")?.1.strip_suffix(')')?;
-    (!file.is_empty()).then(|| file.to_owned())
+    let file = title.split_once("master process (").and_then(|(_, rest)| rest.strip_suffix(')'));
+    let of_title = file.filter(|file| !file.is_empty()).map(str::to_owned);
+    of_title.or_else(|| option(words, "-y")).or_else(|| option(words, "--fpm-config"))
 }
 
 /// The file that a process runs. After an update it is the new one of the same name.
@@ -136,6 +138,7 @@ mod tests {
         assert_eq!((of("brisk: master"), of("brisk: worker"), of("/usr/sbin/brisk -t")), (None, None, None));
         let of = |line: &str| conf_of_fpm(&split(line));
         assert_eq!(of("php-fpm: master process (/etc/p (a)/f.conf)").as_deref(), Some("/etc/p (a)/f.conf"));
+        assert_eq!(of("/usr/sbin/php-fpm8.2 -F -y /etc/f.conf").as_deref(), Some("/etc/f.conf"));
         assert_eq!((of("php-fpm: pool www"), of("php-fpm: master process (/etc/php")), (None, None));
     }
 
