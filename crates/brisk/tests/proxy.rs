@@ -662,7 +662,7 @@ fn a_body_that_was_passed_on_is_not_replaced_by_an_empty_one() {
         let mut client = server.client();
         client.send(format!("PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst"));
         let answer = client.response();
-        (answer.status, answer.text().to_string())
+        (answer.status, answer.text())
     };
     assert_eq!(put("/up").0, 502);
     server.wait_for_log("cannot be passed on once more");

@@ -67,7 +67,7 @@ fn a_page_is_renewed_under_the_rules_of_its_folder() {
     let script = server.dir().join("html/a.php").display().to_string();
     wait::holds("the page to be renewed twice", || {
         let answer = server.request("GET /a.php HTTP/1.1\r\nHost: a\r\nCookie: user=alice\r\n\r\n");
-        let text = answer.text().to_string();
+        let text = answer.text();
         let (number, told) = text.split_once(' ').unwrap();
         assert_eq!((answer.status, told), (200, format!("staging||{script}").as_str()));
         number.parse::<u32>().unwrap() >= 3
