@@ -645,7 +645,7 @@ fn a_request_that_waits_for_a_kept_connection_ends_with_its_configuration() {
 /// What the first server has got of an upload cannot be sent again: the second one would get another request, with an empty body.
 #[test]
 fn a_body_that_was_passed_on_is_not_replaced_by_an_empty_one() {
-    let (dead, other) = (Backend::start(|peer| peer.reset()), Backend::answering("taken"));
+    let (dead, other) = (Backend::start(Peer::reset), Backend::answering("taken"));
     let server = proxy(
         dead.port(),
         "client_max_body_size 0;",
