@@ -109,7 +109,7 @@ impl Alone {
             }
             match signal.map(|signal| signal.number) {
                 Some(libc::SIGTERM | libc::SIGINT) => {
-                    self.worker.flush_logs();
+                    self.worker.finish_logs();
                     break;
                 }
                 Some(libc::SIGQUIT) if drain.is_none() => {

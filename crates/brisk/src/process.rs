@@ -143,7 +143,7 @@ impl Drain {
     /// Does what is due; true when everything has ended or was given its time, and is logged.
     pub fn is_over(&mut self, worker: &Worker) -> bool {
         if worker.is_empty() {
-            worker.flush_logs();
+            worker.finish_logs();
             return true;
         }
         let is_due = self.deadline.is_some_and(|at| Instant::now() >= at);
@@ -154,7 +154,7 @@ impl Drain {
             return false;
         }
         if is_due {
-            worker.flush_logs();
+            worker.finish_logs();
         }
         is_due
     }

@@ -168,6 +168,7 @@ fn report(outcome: Outcome, users: usize) -> Report {
         sweep: None,
         search: None,
         promises: Vec::new(),
+        is_judged: false,
         is_cut_short: false,
     }
 }

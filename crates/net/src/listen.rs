@@ -245,7 +245,8 @@ pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
 }
 
 fn is_tcp(fd: BorrowedFd<'_>) -> bool {
-    sockopt::socket_protocol(fd).is_ok_and(|protocol| protocol == Some(net::ipproto::TCP))
+    let tcp = [Some(net::ipproto::TCP), Some(net::ipproto::MPTCP)];
+    sockopt::socket_protocol(fd).is_ok_and(|protocol| tcp.contains(&protocol))
 }
 
 /// Has a socket that listens already keep so many connections that nobody has accepted. Those of datagrams have none.

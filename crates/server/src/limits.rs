@@ -68,6 +68,8 @@ pub const H2_FIELDS_MAX: usize = 2048;
 pub const H2_LEAVE_MS: u64 = 1000;
 /// Between the last GOAWAY of an HTTP/3 connection and its close: some round trips.
 pub const H3_LAST_WORD_MS: u64 = 250;
+/// For how long an answer may be held up by a client whose connection has no listener any more, which would say `send_timeout`.
+pub const H3_SEND_TIMEOUT_MS: u64 = 60_000;
 /// HTTP/2 and HTTP/3: tables that a connection keeps while it does nothing.
 pub const IDLE_TABLES_BYTES_MAX: usize = 16 * 1024;
 /// Unused room that a request's buffers may keep while the request waits.

@@ -189,6 +189,11 @@ impl Worker {
     pub fn flush_logs(&self) {
         self.on_each(|| |thread: &Rc<Thread>| thread.logs.flush());
         Serial::settle_all(Duration::from_millis(LOG_SETTLE_MS_MAX));
+    }
+
+    /// The same before the process ends. Slow readers have a moment to take what was kept for them: nobody goes on with that afterwards.
+    pub fn finish_logs(&self) {
+        self.flush_logs();
         let until = Instant::now() + Duration::from_millis(LOG_READER_MS_MAX);
         self.logs.iter().for_each(|log| log.settle(until));
     }

@@ -73,8 +73,10 @@ impl Payload {
     /// Reads the body, or leaves it with the client.
     pub async fn of<P: Protocol>(engine: &Engine<P>, r: &mut Request) -> Result<Payload, Failure> {
         let settings = engine.protocol.settings();
-        // A page is asked for without the body; everything else would be another request without it.
-        if r.is_body_lent() && !matches!(r.route.method, Method::Get | Method::Head) {
+        // A page is asked for without the body, and a location may pass on none or another one; everything else would be another request
+        // without it.
+        let needs_body = settings.pass_request_body && !engine.protocol.has_own_body();
+        if needs_body && r.is_body_lent() && !matches!(r.route.method, Method::Get | Method::Head) {
             let text =
                 "the request's body was passed on as the client sent it, and cannot be passed on once more";
             brisk_server::rlog!(r, Error, "{text}");

@@ -4,11 +4,13 @@ use crate::directives::{Places, Standing};
 use crate::options::{Change, Options};
 use crate::syntax::Node;
 
-/// What files may say. What no line mentions is as in the folder above: each of both directives by itself.
+/// What files may say. What no line mentions is as in the folder above, each member by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allow {
-    /// `AllowOverride`, with the options of `Options=…`.
-    pub classes: Option<(Places, Options)>,
+    /// `AllowOverride`.
+    pub classes: Option<Places>,
+    /// The options that its class `Options` is about; other classes do not change them.
+    pub options: Option<Options>,
     /// `AllowOverrideList`.
     pub list: Option<Vec<String>>,
 }
@@ -32,7 +34,7 @@ impl Reads {
     #[must_use]
     pub fn with(self, own: &Allow) -> Reads {
         Reads {
-            by_class: own.classes.map_or(self.by_class, |(classes, _)| classes != Places::NONE),
+            by_class: own.classes.map_or(self.by_class, |classes| classes != Places::NONE),
             by_name: own.list.as_ref().map_or(self.by_name, |list| !list.is_empty()),
         }
     }
@@ -46,13 +48,18 @@ impl Allow {
     #[must_use]
     pub fn below(&self, above: &Allow) -> Allow {
         let list = self.list.as_ref().or(above.list.as_ref());
-        Allow { classes: self.classes.or(above.classes), list: list.cloned() }
+        Allow {
+            classes: self.classes.or(above.classes),
+            options: self.options.or(above.options),
+            list: list.cloned(),
+        }
     }
 
     /// What the lines of a file are judged by, with the options that it may set. Where nothing is said, nothing is allowed.
     pub fn standing(&self) -> (Standing<'_>, Options) {
-        let (classes, options) = self.classes.unwrap_or((Places::NONE, OPTIONS));
-        (Standing::Override { classes, list: self.list.as_deref().unwrap_or_default() }, options)
+        let classes = self.classes.unwrap_or(Places::NONE);
+        let list = self.list.as_deref().unwrap_or_default();
+        (Standing::Override { classes, list }, self.options.unwrap_or(OPTIONS))
     }
 
     /// Takes a line; `None` if it is another directive.
@@ -68,7 +75,7 @@ impl Allow {
     }
 
     fn classes(&mut self, node: &Node) -> Result<(), String> {
-        let (mut classes, mut options) = (Places::NONE, OPTIONS);
+        let mut classes = Places::NONE;
         for word in node.words() {
             let word = String::from_utf8_lossy(&word).into_owned();
             let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(n, v)| (n, Some(v)));
@@ -76,7 +83,7 @@ impl Allow {
                 Some(value) if name.eq_ignore_ascii_case("Options") => {
                     classes = classes.or(Places::OPTIONS);
                     let names = value.split(',').map(|name| name.as_bytes().to_vec());
-                    options = Change::default().line(names, OPTIONS)?.of(Options::NONE);
+                    self.options = Some(Change::default().line(names, OPTIONS)?.of(Options::NONE));
                 }
                 Some(_) => {
                     return Err(format!(
@@ -84,12 +91,15 @@ impl Allow {
                     ));
                 }
                 None => {
+                    if name.eq_ignore_ascii_case("Options") {
+                        self.options = Some(OPTIONS);
+                    }
                     classes = classes
                         .or(Places::class(name).ok_or_else(|| format!("Illegal override option {word}"))?);
                 }
             }
         }
-        self.classes = Some((classes, options));
+        self.classes = Some(classes);
         Ok(())
     }
 }
@@ -109,10 +119,10 @@ mod tests {
     fn classes_lists_and_options() {
         let reads = |text: &str| Reads::default().with(&said(text).unwrap()).is_any();
         assert!(!reads("AllowOverride None"));
-        assert_eq!(said("AllowOverride All").unwrap().classes, Some((Places::ALL, OPTIONS)));
+        assert_eq!(said("AllowOverride All").unwrap().classes, Some(Places::ALL));
         let some = said("AllowOverride Limit Options=Indexes,FollowSymLinks").unwrap();
         let options = Options::INDEXES.or(Options::FOLLOW_SYM_LINKS);
-        assert_eq!(some.classes, Some((Places::LIMIT.or(Places::OPTIONS), options)));
+        assert_eq!((some.classes, some.options), (Some(Places::LIMIT.or(Places::OPTIONS)), Some(options)));
         let list = said("AllowOverride None\nAllowOverrideList Redirect RewriteRule").unwrap();
         assert_eq!(list.list.unwrap(), ["Redirect", "RewriteRule"]);
         assert!(reads("AllowOverride None\nAllowOverrideList Redirect RewriteRule"));
@@ -144,6 +154,12 @@ mod tests {
             ),
             ("AllowOverride Options=Indexes", "AllowOverride Options", true, "AllowOverride Options"),
             (
+                "AllowOverride Options=Indexes",
+                "AllowOverride AuthConfig Options",
+                true,
+                "AllowOverride AuthConfig Options",
+            ),
+            (
                 "AllowOverride All\nAllowOverrideList Header",
                 "",
                 true,
@@ -160,5 +176,13 @@ mod tests {
             assert_eq!(own.below(&above), said(wanted).unwrap(), "{wanted}");
             assert_eq!(Reads::default().with(&above).with(&own).is_any(), reads, "{wanted}");
         }
+    }
+
+    #[test]
+    fn other_classes_do_not_change_the_options() {
+        let above = said("AllowOverride Options=Indexes").unwrap();
+        let below = said("AllowOverride All").unwrap().below(&above);
+        assert_eq!((below.classes, below.options), (Some(Places::ALL), Some(Options::INDEXES)));
+        assert_eq!(said("AllowOverride Options=Indexes\nAllowOverride All").unwrap(), below);
     }
 }

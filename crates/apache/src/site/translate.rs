@@ -2,7 +2,7 @@
 
 use super::balancer;
 use super::build::{block, of_node, statement};
-use super::draft::{Done, Draft, Translator};
+use super::draft::{Done, Draft, Mapping, Target, Translator};
 use super::files::{Arguments, Files};
 use super::listen::{self, Wanted};
 use super::{handlers, host, locations, logs, mapping, network, proxied, remote, tls};
@@ -239,8 +239,12 @@ impl Translator<'_, '_> {
             self.mistakes.push(mistake);
             Vec::new()
         });
+        // Of back ends Apache asks those of the main server first, of aliases those of the host.
+        let is_alias = |mapping: &&Mapping| matches!(mapping.target, Target::File(_));
+        let (aliases, proxies): (Vec<&Mapping>, Vec<&Mapping>) =
+            main.mappings.iter().filter(|_| !is_main).partition(is_alias);
         let mappings: Vec<_> =
-            draft.mappings.iter().chain(main.mappings.iter().filter(|_| !is_main)).chain(&users).collect();
+            proxies.into_iter().chain(&draft.mappings).chain(aliases).chain(&users).collect();
         let host = draft.proxy_host.or(main.proxy_host);
         let shadowed = locations::locations(self, &mappings, at, host, &mut inner);
         for line in shadowed {

@@ -9,10 +9,31 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Gid, Mode, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Pid;
+use std::cell::Cell;
 use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Whether a configuration that is being loaded names a pool, whose socket is open.
+pub(super) type NamedAgain = Rc<Cell<bool>>;
+
+/// Says so until it is dropped: the configuration is live, or refused.
+pub(super) struct Kept(NamedAgain);
+
+impl Kept {
+    pub fn of(named: &NamedAgain) -> Kept {
+        named.set(true);
+        Kept(named.clone())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
 
 /// Connections that wait in the kernel while a pool master is replaced.
 const BACKLOG: i32 = 511;

@@ -23,18 +23,18 @@ use brisk_php::limits::START_PAUSE_MAX;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
 use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
-use door::Door;
+use door::{Door, Kept, NamedAgain};
 use folders::Folders;
 use notes::{Reason, note, refusal};
 use program::{Hosts, Kind, SaysReady};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,7 @@ struct Pool {
     /// It is not in the configuration any more: it goes when its processes have ended.
     is_leaving: bool,
     /// A configuration that is being loaded names it, and opens no socket for it: it stays until that is decided.
-    is_named_again: Cell<bool>,
+    is_named_again: NamedAgain,
 }
 
 /// A pool master.
@@ -115,6 +115,7 @@ struct NextPool {
     program: Program,
     /// `None`: it is open already.
     door: Option<Door>,
+    kept: Option<Kept>,
 }
 
 impl Pools {
@@ -138,12 +139,10 @@ impl Pools {
         let user = owner.as_ref().map(|owner| owner.name().to_string());
         let workers_at_start = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let mut hosts = Hosts::default();
-        for pool in &self.list {
-            pool.is_named_again.set(wanted.iter().any(|spec| spec.socket == pool.spec.socket));
-        }
         let pools = wanted.iter().map(|spec| {
             let have = self.list.iter().find(|pool| pool.spec.socket == spec.socket);
             let program = Program::find(&spec.settings)?.hosted(&mut hosts);
+            let kept = have.map(|pool| Kept::of(&pool.is_named_again));
             let door = match have {
                 Some(_) => None,
                 None => {
@@ -151,7 +150,7 @@ impl Pools {
                     Some(Door::open(spec, ids, program.takes_orders())?)
                 }
             };
-            Ok(NextPool { spec: spec.clone(), user: user.clone(), workers_at_start, program, door })
+            Ok(NextPool { spec: spec.clone(), user: user.clone(), workers_at_start, program, door, kept })
         });
         Ok(Next { pools: pools.collect::<Result<_, Diag>>()? })
     }
@@ -159,13 +158,12 @@ impl Pools {
     /// From now on these pools are wanted.
     pub fn commit(&mut self, next: Next) {
         for pool in &mut self.list {
-            pool.is_named_again.set(false);
             if !next.pools.iter().any(|want| want.spec.socket == pool.spec.socket) {
                 pool.leave();
             }
         }
         for want in next.pools {
-            let NextPool { spec, user, workers_at_start, program, door } = want;
+            let NextPool { spec, user, workers_at_start, program, door, kept: _kept } = want;
             if let Some(pool) = self.list.iter_mut().find(|pool| pool.spec.socket == spec.socket) {
                 let is_same = pool.spec.settings == spec.settings
                     && pool.program == program
@@ -197,7 +195,7 @@ impl Pools {
                 callers: Vec::new(),
                 crashed_starts: 0,
                 is_leaving: false,
-                is_named_again: Cell::new(false),
+                is_named_again: Rc::default(),
             };
             self.notes.extend(pool.watch());
             self.list.push(pool);

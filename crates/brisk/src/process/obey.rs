@@ -347,7 +347,7 @@ impl Servant {
     }
 
     fn stop(&self) -> i32 {
-        self.worker.flush_logs();
+        self.worker.finish_logs();
         0
     }
 

@@ -10,10 +10,20 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What of a program's environment its check gets: Debian's Apache has paths and names from there. Anything else could have a process of
-/// another user's choice done more than a check.
-const ENVIRONMENT: &[&str] = &["PATH", "LANG"];
-const APACHE: &str = "APACHE_";
+/// What of a program's environment its check does not get: sockets and supervisors that are the running program's own, and libraries that are
+/// loaded before others. The rest may stand in its files (`${NAME}`).
+const NOT_FOR_A_CHECK: &[&str] = &[
+    "NGINX",
+    "FPM_SOCKETS",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+];
 
 /// Words of a command line, which a program may have written over with one text.
 pub fn words(pid: u32) -> Vec<String> {
@@ -100,7 +110,8 @@ fn account(pid: u32) -> Option<(u32, u32)> {
     Some((effective("Uid:")?, effective("Gid:")?))
 }
 
-/// Has the program of a process check its files: runs it with these arguments, as the user that the process is. What is wrong is the error.
+/// Has the program of a process check its files: runs it with these arguments, as the user that the process is, in its folder. What is wrong is
+/// the error.
 pub fn check(pid: u32, args: &[String]) -> Result<(), String> {
     let gone = || format!("process {pid} cannot be looked at");
     let (program, (user, group)) = (program(pid).ok_or_else(gone)?, account(pid).ok_or_else(gone)?);
@@ -110,9 +121,13 @@ pub fn check(pid: u32, args: &[String]) -> Result<(), String> {
     for variable in environment.split(|byte| *byte == 0) {
         let Some(at) = variable.iter().position(|byte| *byte == b'=') else { continue };
         let (name, value) = (OsStr::from_bytes(&variable[..at]), OsStr::from_bytes(&variable[at + 1..]));
-        if ENVIRONMENT.iter().any(|known| name == *known) || variable.starts_with(APACHE.as_bytes()) {
+        if !NOT_FOR_A_CHECK.iter().any(|own| name == *own) {
             command.env(name, value);
         }
+    }
+    // Names of files may be relative to it.
+    if let Ok(folder) = fs::read_link(format!("/proc/{pid}/cwd")) {
+        command.current_dir(folder);
     }
     sys::unblock_signals_in(&mut command);
     let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
@@ -153,25 +168,29 @@ mod tests {
         assert_eq!((of("-q"), of("-p")), (None, None));
     }
 
-    /// A program is run as whoever it belongs to, and without what that one has put into its environment.
+    /// A program is run as whoever it belongs to, where it is, and with what its files may name.
     #[test]
-    fn a_check_has_the_account_and_little_of_the_environment() {
+    fn a_check_has_the_account_the_folder_and_the_environment() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        let mut child = Command::new("sleep")
-            .arg("60")
-            .env("LD_PRELOAD", "")
-            .env("APACHE_RUN_DIR", "/run/a")
+        // It waits for a line that never comes.
+        let mut child = Command::new("sh")
+            .args(["-c", "read line"])
+            .stdin(Stdio::piped())
+            .env("LISTEN_FDS", "1")
+            .env("SITE_ROOT", "/srv/a")
+            .current_dir("/usr/share")
             .uid(65_534)
             .gid(65_534)
             .spawn()
             .unwrap();
         let pid = child.id();
-        assert_eq!((account(pid), name(pid).as_deref()), (Some((65_534, 65_534)), Some("sleep")));
-        // It knows no such option, and says so.
-        assert!(check(pid, &["--nonsense".to_owned()]).unwrap_err().contains("nonsense"));
-        assert_eq!(check(pid, &["0".to_owned()]), Ok(()));
+        assert_eq!(account(pid), Some((65_534, 65_534)));
+        let told = "echo \"$SITE_ROOT$LISTEN_FDS $PWD $(id -u)\" >&2; exit 1";
+        let told = check(pid, &["-c".to_owned(), told.to_owned()]);
+        assert_eq!(told, Err("/srv/a /usr/share 65534".to_owned()));
+        assert_eq!(check(pid, &["-c".to_owned(), "exit 0".to_owned()]), Ok(()));
         assert_eq!(must_run(pid), Ok(()));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -4,7 +4,7 @@
 //! file is one that the journal knows, and [`Store::restore`] brings the originals back byte for byte. What others have written
 //! meanwhile is kept and named.
 
-use super::replaced;
+use super::{replaced, tier};
 use brisk_net::replace::replace;
 use brisk_tune::journal::{Entry, Foreign, Journal, Restore};
 use rustix::fs::FlockOperation;
@@ -148,10 +148,13 @@ impl Store {
                 None => merged.files.push(entry.clone()),
             }
         }
-        // The newest is taken back first.
-        merged
-            .commands
-            .extend(earlier.commands.iter().filter(|words| !self.journal.commands.contains(words)).cloned());
+        // The newest is taken back first. What the database had before an earlier run counts no more where somebody has changed its file since:
+        // it would run with other values than the file says.
+        let is_theirs = |words: &[Vec<u8>]| {
+            !theirs.is_empty() && words.first().is_some_and(|kind| kind == tier::DATABASE)
+        };
+        let others = earlier.commands.iter().filter(|words| !self.journal.commands.contains(words));
+        merged.commands.extend(others.filter(|words| !is_theirs(words)).cloned());
         (merged, theirs)
     }
 

@@ -26,6 +26,9 @@ pub enum Tier {
     Database(Variables),
 }
 
+/// The first of a database's words.
+pub const DATABASE: &[u8] = b"database";
+
 impl Tier {
     /// As words of the journal.
     pub fn words(&self) -> Vec<Vec<u8>> {
@@ -33,9 +36,7 @@ impl Tier {
             Self::Server(port) => vec![b"server".to_vec(), port.to_string().into_bytes()],
             Self::Apache(port) => vec![b"apache".to_vec(), port.to_string().into_bytes()],
             Self::Php(address) => vec![b"php".to_vec(), address.clone().into_bytes()],
-            Self::Database(variables) => {
-                [b"database".to_vec()].into_iter().chain(variables.words()).collect()
-            }
+            Self::Database(variables) => [DATABASE.to_vec()].into_iter().chain(variables.words()).collect(),
         }
     }
 
@@ -155,8 +156,12 @@ impl Tier {
         let args = match self {
             Self::Server(_) if is_brisk(master) => named(&["-t", "-q", "-c"], conf_of_brisk(&words)),
             Self::Apache(_) if is_brisk(master) => named(&["httpd", "-t", "-f"], conf_of_brisk(&words)),
-            Self::Server(_) => [own(&["-t", "-q"]), given(&["-p", "-c"])].concat(),
-            Self::Apache(_) => [own(&["-t"]), given(&["-d", "-f"])].concat(),
+            Self::Server(_) => [own(&["-t", "-q"]), given(&["-p", "-c", "-g"])].concat(),
+            Self::Apache(_) => {
+                // Each names something that sections of its files may hang on.
+                let defined = words.windows(2).filter(|pair| pair[0] == "-D").flatten().cloned();
+                [own(&["-t"]), given(&["-d", "-f"]), defined.collect()].concat()
+            }
             Self::Php(_) => {
                 let file = conf_of_fpm(&words).ok_or("PHP-FPM does not say which file it has read")?;
                 named(&["-t", "-y"], Some(file))

@@ -21,6 +21,7 @@ pub struct Normal {
     time: Regex,
     date: Regex,
     expires: Regex,
+    offset: Regex,
     /// Whether a body of several parts is whole before its head is written hangs on what is in the kernel's memory.
     framing: Regex,
     pick: Regex,
@@ -38,10 +39,21 @@ impl Normal {
             time: regex(r"\b(1[0-9]{9})(\.[0-9]{3})?\b"),
             date: regex(r"(?mi)^date: (.*?)\r$"),
             expires: regex(r"(?mi)^(expires): (.*?)\r$"),
+            offset: regex(r"DATE[+-][0-9]+|max-age=[0-9]+"),
             framing: regex(r"(?mi)^(content-length|transfer-encoding): .*\r\n"),
             pick: regex(r"/rnd/[12]\.txt"),
             seen: Vec::new(),
         }
+    }
+
+    /// When an answer was made, as its field says.
+    pub fn date(&self, text: &str) -> Option<i64> {
+        self.date.captures(text).and_then(|found| parse_http_date(found[1].as_bytes()))
+    }
+
+    /// Without what follows from the moment and from a file's time (`expires modified`): another second, another number.
+    pub fn of_any_second(&self, text: &str) -> String {
+        self.offset.replace_all(text, "OFFSET").into_owned()
     }
 
     /// An answer that was asked for at `from` and had come at `to` (seconds since 1970).
@@ -54,7 +66,7 @@ impl Normal {
         }
         text = text.replace(&self.folder, "DIR");
         text = self.framing.replace_all(&text, "").into_owned();
-        let dated = self.date.captures(&text).and_then(|found| parse_http_date(found[1].as_bytes()));
+        let dated = self.date(&text);
         text = self
             .expires
             .replace_all(&text, |found: &Captures| {

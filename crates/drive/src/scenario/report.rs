@@ -111,6 +111,7 @@ impl Report {
             sweep: None,
             search: None,
             promises: self.judged.clone(),
+            is_judged: !self.judged.is_empty(),
             is_cut_short: system::interrupted(),
         }
     }

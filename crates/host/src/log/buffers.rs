@@ -66,7 +66,9 @@ impl Buffer {
 
     /// Has a task look when the lines are due: one for a buffer, however often it is filled until then.
     fn watch(&mut self, due: fn()) {
-        if self.timer_ms != 0 || matches!(self.due_ms, 0 | u64::MAX) {
+        // Another configuration may keep lines for less long than the one that began.
+        let is_watched = self.timer_ms != 0 && self.timer_ms <= self.due_ms;
+        if is_watched || matches!(self.due_ms, 0 | u64::MAX) {
             return;
         }
         let at_ms = self.due_ms;

@@ -38,6 +38,7 @@ pub fn execute(command: String, options: Options) -> Result<i32, String> {
             sweep: None,
             search: None,
             promises: Vec::new(),
+            is_judged: options.slo.is_some() && matches!(options.mode, Mode::Single | Mode::Users(_)),
             is_cut_short: false,
         },
     };

@@ -61,6 +61,8 @@ pub struct Report {
     pub search: Option<Search>,
     /// What was promised of the runs, and what came of it; empty: nothing was. Those of a sweep have their run in front.
     pub promises: Vec<Judged>,
+    /// Whether runs are to be judged by promises. Of one that is INVALID nothing is.
+    pub is_judged: bool,
     /// Whether the user ended it early.
     pub is_cut_short: bool,
 }
@@ -104,9 +106,7 @@ impl Report {
             [run] if self.search.is_none() && run.is_unreached() => Verdict::NoResult,
             _ if is_broken => Verdict::Broken,
             runs if runs.iter().all(|run| run.outcome.stats.latency.count() == 0) => Verdict::NoResult,
-            runs if !self.promises.is_empty() && runs.iter().any(|run| run.invalid().is_some()) => {
-                Verdict::Invalid
-            }
+            runs if self.is_judged && runs.iter().any(|run| run.invalid().is_some()) => Verdict::Invalid,
             _ => Verdict::Holds,
         }
     }

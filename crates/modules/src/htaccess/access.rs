@@ -75,6 +75,7 @@ impl Access {
     /// Judges as this step. What it waits for has the handler that called it asked again, whichever that is.
     pub fn run(&self, r: &mut Request, step: Step) -> Flow {
         before::begin(r, step);
+        Carried::of(r).borrow_mut().judged_by = None;
         // A login counts where it was asked for: another folder may have other users. (A rule with the flag P has the same request go on.)
         if !self.0.is_asked_by_rule(r) {
             Carried::of(r).borrow_mut().log_out();
@@ -433,6 +434,7 @@ fn admit(r: &mut Request, present: &Present) -> Result<(), Flow> {
     if Carried::of(r).borrow_mut().is_page_of_same(&uri, &present.effective) {
         return Ok(());
     }
+    Carried::of(r).borrow_mut().judged_by = Some(present.effective.clone());
     match ask(r, present, &|seen| before_login(settings, seen))? {
         Decision::Granted => return Ok(()),
         Decision::Forbidden => return Err(forbid(r, &present.place)),

@@ -87,6 +87,8 @@ pub struct Carried {
     pub checked: Vec<Checked>,
     /// What rules may look up (`RewriteMap`).
     pub maps: Option<Arc<Maps>>,
+    /// What the request was judged by in this visit, once its rules of access were asked.
+    pub judged_by: Option<Arc<Effective>>,
     /// What rules have cost until there is a response: those of look-ups, too.
     pub work: Rc<Work>,
     /// The request that has failed, while its page is made (`ErrorDocument`).
@@ -123,8 +125,8 @@ pub struct Said {
     pub asked: Option<Vec<u8>>,
     /// What negotiation has led to behind such rules: the path, and the one that it counts as. Rules of the server are not for it.
     pub chosen: Option<(Vec<u8>, Vec<u8>)>,
-    /// What held for a request that has failed, until its page is judged, and the path of that.
-    pub failed_by: Option<(Vec<u8>, Arc<Effective>)>,
+    /// The request that has failed, until its page is judged.
+    pub failed_by: Option<Rc<FailedBy>>,
     /// The type that rules have named (flag T), until the next internal redirect.
     pub content_type: Option<Vec<u8>>,
     /// The handler that rules have named (flag H), until then.
@@ -135,6 +137,19 @@ pub struct Said {
     pub handed: Option<Handed>,
     /// The URL that a rule sends the request to (flag P).
     pub proxy_url: Option<Vec<u8>>,
+}
+
+/// A request that was judged and has failed.
+#[derive(Clone)]
+pub struct FailedBy {
+    /// The path of its page.
+    pub page: Vec<u8>,
+    /// What it was judged by.
+    pub effective: Arc<Effective>,
+    /// Who had logged in.
+    pub user: Option<Vec<u8>>,
+    /// How.
+    pub login: Login,
 }
 
 /// A script for whose handler a location has led the request to another one.
@@ -200,13 +215,19 @@ impl Carried {
         carried.said.asked.as_ref().unwrap_or(&r.route.uri).clone()
     }
 
-    /// Whether a request with this path is for the page of one for which the very same held. It is judged once.
+    /// Whether a request with this path is for the page of one that was judged by the very same. It is so once, and who has logged in for that
+    /// one has for this one, too.
     pub fn is_page_of_same(&mut self, uri: &[u8], effective: &Arc<Effective>) -> bool {
         if self.said.failed_by.is_none() {
             return false;
         }
-        let failed_by = self.say().failed_by.take();
-        failed_by.is_some_and(|(page, failed)| page == uri && Arc::ptr_eq(&failed, effective))
+        let said = self.say();
+        let Some(failed) = said.failed_by.take() else { return false };
+        let is_same = failed.page == uri && Arc::ptr_eq(&failed.effective, effective);
+        if is_same {
+            (said.user, said.login) = (failed.user.clone(), failed.login);
+        }
+        is_same
     }
 
     /// Nobody has logged in.

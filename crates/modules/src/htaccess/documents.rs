@@ -1,7 +1,7 @@
 //! `ErrorDocument`.
 
 use super::before::Before;
-use super::carried::{Carried, Present};
+use super::carried::{Carried, FailedBy, Present};
 use super::facts::{Looked, Seen};
 use super::pattern;
 use super::plan::Effective;
@@ -12,6 +12,7 @@ use brisk_apache::overrides::Document;
 use brisk_http::uri::resolved;
 use brisk_server::plan::{Page, Pages};
 use brisk_server::request::Request;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A page of this server: what clients send may be a part of its path, so it leads nowhere above the root.
@@ -65,10 +66,15 @@ impl Pages for Documents {
             carried.borrow_mut().failed = Some(before);
             let asked = Carried::asked(r);
             let mut carried = carried.borrow_mut();
+            // Not of one that was refused before its rules of access were asked: nobody has judged that.
+            let judged_by = carried.judged_by.take();
+            let is_judged = judged_by.is_some_and(|judged_by| Arc::ptr_eq(&judged_by, &present.effective));
             let said = carried.say();
+            let (user, login) = (said.user.clone(), said.login);
             said.redirected(&asked, &r.route.args, status);
-            let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
-            said.failed_by = Some((path.to_vec(), present.effective));
+            let page = target.split(|&byte| byte == b'?').next().unwrap_or_default().to_vec();
+            let failed_by = FailedBy { page, effective: present.effective, user, login };
+            said.failed_by = is_judged.then(|| Rc::new(failed_by));
             StandIn::forget(r);
         }
         Some(page)

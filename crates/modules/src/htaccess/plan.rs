@@ -132,7 +132,7 @@ impl DirPlan {
         let mut now = Links::of(ground.options);
         let patterns = Pcre::default();
         let mut sections_count = 0;
-        let mut allow = Allow { classes: Some((ground.classes, ALLOWED)), list: None };
+        let mut allow = Allow { classes: Some(ground.classes), options: Some(ALLOWED), list: None };
         for text in texts {
             let layer = ground.site.as_ref().map_or(Layer::File, |site| site.layer(text));
             let own = match layer {

@@ -139,7 +139,11 @@ impl Filter for Substitute {
         // Nothing can be replaced in it.
         let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
         // A text that is found in compressed bytes is there by chance.
-        let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        let plain: [&[u8]; 2] = [b"", b"identity"];
+        let is_coded = resp
+            .content_encoding
+            .as_ref()
+            .is_some_and(|coding| !plain.iter().any(|plain| coding.eq_ignore_ascii_case(plain)));
         if is_empty || is_coded || !self.conf.types.has(media) {
             return;
         }

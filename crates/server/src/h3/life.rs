@@ -5,7 +5,7 @@
 use super::session::{Session, Stage};
 use super::transport;
 use crate::connection::Connection;
-use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, IDLE_TABLES_BYTES_MAX};
+use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, H3_SEND_TIMEOUT_MS, IDLE_TABLES_BYTES_MAX};
 use crate::stream::{Session as _, idle_until};
 use brisk_h3::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
@@ -39,7 +39,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     // Finished streams would keep it from being idle.
     session.forget_finished();
     if !session.is_idle() {
-        return;
+        return look_in_time(session, conn);
     }
     if session.stage.get() == Stage::Leaving && session.engine.borrow().is_going_away() {
         return close(session, ErrorCode::NO_ERROR, "");
@@ -60,6 +60,18 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
         session.active_ms.set(clock::mono_ms());
         session.thread.extend(session.index, idle_until(session.active_ms.get(), conn, core));
     }
+}
+
+/// A busy connection's timer comes when what is held up has had its time.
+fn look_in_time(session: &Session, conn: &Connection) {
+    let Some(since_ms) = session.stuck_since_ms().filter(|_| session.stage.get() == Stage::Open) else {
+        return;
+    };
+    let live = session.thread.live();
+    let Some(core) = live.default_core(&conn.listener) else { return };
+    let due_ms = since_ms + core.send_timeout.as_millis() as u64;
+    let due_ms = session.head_deadline_ms().map_or(due_ms, |head_ms| head_ms.min(due_ms));
+    session.thread.extend(session.index, due_ms);
 }
 
 /// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
@@ -93,6 +105,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     let live = session.thread.live();
     let Some(core) = live.default_core(&conn.listener) else {
         // Its socket is no longer listened on. What has begun is finished.
+        give_up_stuck(session, conn, now, H3_SEND_TIMEOUT_MS);
         if !session.is_idle() {
             // A look per second is enough: nobody waits for it.
             return Some(now + 1000);
@@ -101,15 +114,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
         return None;
     };
     let send_timeout_ms = core.send_timeout.as_millis() as u64;
-    for stream in session.stuck(now, send_timeout_ms) {
-        let text =
-            format_args!("client timed out (110: Connection timed out) while sending to stream {stream}");
-        crate::log::connection(&live, conn, LogLevel::Info, text);
-        session.states.borrow_mut().remove(&stream);
-        // Of a request whose body was still coming.
-        drop(session.engine.borrow_mut().reset(stream));
-        transport::give_up(&*session.quic, stream, ErrorCode::REQUEST_CANCELLED.0);
-    }
+    give_up_stuck(session, conn, now, send_timeout_ms);
     let until = idle_until(session.active_ms.get(), conn, core);
     // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
     if !session.is_idle() || now < until {
@@ -119,6 +124,19 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     }
     close(session, ErrorCode::NO_ERROR, "");
     None
+}
+
+/// Gives up answers of which the client has taken nothing for so long.
+fn give_up_stuck(session: &Session, conn: &Rc<Connection>, now_ms: u64, timeout_ms: u64) {
+    for stream in session.stuck(now_ms, timeout_ms) {
+        let text =
+            format_args!("client timed out (110: Connection timed out) while sending to stream {stream}");
+        crate::log::connection(&session.thread.live(), conn, LogLevel::Info, text);
+        session.states.borrow_mut().remove(&stream);
+        // Of a request whose body was still coming.
+        drop(session.engine.borrow_mut().reset(stream));
+        transport::give_up(&*session.quic, stream, ErrorCode::REQUEST_CANCELLED.0);
+    }
 }
 
 /// The client has broken the rules: it is told which.

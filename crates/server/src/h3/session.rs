@@ -155,15 +155,26 @@ impl Session {
         self.states.borrow().values().map(|state| state.tail.len()).sum()
     }
 
-    /// Streams of whose answer, which was put together whole, the client has taken nothing for this long. The others have tasks, which
-    /// notice by themselves.
-    pub fn stuck(&self, now_ms: u64, timeout_ms: u64) -> Vec<StreamId> {
+    /// Answers that were put together whole and are held up: their streams, and since when. The others have tasks, which notice by themselves.
+    fn held_up(&self) -> Vec<(StreamId, u64)> {
         let states = self.states.borrow();
-        let is_stuck = |state: &State| {
-            state.stuck_since_ms != 0 && !state.tail.is_empty() && state.stuck_since_ms + timeout_ms <= now_ms
+        let is_held_up = |stream: StreamId, state: &State| {
+            state.stuck_since_ms != 0 && !state.tail.is_empty() && self.exchange(stream).is_none()
         };
-        let stuck = states.iter().filter(|(_, state)| is_stuck(state)).map(|(stream, _)| *stream);
-        stuck.filter(|stream| self.exchange(*stream).is_none()).collect()
+        let held_up = states.iter().filter(|(stream, state)| is_held_up(**stream, state));
+        held_up.map(|(stream, state)| (*stream, state.stuck_since_ms)).collect()
+    }
+
+    /// Since when the one of them is that has been so for longest.
+    pub fn stuck_since_ms(&self) -> Option<u64> {
+        self.held_up().iter().map(|(_, since_ms)| *since_ms).min()
+    }
+
+    /// Those of which the client has taken nothing for this long.
+    pub fn stuck(&self, now_ms: u64, timeout_ms: u64) -> Vec<StreamId> {
+        let mut held_up = self.held_up();
+        held_up.retain(|(_, since_ms)| since_ms + timeout_ms <= now_ms);
+        held_up.into_iter().map(|(stream, _)| stream).collect()
     }
 
     /// The first time (monotonic) at which the head of a request must be there that is not; one that never comes would hold the connection,
