@@ -12,7 +12,7 @@ test)
     tools="$build logrotate:logrotate bwrap:bubblewrap setpriv:util-linux umoci:umoci lintian:lintian patch:patch dpkg-shlibdeps:dpkg-dev systemd-analyze:systemd gzip:gzip unshare:util-linux nsenter:util-linux mount:mount curl:curl
         nghttp:nghttp2-client h2load:nghttp2-client openssl:openssl chromium:chromium ab:apache2-utils wrk:wrk siege:siege
         httperf:httperf cwebp:webp memcached:memcached ffmpeg:ffmpeg go:golang-go python3:python3 script:bsdutils nginx:nginx-light apache2:apache2-bin
-        mariadbd:mariadb-server-core mariadb-backup:mariadb-backup strace:strace zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
+        mariadbd:mariadb-server-core mariadb-backup:mariadb-backup strace:strace ss:iproute2 zsh:zsh fish:fish mandoc:mandoc groff:groff-base"
     packages='libc6-dev tzdata php-fpm php-cgi php-mysql php-dev libphp-embed python3-jsonschema node-har-schema
         galera-4 postgresql'
     ;;
