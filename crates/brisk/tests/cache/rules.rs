@@ -30,6 +30,20 @@ pub fn scripted(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) 
     (backend, heads)
 }
 
+/// What of `all` a request's head has asked for by one range of bytes, as a 206; `None` if it names none.
+pub fn part_of(all: &[u8], head: &str) -> Option<String> {
+    let range = head.lines().find_map(|line| line.strip_prefix("Range: bytes="))?;
+    let (first, last) = range.split_once('-').unwrap();
+    let (first, last): (usize, usize) = (first.parse().unwrap(), last.trim().parse().unwrap());
+    let last = last.min(all.len() - 1);
+    let piece = std::str::from_utf8(&all[first..=last]).unwrap();
+    Some(format!(
+        "HTTP/1.1 206 Partial\r\nETag: \"v\"\r\nContent-Range: bytes {first}-{last}/{}\r\nContent-Length: {}\r\n\r\n{piece}",
+        all.len(),
+        piece.len()
+    ))
+}
+
 /// An answer with these fields whose body is its number.
 pub fn number(fields: &str, number: usize) -> String {
     let body = number.to_string();
@@ -430,18 +444,7 @@ fn a_cache_keeps_to_its_size() {
 fn slices_are_asked_for_and_kept_one_by_one() {
     let body: Arc<Vec<u8>> = Arc::new((0..10_000u32).map(|n| b'a' + (n / 100 % 26) as u8).collect());
     let all = body.clone();
-    let (backend, heads) = scripted(move |head, _| {
-        let range = head.lines().find_map(|line| line.strip_prefix("Range: bytes=")).expect("a range");
-        let (first, last) = range.split_once('-').unwrap();
-        let (first, last): (usize, usize) = (first.parse().unwrap(), last.trim().parse().unwrap());
-        let last = last.min(all.len() - 1);
-        let piece = std::str::from_utf8(&all[first..=last]).unwrap();
-        format!(
-            "HTTP/1.1 206 Partial\r\nETag: \"v\"\r\nContent-Range: bytes {first}-{last}/{}\r\nContent-Length: {}\r\n\r\n{piece}",
-            all.len(),
-            piece.len()
-        )
-    });
+    let (backend, heads) = scripted(move |head, _| part_of(&all, head).expect("a range"));
     let server = server(
         backend.port(),
         "slice 1k; proxy_cache_key $uri$slice_range; proxy_set_header Range $slice_range; proxy_cache_valid 200 206 1h;",
