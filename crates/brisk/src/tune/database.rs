@@ -247,8 +247,8 @@ fn must_have_room(folder: &Path, size: u64) -> Result<(), String> {
     ))
 }
 
-/// Gives all of it to the user: what is in a folder first, so that the folder is nobody else's until then, and links themselves, not what they
-/// lead to. Otherwise the user could put a link in a file's place, and be given what it leads to.
+/// Changes the owner of a file, or of a folder with all that is in it. The folder itself comes last, and links are not followed: otherwise
+/// the new owner could replace a file by a link, and the file that the link leads to would change its owner.
 fn give(path: &Path, user: u32) -> std::io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {

@@ -100,7 +100,7 @@ pub fn must_run(master: u32) -> Result<(), String> {
     }
 }
 
-/// As whom a process runs: user and group.
+/// The effective user and group of a process.
 fn account(pid: u32) -> Option<(u32, u32)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let effective = |name: &str| {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((of("-q"), of("-p")), (None, None));
     }
 
-    /// A program is run as whoever it belongs to, where it is, and with what its files may name.
+    /// The check runs with the process's user and group, in its folder, with its environment but for what only the running program may have.
     #[test]
     fn a_check_has_the_account_the_folder_and_the_environment() {
         if !rustix::process::geteuid().is_root() {

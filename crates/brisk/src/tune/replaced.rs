@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
-/// Who may read and write the file besides those of its mode.
+/// The attribute that holds a file's POSIX ACL (acl(5)).
 const ACL: &[u8] = b"system.posix_acl_access";
 
 /// Replaces a file, with its owner and its permissions.
@@ -49,8 +49,8 @@ fn fill(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Gives a new file the extended attributes of the old one. Where a file has an ACL, the group's bits of its mode are a limit for everybody
-/// whom that names: without the ACL the group would have what these may. Other attributes that cannot be given are no reason to stop.
+/// Copies the extended attributes of the old file to the new one. An ACL must be copied: with one, the group's bits of the mode are the mask of
+/// all its entries, so without it the group would get the rights of the mask. An error of any other attribute is ignored.
 fn attributes(old: &File, new: &File) -> io::Result<()> {
     let wanted = names(old)?;
     // A folder may give new files an ACL.

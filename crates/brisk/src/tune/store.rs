@@ -43,7 +43,7 @@ pub struct Restored {
     pub errors: Vec<String>,
 }
 
-/// A file that somebody else has changed, and the copy of what stood there before the tuner.
+/// A file that was changed by hand between two runs, and the copy of the text that it had before the first one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Aside {
     pub path: PathBuf,
@@ -121,7 +121,7 @@ impl Store {
     }
 
     /// What this run has changed stays until `brisk tune undo`, which takes it back together with what earlier runs have changed. Gives files
-    /// that somebody else has changed between them: undoing brings that state of theirs back.
+    /// that were changed by hand between two runs: undoing brings the text back that they had then.
     pub fn keep(&mut self) -> Result<Vec<Aside>, String> {
         let (merged, theirs) = self.merged();
         let aside = theirs.into_iter().filter_map(|entry| self.put_aside(entry).transpose());
@@ -135,8 +135,8 @@ impl Store {
         Ok(aside)
     }
 
-    /// This run's changes and the earlier ones, as one; and of the earlier ones those behind which somebody else has changed the file: what
-    /// that one has written is the original then.
+    /// This run's changes and the earlier ones, as one journal; and the earlier entries whose files were changed by hand afterwards: for
+    /// those the changed text is the original.
     fn merged(&self) -> (Journal, Vec<&Entry>) {
         let mut merged = Journal { owner: 0, ..self.journal.clone() };
         let Some(earlier) = &self.earlier else { return (merged, Vec::new()) };
