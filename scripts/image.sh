@@ -7,6 +7,11 @@ set -eu
 here=$(readlink -f "$(dirname "$0")/..")
 BRISK=$(readlink -f "${BRISK:-$here/target/release/brisk}")
 out=${1:?usage: image.sh FOLDER}
+# Nothing but an image is replaced.
+if [ -e "$out" ] && [ ! -e "$out/oci-layout" ] && [ -n "$(ls -A "$out")" ]; then
+    echo "$0: $out holds something else than an image: name another folder" >&2
+    exit 1
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 umask 022

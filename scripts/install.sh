@@ -1,7 +1,9 @@
 #!/bin/sh
 # Puts Brisk into place, or removes it (install.sh uninstall). Used by `make install`; paths come from the environment.
-# What an administrator may have edited is never overwritten or removed.
+# What an administrator may have edited is never overwritten, nor removed, but for logrotate's rule, which needs the program.
 set -eu
+# Pages and folders are for other users, too, whatever the administrator's shell says.
+umask 022
 here=$(readlink -f "$(dirname "$0")/..")
 : "${PREFIX:=/usr}" "${SYSCONFDIR:=/etc}" "${DESTDIR:=}" "${RUN_USER:=www-data}" "${UNITDIR:=$PREFIX/lib/systemd/system}"
 
@@ -77,6 +79,8 @@ done
 if [ "$SYSCONFDIR" != /etc ]; then
     mkdir -p "$share"
     echo "$SYSCONFDIR" >"$share/sysconfdir"
+else
+    rm -f "$share/sysconfdir"
 fi
 # Manual pages and completions come from the program itself.
 made=$(mktemp -d)
@@ -93,21 +97,24 @@ complete bash "$bash"
 complete zsh "$zsh"
 complete fish "$fish"
 place 644 "$here/packaging/brisk.service" "$unit"
-for example in brisk.socket brisk.service.d/unprivileged.conf; do
+for example in brisk.socket brisk.service.d/unprivileged.conf brisk.service.d/php.conf; do
     place 644 "$here/packaging/$example" "$doc/examples/$(basename "$example")"
 done
+# The first site and its pages come once: an administrator may have removed them.
+if [ ! -e "$etc/brisk.conf" ]; then
+    place_new 644 "$here/packaging/default.conf" "$etc/conf.d/default.conf"
+    if [ ! -e "$DESTDIR/var/www/brisk" ]; then
+        mkdir -p "$DESTDIR/var/www/brisk"
+        cp "$here"/packaging/www/* "$DESTDIR/var/www/brisk/"
+    fi
+fi
 place_new 644 "$here/packaging/brisk.conf" "$etc/brisk.conf"
-place_new 644 "$here/packaging/default.conf" "$etc/conf.d/default.conf"
 place_new 644 "$here/crates/brisk/src/mime.types" "$etc/mime.types"
 for params in fastcgi_params fastcgi.conf scgi_params uwsgi_params; do
     place_new 644 "$here/packaging/$params" "$etc/$params"
 done
 place_new 644 "$here/packaging/logrotate" "$rotate"
 mkdir -p "$DESTDIR/var/log/brisk" "$DESTDIR/var/lib/brisk" "$DESTDIR/var/cache/brisk" "$DESTDIR/run/brisk"
-if [ ! -e "$DESTDIR/var/www/brisk" ]; then
-    mkdir -p "$DESTDIR/var/www/brisk"
-    cp "$here"/packaging/www/* "$DESTDIR/var/www/brisk/"
-fi
 
 # notify-reload is known from systemd 253 on.
 version=$(systemctl --version 2>/dev/null | awk 'NR == 1 { print int($2) }') || version=

@@ -332,6 +332,7 @@ fn try_out(snap: &Snapshot) -> Vec<Diag> {
     refused.extend(sockets::try_bind(snap));
     refused.extend(crate::host::identity(&snap.main).err());
     refused.extend(crate::pools::unknown_accounts(snap));
+    refused.extend(crate::pools::missing_programs(snap));
     refused.extend(crate::programs::unknown_accounts(snap));
     refused
 }

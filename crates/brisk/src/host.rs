@@ -162,6 +162,13 @@ fn make_way(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes a folder that all users may pass through and none may look into, whatever the umask. One that is there is an error.
+pub fn make_passage(folder: &Path) -> io::Result<()> {
+    folder.parent().map_or(Ok(()), make_way)?;
+    DirBuilder::new().create(folder)?;
+    std::fs::set_permissions(folder, Permissions::from_mode(0o711))
+}
+
 fn make(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         // Another Brisk with the same prefix is starting, too.

@@ -3,6 +3,7 @@
 use brisk_testkit::server::text;
 use brisk_testkit::{Builder, TempDir};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -74,8 +75,10 @@ fn make(target: &str, root: &Path) -> Output {
 }
 
 fn make_for(user: &str, target: &str, root: &Path, more: &[&str]) -> Output {
-    let output = Command::new("make")
+    // As of an administrator who lets nobody else read: what is installed is for other users all the same.
+    let output = Command::new("sh")
         .current_dir(repository())
+        .args(["-c", "umask 077; exec make \"$@\"", "make"])
         .args(more)
         .args([
             target,
@@ -157,17 +160,39 @@ fn make_install_gives_a_server_that_starts() {
     drop(server);
     assert!(read("var/log/brisk/access.log").contains("\"GET / HTTP/1.1\" 200"));
 
-    // A second one keeps what was edited; removing leaves it too.
-    fs::write(root.path().join("etc/brisk/brisk.conf"), "# mine").unwrap();
-    assert!(text(&make("install", root.path()).stdout).contains("kept: "));
-    make("uninstall", root.path());
-    assert_eq!(read("etc/brisk/brisk.conf"), "# mine");
-    assert!(!root.path().join("usr/bin/brisk").exists());
+    others_may_read(root.path());
+    a_second_one_keeps_what_was_edited(root.path(), symbols.trim().trim_start_matches('/'));
+}
+
+/// Whatever the administrator's umask says.
+fn others_may_read(root: &Path) {
+    for path in
+        ["var/www/brisk", "var/www/brisk/index.html", "var/lib/brisk", "etc/brisk/conf.d", "usr/share/brisk"]
+    {
+        let mode = fs::metadata(root.join(path)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o444, 0o444, "{path}");
+    }
+}
+
+/// It brings nothing back that was removed; removing leaves what was edited, too.
+fn a_second_one_keeps_what_was_edited(root: &Path, symbols: &str) {
+    fs::write(root.join("etc/brisk/brisk.conf"), "# mine").unwrap();
+    fs::remove_file(root.join("etc/brisk/conf.d/default.conf")).unwrap();
+    fs::remove_dir_all(root.join("var/www/brisk")).unwrap();
+    // Of an installation whose configuration was elsewhere.
+    fs::write(root.join("usr/share/brisk/sysconfdir"), "/opt/etc\n").unwrap();
+    assert!(text(&make("install", root).stdout).contains("kept: "));
+    for path in ["etc/brisk/conf.d/default.conf", "var/www/brisk", "usr/share/brisk/sysconfdir"] {
+        assert!(!root.join(path).exists(), "{path}");
+    }
+    make("uninstall", root);
+    assert_eq!(fs::read_to_string(root.join("etc/brisk/brisk.conf")).unwrap(), "# mine");
+    assert!(!root.join("usr/bin/brisk").exists());
     let mut left = Vec::new();
-    files_below(&root.path().join("usr"), "usr/", &mut left);
+    files_below(&root.join("usr"), "usr/", &mut left);
     assert!(left.is_empty(), "{:?}", left.iter().map(|(name, _)| name).collect::<Vec<_>>());
-    assert!(!root.path().join(symbols.trim().trim_start_matches('/')).exists());
-    assert!(!root.path().join("etc/logrotate.d/brisk").exists());
+    assert!(!root.join(symbols).exists());
+    assert!(!root.join("etc/logrotate.d/brisk").exists());
 }
 
 #[test]

@@ -67,6 +67,7 @@ const CARRIED_OUT: &[&str] = &[
     "AmbientCapabilities",
     "NoNewPrivileges",
     "ProtectSystem",
+    "ReadWritePaths",
     "ProtectHome",
     "PrivateTmp",
     "PrivateDevices",
@@ -178,7 +179,7 @@ impl Unit {
              mount -t tmpfs tmpfs {merged}\nmkdir {merged}/lower {merged}/root\n\
              cp -a {root}/. {merged}/lower\nmount -t overlay overlay -o lowerdir={merged}/lower:/ {merged}/root\n\
              mount -t proc -o hidepid=invisible proc {merged}/root/proc\nexec 9<{filter}\n\
-             exec bwrap --ro-bind {merged}/root / --dev /dev --tmpfs /tmp --tmpfs /var/tmp --unshare-net --cap-add ALL --seccomp 9 \
+             exec bwrap --ro-bind {merged}/root / --dev /dev --perms 1777 --tmpfs /tmp --perms 1777 --tmpfs /var/tmp --unshare-net --cap-add ALL --seccomp 9 \
              --clearenv --setenv PATH /usr/sbin:/usr/bin --setenv NOTIFY_SOCKET /run/systemd/notify \
              --bind {root}/run/systemd /run/systemd",
             umask = self.value("UMask"),
@@ -189,6 +190,14 @@ impl Unit {
         );
         for path in &writable {
             let _ = write!(script, " --bind {}{path} {path}", root.display());
+        }
+        for named in self.list("ReadWritePaths") {
+            let path = named.trim_start_matches('-');
+            let is_there = root.join(&path[1..]).exists();
+            assert!(is_there || path != named, "{path} is not there");
+            if is_there {
+                let _ = write!(script, " --bind {}{path} {path}", root.display());
+            }
         }
         for (name, value) in &variables {
             let _ = write!(script, " --setenv {name} {value}");

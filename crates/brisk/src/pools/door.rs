@@ -10,9 +10,9 @@ use rustix::fs::{Gid, Mode, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Pid;
 use std::cell::Cell;
-use std::fs::{DirBuilder, Permissions};
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -70,8 +70,10 @@ impl Door {
         bound().map_err(|error| {
             let (path, why) = (spec.socket.display(), brisk_conf::os_text(&error));
             let name = &spec.settings.pool;
-            Diag::global(format!("bind() to \"{path}\" for PHP pool \"{name}\" failed ({why})"))
-                .help("the sockets of pools are beside the pid file: the master process must be able to write there")
+            Diag::global(format!("bind() to \"{path}\" for PHP pool \"{name}\" failed ({why})")).help(
+                "the sockets of pools are beside the pid file, and belong to the workers' user: the master process must be able to \
+                 write there, and may need CAP_CHOWN",
+            )
         })
     }
 
@@ -182,7 +184,10 @@ impl Drop for Door {
 /// no other user meets it before.
 fn bind(path: &Path, at: &Path, owner: Option<(u32, u32)>) -> io::Result<Named> {
     if let Some(folder) = path.parent() {
-        make_folder(folder)?;
+        match crate::host::make_passage(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
     }
     let fresh = path.with_extension("new");
     let _ = std::fs::remove_file(&fresh);
@@ -206,14 +211,6 @@ fn bind(path: &Path, at: &Path, owner: Option<(u32, u32)>) -> io::Result<Named> 
         let _ = std::fs::remove_file(&fresh);
     })?;
     Ok(Named { path: path.into(), at: at.into(), inode, socket })
-}
-
-/// Others may pass through it, but not look into it.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o711).recursive(true).create(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,12 @@ use std::time::{Duration, Instant};
 
 pub use program::Program;
 
+/// What is missing for pools of a configuration to run.
+pub fn missing_programs(snap: &Snapshot) -> Vec<Diag> {
+    let wanted = snap.data::<Wanted>().map(|wanted| wanted.0.as_slice()).unwrap_or_default();
+    wanted.iter().filter_map(|spec| Program::find(&spec.settings).err()).collect()
+}
+
 /// What would run a pool that asks for nothing special, in words; `None`: nothing that is installed.
 pub fn available() -> Option<String> {
     let mut settings = Settings::new("serve");

@@ -86,6 +86,20 @@ fn the_debian_package_is_clean_and_starts() {
     serves(&over, &root.join("run/brisk/test.sock"));
 }
 
+/// `OUT` may name any folder.
+#[test]
+fn an_image_replaces_nothing_but_an_image() {
+    let folder = TempDir::new();
+    folder.write("precious", "content");
+    let output = Command::new(super::repository().join("scripts/image.sh"))
+        .arg(folder.path())
+        .env("BRISK", BIN)
+        .output();
+    let output = output.unwrap();
+    assert!(!output.status.success() && text(&output.stderr).contains("holds something else than an image"));
+    assert_eq!(fs::read_to_string(folder.path().join("precious")).unwrap(), "content");
+}
+
 #[test]
 fn the_image_starts_with_nothing_else_around_it() {
     let folder = TempDir::new();

@@ -15,6 +15,7 @@ const LARGE: usize = 24 << 20;
 const SITE: &str = "
 proxy_cache_path /var/cache/brisk/site/pages keys_zone=pages:1m;
 fastcgi_cache_path /var/cache/brisk/answers levels=1:2 keys_zone=answers:1m;
+php_pool www { max_children 2; }
 upstream group { zone group 64k; state /var/lib/brisk/state/group.conf; }
 server {
     listen unix:/run/brisk/back.sock;
@@ -42,6 +43,7 @@ server {
     location /upload { proxy_pass http://unix:/run/brisk/back.sock:/; }
     location /group { proxy_pass http://group; }
     location /api { api write=on; }
+    location ~ \\.php$ { php_pass www; }
 }";
 
 /// `make install` into a folder, with the site of these tests beside the default one.
@@ -58,6 +60,14 @@ impl Installed {
         fs::write(etc.join("conf.d/site.conf"), SITE).unwrap();
         root.write("var/www/site/index.html", "hello");
         root.write("var/www/site/large", vec![b'x'; LARGE]);
+        root.write(
+            "var/www/site/visits.php",
+            "<?php session_start(); echo $_SESSION['visits'] = 1 + ($_SESSION['visits'] ?? 0);",
+        );
+        // As Debian's php-common has it.
+        let sessions = root.path().join("var/lib/php/sessions");
+        fs::create_dir_all(&sessions).unwrap();
+        fs::set_permissions(&sessions, fs::Permissions::from_mode(0o1733)).unwrap();
         root.write("var/www/site/static/page.html", "<p>text</p>\n".repeat(1000));
         fs::create_dir_all(root.path().join("run/brisk")).unwrap();
         let socket = root.path().join("run/brisk/application.sock");
@@ -108,7 +118,8 @@ impl Installed {
                 assert_eq!(answer.status, 200, "{target}: {}", answer.head);
                 answer.header("X-Cache") == Some("HIT")
             });
-            assert!(self.has_files(folder), "{folder}");
+            // It is answered from memory before the file has its name.
+            wait::holds(folder, || self.has_files(folder));
         }
         let body = "x".repeat(1 << 20);
         for target in ["/application?post", "/upload"] {
@@ -129,6 +140,13 @@ impl Installed {
         // What was added before a restart is still there.
         assert!([201, 409].contains(&added.status), "{}", added.text());
         assert!(self.has_files("var/lib/brisk/state"));
+        let first = self.client().get("/visits.php");
+        assert_eq!((first.status, first.text().as_str()), (200, "1"), "{}", first.head);
+        let cookie =
+            first.header("Set-Cookie").and_then(|cookie| cookie.split(';').next()).expect("a session");
+        let again =
+            self.client().request(format!("GET /visits.php HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n"));
+        assert_eq!(again.text(), "2", "PHP's sessions are stored");
         assert_eq!(self.client().get("/group").status, 404);
     }
 }
