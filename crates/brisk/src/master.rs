@@ -250,6 +250,12 @@ impl Master {
             libc::SIGCHLD => self.reap(),
             // A server that is ending starts nothing any more.
             libc::SIGHUP | libc::SIGUSR2 | libc::SIGWINCH if is_ending => {}
+            // Its terminal is gone. There is no file to read again, and who started the server no longer sees what it gives out.
+            libc::SIGHUP if self.paths.inline.is_some() => {
+                if !sys::ignores_hangup() {
+                    self.end(&Order::Stop);
+                }
+            }
             libc::SIGHUP if self.successor.is_some() => self.roll_back(),
             // A refusal is in the log.
             libc::SIGHUP => self.reload(Vec::new()),

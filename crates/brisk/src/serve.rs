@@ -48,7 +48,7 @@ fn main(call: &Call<'_>) -> i32 {
     match prepare(&wishes) {
         Ok(paths) => {
             let code = launch::run(&paths);
-            php::remove_run_folder(&paths);
+            php::remove_own_folder(&paths);
             code
         }
         Err(problem) => {
@@ -75,7 +75,10 @@ fn prepare(wishes: &Wishes) -> Result<Paths, Problem> {
     paths.conf = "brisk serve".into();
     let site = php::look(&path);
     if matches!(site, php::Site::Run { .. }) {
-        paths.env.places.run = php::run_folder()?;
+        let own = php::own_folder()?;
+        let places = &mut paths.env.places;
+        (places.run, places.state) = (own.clone(), own.clone());
+        (places.cache, places.logs) = (own.clone(), own);
     }
     paths.inline = Some(Inline {
         text: configuration(&path, &addresses, has_color(&std::io::stderr()), local.as_ref(), &site),

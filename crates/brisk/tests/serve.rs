@@ -372,6 +372,9 @@ fn php_in_a_folder_just_runs() {
         ("wp-content/uploads/shell.php", "<?php echo 'owned';"),
         ("uploads/picture.jpg", "<?php echo 'owned';"),
         ("vendor/tool/eval.php", "<?php echo 'owned';"),
+        ("wiki/images/x.php", "<?php echo 'owned';"),
+        ("drupal/sites/default/files/x.php", "<?php echo 'owned';"),
+        ("uploads/a\nb.php", "<?php echo 'owned';"),
         (".hidden/x.php", "<?php echo 'owned';"),
         ("page.phtml", "<?php echo 'source';"),
     ]);
@@ -394,6 +397,9 @@ fn php_in_a_folder_just_runs() {
         ("/WP-Content/Uploads/shell.php", 403),
         ("/uploads/picture.jpg/x.php", 403),
         ("/vendor/tool/eval.php", 403),
+        ("/wiki/images/x.php", 403),
+        ("/drupal/sites/default/files/x.php", 403),
+        ("/uploads/a%0Ab.php", 403),
         ("/.hidden/x.php", 404),
         ("/page.phtml", 403),
         ("/missing.php", 404),
@@ -404,7 +410,55 @@ fn php_in_a_folder_just_runs() {
         assert!(!answer.text().contains("owned") && !answer.text().contains("<?php"), "{target}");
     }
     wait::holds("what runs PHP", || serve.terminal().contains("scripts are run by PHP 8."));
-    assert!(!serve.dir.path().join("logs").exists(), "nothing is left in the folder");
+    let posted = client.request(format!(
+        "POST /other.php HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{}",
+        "x".repeat(100_000)
+    ));
+    assert_eq!(posted.status, 200);
+    for name in ["logs", "fastcgi_temp", "client_body_temp", "brisk-php"] {
+        assert!(!serve.dir.path().join(name).exists(), "nothing is left in the folder: {name}");
+    }
+}
+
+/// Where nothing runs PHP the private part of an application is not for everybody either.
+#[test]
+fn an_application_without_php_shows_its_public_folder_alone() {
+    let files = [
+        ("artisan", ""),
+        ("public/index.php", FRONT),
+        ("public/a.css", "css"),
+        ("storage/logs/laravel.log", "SECRET"),
+    ];
+    let serve = Serve::with_php(php_folder(&files), &[], "none");
+    let mut client = Client::connect(serve.port.number);
+    assert_eq!(client.get("/a.css").text(), "css");
+    assert_eq!(client.get("/storage/logs/laravel.log").status, 404);
+    assert_eq!(client.get("/public/a.css").status, 404);
+    assert!(!client.get("/index.php").text().contains("<?php"));
+}
+
+/// Its terminal is gone, so nobody would know what is still given out; with nohup that is wanted.
+#[test]
+fn the_end_of_the_terminal_ends_it() {
+    let dir = TempDir::new();
+    dir.write("a.txt", "mine");
+    let mut serve = Serve::start(dir, &[]);
+    process::signal(serve.child.id(), Signal::HUP);
+    let ended = wait::until("the end", || serve.child.try_wait().unwrap());
+    assert!(ended.success(), "{ended} {}", serve.terminal());
+    let (dir, port) = (TempDir::new(), ports::claim());
+    dir.write("a.txt", "mine");
+    let number = port.number.to_string();
+    let mut command = Command::new("nohup");
+    command.args([BIN, "serve", "--listen", &number]).current_dir(dir.path());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait::holds("brisk serve to answer", || Client::try_connect(port.number).is_ok());
+    process::signal(child.id(), Signal::HUP);
+    for _ in 0..3 {
+        assert_eq!(Client::connect(port.number).get("/a.txt").text(), "mine");
+    }
+    process::signal(child.id(), Signal::INT);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -290,6 +290,14 @@ pub fn read_signal(fd: BorrowedFd<'_>) -> Option<Signalled> {
     (count == buf.len()).then_some(Signalled { number, pid, uid })
 }
 
+/// Whether SIGHUP is ignored, as nohup(1) has it. A signalfd gives blocked signals that are ignored, too.
+pub fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (libc::SIGHUP - 1)) != 0
+}
+
 fn signal_set(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: sigemptyset initialises the set that sigaddset then changes.
     unsafe {

@@ -1,8 +1,8 @@
 //! What kind of PHP site a folder holds: where its public files are, which script answers what is no file, and where visitors' uploads lie.
 
-/// Names below a site's root in which no script runs, as a regular expression over URIs: folders that applications put visitors' files into,
+/// Names below a site's root, at any depth, in which no script runs, as a regular expression over URIs: folders that applications put visitors' files into,
 /// and those of libraries, whose scripts are not meant to be asked (`vendor`). Case does not count.
-pub const CLOSED: &str = r"^/(.+/)?(uploads?|blogs\.dir|vendor|node_modules)/|^/(storage|media|images|cache|tmp)/|^/sites/[^/]+/(files|private)/";
+pub const CLOSED: &str = r"^/(.+/)?((uploads?|blogs\.dir|vendor|node_modules|storage|media|images|cache|tmp)/|sites/[^/]+/(files|private)/)";
 
 /// See the module's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,9 @@ impl Layout {
             return Some(Layout { name, public, has_front: true, is_network });
         }
         let has_front = is_file("index.php");
+        if !has_front && !has_scripts && !is_file("index.html") && is_file("public/index.php") {
+            return Some(Layout { name: "PHP", public: "public", has_front: true, is_network: false });
+        }
         (has_front || has_scripts).then_some(Layout { name: "PHP", public: "", has_front, is_network: false })
     }
 }
@@ -83,6 +86,8 @@ mod tests {
         check(&["composer.json", "public/index.php"], Some(("PHP", "public", true)));
         // A public folder of something else is no reason to serve it alone.
         check(&["public/index.php", "index.php"], Some(("PHP", "", true)));
+        check(&["public/index.php", "index.html"], None);
+        check(&["public/index.php"], Some(("PHP", "public", true)));
     }
 
     #[test]

@@ -2,11 +2,10 @@
 
 use super::Problem;
 use crate::config::Paths;
+use crate::host::make_passage;
 use crate::pools;
 use brisk_php::{CLOSED, Layout};
-use std::fs::DirBuilder;
 use std::hash::{BuildHasher as _, RandomState};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 /// What nginx's `fastcgi.conf` sends, and the path behind a script.
@@ -22,7 +21,7 @@ pub(super) enum Site {
     /// Scripts, which a pool runs; what does so.
     Run { layout: Layout, by: String },
     /// Scripts, and nothing on this machine that runs them.
-    Shut,
+    Shut(Layout),
 }
 
 /// Looks what a folder holds, and what the machine has for it.
@@ -36,7 +35,7 @@ pub(super) fn look(folder: &str) -> Site {
         None => Site::Files,
         Some(layout) => match pools::available() {
             Some(by) => Site::Run { layout, by },
-            None => Site::Shut,
+            None => Site::Shut(layout),
         },
     }
 }
@@ -45,7 +44,9 @@ impl Site {
     /// The folder that is public.
     pub fn root(&self, folder: &str) -> String {
         match self {
-            Site::Run { layout, .. } if !layout.public.is_empty() => format!("{folder}/{}", layout.public),
+            Site::Run { layout, .. } | Site::Shut(layout) if !layout.public.is_empty() => {
+                format!("{folder}/{}", layout.public)
+            }
             _ => folder.to_string(),
         }
     }
@@ -63,7 +64,7 @@ impl Site {
                 let name = if layout.name == "PHP" { String::new() } else { format!("{}: ", layout.name) };
                 Some(format!("{name}scripts are run by {by}{public}"))
             }
-            Site::Shut => Some(
+            Site::Shut(_) => Some(
                 "PHP scripts are not run, and their source is not shown: no PHP is installed that could run them \
                  (Debian: apt-get install php-fpm)"
                     .into(),
@@ -87,21 +88,21 @@ impl Site {
             "index index.php index.html index.htm; {network}\
              location / {{ {listing}try_files $uri $uri/ {otherwise}; }} \
              location ~ /\\.(?!well-known/) {{ return 404; }} \
-             location ~* \"(?:{CLOSED}).*\\.(php\\d*|phtml|phar|phps|pht)(/|$)\" {{ return 403; }} \
+             location ~* \"(?s)(?:{CLOSED}).*\\.(php\\d*|phtml|phar|phps|pht)(/|$)\" {{ return 403; }} \
              location ~ [^/]\\.php(/|$) {{ hide_files off; autoindex off; {PARAMS} php_pass serve; }}"
         );
         (pool, text)
     }
 }
 
-/// A folder for the pool's sockets, which only this server knows. It is removed at the end.
-pub(super) fn run_folder() -> Result<String, Problem> {
+/// A folder for the pool's sockets and for what the server stores, which only this server knows: nothing is written into the folder that is
+/// served. It is removed at the end.
+pub(super) fn own_folder() -> Result<String, Problem> {
     let number = RandomState::new().hash_one(std::process::id());
     let path = std::env::temp_dir().join(format!("brisk-serve-{number:016x}"));
-    let made = DirBuilder::new().mode(0o711).create(&path);
-    made.map_err(|error| {
+    make_passage(&path).map_err(|error| {
         let text = format!(
-            "making \"{}\" for PHP's sockets failed ({})",
+            "making \"{}\" for PHP's sockets and the server's files failed ({})",
             path.display(),
             brisk_conf::os_text(&error)
         );
@@ -110,12 +111,11 @@ pub(super) fn run_folder() -> Result<String, Problem> {
     Ok(format!("{}/", path.display()))
 }
 
-/// Removes what [`run_folder`] has made.
-pub(super) fn remove_run_folder(paths: &Paths) {
+/// Removes what [`own_folder`] has made.
+pub(super) fn remove_own_folder(paths: &Paths) {
     let folder = Path::new(&paths.env.places.run);
     let is_own = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("brisk-serve-"));
     if is_own {
-        let _ = std::fs::remove_dir(folder.join("brisk-php"));
-        let _ = std::fs::remove_dir(folder);
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
