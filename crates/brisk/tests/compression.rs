@@ -399,6 +399,54 @@ fn static_files_are_compressed_in_the_background() {
     assert_eq!(accepting(&server, "/a.html", "zstd").status, 200);
 }
 
+/// What is compressed beforehand is the file as it is.
+#[test]
+fn pages_that_change_while_they_are_sent_are_not_compressed_beforehand() {
+    let filler = String::from_utf8(page(2_000)).unwrap();
+    let command = format!("<!--#echo var=\"request_method\" -->{filler}");
+    let folder = |directives: &str| {
+        format!("{directives} compress_static auto; compress_static_path {{{{DIR}}}}/variants;")
+    };
+    let server = Server::new(BIN)
+        .http(&format!(
+            "types {{ text/html html; }}
+             charset_map koi8-r utf-8 {{ C0 D18E; }}
+             server {{ listen 127.0.0.1:{{{{PORT}}}};
+                location /ssi/ {{ {} }}
+                location /sub/ {{ {} }}
+                location /around/ {{ {} }}
+                location /recoded/ {{ {} }}
+                location /plain/ {{ {} }} }}",
+            folder("ssi on;"),
+            folder("sub_filter NAME Brisk;"),
+            folder("add_before_body /plain/before.html;"),
+            folder("charset utf-8; source_charset koi8-r;"),
+            folder("charset utf-8;"),
+        ))
+        .file("html/ssi/a.html", &command)
+        .file("html/sub/a.html", format!("NAME{filler}"))
+        .file("html/around/a.html", &filler)
+        .file("html/recoded/a.html", [&b"\xc0"[..], filler.as_bytes()].concat())
+        .file("html/plain/a.html", &filler)
+        .file("html/plain/before.html", "before")
+        .start();
+    let check = || {
+        for (target, want) in
+            [("/ssi/", "GET"), ("/sub/", "Brisk"), ("/around/", "before"), ("/recoded/", "\u{44e}")]
+        {
+            let response = accepting(&server, &format!("{target}a.html"), "br");
+            assert_eq!(response.header("Content-Encoding"), None, "{target}");
+            assert_eq!(response.text(), format!("{want}{filler}"), "{target}");
+        }
+    };
+    check();
+    // What is not changed comes behind them in the line of the pool.
+    wait::holds("a variant", || {
+        accepting(&server, "/plain/a.html", "br").header("Content-Encoding") == Some("br")
+    });
+    check();
+}
+
 #[test]
 fn a_cache_folder_that_cannot_be_written_harms_nothing() {
     let server = Builder::new(BIN)

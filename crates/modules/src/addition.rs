@@ -73,14 +73,19 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 impl Filter for Conf {
+    // What is added gets no additions itself.
+    fn reads(&self, r: &Request) -> bool {
+        r.route.depth == 0 && self.types.has(r.resp.content_type.as_deref().unwrap_or_default())
+    }
+
     fn declares(&self) -> Declared {
         Declared::RECORDED
     }
 
     fn filter(&self, r: &mut Request) {
-        let media = r.resp.content_type.as_deref().unwrap_or_default();
-        // What is added gets no additions itself.
-        if r.resp.status != 200 || r.route.depth > 0 || !self.types.has(media) {
+        // Nothing can stand beside coded bytes: no client could read the two as one.
+        let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        if r.resp.status != 200 || is_coded || !self.reads(r) {
             return;
         }
         // The other locations may answer anything: what comes of them is not kept ready.

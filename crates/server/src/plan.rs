@@ -65,6 +65,13 @@ pub trait Filter: Send + Sync {
         None
     }
 
+    /// Whether it would read or change the content of this response, whose type is known. Asked of filters of the stages that work on content
+    /// only: what was compressed beforehand would pass them by.
+    fn reads(&self, r: &Request) -> bool {
+        let _ = r;
+        true
+    }
+
     /// What its work depends on, and what it does besides.
     fn declares(&self) -> Declared {
         Declared::default()
@@ -142,6 +149,11 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Whether the filters work on content as it is before it is coded.
+    fn is_on_content(self) -> bool {
+        (Stage::Substitution..=Stage::Surroundings).contains(&self)
+    }
+
     /// Whether the filters also work on subrequests: on what becomes part of another response, which has its own
     /// headers.
     pub(crate) fn is_for_parts(self) -> bool {
@@ -212,6 +224,11 @@ struct Steps {
 }
 
 impl Plan {
+    /// Whether a filter would read or change the content of the response as it is.
+    pub fn reads_content(&self, r: &Request) -> bool {
+        self.filters.iter().any(|(stage, filter)| stage.is_on_content() && filter.reads(r))
+    }
+
     /// Adds a filter.
     pub fn add_filter(&mut self, stage: Stage, filter: Arc<dyn Filter>) {
         self.filters.push((stage, filter));

@@ -167,6 +167,12 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 impl Filter for Conf {
+    // A name for what is sent as it is reads nothing.
+    fn reads(&self, r: &Request) -> bool {
+        let (to, from) = (self.destination(r), self.source_of(r));
+        to.zip(from).is_some_and(|(to, from)| !from.eq_ignore_ascii_case(&to))
+    }
+
     fn declares(&self) -> Declared {
         Declared::RECORDED
     }

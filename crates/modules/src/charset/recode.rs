@@ -101,6 +101,12 @@ impl Recoder {
 
 /// Recodes a response's body.
 pub fn apply(resp: &mut Response, mut recoder: Recoder) {
+    if matches!(resp.body, Body::Empty) && resp.content_length != Some(0) {
+        // The answer to a HEAD: the length is that of the text that a GET would get, if it is known.
+        resp.allow_ranges &= recoder.keeps_length();
+        resp.content_length = resp.content_length.filter(|_| recoder.keeps_length());
+        return;
+    }
     let body = std::mem::take(&mut resp.body);
     // Small bodies at once: they keep a length, and may become prepared answers.
     if let Some(pieces) = body.in_memory() {

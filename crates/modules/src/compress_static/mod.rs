@@ -165,6 +165,11 @@ impl Handler for CompressStatic {
         if !r.resp.content_type.as_deref().is_some_and(|media| self.types.has(media)) {
             return Flow::Next;
         }
+        // Variants are of the file as it is: commands, texts to be replaced and what is put around it would stay as they are.
+        let live = r.live.clone();
+        if live.snap.location(r.route.loc).plan.reads_content(r) {
+            return Flow::Next;
+        }
         // What is wrong with the path or the file the static handler says.
         // As the static handler would, so that links are followed by the same rules.
         let Some(mapped) = path::map(r, 0) else { return Flow::Next };

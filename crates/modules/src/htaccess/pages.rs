@@ -21,20 +21,27 @@ use std::rc::Rc;
 /// Carries out the commands of a file to which settings give the filter.
 pub struct Pages;
 
+impl Pages {
+    /// The settings for the file that is sent, if they name the filter for it.
+    fn of(r: &Request) -> Option<Present> {
+        let present = Present::of(r).filter(|present| present.effective.has_filters)?;
+        let is_named =
+            || filters(&present.effective, &present.place).iter().any(|filter| filter == b"includes");
+        (present.place.kind == Some(Kind::File) && is_named()).then_some(present)
+    }
+}
+
 impl Filter for Pages {
+    fn reads(&self, r: &Request) -> bool {
+        Pages::of(r).is_some()
+    }
+
     fn declares(&self) -> Declared {
         Declared::RECORDED
     }
 
     fn filter(&self, r: &mut Request) {
-        let Some(present) = Present::of(r).filter(|present| present.effective.has_filters) else { return };
-        if present.place.kind != Some(Kind::File) || r.resp.status != 200 {
-            return;
-        }
-        let filters = filters(&present.effective, &present.place);
-        if !filters.iter().any(|filter| filter == b"includes") {
-            return;
-        }
+        let Some(present) = Pages::of(r).filter(|_| r.resp.status == 200) else { return };
         if !present.effective.options.has(Options::INCLUDES) {
             rlog!(r, Warn, "Options have no Includes: the commands of the page are not carried out");
             return;

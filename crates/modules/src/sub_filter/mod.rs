@@ -129,13 +129,16 @@ impl Substitute {
 }
 
 impl Filter for Substitute {
+    fn reads(&self, r: &Request) -> bool {
+        self.conf.types.has(r.resp.content_type.as_deref().unwrap_or_default())
+    }
+
     fn declares(&self) -> Declared {
         Declared::RECORDED
     }
 
     fn filter(&self, r: &mut Request) {
         let resp = &r.resp;
-        let media = resp.content_type.as_deref().unwrap_or_default();
         // Nothing can be replaced in it.
         let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
         // A text that is found in compressed bytes is there by chance.
@@ -144,7 +147,7 @@ impl Filter for Substitute {
             .content_encoding
             .as_ref()
             .is_some_and(|coding| !plain.iter().any(|plain| coding.eq_ignore_ascii_case(plain)));
-        if is_empty || is_coded || !self.conf.types.has(media) {
+        if is_empty || is_coded || !self.reads(r) {
             return;
         }
         // Nothing to replace: the response keeps its length and its validators.

@@ -198,6 +198,10 @@ impl Filter for Seen {
         self.filter.wait(r)
     }
 
+    fn reads(&self, r: &Request) -> bool {
+        self.filter.reads(r)
+    }
+
     fn declares(&self) -> Declared {
         self.filter.declares()
     }
