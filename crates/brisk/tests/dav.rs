@@ -187,6 +187,53 @@ fn links_lead_nowhere() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
 }
 
+/// A link on the way gives a folder a second name.
+#[test]
+fn a_folder_keeps_its_content_whatever_it_is_called() {
+    let server = server("", "");
+    for name in ["a", "a/b", "a/b/c"] {
+        folder(&server, name);
+    }
+    server.write("files/a/b/c/file", "content");
+    symlink(path(&server, "a"), path(&server, "link")).unwrap();
+    let is_there = || fs::read_to_string(path(&server, "a/b/c/file")).unwrap_or_default() == "content";
+    for (method, target, destination, want) in [
+        ("COPY", "/a/b/", "/link/b/", 403),
+        ("MOVE", "/a/b/", "/link/b/", 201),
+        ("MOVE", "/link/b/c/", "/a/b/", 403),
+        ("COPY", "/link/b/c/", "/a/b/", 403),
+        ("COPY", "/a/b/", "/link/b/c/inner/", 403),
+        ("MOVE", "/a/b/", "/link/b/c/inner/", 403),
+    ] {
+        let got = status(&server, method, target, &format!("Destination: {destination}\r\n"));
+        assert!(is_there(), "{method} {target} {destination}: {got}");
+        assert_eq!(got, want, "{method} {target} {destination}");
+        assert!(!path(&server, "a/b/c/inner").exists());
+    }
+}
+
+/// What the location's pattern has found is of the request's own URI, also when another one was looked at.
+#[test]
+fn a_destination_changes_no_captures() {
+    let builder = Builder::new(BIN).http(
+        "log_format who '$who'; access_log who.log who;
+         server { listen 127.0.0.1:{{PORT}};
+            location ~ ^/(?<who>[a-z]+)/docs/ { root {{DIR}}/homes/$who; dav_methods COPY MOVE; } }",
+    );
+    fs::set_permissions(builder.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    let home = builder.dir().join("homes/alice");
+    for name in ["alice/docs", "bob/docs"] {
+        fs::create_dir_all(home.join(name)).unwrap();
+        fs::set_permissions(home.join(name), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    fs::write(home.join("alice/docs/x"), "hers").unwrap();
+    let server = builder.start();
+    let status = status(&server, "MOVE", "/alice/docs/x", "Destination: /bob/docs/y\r\n");
+    assert_eq!(status / 100, 2, "{status}");
+    assert_eq!(fs::read_to_string(home.join("bob/docs/y")).unwrap(), "hers");
+    brisk_testkit::wait::holds("the log", || server.read("who.log") == "alice\n");
+}
+
 #[test]
 fn disable_symlinks_holds_for_folders_on_the_way() {
     let server = server("disable_symlinks on from=$document_root; create_full_put_path on;", "");

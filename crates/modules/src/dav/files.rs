@@ -406,7 +406,58 @@ fn ends(copying: &Copying, create: Option<Mode>) -> Result<Ends> {
     if is_folder(&source) && !from.is_collection {
         return Err(Fault::said(400, format!("\"{}\" is collection", from.path.display())));
     }
-    Ok(Ends { from: source_folder, source, to: to_folder, there })
+    let ends = Ends { from: source_folder, source, to: to_folder, there };
+    if is_folder(&ends.source) && ends.hold_each_other()? {
+        let (from, to) = (from.path.display(), to.path.display());
+        return Err(Fault::said(
+            403,
+            format!("\"{from}\" and \"{to}\" are the same, or one is in the other, by another name"),
+        ));
+    }
+    Ok(ends)
+}
+
+impl Ends {
+    /// Whether the destination is the source. Links, and file systems without regard to case, give a folder other names.
+    fn are_one(&self) -> bool {
+        self.there.as_ref().is_some_and(|there| is_same(there, &self.source))
+    }
+
+    /// Whether one of the two lies in the other, whatever their names say: the destination would be removed with the source in it, or the source
+    /// copied into itself without end.
+    fn hold_each_other(&self) -> Result<bool> {
+        if self.are_one() {
+            return Ok(false);
+        }
+        let holds = |outer: &Stat, folder: &OwnedFd| {
+            is_below(folder, outer).map_err(|error| Fault::of(error, 404, "lstat", Path::new("..")))
+        };
+        Ok(holds(&self.source, &self.to)?
+            || self.there.as_ref().map_or(Ok(false), |there| holds(there, &self.from))?)
+    }
+}
+
+fn is_same(a: &Stat, b: &Stat) -> bool {
+    (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
+}
+
+/// Whether a folder is another one, or lies in it.
+fn is_below(folder: &OwnedFd, outer: &Stat) -> rustix::io::Result<bool> {
+    let mut at = rustix::io::dup(folder)?;
+    let mut stat = rustix::fs::fstat(&at)?;
+    loop {
+        if is_same(&stat, outer) {
+            return Ok(true);
+        }
+        at =
+            rustix::fs::openat(&at, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let above = rustix::fs::fstat(&at)?;
+        // The root is its own parent.
+        if is_same(&above, &stat) {
+            return Ok(false);
+        }
+        stat = above;
+    }
 }
 
 /// COPY.
@@ -423,6 +474,10 @@ pub fn copy(copying: &Copying) -> Result<Done> {
         copy_file(source, to, &Rights::of(&stat), copying.overwrites, &copying.to.path)?;
         return Ok(Done::Replaced);
     }
+    if ends.are_one() {
+        let text = format!("\"{}\" is the source by another name", copying.to.path.display());
+        return Err(Fault::said(403, text));
+    }
     if let Some(there) = &ends.there {
         remove(&copying.to, &ends.to, there)?;
     }
@@ -437,7 +492,7 @@ pub fn move_to(copying: &Copying) -> Result<Done> {
     let ends = ends(copying, is_file.then(|| folder_mode(copying.access)))?;
     let (from, to) = ((&ends.from, copying.from.name()), (&ends.to, copying.to.name()));
     let is_folder = is_folder(&ends.source);
-    if let Some(there) = ends.there.as_ref().filter(|_| is_folder) {
+    if let Some(there) = ends.there.as_ref().filter(|_| is_folder && !ends.are_one()) {
         remove(&copying.to, &ends.to, there)?;
     }
     let done = if is_folder { Done::Moved } else { Done::Replaced };

@@ -127,11 +127,12 @@ fn is_here(r: &mut Request, path: &[u8]) -> Result<bool, u16> {
     // As the router begins: at the server's root.
     let snap = &live.snap;
     let root = snap.location(snap.server(r.route.server).root);
-    let here = locate::find(snap, r, root);
     // Asked by the same code that routes requests, with the other URI in place; put back whatever comes of it.
     let uri = std::mem::replace(&mut r.route.uri, path.to_vec());
     let there = locate::find(snap, r, root);
     r.route.uri = uri;
+    // Last: what the location's pattern has found is of the request's own URI again, and folders and rules of access may hang on it.
+    let here = locate::find(snap, r, root);
     match (here, there) {
         // A location that would only redirect to its name with a slash has served nothing and allowed nothing.
         (Ok(here), Ok(there)) => Ok(here == there && !matches!(there, Found::Slash(_))),
