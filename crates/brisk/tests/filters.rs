@@ -1,8 +1,10 @@
 //! Filters that change bodies: `sub_filter`, `addition`, SSI.
 
+use brisk_testkit::client::Ending;
 use brisk_testkit::versions::everywhere;
 use brisk_testkit::{Backend, Builder, Client, Response, Server, scenario, wait};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -102,6 +104,48 @@ fn values_that_double_end() {
         get(&server, "/a.html").text().ends_with("[an error occurred while processing the directive]end")
     );
     server.wait_for_log("too long value of \"\\$a\\$a\"");
+}
+
+/// A page whose commands send nothing gives others their turn.
+#[test]
+fn a_long_page_keeps_nobody_waiting() {
+    let mut page = "<!--#set var=\"a\" value=\"1\"-->".repeat(300_000);
+    page.push_str("end");
+    let server = Builder::new(BIN)
+        .main("worker_processes 1;")
+        .http("server { listen 127.0.0.1:{{PORT}}; location / { ssi on; } location /short { return 200 short; } }")
+        .file("html/a.html", page)
+        .start();
+    assert_eq!(get(&server, "/short").text(), "short");
+    let mut long = server.client();
+    long.send("GET /a.html HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut between = 0;
+    let mut short = server.client();
+    while long.ending(Duration::from_millis(1)) == Ending::Open {
+        assert_eq!(short.get("/short").text(), "short");
+        between += 1;
+    }
+    assert!(between > 3, "{between}");
+    assert_eq!(long.response().text(), "end");
+}
+
+/// The length of an answer to HEAD is that of the recoded text, or none.
+#[test]
+fn recoded_answers_to_head_have_the_right_length() {
+    let server = Builder::new(BIN)
+        .http(
+            "charset_map koi8-r utf-8 { C0 D18E; }
+             charset_map koi8-r windows-1251 { C0 FE; }
+             server { listen 127.0.0.1:{{PORT}}; charset_types *; proxy_pass_request_body off;
+                location /raw { default_type text/plain; return 200 0123456789; }
+                location /wide { proxy_pass http://127.0.0.1:{{PORT}}/raw; charset utf-8; source_charset koi8-r; override_charset on; }
+                location /same { proxy_pass http://127.0.0.1:{{PORT}}/raw; charset windows-1251; source_charset koi8-r; override_charset on; } }",
+        )
+        .start();
+    let head = |target: &str| server.request(format!("HEAD {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_eq!(head("/wide").header("Content-Length"), None);
+    assert_eq!(head("/same").header("Content-Length"), Some("10"));
+    assert_eq!(get(&server, "/same").text(), "0123456789");
 }
 
 /// What must wait: a page is sent as far as it is known, and its includes wait together.

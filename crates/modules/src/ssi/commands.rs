@@ -98,12 +98,10 @@ impl Page {
                 self.block = Some((params.need("name").to_vec(), Vec::new()));
                 Ok(())
             }
-            "endblock" => {
-                if let Some((name, content)) = self.block.take() {
-                    self.shared.add_block(name.into(), content.into());
-                }
-                Ok(())
-            }
+            "endblock" => match self.block.take() {
+                Some((name, content)) => self.shared.add_block(name.into(), content.into()),
+                None => Ok(()),
+            },
             _ => self.branch(name, &params),
         }
     }

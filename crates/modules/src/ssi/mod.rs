@@ -26,6 +26,7 @@ use brisk_server::vars::{Variable, VariableGet};
 pub use dialect::{Apache, Dialect};
 use page::Page;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -141,12 +142,16 @@ fn install(cx: &Cx<'_, '_>, plan: &mut Plan) {
 }
 
 impl Filter for Conf {
+    fn reads(&self, r: &Request) -> bool {
+        self.types.has(r.resp.content_type.as_deref().unwrap_or_default())
+    }
+
     fn declares(&self) -> Declared {
         Declared::RECORDED
     }
 
     fn filter(&self, r: &mut Request) {
-        if self.types.has(r.resp.content_type.as_deref().unwrap_or_default()) {
+        if self.reads(r) {
             self.carry_out(r, Dialect::Nginx);
         }
     }
@@ -195,8 +200,8 @@ impl Conf {
     }
 }
 
-/// Values by name, in the order of their first use.
-type Named<T> = RefCell<Vec<(Box<[u8]>, T)>>;
+/// Values by name: a page may have thousands.
+type Named<T> = RefCell<HashMap<Box<[u8]>, T>>;
 
 /// What the pages of one request share, however deeply they are included.
 #[derive(Default)]
@@ -209,12 +214,16 @@ pub struct Shared {
     /// Bytes of all of them.
     bytes: Cell<usize>,
     includes: Cell<u32>,
-    /// Includes since others had their turn.
+    /// What was done since others had their turn: parts of pages, and includes, which cost more.
     in_a_row: Cell<u32>,
 }
 
-/// Includes begun in a row before other connections have their turn.
-const INCLUDES_IN_A_ROW: u32 = 64;
+/// Parts of pages read in a row before other connections have their turn.
+const PARTS_IN_A_ROW: u32 = 512;
+/// An include counts as so many.
+const PARTS_OF_INCLUDE: u32 = 8;
+/// What a variable or block occupies besides its name and value, about.
+const ENTRY_BYTES: usize = 64;
 
 impl Shared {
     /// Counts bytes that are to be kept; false if that is too much.
@@ -227,14 +236,19 @@ impl Shared {
         sum <= SSI_MEMORY_BYTES_MAX
     }
 
-    fn count_include(&self) -> u32 {
+    /// A part of a page is read.
+    fn count_part(&self) {
         self.in_a_row.set(self.in_a_row.get() + 1);
+    }
+
+    fn count_include(&self) -> u32 {
+        self.in_a_row.set(self.in_a_row.get() + PARTS_OF_INCLUDE);
         self.includes.set(self.includes.get() + 1);
         self.includes.get()
     }
 
     fn is_turn_over(&self) -> bool {
-        let is_over = self.in_a_row.get() >= INCLUDES_IN_A_ROW;
+        let is_over = self.in_a_row.get() >= PARTS_IN_A_ROW;
         if is_over {
             self.in_a_row.set(0);
         }
@@ -250,8 +264,8 @@ impl Shared {
             return true;
         }
         let variables = self.variables.borrow();
-        match variables.iter().find(|(have, _)| have.eq_ignore_ascii_case(name.as_bytes())) {
-            Some((_, value)) => {
+        match variables.get(&*name.to_ascii_lowercase().into_bytes()) {
+            Some(value) => {
                 out.extend_from_slice(value);
                 true
             }
@@ -262,9 +276,9 @@ impl Shared {
     /// Sets a variable, whose name is in lower case.
     fn set(&self, name: &[u8], value: Vec<u8>) -> Result<(), String> {
         let mut variables = self.variables.borrow_mut();
-        let have = variables.iter_mut().find(|(have, _)| **have == *name);
-        let freed = have.as_ref().map_or(0, |(_, value)| value.len());
-        let room = if have.is_some() { value.len() } else { name.len() + value.len() };
+        let have = variables.get_mut(name);
+        let freed = have.as_ref().map_or(0, |value| value.len());
+        let room = if have.is_some() { value.len() } else { ENTRY_BYTES + name.len() + value.len() };
         // Counted down first: a value that replaces another needs room for the difference only.
         self.bytes.set(self.bytes.get() - freed);
         if !self.take(room) {
@@ -272,8 +286,10 @@ impl Shared {
             return Err(format!("too many SSI variables: \"{}\"", String::from_utf8_lossy(name)));
         }
         match have {
-            Some((_, slot)) => *slot = value,
-            None => variables.push((name.into(), value)),
+            Some(slot) => *slot = value,
+            None => {
+                variables.insert(name.into(), value);
+            }
         }
         Ok(())
     }
@@ -281,7 +297,7 @@ impl Shared {
     /// Makes a variable known, empty if it is new.
     fn define(&self, name: &[u8]) -> Result<(), String> {
         let name = name.to_ascii_lowercase();
-        let is_known = self.variables.borrow().iter().any(|(have, _)| **have == *name);
+        let is_known = self.variables.borrow().contains_key(&*name);
         if is_known { Ok(()) } else { self.set(&name, Vec::new()) }
     }
 
@@ -297,12 +313,17 @@ impl Shared {
         Ok(())
     }
 
-    fn add_block(&self, name: Box<[u8]>, content: Arc<[u8]>) {
-        self.blocks.borrow_mut().push((name, content));
+    /// Keeps a block, whose content is counted already. The first of a name is the one that counts.
+    fn add_block(&self, name: Box<[u8]>, content: Arc<[u8]>) -> Result<(), String> {
+        if !self.take(ENTRY_BYTES + name.len()) {
+            return Err(format!("too many SSI blocks: \"{}\"", String::from_utf8_lossy(&name)));
+        }
+        self.blocks.borrow_mut().entry(name).or_insert(content);
+        Ok(())
     }
 
     fn block(&self, name: &[u8]) -> Option<Arc<[u8]>> {
-        self.blocks.borrow().iter().find(|(have, _)| **have == *name).map(|(_, content)| content.clone())
+        self.blocks.borrow().get(name).cloned()
     }
 }
 
@@ -326,12 +347,19 @@ mod tests {
     #[test]
     fn variables_have_bounds() {
         let shared = Shared::default();
+        let most = SSI_MEMORY_BYTES_MAX - ENTRY_BYTES - 1;
         for _ in 0..10 {
-            shared.set(b"a", vec![b'x'; SSI_MEMORY_BYTES_MAX - 1]).unwrap();
+            shared.set(b"a", vec![b'x'; most]).unwrap();
         }
         assert!(shared.set(b"b", Vec::new()).is_err());
         assert!(shared.set(b"a", vec![b'x'; SSI_MEMORY_BYTES_MAX + 1]).is_err());
         shared.set(b"a", Vec::new()).unwrap();
         shared.set(b"b", b"y".to_vec()).unwrap();
+        // What is named costs memory, even if it is empty.
+        let shared = Shared::default();
+        let names = (0..SSI_MEMORY_BYTES_MAX / ENTRY_BYTES).map(|number| number.to_string().into_bytes());
+        let kept =
+            names.take_while(|name| shared.add_block(name.as_slice().into(), Arc::default()).is_ok()).count();
+        assert!((SSI_MEMORY_BYTES_MAX / 80..SSI_MEMORY_BYTES_MAX / ENTRY_BYTES).contains(&kept), "{kept}");
     }
 }

@@ -167,6 +167,12 @@ impl Page {
                 return Poll::Ready(Ok(()));
             }
             if self.piece.is_some() {
+                // Commands that send nothing would never end this loop.
+                if self.shared.is_turn_over() {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                self.shared.count_part();
                 self.step();
                 continue;
             }
