@@ -44,9 +44,11 @@ pub fn orientation(exif: &[u8]) -> Option<Orientation> {
     let (low, high) = (usize::from(short(4)?), usize::from(short(6)?));
     let directory = if is_little { high << 16 | low } else { low << 16 | high };
     let count = usize::from(short(directory)?);
-    (0..count).map(|entry| directory + 2 + entry * 12).find_map(|at| {
-        let value = short(at + 8)?;
-        (short(at)? == 0x0112 && (1..=8).contains(&value)).then_some(Orientation(value as u8))
+    let entries = (0..count).map(|entry| directory + 2 + entry * 12);
+    // Ends where the data do, whatever the count says: a file may have thousands of such directories.
+    let mut entries = entries.map_while(|at| Some((short(at)?, short(at + 8)?)));
+    entries.find_map(|(tag, value)| {
+        (tag == 0x0112 && (1..=8).contains(&value)).then_some(Orientation(value as u8))
     })
 }
 

@@ -31,6 +31,7 @@ mod empty_gif;
 mod flv;
 mod forwarded;
 pub mod fuzz;
+mod gate;
 mod gateway;
 mod geo;
 mod geoip2;

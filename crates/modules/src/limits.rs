@@ -20,6 +20,12 @@ pub const SERVERS_TIME_SECS_MAX: u64 = u32::MAX as u64;
 
 /// Longer passwords are refused: the work for some of these schemes grows with the square of the length.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
+/// Passwords that wait until their hash is computed.
+pub const PASSWORDS_WAITING_MAX: usize = 512;
+/// The highest cost of a bcrypt hash that is computed: 65,536 rounds, some seconds. Folders' own files may name any.
+pub const BCRYPT_COST_MAX: u32 = 16;
+/// The same of `$5$` and `$6$`.
+pub const SHA_CRYPT_ROUNDS_MAX: u32 = 10_000_000;
 
 // auth_jwt/json.rs
 
@@ -193,6 +199,8 @@ pub const ZSTD_SHORT_BYTES_MAX: usize = 128 * 1024;
 /// Bytes of a dictionary, and of a body that is compressed with one: together they fit into the windows that clients
 /// must have.
 pub const DICTIONARY_BODY_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Bodies that are gathered or compressed by a dictionary at a time, and as many that are taken along to become one: 128 MiB of each.
+pub const DICTIONARY_BODIES_MAX: usize = 32;
 
 // gateway/records.rs
 

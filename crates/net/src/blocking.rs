@@ -88,6 +88,11 @@ pub fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Resul
     offer(job, QUEUE_MAX.load(Ordering::Relaxed)).map_err(|_| QueueFull)
 }
 
+/// As [`run`], but a full queue takes the job all the same: for work that must be done, and of which so much at a time is bounded otherwise.
+pub fn run_in_any_case<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Job1<T> {
+    push(lock(&STATE), job)
+}
+
 /// As [`run`], but where the queue is full the job is run at once, on the caller's thread: for work that needs a processor and
 /// waits for nothing. Others must have their turn before the next one.
 pub fn run_or_here<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Ran<T> {
@@ -99,10 +104,14 @@ pub fn run_or_here<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) 
 
 /// Gives a job to the pool, or back if so many wait.
 fn offer<T: Send + 'static, J: FnOnce() -> T + Send + 'static>(job: J, most: usize) -> Result<Job1<T>, J> {
-    let mut state = lock(&STATE);
-    if state.jobs.len() >= most {
-        return Err(job);
-    }
+    let state = lock(&STATE);
+    if state.jobs.len() >= most { Err(job) } else { Ok(push(state, job)) }
+}
+
+fn push<T: Send + 'static>(
+    mut state: MutexGuard<'_, State>,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Job1<T> {
     let (job, result) = with_result(job);
     state.jobs.push_back((clock::precise_us(), job));
     // A thread that was notified counts as idle until it runs: as many jobs as idle threads are taken care of.
@@ -118,7 +127,7 @@ fn offer<T: Send + 'static, J: FnOnce() -> T + Send + 'static>(job: J, most: usi
         drop(state);
         WORK.notify_one();
     }
-    Ok(result)
+    result
 }
 
 /// Jobs that the pool runs one after another, in the order in which they are given.

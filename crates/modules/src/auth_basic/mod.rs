@@ -11,7 +11,6 @@ pub mod password;
 pub mod users;
 
 use brisk_conf::{Context, Diag, Directive, Risk, Token, os_text};
-use brisk_net::blocking;
 use brisk_net::file::Symlinks;
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
@@ -166,7 +165,7 @@ impl Handler for AuthBasic {
                 let outcome = password::verify(&login.password, &kept);
                 login.end(r, if outcome { Outcome::Right } else { Outcome::Mismatch })
             }
-            // The pool's queue is bounded, so a flood of guesses costs 503 and not the event loop.
+            // So many may wait: a flood of guesses costs 503 and not the event loop.
             Ok(Some(kept)) => login.on_pool(move |password| Ok(check(password, &kept))),
             Ok(None) => login.end(r, Outcome::NoUser),
             Err(error) => login.end(r, Outcome::Failed(error)),
@@ -287,12 +286,11 @@ impl Login {
             Box::pin(async move {
                 let password = std::mem::take(&mut self.password);
                 // Refused: what cannot be checked is not let in.
-                let Ok(job) = blocking::run(move || check(&password)) else {
-                    brisk_server::rlog!(r, Crit, "the queue of the thread pool is full");
+                let Ok(checked) = password::on_pool(move || check(&password)).await else {
+                    brisk_server::rlog!(r, Crit, "too many passwords are waiting to be checked");
                     return Flow::Status(503);
                 };
-                let outcome = job.await.unwrap_or_else(Outcome::Failed);
-                self.end(r, outcome)
+                self.end(r, checked.unwrap_or_else(Outcome::Failed))
             })
         }))
     }

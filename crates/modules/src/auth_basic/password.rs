@@ -4,10 +4,12 @@
 //! client.
 
 use super::des;
-use crate::limits::PASSWORD_BYTES_MAX;
+use crate::gate::Gate;
+use crate::limits::{BCRYPT_COST_MAX, PASSWORD_BYTES_MAX, PASSWORDS_WAITING_MAX, SHA_CRYPT_ROUNDS_MAX};
 use crate::secret::is_same;
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use brisk_net::blocking;
 use md5::{Digest as _, Md5};
 use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 use sha1::Sha1;
@@ -26,6 +28,29 @@ pub fn is_slow(kept: &[u8]) -> bool {
     // One round of a hash takes microseconds; crypt(3) and its like milliseconds and more.
     // `{SHA}` and its kin are one round, so that handing them over would take longer than checking them.
     !kept.starts_with(b"{")
+}
+
+/// Where passwords with slow hashes wait for their turn.
+static GATE: Gate = Gate::new();
+
+/// Too many passwords wait to be checked.
+pub struct TooMany;
+
+/// Carries out a check on the pool of threads, as many at a time as there are cores: guesses leave threads for those who need a file.
+pub async fn on_pool<T: Send + 'static>(check: impl FnOnce() -> T + Send + 'static) -> Result<T, TooMany> {
+    if GATE.waiting() >= PASSWORDS_WAITING_MAX {
+        return Err(TooMany);
+    }
+    let permit = GATE.turn().await;
+    let job = blocking::run(move || {
+        // Held by the job: a client that goes away does not make room for more work.
+        let _permit = permit;
+        check()
+    });
+    match job {
+        Ok(job) => Ok(job.await),
+        Err(_) => Err(TooMany),
+    }
 }
 
 /// Whether `password` is the one that was kept as `kept`.
@@ -62,7 +87,9 @@ fn verify_crypt(password: &[u8], kept: &[u8]) -> bool {
         b"1" => with_salt(rest, &|salt| md5_crypt(password, b"$1$", salt)),
         // htpasswd writes 2y, others 2a and 2b, for the same algorithm.
         b"2a" | b"2b" | b"2x" | b"2y" => {
-            std::str::from_utf8(kept).is_ok_and(|kept| bcrypt::verify(password, kept).unwrap_or(false))
+            let cost = split(rest).and_then(|(cost, _)| std::str::from_utf8(cost).ok()?.parse::<u32>().ok());
+            cost.is_some_and(|cost| cost <= BCRYPT_COST_MAX)
+                && std::str::from_utf8(kept).is_ok_and(|kept| bcrypt::verify(password, kept).unwrap_or(false))
         }
         b"5" | b"6" => {
             let Some((params, rest)) = sha_rounds(rest) else { return false };
@@ -86,6 +113,9 @@ fn sha_rounds(text: &[u8]) -> Option<(Params, &[u8])> {
     let Some(rest) = text.strip_prefix(b"rounds=") else { return Some((Params::default(), text)) };
     let (number, rest) = split(rest)?;
     let rounds: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
+    if rounds > SHA_CRYPT_ROUNDS_MAX {
+        return None;
+    }
     Some((Params::new(rounds.clamp(Params::ROUNDS_MIN, Params::ROUNDS_MAX)).ok()?, rest))
 }
 
@@ -232,6 +262,9 @@ mod tests {
             "$2y$05$",
             "$5$",
             "$5$rounds=0$",
+            // Hours of work, which a folder's own file may ask for.
+            "$2y$31$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde",
+            "$6$rounds=999999999$salt$x",
             "$6$salt$",
             "$7$x",
             "password",

@@ -8,7 +8,7 @@ mod encode;
 mod store;
 
 use crate::coding::{DICTIONARY_VARY, Offer, Rules, offers, weaken_etag};
-use crate::limits::DICTIONARY_BODY_BYTES_MAX;
+use crate::limits::{DICTIONARY_BODIES_MAX, DICTIONARY_BODY_BYTES_MAX};
 use aws_lc_rs::digest::{Context as Sha, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, FileId, Risk, Span, Token};
 use brisk_http::negotiate::coding_quality;
 use brisk_http::{HeaderId, Method};
 use brisk_net::Failure;
-use brisk_net::blocking::{self, Ran};
+use brisk_net::blocking;
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::directive::directive;
 use brisk_server::failure::broken;
@@ -28,11 +28,11 @@ use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream, Chunk, Piece};
 use brisk_server::text::Text;
 use brisk_server::zone::Zone;
-
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context as Task, Poll, ready};
 use store::{Hash, Store};
 
@@ -205,11 +205,11 @@ impl Filter for Dictionary {
         let length =
             r.resp.body.len().or(r.resp.content_length).filter(|&length| length <= DICTIONARY_BODY_BYTES_MAX);
         if let Some(header) = &self.use_as
-            && length.is_some()
+            && let Some(length) = length
             && is_public(r)
         {
             r.resp.set("Use-As-Dictionary", Text::from(header.clone()));
-            self.remember(r);
+            self.remember(r, length);
         }
         self.compress(r, length);
     }
@@ -230,7 +230,7 @@ fn is_public(r: &Request) -> bool {
 
 impl Dictionary {
     /// Takes the body along as it is sent, or at once if it is in memory.
-    fn remember(&self, r: &mut Request) {
+    fn remember(&self, r: &mut Request, length: u64) {
         // It has no body.
         if r.is_head() {
             return;
@@ -246,8 +246,17 @@ impl Dictionary {
             }
             return;
         }
+        // The next answer may be the one that is remembered.
+        let Some(held) = REMEMBERED.hold() else { return };
+        r.client.also_holds(length as usize);
         let inner = InMemory::new(std::mem::take(&mut r.resp.body));
-        let tee = Tee { inner, taken: Vec::new(), host: r.head.host.clone(), zone: self.zone.clone() };
+        let tee = Tee {
+            inner,
+            taken: Vec::new(),
+            host: r.head.host.clone(),
+            zone: self.zone.clone(),
+            held: Some(held),
+        };
         r.resp.body = Body::Stream(Box::new(tee));
     }
 
@@ -281,13 +290,16 @@ impl Dictionary {
             UNKNOWN.add(1);
             return;
         };
+        // Asked before the coding is announced: the usual one needs a small part of the body at a time.
+        let Some(held) = COMPRESSED.hold() else { return };
         let (coding, level) = (offer.params.coding, offer.params.level);
         USED.add(1);
-        let body = if r.is_head() { Body::Empty } else { std::mem::take(&mut r.resp.body) };
         if !r.is_head() {
-            let work = Work::Gathering(Vec::new());
-            let how = How { coding, level, dictionary, hash };
-            r.resp.body = Body::Stream(Box::new(Coded { inner: InMemory::new(body), how: Some(how), work }));
+            r.client.also_holds(length as usize);
+            let inner = InMemory::new(std::mem::take(&mut r.resp.body));
+            let how = How { coding, level, dictionary, hash, held };
+            r.resp.body =
+                Body::Stream(Box::new(Coded { inner, how: Some(how), work: Work::Gathering(Vec::new()) }));
         }
         let resp = &mut r.resp;
         // Known when all is compressed, and the head has left by then.
@@ -295,6 +307,29 @@ impl Dictionary {
         resp.content_encoding = encode::name(coding).map(Text::from);
         resp.clear_ranges();
         weaken_etag(resp);
+    }
+}
+
+/// Bodies that are in memory as a whole. The count goes down when the last who has the body lets it go, also if its request is gone.
+struct Bodies(AtomicUsize);
+
+/// One of them.
+struct Held(&'static Bodies);
+
+static COMPRESSED: Bodies = Bodies(AtomicUsize::new(0));
+static REMEMBERED: Bodies = Bodies(AtomicUsize::new(0));
+
+impl Bodies {
+    /// `None`: there are enough.
+    fn hold(&'static self) -> Option<Held> {
+        let more = |held: usize| (held < DICTIONARY_BODIES_MAX).then_some(held + 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Held(self))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -319,6 +354,8 @@ struct Tee {
     taken: Vec<u8>,
     host: Vec<u8>,
     zone: Arc<Zone>,
+    /// Until the body is remembered.
+    held: Option<Held>,
 }
 
 impl BodyStream for Tee {
@@ -331,10 +368,13 @@ impl BodyStream for Tee {
             }
             None if self.taken.len() as u64 <= DICTIONARY_BODY_BYTES_MAX => {
                 let bytes = std::mem::take(&mut self.taken);
-                let (host, zone) = (std::mem::take(&mut self.host), self.zone.clone());
+                let (host, zone, held) =
+                    (std::mem::take(&mut self.host), self.zone.clone(), self.held.take());
                 // Hashing megabytes takes milliseconds. If the pool is busy, this body is not remembered.
-                let _ =
-                    blocking::run(move || zone.state::<Store>().put(&host, hash_of(&bytes), bytes.into()));
+                let _ = blocking::run(move || {
+                    let _held = held;
+                    zone.state::<Store>().put(&host, hash_of(&bytes), bytes.into());
+                });
             }
             _ => {}
         }
@@ -347,6 +387,7 @@ struct How {
     level: u8,
     dictionary: Arc<[u8]>,
     hash: Hash,
+    held: Held,
 }
 
 enum Work {
@@ -380,20 +421,17 @@ impl BodyStream for Coded {
                     Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                     None => {
                         let plain = std::mem::take(plain);
-                        let Some(How { coding, level, dictionary, hash }) = self.how.take() else {
+                        let Some(How { coding, level, dictionary, hash, held }) = self.how.take() else {
                             return Poll::Ready(None);
                         };
-                        let job = blocking::run_or_here(move || {
+                        // The coding has been announced, and megabytes take too long for the event loop: as many jobs as bodies may be held
+                        // are more than the queue has room for at most.
+                        let job = blocking::run_in_any_case(move || {
+                            // Held by the job: a client that goes away does not make room for more work.
+                            let _held = held;
                             encode::encode(coding, level, &dictionary, &hash, &plain)
                         });
-                        match job {
-                            Ran::Away(job) => self.work = Work::Away(job),
-                            // The pool is full: the coding has been announced, so the body must have it.
-                            Ran::Here(out) => {
-                                self.work = Work::Over;
-                                return Poll::Ready(Some(piece(out)));
-                            }
-                        }
+                        self.work = Work::Away(job);
                     }
                 },
                 Work::Away(job) => {
@@ -427,6 +465,15 @@ mod tests {
             ("use_as_dictionary /a id=;", "invalid text \"\""),
         ]);
         accepted(&["dictionary_store 1m; use_as_dictionary /a/* id=one match-dest=script,document;"]);
+    }
+
+    #[test]
+    fn bodies_in_memory_are_counted() {
+        static BODIES: Bodies = Bodies(AtomicUsize::new(0));
+        let mut held: Vec<Held> = std::iter::from_fn(|| BODIES.hold()).collect();
+        assert_eq!(held.len(), DICTIONARY_BODIES_MAX);
+        held.pop();
+        assert!(BODIES.hold().is_some());
     }
 
     #[test]

@@ -6,7 +6,6 @@ use crate::limits::{DIGEST_NONCE_SECS_MAX, HTACCESS_PASSWORDS_MAX};
 use brisk_apache::digest::{self, Credentials, Nonce};
 use brisk_apache::overrides::Auth;
 use brisk_http::HeaderId;
-use brisk_net::blocking;
 use brisk_net::file::Symlinks;
 use brisk_server::files::Found;
 use brisk_server::flow::Flow;
@@ -161,11 +160,10 @@ fn on_pool(login: Checked, auth: Auth) -> Flow {
     Flow::Wait(Box::new(move |r| {
         Box::pin(async move {
             let (password, kept) = (login.password.clone(), login.kept.clone());
-            let Ok(job) = blocking::run(move || password::verify(&password, &kept)) else {
-                rlog!(r, Crit, "the queue of the thread pool is full");
+            let Ok(is_right) = password::on_pool(move || password::verify(&password, &kept)).await else {
+                rlog!(r, Crit, "too many passwords are waiting to be checked");
                 return Flow::Status(503);
             };
-            let is_right = job.await;
             match finish(r, login, is_right, &auth) {
                 // Whichever handler it is: `try_files` has one of its own behind it.
                 Ok(_) => Flow::Again,

@@ -7,9 +7,8 @@
 //! `image_filter_buffer`, pixels by `image_filter_max_pixels`), and a decoder that panics costs its request
 //! alone.
 
-mod gate;
-
 use crate::coding::rules::weaken_etag;
+use crate::gate::Gate;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_http::status;
 use brisk_image::{Format, Made, Shape, Turn, Wish};
@@ -27,7 +26,6 @@ use brisk_server::request::Request;
 use brisk_server::response::{Body, BodyStream as _, Chunk, Piece, Response};
 use brisk_server::text::Text;
 use brisk_server::vars::Template;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -561,14 +559,16 @@ async fn collect(body: Body, bytes_max: u64) -> Result<Vec<u8>, Refused> {
     Ok(bytes)
 }
 
+static GATE: Gate = Gate::new();
+
 /// Works on an image on the pool, when it is its turn. Gives the source back.
 async fn transform(bytes: Vec<u8>, format: Format, wish: Wish) -> Result<(Vec<u8>, Made), Refused> {
     // Each of them is in memory while it waits.
-    if gate::Turn::waiting() >= IMAGES_WAITING_MAX {
+    if GATE.waiting() >= IMAGES_WAITING_MAX {
         return Err(Refused(503, "too many images are waiting".into()));
     }
     // A decoded image is many times its file: only so many are in memory at a time.
-    let permit = gate::Turn::new().await;
+    let permit = GATE.turn().await;
     let job = blocking::run(move || {
         // Held by the job: it ends with the work, also if the request is gone.
         let _permit = permit;

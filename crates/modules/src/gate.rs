@@ -1,5 +1,5 @@
-//! How many images are worked on at the same time: as many as there are cores. Each may take some hundred megabytes,
-//! and the pool of threads has other things to do as well.
+//! How much work of one kind the pool of threads does at the same time: as much as there are cores. More would take no less time, a decoded
+//! image has some hundred megabytes, and the pool has other things to do as well.
 //!
 //! First come, first served: a request that waits is not overtaken by those that come later. The lock is held
 //! for a few instructions.
@@ -18,11 +18,29 @@ struct State {
     next_ticket: u64,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { free: None, waiting: VecDeque::new(), next_ticket: 0 });
+/// Where work of one kind waits for its turn.
+pub struct Gate(Mutex<State>);
 
-/// Nothing that can panic runs under this lock.
-fn lock() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+impl Gate {
+    /// Nobody waits.
+    pub const fn new() -> Gate {
+        Gate(Mutex::new(State { free: None, waiting: VecDeque::new(), next_ticket: 0 }))
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// Waits for its turn.
+    pub fn turn(&'static self) -> Turn {
+        Turn { gate: self, ticket: None }
+    }
+
+    /// Nothing that can panic runs under this lock.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl State {
@@ -34,54 +52,48 @@ impl State {
 }
 
 /// Work may be done until this is dropped.
-pub struct Permit(());
+pub struct Permit(&'static Gate);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = lock();
+        let mut state = self.0.lock();
         state.free = state.free.map(|free| free + 1);
         state.wake_first();
     }
 }
 
-/// Waits for its turn.
-pub struct Turn(Option<u64>);
-
-impl Turn {
-    pub fn new() -> Turn {
-        Turn(None)
-    }
-
-    /// How many wait.
-    pub fn waiting() -> usize {
-        lock().waiting.len()
-    }
+/// See [`Gate::turn`].
+pub struct Turn {
+    gate: &'static Gate,
+    /// While it waits.
+    ticket: Option<u64>,
 }
 
 impl Future for Turn {
     type Output = Permit;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
-        let mut state = lock();
+        let gate = self.gate;
+        let mut state = gate.lock();
         let free = *state
             .free
             .get_or_insert_with(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
-        let is_first = match self.0 {
+        let is_first = match self.ticket {
             Some(ticket) => state.waiting.front().is_none_or(|(first, _)| *first == ticket),
             None => state.waiting.is_empty(),
         };
         if free > 0 && is_first {
             state.free = Some(free - 1);
-            if self.0.take().is_some() {
+            if self.ticket.take().is_some() {
                 state.waiting.pop_front();
             }
             if free > 1 {
                 // More than one may have become free since the first was woken.
                 state.wake_first();
             }
-            return Poll::Ready(Permit(()));
+            return Poll::Ready(Permit(gate));
         }
-        match self.0 {
+        match self.ticket {
             Some(ticket) => {
                 if let Some(entry) = state.waiting.iter_mut().find(|(have, _)| *have == ticket) {
                     // A future may be polled by another task than before.
@@ -92,7 +104,7 @@ impl Future for Turn {
                 let ticket = state.next_ticket;
                 state.next_ticket += 1;
                 state.waiting.push_back((ticket, cx.waker().clone()));
-                self.0 = Some(ticket);
+                self.ticket = Some(ticket);
             }
         }
         Poll::Pending
@@ -101,8 +113,8 @@ impl Future for Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let Some(ticket) = self.0 else { return };
-        let mut state = lock();
+        let Some(ticket) = self.ticket else { return };
+        let mut state = self.gate.lock();
         state.waiting.retain(|(have, _)| *have != ticket);
         // It may have been woken for a place that it will not take.
         state.wake_first();
@@ -113,24 +125,26 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
+    static GATE: Gate = Gate::new();
+
     #[test]
     fn places_are_given_in_order_and_come_back() {
         let mut cx = Context::from_waker(Waker::noop());
         let mut poll = |turn: &mut Turn| Pin::new(turn).poll(&mut cx);
         let mut permits = Vec::new();
         loop {
-            let mut turn = Turn::new();
+            let mut turn = GATE.turn();
             match poll(&mut turn) {
                 Poll::Ready(permit) => permits.push(permit),
                 Poll::Pending => break,
             }
         }
         assert!(!permits.is_empty());
-        let (mut first, mut second, mut third) = (Turn::new(), Turn::new(), Turn::new());
+        let (mut first, mut second, mut third) = (GATE.turn(), GATE.turn(), GATE.turn());
         for turn in [&mut first, &mut second, &mut third] {
             assert!(poll(turn).is_pending());
         }
-        assert_eq!(Turn::waiting(), 3);
+        assert_eq!(GATE.waiting(), 3);
         permits.pop();
         assert!(poll(&mut second).is_pending() && poll(&mut third).is_pending());
         drop(first);
