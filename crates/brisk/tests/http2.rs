@@ -306,7 +306,7 @@ fn goaway() {
 }
 
 /// What was begun is answered to its end, also what the client sent before it heard of the end.
-fn loses_nothing(server: &Server, end: impl FnOnce(&Server)) {
+fn loses_nothing(server: &Server, is_end: bool, end: impl FnOnce(&Server)) {
     let mut busy = H2Client::connect(server.port());
     busy.reads = false;
     let id = busy.begin(&H2Client::get_fields("/large"), true);
@@ -315,6 +315,9 @@ fn loses_nothing(server: &Server, end: impl FnOnce(&Server)) {
     assert_eq!(idle.get("/a.txt").status, 200);
     let mut resting = H2Client::connect(server.port());
     assert_eq!(resting.get("/a.txt").status, 200);
+    let mut new = H2Client::connect(server.port());
+    // The server's settings: a thread has it.
+    new.hear(std::time::Duration::from_secs(30));
     end(server);
     // A connection without a stream may begin one before it hears of the end (RFC 9113 §6.8): it is served, and is the last.
     let next = resting.begin(&H2Client::get_fields("/a.txt"), true);
@@ -330,11 +333,16 @@ fn loses_nothing(server: &Server, end: impl FnOnce(&Server)) {
     busy.open_windows(&[id], 1 << 24);
     assert!(busy.wait(id).body == large());
     assert_eq!(busy.ending(), Some(ErrorCode::NO_ERROR));
+    // Its first request is still served. Where the process ends, it is the last.
+    assert_eq!(new.get("/a.txt").status, 200);
+    if is_end {
+        assert_eq!(new.ending(), Some(ErrorCode::NO_ERROR));
+    }
 }
 
 #[test]
 fn a_reload_loses_nothing() {
-    loses_nothing(&server(), Server::reload);
+    loses_nothing(&server(), false, Server::reload);
 }
 
 /// What was begun on a socket that a reload takes away is finished: the windows that the client opens are heard.
@@ -360,7 +368,7 @@ fn a_socket_that_is_taken_away_finishes_what_was_begun() {
 #[test]
 fn a_graceful_stop_loses_nothing() {
     let mut server = server();
-    loses_nothing(&server, |server| server.signal(rustix::process::Signal::QUIT));
+    loses_nothing(&server, true, |server| server.signal(rustix::process::Signal::QUIT));
     assert!(server.wait().success());
 }
 

@@ -1,12 +1,12 @@
 //! HTTP/3 over real sockets.
 
 use brisk_testkit::h3::Answer;
-use brisk_testkit::quic::Visitor;
+use brisk_testkit::quic::{Dir, Side, StreamId, VarInt, Visitor};
 use brisk_testkit::relay::{Relay, Weather};
 use brisk_testkit::tls::issue;
 use brisk_testkit::{Backend, H3Client, Server};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -287,6 +287,58 @@ fn goaway_comes_before_the_end() {
     assert!(
         client.quic.end().unwrap_or_default().contains("closed by peer: 256") || client.goaway == Some(12)
     );
+}
+
+/// `keepalive_timeout` is about connections without a request.
+#[test]
+fn an_answer_that_takes_its_time_keeps_its_connection() {
+    let (release, may_answer) = std::sync::mpsc::channel();
+    let may_answer = std::sync::Mutex::new(may_answer);
+    let backend = Backend::start(move |mut peer| {
+        if peer.head().is_some() && may_answer.lock().unwrap().recv().is_ok() {
+            peer.answer("at last");
+        }
+    });
+    for keepalive in ["0", "1s"] {
+        let back = backend.port();
+        let (_server, visitor, address) = site(&format!(
+            "keepalive_timeout {keepalive}; location / {{ proxy_pass http://127.0.0.1:{back}; }}"
+        ));
+        let mut client = connect(&visitor.silent(), address);
+        let stream = client.begin(&client.fields("GET", "a.test", "/"), true);
+        let until = Instant::now() + Duration::from_millis(2500);
+        while Instant::now() < until {
+            client.turn(Duration::from_millis(100));
+        }
+        release.send(()).unwrap();
+        assert_eq!(client.wait(stream).text(), "at last", "keepalive_timeout {keepalive}");
+    }
+}
+
+/// A client that gives up is noticed while nobody reads its body.
+#[test]
+fn a_body_that_waits_is_given_up_with_its_request() {
+    let main = "limit_req_zone $server_name zone=one:1m rate=1r/m;";
+    let text = format!(
+        "{main} server {{ listen 127.0.0.1:{{{{PORT}}}} quic; listen 127.0.0.1:{{{{PORT}}}} ssl; server_name a.test;
+            location /wait {{ limit_req zone=one burst=5; client_max_body_size 0; root html; }} }}"
+    );
+    let (server, visitor, address) = start("", &text, &[]);
+    let mut client = connect(&visitor, address);
+    assert_eq!(client.get("/wait").status, 404);
+    let stream = client.begin(&client.fields("POST", "a.test", "/wait"), false);
+    // Until the server takes no more of it.
+    let id = StreamId::new(Side::Client, Dir::Bi, stream >> 2);
+    let mut refusals = 0;
+    while refusals < 20 {
+        if client.quic.conn.send_stream(id).write(&[0; 4096]).is_err() {
+            refusals += 1;
+        }
+        client.turn(Duration::from_millis(20));
+    }
+    client.quic.conn.send_stream(id).reset(VarInt::from_u32(0x10c)).unwrap();
+    client.turn(Duration::from_millis(20));
+    assert!(server.access_lines(2)[1].contains("\"POST /wait HTTP/3.0\" 499 "));
 }
 
 #[test]

@@ -132,8 +132,12 @@ fn another_binary_loses_nothing() {
 fn a_stop_finishes_what_has_begun() {
     let (mut server, visitor, address) = start("worker_processes 2;");
     let busy = busy(&visitor, address, 4);
+    let mut new = connect(&visitor, address);
     server.signal(Signal::QUIT);
     assert_complete(busy);
+    // A connection that has asked nothing before may ask once, and hears that it is to go elsewhere.
+    assert_eq!(new.get("/").status, 200);
+    new.until("end", |client| client.quic.end().is_some());
     assert!(server.wait().success());
 }
 

@@ -45,6 +45,11 @@ impl Route {
         usize::from(self.first) % threads.clamp(1, THREADS_MAX)
     }
 
+    /// The ID, if it is as long as ours are.
+    pub(crate) fn cid(&self) -> Option<ConnectionId> {
+        self.cid.map(|cid| ConnectionId::new(&cid))
+    }
+
     /// The worker's generation that the ID names, whether or not it is one of ours.
     pub fn claimed(&self) -> Option<u8> {
         self.cid.map(|cid| cid[1] >> 6)

@@ -302,6 +302,16 @@ impl Connection {
         streams::read(&mut self.inner, stream, max, into)
     }
 
+    /// The code with which the client has reset a stream, without reading it; what has come of it is given up. Told once.
+    pub fn take_reset(&mut self, stream: u64) -> Option<u64> {
+        streams::take_reset(&mut self.inner, stream)
+    }
+
+    /// Has the client acknowledge something (PING): an idle time-out begins anew with that (RFC 9000 §10.1.2).
+    pub fn ping(&mut self) {
+        self.inner.ping();
+    }
+
     /// Has a stream send these bytes, or some of them.
     pub fn write(&mut self, stream: u64, bytes: &[u8]) -> Written {
         streams::write(&mut self.inner, stream, bytes)

@@ -194,21 +194,23 @@ impl Endpoint {
     /// its client sends it again (RFC 9002 §6.2).
     pub fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
         self.counters.received += 1;
-        if !self.is_first(datagram.bytes) {
-            return self.take(now, datagram);
-        }
-        if self.firsts.has_room(datagram.bytes.len()) {
+        let Some(is_ours) = self.first(datagram.bytes) else { return self.take(now, datagram) };
+        if self.firsts.has_room(is_ours, datagram.bytes.len()) {
             let buffer = self.buffer();
-            self.firsts.push(datagram, buffer);
+            self.firsts.push(is_ours, datagram, buffer);
         } else {
             self.counters.refused += 1;
         }
     }
 
-    /// Whether a datagram may begin a connection: its header is long and its destination none of our connection IDs. The packets of a
-    /// handshake that goes on have one, and so has what follows a Retry.
-    fn is_first(&self, bytes: &[u8]) -> bool {
-        route(bytes).is_some_and(|route| route.is_long && route.generation(&self.keys.cid).is_none())
+    /// Whether a datagram may begin a connection: its header is long and no connection has the ID that it is for. The packets of a handshake that
+    /// goes on have one of ours. What follows a Retry has one, too, and anybody can send one of a connection that is over: it must be in use.
+    /// Gives whether the ID is one of ours; `None`: it begins none.
+    fn first(&self, bytes: &[u8]) -> Option<bool> {
+        let route = route(bytes).filter(|route| route.is_long)?;
+        let is_ours = route.generation(&self.keys.cid).is_some();
+        let is_used = || route.cid().is_some_and(|cid| self.inner.has_connection(&cid));
+        (!is_ours || !is_used()).then_some(is_ours)
     }
 
     /// Takes one of the datagrams that may begin a connection; false: none waits. A handshake costs a hundred times what an answer

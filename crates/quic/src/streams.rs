@@ -56,6 +56,12 @@ pub(crate) fn read(inner: &mut Connection, stream: u64, max: usize, into: &mut V
     read
 }
 
+/// The code of a RESET_STREAM that has come.
+pub(crate) fn take_reset(inner: &mut Connection, stream: u64) -> Option<u64> {
+    let id = receiving(inner, stream)?;
+    inner.recv_stream(id).received_reset().ok().flatten().map(quinn_proto::VarInt::into_inner)
+}
+
 /// Has a stream send these bytes, or some of them.
 pub(crate) fn write(inner: &mut Connection, stream: u64, bytes: &[u8]) -> Written {
     let Some(id) = sending(inner, stream) else { return Written::Gone };

@@ -282,9 +282,10 @@ fn what_has_not_begun_is_given_back() {
     assert!(!pair.server.begin(now) && pair.server.connections() == 0);
 }
 
-/// The packets of a handshake that goes on bear the server's connection ID, and do not wait behind first packets.
+/// What follows a Retry begins a connection, so it waits for its turn, in a line of its own: forged packets do not crowd it out, nor does it
+/// keep open connections waiting. The packets of a handshake that goes on do not wait.
 #[test]
-fn a_handshake_goes_on_at_once() {
+fn what_follows_a_retry_waits_and_a_handshake_goes_on_at_once() {
     let settings = Settings { retry: Retry::On, ..Settings::default() };
     let (context, certificate) = context("a.test", true);
     let mut pair = pair::pair(settings, vec![("a.test", Rule::Begin(context))], &[certificate]);
@@ -295,14 +296,40 @@ fn a_handshake_goes_on_at_once() {
     for (_, bytes) in pair.take_from_server() {
         pair.give_to_client(&bytes);
     }
-    // What follows the Retry.
     let (now, remote) = (pair.now, pair.from);
-    for bytes in pair.take_from_client() {
+    let receive = |server: &mut Endpoint, remote, bytes: &[u8]| {
         let local = Some(pair::server_address());
-        pair.server.receive(now, Datagram { socket: pair::SOCKET, remote, local, ecn: None, bytes: &bytes });
+        server.receive(now, Datagram { socket: pair::SOCKET, remote, local, ecn: None, bytes });
+    };
+    // As many forged packets as may wait.
+    let mut stranger = simple();
+    stranger.connect("a.test");
+    let forged = stranger.take_from_client().remove(0);
+    for at in 0..FIRST_MAX as u16 {
+        receive(&mut pair.server, SocketAddr::from(([127, 0, 1, 1], 1000 + at)), &forged);
+    }
+    let before = *pair.server.counters();
+    for bytes in pair.take_from_client() {
+        receive(&mut pair.server, remote, &bytes);
+    }
+    assert_eq!((pair.server.counters().begun, pair.server.counters().refused), (0, before.refused));
+    for _ in 0..4 {
+        assert!(pair.server.begin(now));
+    }
+    assert_eq!(pair.server.counters().begun, 1, "it has every second turn");
+    while pair.server.begin(now) {}
+    pair.collect();
+    for (to, bytes) in pair.take_from_server() {
+        if to == remote {
+            pair.give_to_client(&bytes);
+        }
+    }
+    let goes_on = pair.take_from_client();
+    assert!(!goes_on.is_empty());
+    for bytes in goes_on {
+        receive(&mut pair.server, remote, &bytes);
     }
     assert!(!pair.server.has_firsts());
-    assert_eq!(pair.server.counters().begun, 1);
 }
 
 #[test]

@@ -68,6 +68,11 @@ pub const H2_FIELDS_MAX: usize = 2048;
 pub const H2_LEAVE_MS: u64 = 1000;
 /// Between the last GOAWAY of an HTTP/3 connection and its close: some round trips.
 pub const H3_LAST_WORD_MS: u64 = 250;
+/// A client is asked for a sign of life so often while its requests take their time: browsers take a connection for lost after 30 s.
+pub const QUIC_PING_MS: u64 = 10_000;
+/// A connection over QUIC on which nothing moves is not taken for lost before this, whatever `keepalive_timeout` says: that is about
+/// connections without a request.
+pub const QUIC_IDLE_TIME_MIN: Duration = Duration::from_mins(1);
 /// For how long an answer may be held up by a client whose connection has no listener any more, which would say `send_timeout`.
 pub const H3_SEND_TIMEOUT_MS: u64 = 60_000;
 /// HTTP/2 and HTTP/3: tables that a connection keeps while it does nothing.

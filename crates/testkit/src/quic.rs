@@ -4,10 +4,10 @@ use crate::wait::DEADLINE;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EndpointConfig, Event, StreamId,
-    TokenMemoryCache, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EndpointConfig, Event, TokenMemoryCache,
+    TransportConfig,
 };
-pub use quinn_proto::{Dir, ReadError, VarInt};
+pub use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io::ErrorKind;
@@ -54,6 +54,11 @@ impl Visitor {
             tokens: Arc::default(),
             transport: transport(),
         }
+    }
+
+    /// The same client, which says nothing while it waits for an answer.
+    pub fn silent(&self) -> Visitor {
+        Visitor { transport: Arc::default(), ..self.clone() }
     }
 
     /// Begins a connection; nothing has been sent yet.

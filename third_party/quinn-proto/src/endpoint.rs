@@ -955,6 +955,12 @@ impl Endpoint {
         &self.config
     }
 
+    /// Whether a connection has this ID
+    pub fn has_connection(&self, dst_cid: &ConnectionId) -> bool {
+        let index = &self.index;
+        index.connection_ids.contains_key(dst_cid) || index.connection_ids_initial.contains_key(dst_cid)
+    }
+
     /// Number of connections that are currently open
     pub fn open_connections(&self) -> usize {
         self.connections.len()

@@ -607,7 +607,7 @@ impl stream::Session for Session {
     }
 
     fn drain(&self, conn: &Rc<Connection>) {
-        // As for HTTP/1.1, a connection that has not brought its first request yet is still served.
+        // As for HTTP/1.1, a connection that has not brought its first request yet is still served, and told to leave with it.
         if conn.requests.get() > 0 {
             life::leave(self, conn);
         }

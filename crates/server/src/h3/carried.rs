@@ -36,6 +36,10 @@ impl transport::Quic for Carrier {
         }
     }
 
+    fn take_reset(&self, stream: u64) -> Option<u64> {
+        self.with(|quic| quic.take_reset(stream)).flatten()
+    }
+
     fn write(&self, stream: u64, bytes: &[u8]) -> Written {
         match self.with(|quic| quic.write(stream, bytes)) {
             Some(brisk_quic::Written::Some(count)) => Written::Some(count),
@@ -63,6 +67,10 @@ impl transport::Quic for Carrier {
 
     fn open_uni(&self) -> Option<u64> {
         self.with(|quic| quic.open(Dir::Uni)).flatten()
+    }
+
+    fn ping(&self) {
+        self.with(brisk_quic::Connection::ping);
     }
 
     fn close(&self, code: u64, why: &str) {

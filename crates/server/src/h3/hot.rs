@@ -181,8 +181,14 @@ fn is_request(stream: StreamId) -> bool {
 /// Reads a stream as far as its body is taken, up to a limit: then others have their turn.
 fn read(session: &Session, conn: &Rc<Connection>, stream: StreamId) -> Result<(), ConnectionError> {
     for _ in 0..H3_READS_MAX {
-        if session.is_dead() || !may_read(session, stream) {
+        if session.is_dead() {
             return Ok(());
+        }
+        if !may_read(session, stream) {
+            // What holds a body back, a back end or a limit, is not for a client that has given up.
+            let is_here = session.states.borrow().contains_key(&stream);
+            let code = is_here.then(|| session.quic.take_reset(stream)).flatten();
+            return code.map_or(Ok(()), |code| reset_by_peer(session, conn, stream, code));
         }
         // One buffer of the thread's, taken out while engine and exchanges are called.
         let mut buf = session.thread.block_in.take();

@@ -5,7 +5,7 @@
 use super::session::{Session, Stage};
 use super::transport;
 use crate::connection::Connection;
-use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, H3_SEND_TIMEOUT_MS, IDLE_TABLES_BYTES_MAX};
+use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, H3_SEND_TIMEOUT_MS, IDLE_TABLES_BYTES_MAX, QUIC_PING_MS};
 use crate::stream::{Session as _, idle_until};
 use brisk_h3::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
@@ -62,16 +62,34 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     }
 }
 
-/// A busy connection's timer comes when what is held up has had its time.
+/// A busy connection's timer comes when what is held up has had its time, or the client is to be asked for a sign of life.
 fn look_in_time(session: &Session, conn: &Connection) {
-    let Some(since_ms) = session.stuck_since_ms().filter(|_| session.stage.get() == Stage::Open) else {
+    if session.stage.get() != Stage::Open {
         return;
-    };
+    }
     let live = session.thread.live();
     let Some(core) = live.default_core(&conn.listener) else { return };
-    let due_ms = since_ms + core.send_timeout.as_millis() as u64;
-    let due_ms = session.head_deadline_ms().map_or(due_ms, |head_ms| head_ms.min(due_ms));
+    let due_ms = session.stuck_since_ms().map(|since_ms| since_ms + core.send_timeout.as_millis() as u64);
+    let ping_ms = clock::mono_ms() + QUIC_PING_MS;
+    let due_ms = [due_ms, session.head_deadline_ms()].into_iter().flatten().fold(ping_ms, u64::min);
     session.thread.extend(session.index, due_ms);
+}
+
+/// Whether the client has acknowledged nothing for `send_timeout` of what is all that is left: it would hold the connection, and what was
+/// sent on it, for as long as it answers at all.
+pub fn is_never_acknowledged(session: &Session, now_ms: u64, send_timeout_ms: u64) -> bool {
+    if session.is_idle() || !session.is_done() {
+        session.unacknowledged.set(None);
+        return false;
+    }
+    let held = session.quic.memory();
+    match session.unacknowledged.get() {
+        Some((since_ms, before)) if held >= before => now_ms.saturating_sub(since_ms) >= send_timeout_ms,
+        _ => {
+            session.unacknowledged.set(Some((now_ms, held)));
+            false
+        }
+    }
 }
 
 /// The slot's timer has come. Gives the next time to look, or nothing if the connection is closed.
@@ -106,7 +124,8 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     let Some(core) = live.default_core(&conn.listener) else {
         // Its socket is no longer listened on. What has begun is finished.
         give_up_stuck(session, conn, now, H3_SEND_TIMEOUT_MS);
-        if !session.is_idle() {
+        if !session.is_idle() && !is_never_acknowledged(session, now, H3_SEND_TIMEOUT_MS) {
+            session.quic.ping();
             // A look per second is enough: nobody waits for it.
             return Some(now + 1000);
         }
@@ -115,11 +134,23 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     };
     let send_timeout_ms = core.send_timeout.as_millis() as u64;
     give_up_stuck(session, conn, now, send_timeout_ms);
+    if is_never_acknowledged(session, now, send_timeout_ms) {
+        let text = format_args!("client timed out (110: Connection timed out) while sending to client");
+        crate::log::connection(&live, conn, LogLevel::Info, text);
+        close(session, ErrorCode::NO_ERROR, "");
+        return None;
+    }
     let until = idle_until(session.active_ms.get(), conn, core);
     // While it is busy the timer only looks from time to time: `settle` sets the deadline when all is done.
     if !session.is_idle() || now < until {
-        let pause_ms = (core.keepalive_timeout.as_millis() as u64).min(send_timeout_ms).max(1000);
-        let next = if session.is_idle() { until } else { now + pause_ms };
+        let pause_ms =
+            (core.keepalive_timeout.as_millis() as u64).min(send_timeout_ms).clamp(1000, QUIC_PING_MS);
+        let next = if session.is_idle() {
+            until
+        } else {
+            session.quic.ping();
+            now + pause_ms
+        };
         return Some(head_deadline_ms.map_or(next, |deadline| next.min(deadline)));
     }
     close(session, ErrorCode::NO_ERROR, "");

@@ -98,6 +98,8 @@ pub struct Session {
     pub preread_bytes: u32,
     /// The last time that a stream was active.
     pub active_ms: Cell<u64>,
+    /// Nothing is missing but acknowledgements: since when, and how much QUIC held at that time.
+    pub unacknowledged: Cell<Option<(u64, usize)>>,
 }
 
 impl Session {
@@ -125,6 +127,7 @@ impl Session {
             dirty: Cell::new(false),
             preread_bytes,
             active_ms: Cell::new(clock::mono_ms()),
+            unacknowledged: Cell::new(None),
         })
     }
 
@@ -143,11 +146,14 @@ impl Session {
 
     /// No request is under way, and all answers have arrived: QUIC forgets what is not acknowledged when a connection is closed.
     pub fn is_idle(&self) -> bool {
-        self.running.get() == 0
-            && self.engine.borrow().is_empty()
-            && self.states.borrow().is_empty()
+        self.is_done()
             // Our own streams are always open, and have something to be acknowledged only now and then.
             && self.quic.sending_streams() <= self.own.iter().filter(|own| own.get().is_some()).count()
+    }
+
+    /// No request is under way, and QUIC has all answers.
+    pub fn is_done(&self) -> bool {
+        self.running.get() == 0 && self.engine.borrow().is_empty() && self.states.borrow().is_empty()
     }
 
     /// Bytes of answers that QUIC has not taken, of all streams: many small answers are as much memory as a large one.
@@ -517,7 +523,7 @@ impl stream::Session for Session {
     }
 
     fn drain(&self, conn: &Rc<Connection>) {
-        // As for HTTP/1.1, a connection that has not brought its first request yet is still served.
+        // As for HTTP/1.1, a connection that has not brought its first request yet is still served, and told to leave with it.
         if conn.requests.get() > 0 {
             life::leave(self);
         }

@@ -47,6 +47,9 @@ struct Wire {
     /// Bytes that are taken in all before a stream is blocked.
     room: Cell<usize>,
     next_uni: Cell<u64>,
+    pings: Cell<u32>,
+    /// Bytes that the client has not acknowledged.
+    unacknowledged: Cell<usize>,
 }
 
 impl Quic for Wire {
@@ -63,6 +66,14 @@ impl Quic for Wire {
             (false, 0) => Read::Blocked,
             (false, _) => Read::Some,
         }
+    }
+
+    fn take_reset(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn ping(&self) {
+        self.pings.set(self.pings.get() + 1);
     }
 
     fn write(&self, stream: u64, bytes: &[u8]) -> Written {
@@ -103,11 +114,12 @@ impl Quic for Wire {
     }
 
     fn sending_streams(&self) -> usize {
-        0
+        // Our own ones have nothing to be acknowledged here.
+        usize::from(self.unacknowledged.get() > 0) * 10
     }
 
     fn memory(&self) -> usize {
-        0
+        self.unacknowledged.get()
     }
 }
 
@@ -186,6 +198,8 @@ fn server(directives: &str) -> Pair {
         closed: Cell::new(None),
         room: Cell::new(usize::MAX),
         next_uni: Cell::new(3),
+        pings: Cell::new(0),
+        unacknowledged: Cell::new(0),
     });
     let bounds = Bounds { streams_max: 10, stream_buffer_bytes: 1000 };
     let session = hot::begin(&thread, &thread.live(), index, &conn, wire.clone(), bounds).expect("a server");
@@ -416,4 +430,25 @@ fn an_answer_that_is_not_taken_is_given_up() {
     assert!(life::expired(&pair.session, &pair.conn).is_some());
     assert_eq!(*pair.wire.resets.borrow(), [(0, ErrorCode::REQUEST_CANCELLED.0)]);
     assert!(pair.session.is_idle() && pair.wire.closed.get().is_none());
+}
+
+/// A client that asks for something and acknowledges nothing of the answer.
+#[test]
+fn an_answer_that_is_never_acknowledged_ends_the_connection() {
+    let mut pair = server("send_timeout 30s;");
+    pair.send(0, &get("/missing"), true);
+    pair.wire.unacknowledged.set(1000);
+    let now_ms = clock::mono_ms();
+    let is_over = |after_ms| life::is_never_acknowledged(&pair.session, now_ms + after_ms, 30_000);
+    assert!(!pair.session.is_idle() && !is_over(0) && !is_over(29_000));
+    // A slow one acknowledges a little.
+    pair.wire.unacknowledged.set(900);
+    assert!(!is_over(30_000) && !is_over(59_000));
+    assert!(is_over(60_000));
+    pair.wire.unacknowledged.set(0);
+    assert!(!is_over(60_000), "all has arrived");
+    // While a request takes its time the client is asked for a sign of life.
+    pair.wire.unacknowledged.set(1000);
+    assert!(life::expired(&pair.session, &pair.conn).is_some());
+    assert_eq!(pair.wire.pings.get(), 1);
 }

@@ -36,6 +36,9 @@ pub trait Quic {
     /// Appends at most `max` bytes of a stream to `into`. What was read gives the client room for as much.
     fn read(&self, stream: u64, max: usize, into: &mut Vec<u8>) -> Read;
 
+    /// The code with which the client has reset a stream that is not read at present. Told once.
+    fn take_reset(&self, stream: u64) -> Option<u64>;
+
     /// Has a stream send these bytes, or some of them.
     fn write(&self, stream: u64, bytes: &[u8]) -> Written;
 
@@ -53,6 +56,9 @@ pub trait Quic {
 
     /// Begins a unidirectional stream; `None` if the client allows none at present.
     fn open_uni(&self) -> Option<u64>;
+
+    /// Asks the client for a sign of life: without one, and with nothing else to be sent, QUIC takes the connection for lost.
+    fn ping(&self);
 
     /// Ends the connection; the client is told the code and why.
     fn close(&self, code: u64, why: &str);

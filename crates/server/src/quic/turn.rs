@@ -4,7 +4,7 @@ use super::choose::{Chooser, Ticket};
 use super::common::Told;
 use super::parcel::{Packet, Parcel};
 use super::state::{App, Astray, Counted, Opening, Socket};
-use crate::limits::{BEGINNING_TIME_MAX, DATAGRAM_READS_PER_TURN_MAX, HELD_TIME_MAX};
+use crate::limits::{BEGINNING_TIME_MAX, DATAGRAM_READS_PER_TURN_MAX, HELD_TIME_MAX, QUIC_IDLE_TIME_MIN};
 use crate::live::Live;
 use crate::table::Thread;
 use crate::tls::opening;
@@ -270,8 +270,8 @@ fn settings(live: &Live, listener: &Listener) -> Settings {
     Settings {
         streams: core.http3.max_concurrent_streams,
         stream_window: core.http3.stream_buffer_size,
-        // None would be without end in QUIC.
-        idle: core.keepalive_timeout.max(Duration::from_secs(1)),
+        // Sessions end idle connections themselves; here it is about clients that are gone.
+        idle: core.keepalive_timeout.max(QUIC_IDLE_TIME_MIN),
         handshake: core.client_header_timeout.min(HANDSHAKE_TIME_MAX),
         retry: core.http3.retry,
         gso: core.http3.gso,

@@ -166,8 +166,12 @@ fn encode_head<C: HeadCoding>(r: &Request, out: &mut Vec<u8>) {
     encode::head::<C>(r, out);
 }
 
-/// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last.
-fn limit_requests<S: Answering>(session: &S, live: &Live, conn: &Connection) {
+/// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last. A connection that brings its first request to a process
+/// that ends is asked to go elsewhere; requests on their way are still served.
+fn limit_requests<S: Answering>(session: &S, live: &Live, conn: &Rc<Connection>) {
+    if session.thread().is_draining() {
+        session.leave(conn);
+    }
     let Some(core) = live.default_core(&conn.listener) else { return };
     let age_ms = clock::mono_ms().saturating_sub(conn.started_ms);
     if core.keepalive_timeout.is_zero()

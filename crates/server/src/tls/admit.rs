@@ -47,7 +47,10 @@ pub(crate) fn admit(r: &mut Request) -> Result<(), u16> {
         return Err(497);
     }
     // RFC 8470 §5.2: what may be a replay is carried out only if that changes nothing.
-    if !matches!(r.route.method, Method::Get | Method::Head | Method::Options) && is_early(r) {
+    // (A tunnel's first bytes would be carried out, too.)
+    let is_safe =
+        matches!(r.route.method, Method::Get | Method::Head | Method::Options) && r.head.extended.is_none();
+    if !is_safe && is_early(r) {
         crate::rlog!(r, Info, "client sent a request in early data that is not safe to repeat");
         return Err(425);
     }

@@ -11,7 +11,10 @@ pub(crate) enum Carries {
         http2: bool,
     },
     /// QUIC.
-    Quic,
+    Quic {
+        /// The limits that clients are told, and remember with a session.
+        announced: [u32; 3],
+    },
 }
 
 impl Carries {
@@ -22,15 +25,19 @@ impl Carries {
     pub(super) fn index(self) -> usize {
         match self {
             Carries::Tcp { http2 } => usize::from(http2),
-            Carries::Quic => 2,
+            Carries::Quic { .. } => 2,
         }
     }
 
     /// Adds what is peculiar to it.
     pub(super) fn complete(self, options: &mut ServerOptions) {
         options.alpn = self.alpn().iter().map(|name| name.to_vec()).collect();
-        if self == Carries::Quic {
+        if let Carries::Quic { announced } = self {
             options.transport = Transport::Quic;
+            // RFC 9000 §7.4.1, RFC 9114 §7.2.4.2: early data is sent within the limits of the session before, which must not have become
+            // smaller. So sessions are resumed only where they are the same.
+            let announced = announced.map(u32::to_be_bytes).concat();
+            options.context = brisk_tls::context_id(&[&options.context[..], &announced].concat());
         }
     }
 
@@ -39,13 +46,31 @@ impl Carries {
         const NAMES: &[&[u8]] = &[b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
         match self {
             Carries::Tcp { http2 } => &NAMES[usize::from(!http2)..],
-            Carries::Quic => {
+            Carries::Quic { .. } => {
                 if cfg!(debug_assertions) {
                     &[b"h3", b"hq-interop"]
                 } else {
                     &[b"h3"]
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_for_the_limits_that_were_announced() {
+        let context = |announced| {
+            let mut options = ServerOptions::default();
+            Carries::Quic { announced }.complete(&mut options);
+            options.context
+        };
+        assert_eq!(context([128, 65_536, 32_768]), context([128, 65_536, 32_768]));
+        for smaller in [[64, 65_536, 32_768], [128, 16_384, 32_768], [128, 65_536, 4_096]] {
+            assert_ne!(context([128, 65_536, 32_768]), context(smaller));
         }
     }
 }

@@ -158,7 +158,12 @@ pub(crate) fn answer_quic(
     hello: Hello,
     r: &mut Request,
 ) -> QuicAnswer {
-    let answer = match choose(live, conn, hello, r, Carries::Quic) {
+    let announced = live.default_core(&conn.listener).map_or([0; 3], |core| {
+        let (count, size) = core.large_client_header_buffers;
+        let fields = count.saturating_mul(size) as u32;
+        [core.http3.max_concurrent_streams, core.http3.stream_buffer_size, fields]
+    });
+    let answer = match choose(live, conn, hello, r, Carries::Quic { announced }) {
         Ok(answer) => answer,
         Err(refusal) => return QuicAnswer::Refuse(told(live, conn, &refusal)),
     };
@@ -229,7 +234,7 @@ fn choose(
     let http2 = prefix.http2 || live.snap.location(live.snap.server(server).root).core.http2.enabled;
     let carrier = match carrier {
         Carries::Tcp { .. } => Carries::Tcp { http2 },
-        Carries::Quic => Carries::Quic,
+        Carries::Quic { .. } => carrier,
     };
     let offer = Offer { carrier, offered: hello.offered };
     // Its outcome is used below: the facts must be there first, since variables of the log show them for a refusal, too.
