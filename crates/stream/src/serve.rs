@@ -166,7 +166,7 @@ impl Sessions {
             local,
             passes: 0,
         });
-        let inbox = Rc::new(Inbox::new(session.server().proxy.requests));
+        let inbox = Rc::new(Inbox::new(session.server().proxy.requests, &session.account));
         inbox.put(datagram);
         if !inbox.is_full() {
             self.inboxes.borrow_mut().insert(client.clone(), inbox.clone());

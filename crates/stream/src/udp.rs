@@ -13,6 +13,7 @@ use crate::session::{Session, shown};
 use crate::tcp::{full, poll_rates, rate_of};
 use brisk_conf::os_text;
 use brisk_host::log::LogLevel;
+use brisk_host::memory::{Account, Charge};
 use brisk_host::vars::Context as _;
 use brisk_net::listen::Address;
 use brisk_net::udp::{Batch, gather};
@@ -27,8 +28,8 @@ use std::task::{Context, Poll, Waker};
 /// Datagrams of a client that the session has not looked at yet.
 pub struct Inbox {
     waiting: RefCell<VecDeque<Vec<u8>>>,
-    /// Bytes of those.
-    held: Cell<usize>,
+    /// Bytes of those, as a part of what the session holds.
+    held: Charge,
     /// Memory of datagrams that have left, for the next ones.
     spare: RefCell<Vec<Vec<u8>>>,
     waker: RefCell<Option<Waker>>,
@@ -39,11 +40,11 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// For so many datagrams; 0: any number.
-    pub fn new(most: u64) -> Inbox {
+    /// For so many datagrams; 0: any number. Those that wait are charged to `account`.
+    pub fn new(most: u64, account: &Rc<Account>) -> Inbox {
         Inbox {
             waiting: RefCell::default(),
-            held: Cell::new(0),
+            held: account.hold(0),
             spare: RefCell::default(),
             waker: RefCell::default(),
             count: Cell::new(0),
@@ -59,7 +60,7 @@ impl Inbox {
     /// Takes a datagram; it is dropped where the session does not keep up.
     pub fn put(&self, datagram: &[u8]) {
         let mut waiting = self.waiting.borrow_mut();
-        let held = self.held.get() + datagram.len();
+        let held = self.held.bytes() + datagram.len();
         if waiting.len() < DATAGRAMS_WAITING_MAX && held <= DATAGRAMS_WAITING_BYTES_MAX {
             self.held.set(held);
             let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
@@ -84,7 +85,7 @@ impl Inbox {
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
         match self.waiting.borrow_mut().pop_front() {
             Some(datagram) => {
-                self.held.set(self.held.get() - datagram.len());
+                self.held.set(self.held.bytes() - datagram.len());
                 Poll::Ready(datagram)
             }
             None => {
@@ -430,7 +431,8 @@ mod tests {
 
     #[test]
     fn what_a_session_cannot_keep_up_with_is_dropped() {
-        let inbox = Inbox::new(0);
+        let account = Rc::default();
+        let inbox = Inbox::new(0, &account);
         (0..2 * DATAGRAMS_WAITING_MAX).for_each(|_| inbox.put(b"x"));
         let mut cx = Context::from_waker(Waker::noop());
         let mut taken = 0;
@@ -443,12 +445,14 @@ mod tests {
             (0..DATAGRAMS_WAITING_MAX).for_each(|_| inbox.put(&vec![0; 60_000]));
             let held: usize = inbox.waiting.borrow().iter().map(Vec::capacity).sum();
             assert!((DATAGRAMS_WAITING_BYTES_MAX - 60_000..=DATAGRAMS_WAITING_BYTES_MAX).contains(&held));
+            assert_eq!(account.bytes(), held);
             while let Poll::Ready(datagram) = inbox.poll_next(&mut cx) {
                 inbox.give_back(datagram);
             }
             assert!(inbox.spare.borrow().is_empty());
+            assert_eq!(account.bytes(), 0);
         }
-        let inbox = Inbox::new(2);
+        let inbox = Inbox::new(2, &account);
         let full = [1, 2, 3].map(|_| {
             inbox.put(b"x");
             inbox.is_full()
