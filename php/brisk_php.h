@@ -9,7 +9,7 @@
  * request.c   a request's variables as PHP sees them sapi.c     the interface to PHP
  * worker.c    waits for requests                     pool.c     forks and supervises workers
  * loop.c      worker mode                            asked.c    what the server's commands ask of a worker
- * output.c    what workers print
+ * output.c    what workers print                     disabled.c functions that a request may not call
  */
 #ifndef BRISK_PHP_H
 #define BRISK_PHP_H
@@ -282,6 +282,12 @@ void request_log(const char *message);
 extern enum own_page { NO_PAGE, PING_PAGE, STATUS_PAGE } request_asks_for;
 
 void request_apply_values(void);
+/* Whether a setting lists what is disabled: such lists add up. */
+bool disabled_is_list(const char *name);
+/* Whether something was to be disabled for the request that cannot be. */
+bool disabled_refuses(void);
+/* What was disabled for the request is there again. */
+void disabled_end(void);
 /* Readable when a .user.ini that was read may have changed; -1: such changes are not reported. */
 int request_folder_events(void);
 /* Has workers read them again. */

@@ -297,6 +297,10 @@ static void apply_value(zval *name, zval *value, zval *index, int kind, void *ar
         refuse_value(Z_STRVAL_P(name), "is refused; load extensions in php.ini or with php_admin_value in the pool");
         return;
     }
+    if (*type != PHP_INI_PERDIR && disabled_is_list(Z_STRVAL_P(name))) {
+        disabled_add(Z_STR_P(name), Z_STR_P(value));
+        return;
+    }
     /* What may be set for a folder may be set for a request, too, as in FPM; what belongs to the system only by an administrator. */
     const zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), Z_STR_P(name));
     bool may = entry && (*type == PHP_INI_SYSTEM || entry->modifiable & (PHP_INI_USER | PHP_INI_PERDIR));

@@ -462,16 +462,20 @@ static char *ini_text(void)
     const size_t counts[] = {settings.value_count, settings.admin_value_count};
     for (int list = 0; list < 2; list++)
         for (size_t at = 0; at < counts[list]; at++)
-            room += strlen(lists[list][at].name) + 2 * strlen(lists[list][at].value) + 8;
+            room += 2 * strlen(lists[list][at].name) + 2 * strlen(lists[list][at].value) + 16;
     char *text = malloc(room), *to = text;
     if (!text)
         fail("no memory for the pool's php_value settings");
     *to = 0;
     for (int list = 0; list < 2; list++) {
         for (size_t at = 0; at < counts[list]; at++) {
-            to += sprintf(to, "%s=\"", lists[list][at].name);
+            const char *name = lists[list][at].name;
+            to += sprintf(to, "%s=\"", name);
+            /* What php.ini disables, and the pool's lines before this one, stays disabled, as in FPM. */
+            if (disabled_is_list(name))
+                to += sprintf(to, "${%s},", name);
             for (const char *from = lists[list][at].value; *from; from++) {
-                if (*from == '"' || *from == '\\')
+                if (*from == '"' || *from == '\\' || *from == '$')
                     *to++ = '\\';
                 *to++ = *from;
             }
@@ -593,6 +597,10 @@ static void answer_text(const char *type, const char *text)
 /* pm.status_path and ping.path. */
 bool request_answer_itself(void)
 {
+    if (disabled_refuses()) {
+        answer_plainly(500, "Internal Server Error\n");
+        return true;
+    }
     if (request_asks_for == PING_PAGE) {
         answer_text("text/plain", settings.ping_response ? settings.ping_response : "pong");
         return true;

@@ -21,6 +21,9 @@ extern struct cgi_settings cgi;
 int request_apply_folders(void);
 void request_begin_folders(void);
 
+/* disable_functions and disable_classes of a request. */
+void disabled_add(zend_string *name, zend_string *list);
+
 /* The constants of worker mode's functions. */
 void loop_begin(int type, int module_number);
 

@@ -135,6 +135,7 @@ void worker_answered(void)
         _exit(0);
     struct slot *slot = own_slot;
     output_end_request();
+    disabled_end();
     board_end(slot);
     __atomic_add_fetch(&board->answered, 1, __ATOMIC_RELAXED);
     uint64_t took = now_us() - slot->began_us;

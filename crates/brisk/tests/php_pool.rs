@@ -4,6 +4,8 @@
 mod auto;
 #[path = "php_pool/bad.rs"]
 mod bad;
+#[path = "php_pool/disabled.rs"]
+mod disabled;
 #[path = "php_pool/faults.rs"]
 mod faults;
 #[path = "php_pool/guarded.rs"]
