@@ -6,9 +6,11 @@
 #include "brisk_php.h"
 #include "sapi.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -48,6 +50,31 @@ static gid_t group_id(const char *name)
     if (!group)
         fail("pool %s: there is no group \"%s\"", settings.pool, name);
     return group->gr_gid;
+}
+
+/* PHP leaves out silently what it cannot read: disable_functions and open_basedir among it. */
+static void check_readable(const char *path)
+{
+    if (path && access(path, R_OK) != 0)
+        fail("pool %s: its user may not read \"%s\"%s (%s)", settings.pool, path, settings.chroot ? " inside of \"chroot\"" : "", strerror(errno));
+}
+
+static void check_php_ini(void)
+{
+    check_readable(settings.php_ini);
+    check_readable(settings.php_ini_folder);
+    DIR *folder = settings.php_ini_folder ? opendir(settings.php_ini_folder) : NULL;
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        const char *end = strrchr(entry->d_name, '.');
+        char path[PATH_MAX];
+        if (!end || strcmp(end, ".ini") != 0 || snprintf(path, sizeof path, "%s/%s", settings.php_ini_folder, entry->d_name) >= PATH_MAX)
+            continue;
+        /* A link to what was removed says nothing, wherever it is read. */
+        if (settings.chroot || access(path, F_OK) == 0 || errno != ENOENT)
+            check_readable(path);
+    }
+    if (folder)
+        closedir(folder);
 }
 
 /* The pool's user. Its environment: what FPM's workers have. */
@@ -93,6 +120,7 @@ static void become_user(void)
     }
     if (settings.worker && access(settings.worker, R_OK) != 0)
         fail("pool %s: its user may not read the script \"%s\" of \"worker\" (%s)", settings.pool, settings.worker, strerror(errno));
+    check_php_ini();
     free(name);
     free(home);
 }

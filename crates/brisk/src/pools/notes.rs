@@ -89,6 +89,10 @@ fn remedy(why: &str) -> &'static str {
             &["memory", "mmap(", "exited on signal 9", "unable to allocate", "fork"],
             "give it memory: raise the limit of the container or service, or lower opcache.memory_consumption and max_children",
         ),
+        (
+            &["its user may not read"],
+            "let the pool's user read it (chown, chmod, setfacl), inside of \"chroot\" if the pool has one",
+        ),
         (&["chdir", "chroot"], "make the folder that \"chdir\" or \"chroot\" names, or name another one"),
         (
             &["did not start in time"],
@@ -154,6 +158,10 @@ mod tests {
             ("pool www: PHP does not run as root; set \"user\"", "name a \"user\""),
             ("exited on signal 9", "give it memory"),
             ("PHP: mmap() failed: [12] Cannot allocate memory", "give it memory"),
+            (
+                "pool www: its user may not read \"/etc/php.ini\" inside of \"chroot\" (x)",
+                "let the pool's user read",
+            ),
             ("pool www: chdir(\"/srv/x\") failed (No such file or directory)", "make the folder"),
             ("the script /srv/w.php of pool www has ended without an answer", "mend the script"),
             ("exited with code 7", "mend what it says"),

@@ -55,6 +55,31 @@ fn a_pool_that_cannot_start_refuses_at_once_and_serves_when_it_can() {
     serves(&site);
 }
 
+/// PHP itself would leave it out silently, with what it forbids.
+#[test]
+fn a_php_ini_that_the_pools_user_may_not_read_is_no_reason_to_do_without_it() {
+    let closed = |path: PathBuf| fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    let open = |path: PathBuf| fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+    let builder = builder()
+        .file("php.ini", "user_agent=own")
+        .file("conf.d/10-a.ini", "precision=9")
+        .file("conf.d/10-b.txt", "")
+        .allow_alerts("PHP pool \"www\"|pool www");
+    let dir = builder.dir().to_path_buf();
+    fs::set_permissions(dir.join("conf.d"), Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink("/nothing/here.ini", dir.join("conf.d/20-removed.ini")).unwrap();
+    ["php.ini", "conf.d/10-a.ini", "conf.d/10-b.txt"].iter().for_each(|name| closed(dir.join(name)));
+    let site = Site::of(builder.http(&conf("pm static; max_children 1; php_ini {{DIR}}/php.ini;", "")));
+    site.script("a.php", "<?php echo ini_get('user_agent'), ini_get('precision');");
+    are_refused(&site);
+    site.server.wait_for_log("cannot be started \\(pool www: its user may not read \".*/php.ini\" \\(.*\\): let the pool's user read it");
+    open(dir.join("php.ini"));
+    site.server.wait_for_log("its user may not read \".*/conf.d/10-a.ini\"");
+    open(dir.join("conf.d/10-a.ini"));
+    serves(&site);
+    assert_eq!(site.get("/a.php").text(), "own9");
+}
+
 /// A pool of one process, whose script does what the file "go" says, once it is there.
 struct Script {
     site: Site,
