@@ -249,7 +249,9 @@ void fastcgi_refuse(void);
 /* After the answer: takes what is left of the request, so that the next one can come. False: the connection is to be closed. */
 bool fastcgi_rest(void);
 void fastcgi_close(void);
-/* Whether the peer has closed its side. */
+/* Of a request that has been received, on a connection that was shut down for reading: whether its whole body came before. */
+bool fastcgi_has_all(void);
+/* Whether the peer has closed its side, and nothing of it is left in the kernel. */
 bool fastcgi_peer_is_gone(void);
 
 struct param *param_find(const char *name);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -316,10 +317,34 @@ void fastcgi_close(void)
     exchange.fd = -1;
 }
 
+bool fastcgi_has_all(void)
+{
+    int queued = 0;
+    size_t here = input_end - input_at;
+    if (ioctl(exchange.fd, FIONREAD, &queued) != 0 || queued < 0)
+        return false;
+    unsigned char *bytes = malloc(here + (size_t)queued + 1);
+    if (!bytes)
+        return false;
+    memcpy(bytes, input + input_at, here);
+    ssize_t peeked = queued > 0 ? recv(exchange.fd, bytes + here, (size_t)queued, MSG_PEEK | MSG_DONTWAIT) : 0;
+    size_t end = here + (peeked > 0 ? (size_t)peeked : 0);
+    bool is_ended = false;
+    for (size_t at = 0; !is_ended && at + HEAD_BYTES <= end;) {
+        size_t length = (size_t)bytes[at + 4] << 8 | bytes[at + 5];
+        bool is_last = bytes[at + 1] == STDIN && length == 0;
+        at += HEAD_BYTES + length + bytes[at + 6];
+        is_ended = is_last && at <= end;
+    }
+    free(bytes);
+    return is_ended;
+}
+
 bool fastcgi_peer_is_gone(void)
 {
     char byte;
-    ssize_t count = input_at < input_end ? 1 : recv(exchange.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    /* Bytes that were taken from the kernel may be all of the request that has come. */
+    ssize_t count = recv(exchange.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
 

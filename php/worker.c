@@ -14,6 +14,8 @@
 volatile sig_atomic_t is_draining;
 /* The connection that waits for its next request; -1: none does. */
 static volatile sig_atomic_t waiting_fd = -1;
+/* Nothing more can come on it: a part of a request may have. */
+static volatile sig_atomic_t is_cut_off;
 
 /* Whom it was forked by; 0: nobody yet. */
 static pid_t master;
@@ -50,8 +52,10 @@ static void drain(int signal)
     if (getppid() != master)
         end_in_time();
     dup2(null_fd, listen_fd);
-    if (waiting_fd >= 0)
+    if (waiting_fd >= 0) {
         shutdown(waiting_fd, SHUT_RD);
+        is_cut_off = 1;
+    }
     errno = error;
 }
 
@@ -164,15 +168,26 @@ static bool receive(void)
     /* The time goes before the state that it is of: the master reads both. */
     own_slot->idle_since_ms = now_ms();
     own_slot->state = is_fresh ? SLOT_READING : SLOT_KEPT;
+    is_cut_off = 0;
     waiting_fd = exchange.fd;
-    if (is_draining)
+    if (is_draining) {
         shutdown(exchange.fd, SHUT_RD);
+        is_cut_off = 1;
+    }
     enum received received = fastcgi_receive();
     waiting_fd = -1;
-    if (received == RECEIVED_CUT && is_draining)
+    /* After this nothing cuts it off: a script never gets a part of a body for the whole. */
+    if (received == RECEIVED_REQUEST && is_cut_off && !fastcgi_has_all())
+        received = RECEIVED_CUT;
+    if (received == RECEIVED_CUT && is_draining) {
         fastcgi_refuse();
-    /* A first request that waited in the accept queue may have been given up by now: PHP does not see it. */
-    bool is_gone = received == RECEIVED_REQUEST && is_fresh && fastcgi_peer_is_gone();
+        /* Nothing lies unread when it is closed: the server would find an error beside the refusal. */
+        if (is_cut_off)
+            fastcgi_rest();
+    }
+    /* A first request that waited in the accept queue may have been given up by now: PHP does not see it. Where this side ended the
+       connection, that does not show. */
+    bool is_gone = received == RECEIVED_REQUEST && is_fresh && !is_cut_off && fastcgi_peer_is_gone();
     if (is_gone)
         __atomic_add_fetch(&board->gone_clients, 1, __ATOMIC_RELAXED);
     if (received == RECEIVED_REQUEST && !is_gone)

@@ -22,5 +22,7 @@ mod requests;
 mod site;
 #[path = "php_pool/start.rs"]
 mod start;
+#[path = "php_pool/wire.rs"]
+mod wire;
 #[path = "php_pool/worker.rs"]
 mod worker;

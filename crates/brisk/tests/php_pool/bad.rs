@@ -283,7 +283,7 @@ fn a_full_folder_for_temporary_files() {
 }
 
 /// The path of the pool's sockets with this ending.
-fn socket(site: &Site, ending: &str) -> String {
+pub fn socket(site: &Site, ending: &str) -> String {
     let folder = std::fs::read_dir(site.server.dir().join("logs/brisk-php")).unwrap();
     let mut paths = folder.map(|entry| entry.unwrap().path().display().to_string());
     paths.find(|path| path.ends_with(ending)).expect("a socket of the pool")
