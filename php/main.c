@@ -77,6 +77,18 @@ static void check_php_ini(void)
         closedir(folder);
 }
 
+/* In a pool's file $NAME is a variable of the server's environment. */
+static void resolve_environment(void)
+{
+    for (size_t at = 0; at < settings.env_count; at++) {
+        char **value = &settings.env[at].value;
+        if (**value != '$')
+            continue;
+        const char *found = getenv(*value + 1);
+        *value = strdup(found ? found : "");
+    }
+}
+
 /* The pool's user. Its environment: what FPM's workers have. */
 static void become_user(void)
 {
@@ -108,6 +120,7 @@ static void become_user(void)
         fail("pool %s: chdir(\"%s\") failed (%s)", settings.pool, settings.chdir, strerror(errno));
     /* A change of the user makes a process that cannot be looked into; the slow log needs that of workers by their master. */
     prctl(PR_SET_DUMPABLE, settings.dumpable || settings.slowlog_timeout_ms > 0, 0, 0, 0);
+    resolve_environment();
     if (settings.clear_env)
         clearenv();
     if (name)

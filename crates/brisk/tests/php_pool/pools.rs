@@ -66,6 +66,14 @@ fn a_status_page_and_logs_as_fpm_has_them() {
 }
 
 #[test]
+fn an_environment_variable_may_be_taken_from_the_servers() {
+    let pool = "pm static; max_children 1; env[A] $FROM_SERVER; env[B] $NOT_THERE; env[C] a$b;";
+    let site = Site::of(builder().env("FROM_SERVER", "kept").http(&conf(pool, "")));
+    site.script("env.php", "<?php echo json_encode(array_map('getenv', ['A', 'B', 'C', 'FROM_SERVER']));");
+    assert_eq!(site.get("/env.php").text(), r#"["kept","","a$b",false]"#);
+}
+
+#[test]
 fn users_and_groups_that_are_unknown_are_told_by_a_test_of_the_configuration() {
     let prepared = builder().http(&conf("user nobody_here; group no_such_group;", "")).prepare();
     let told = [
