@@ -222,9 +222,13 @@ void request_prepare(void)
     info->path_translated = NULL;
     info->request_method = param_get("REQUEST_METHOD");
     info->proto_num = 1000;
-    info->query_string = info->request_uri = NULL;
-    info->content_type = NULL;
-    info->content_length = 0;
+    info->query_string = param_get("QUERY_STRING");
+    /* Also without a script of the request's own: worker mode has one, and the status page needs none. */
+    info->request_uri = param_get("SCRIPT_NAME");
+    char *type = param_get("CONTENT_TYPE"), *length = param_get("CONTENT_LENGTH");
+    info->content_type = type ? type : "";
+    info->content_length = length ? ZEND_STRTOL(length, NULL, 10) : 0;
+    php_handle_auth_data(param_get("HTTP_AUTHORIZATION"));
     SG(sapi_headers).http_response_code = 200;
     struct way way = {
         .script = param_get("SCRIPT_FILENAME"), .name = param_get("SCRIPT_NAME"), .path_info = param_get("PATH_INFO"),
@@ -235,6 +239,7 @@ void request_prepare(void)
         way.script = way.translated;
     if (!way.script)
         return;
+    info->request_uri = NULL;
     way.is_apache = strip_apache(param_get("SCRIPT_FILENAME"));
     if (DECODES_NAMES && way.is_apache && !cgi.script_path_encoded)
         php_raw_url_decode(way.script, strlen(way.script));
@@ -247,11 +252,6 @@ void request_prepare(void)
     }
     if (way.script && !has_parent_folder(way.script))
         info->path_translated = estrdup(way.script);
-    info->query_string = param_get("QUERY_STRING");
-    char *type = param_get("CONTENT_TYPE"), *length = param_get("CONTENT_LENGTH");
-    info->content_type = type ? type : "";
-    info->content_length = length ? ZEND_STRTOL(length, NULL, 10) : 0;
-    php_handle_auth_data(param_get("HTTP_AUTHORIZATION"));
 }
 
 bool request_has_script_extension(const char *path)

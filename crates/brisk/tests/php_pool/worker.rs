@@ -39,6 +39,31 @@ fn a_script_stays_in_memory() {
     assert_eq!(site.get("/z").text(), "3 1000 - - /z 0");
 }
 
+/// The script is the pool's: a location that names its own parameters need not name one.
+#[test]
+fn a_request_without_a_script_of_its_own_has_all_else() {
+    let params = "fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string; fastcgi_param CONTENT_TYPE $content_type;
+        fastcgi_param CONTENT_LENGTH $content_length; fastcgi_param SCRIPT_NAME $uri;";
+    let builder = builder().file(
+        "html/worker.php",
+        "<?php while (frankenphp_handle_request(function () { echo json_encode([$_GET, $_POST, $_SERVER['PHP_AUTH_USER'] ?? '', $_SERVER['PHP_SELF'],
+            file_get_contents('php://input')]); }));",
+    );
+    let pool = "pm static; max_children 1; worker {{DIR}}/html/worker.php; status_path /fpm-status;";
+    let text = conf(pool, "").replace(
+        "location / { try_files $uri $uri/ =404; }",
+        &format!("location / {{ {params} php_pass www; }}"),
+    );
+    let site = Site::of(builder.http(&text));
+    let answer = site.server.request(
+        "POST /x?a=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Basic dTpw\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\nb=2",
+    );
+    assert_eq!(answer.text(), r#"[{"a":"1"},{"b":"2"},"u","\/x","b=2"]"#);
+    assert_eq!(site.get("/y").text(), r#"[[],[],"","\/y",""]"#);
+    let status = site.get("/fpm-status?json&full").text();
+    assert!(status.contains("\"processes\":["), "{status}");
+}
+
 /// By these applications load themselves, and know that they stay in memory. They are the script's, not its requests'.
 #[test]
 fn the_script_is_told_where_it_lies() {
