@@ -34,11 +34,29 @@ static void put(struct text *text, const char *format, ...)
 
 enum format { PLAIN, HTML, XML, JSON, OPENMETRICS };
 
-/* A string as the format wants it. */
+/* How many bytes the letter has that begins here, from 2 on; 0: it is not UTF-8 (RFC 3629), or its end was cut off. */
+static size_t letter_bytes(const unsigned char *at)
+{
+    size_t count = at[0] >= 0xc2 && at[0] < 0xe0 ? 2 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3 : at[0] >= 0xf0 && at[0] < 0xf5 ? 4 : 0;
+    for (size_t more = 1; more < count; more++)
+        if ((at[more] & 0xc0) != 0x80)
+            return 0;
+    bool is_long = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool is_none = (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf4 && at[1] >= 0x90) || (at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe);
+    return count && !is_long && !is_none ? count : 0;
+}
+
+/* A string as the format wants it. A request's URI may have any byte. */
 static void put_escaped(struct text *text, enum format format, const char *from)
 {
     for (; *from; from++) {
         unsigned char byte = (unsigned char)*from;
+        if (byte > 127) {
+            size_t letter = letter_bytes((const unsigned char *)from);
+            put(text, "%.*s", letter ? (int)letter : 1, letter ? from : "?");
+            from += letter ? letter - 1 : 0;
+            continue;
+        }
         if (format == JSON && (byte == '"' || byte == '\\'))
             put(text, "\\%c", byte);
         else if (format == JSON && byte < 32)

@@ -142,11 +142,11 @@ fn ask(pool: &PoolSpec) -> Result<Value, String> {
             "pool {name} is run by {program}, which cannot be asked; its own status page can (pm.status_path)"
         ));
     }
-    let mut answer = String::new();
+    let mut answer = Vec::new();
     let asked = unix_at_once(&pool.control).and_then(|mut stream| {
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         stream.write_all(b"status\n")?;
-        stream.read_to_string(&mut answer)
+        stream.read_to_end(&mut answer)
     });
     asked.map_err(|error| {
         format!(
@@ -154,7 +154,9 @@ fn ask(pool: &PoolSpec) -> Result<Value, String> {
             brisk_conf::os_text(&error)
         )
     })?;
-    serde_json::from_str(&answer).map_err(|error| format!("pool {name} answers what is no JSON ({error})"))
+    // It has names of files and URIs, which may be of any bytes.
+    serde_json::from_str(&String::from_utf8_lossy(&answer))
+        .map_err(|error| format!("pool {name} answers what is no JSON ({error})"))
 }
 
 /// What a person reads.

@@ -65,6 +65,25 @@ fn a_status_page_and_logs_as_fpm_has_them() {
     assert!(log.starts_with("GET /fpm-status?full 200 ") && !log.contains("ping"), "{log}");
 }
 
+/// A request's URI may have any byte, and is cut where it is long.
+#[test]
+fn bytes_that_are_no_text_do_not_hide_how_a_pool_stands() {
+    let site = Site::new("pm static; max_children 1;", "");
+    site.script("a.php", "<?php echo 'ok';");
+    let long = format!("/a.php?x{}", "\u{e4}".repeat(200));
+    for (uri, want) in [
+        (&b"/a.php?\xff\xc3\xa4\xed\xa0\x80\xe2\x82"[..], "/a.php??\u{e4}?????".to_string()),
+        (long.as_bytes(), format!("/a.php?x{}?", "\u{e4}".repeat(123))),
+    ] {
+        let request = [b"GET ", uri, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+        assert_eq!(site.server.request(request).text(), "ok");
+        let status = site.php(&["status", "www", "--json"]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&status.stderr)));
+        assert_eq!(status["www"]["processes"][0]["request uri"], want.as_str());
+    }
+}
+
 #[test]
 fn an_environment_variable_may_be_taken_from_the_servers() {
     let pool = "pm static; max_children 1; env[A] $FROM_SERVER; env[B] $NOT_THERE; env[C] a$b;";
