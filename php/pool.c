@@ -35,6 +35,8 @@ static struct {
     uint64_t pause_ms;         /* after workers that died young */
     int failed_starts;         /* such deaths since a worker last was of use */
     int spawn_rate;            /* of dynamic: doubles while idle workers are missing */
+    bool is_filling;           /* dynamic: up to start_servers */
+    bool is_warm;              /* OPcache has what the first request needs */
     bool is_at_limit;
 } pool;
 
@@ -179,25 +181,32 @@ static struct slot *longest_idle(void)
     return found;
 }
 
+/*
+ * Whether OPcache is still to be filled by one worker alone: until its first answer, unless something takes that one long. The script of worker
+ * mode has loaded what it needs when it waits for its first request.
+ */
+static bool is_warming_up(void)
+{
+    uint64_t now = now_ms();
+    pool.is_warm = pool.is_warm || board->is_warm;
+    for (int at = 0; at < settings.max_children && !pool.is_warm; at++) {
+        const struct slot *slot = &board->slots[at];
+        int state = slot->state;
+        uint64_t since = state == SLOT_STARTING ? slot->started_ms : state == SLOT_READING ? slot->idle_since_ms : slot->began_us / 1000;
+        if (slot->pid)
+            pool.is_warm = state == SLOT_ACCEPTING ? settings.worker != NULL : now > since + WARM_UP_MS;
+    }
+    return !pool.is_warm;
+}
+
 static int limit(void)
 {
+    if (is_warming_up())
+        return 1;
     if (settings.manager != PM_AUTO)
         return settings.max_children;
     int wanted = (int)board->wanted;
     return wanted < 1 || wanted > settings.max_children ? settings.max_children : wanted;
-}
-
-/* Whether the pool's first request is under way: OPcache is filled by one worker alone, unless that takes long. */
-static bool is_warming_up(int total, uint64_t now)
-{
-    if (board->is_warm || total == 0)
-        return false;
-    for (int at = 0; at < settings.max_children; at++) {
-        const struct slot *slot = &board->slots[at];
-        if (slot->pid && slot->state == SLOT_RUNNING && now > slot->began_us / 1000 + WARM_UP_MS)
-            return false;
-    }
-    return true;
 }
 
 /*
@@ -234,7 +243,7 @@ static void look_at_queue(int total, int accepting)
         board->max_children_reached++;
         say(LEVEL_WARN, "pool %s has reached pm.max_children (%d) with %u connections waiting", settings.pool, settings.max_children, waiting);
     }
-    pool.look_at_ms = now_ms() + (total >= limit() ? 100 : LOOK_MS);
+    pool.look_at_ms = now_ms() + (total < limit() ? LOOK_MS : pool.is_warm ? 100 : 10);
 }
 
 static void keep_dynamic(int total)
@@ -254,7 +263,7 @@ static void keep_dynamic(int total)
         int count = settings.min_spare - idle;
         if (count > pool.spawn_rate)
             count = pool.spawn_rate;
-        for (; count > 0 && total < settings.max_children && fork_worker(); count--)
+        for (; count > 0 && total < limit() && fork_worker(); count--)
             total++;
         pool.spawn_rate = pool.spawn_rate * 2 > settings.max_spawn_rate ? settings.max_spawn_rate : pool.spawn_rate * 2;
     } else {
@@ -270,7 +279,7 @@ static void end_idle(uint64_t now, int total, int keep)
         tell_to_end(slot);
 }
 
-/* Workers of pm auto that stay when nothing is asked. */
+/* Workers of pm auto that stay when nothing is asked, and of dynamic at the start. */
 static int least(void)
 {
     return settings.start_servers < limit() ? settings.start_servers : limit();
@@ -280,8 +289,6 @@ static int least(void)
 static void keep_number(uint64_t now, bool is_tick)
 {
     int accepting, total = count_workers(&accepting);
-    if (is_warming_up(total, now))
-        return;
     switch (settings.manager) {
     case PM_STATIC:
         while (total < limit() && fork_worker())
@@ -296,9 +303,10 @@ static void keep_number(uint64_t now, bool is_tick)
             end_idle(now, total, least());
         break;
     case PM_DYNAMIC:
-        if (total < 1)
-            for (; total < settings.start_servers && fork_worker();)
-                total++;
+        pool.is_filling = pool.is_filling || total < 1;
+        while (pool.is_filling && total < least() && fork_worker())
+            total++;
+        pool.is_filling = pool.is_filling && total < settings.start_servers;
         if (is_tick)
             keep_dynamic(total);
         break;
@@ -596,8 +604,6 @@ static int wait_ms(uint64_t now)
         until = pool.fork_not_before_ms;
     if (pool.ready >= 0 && now + 2 < until)
         until = now + 2;
-    if (!board->is_warm && now + 20 < until)
-        until = now + 20;
     return until > now ? (int)(until - now) : 0;
 }
 

@@ -80,6 +80,29 @@ fn a_php_ini_that_the_pools_user_may_not_read_is_no_reason_to_do_without_it() {
     assert_eq!(site.get("/a.php").text(), "own9");
 }
 
+/// OPcache is filled by one worker: several first requests at once crash it (php-src #23637).
+#[test]
+fn a_pool_begins_with_one_worker() {
+    for pool in [
+        "pm static; max_children 4;",
+        "pm dynamic; max_children 6; min_spare_servers 4; max_spare_servers 4;",
+    ] {
+        let site = Site::new(&format!("{pool} queue 100 timeout=60s;"), "");
+        let notes = site.notes().display().to_string();
+        site.script("a.php", &format!("<?php while (!file_exists('{notes}/go')) {{ usleep(1000); clearstatcache(); }} echo getmypid();"));
+        site.script("b.php", "<?php echo 'b';");
+        site.server.wait_for_log("the master \\d+ of PHP pool \"www\" serves");
+        assert_eq!(process::children(site.master()).len(), 1);
+        // One that takes long does not keep the others waiting.
+        let mut client = site.server.client();
+        client.send("GET /a.php HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(site.get("/b.php").text(), "b");
+        fs::write(format!("{notes}/go"), "").unwrap();
+        assert_eq!(client.response().status, 200);
+        site.wait_for_workers(4);
+    }
+}
+
 /// A pool of one process, whose script does what the file "go" says, once it is there.
 struct Script {
     site: Site,
