@@ -320,6 +320,8 @@ void worker_catch_signals(void);
 _Noreturn void worker_main(struct slot *slot);
 /* Waits for the next request, on the present connection or another one. False: there is none any more. */
 bool worker_next(void);
+/* Of the present request so far. */
+double worker_cpu_percent(void);
 /* The request was answered. */
 void worker_answered(void);
 int pool_main(int control_fd, int lifeline_fd, int ready_fd);

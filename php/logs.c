@@ -106,7 +106,7 @@ static void put_item(struct line *line, char item, const char *argument)
     const char *query = slot->query;
     switch (item) {
     case '%': put(line, "%"); break;
-    case 'C': put_number(line, "%.2f", slot->cpu_percent); break;
+    case 'C': put_number(line, "%.2f", worker_cpu_percent()); break;
     case 'd':
         if (strncmp(argument, "milli", 5) == 0)
             put_number(line, "%.3f", seconds * 1e3);

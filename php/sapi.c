@@ -245,8 +245,14 @@ static void log_message(const char *message, int type)
 {
     (void)type;
     if (!is_worker || !SG(server_context) || exchange.is_ended) {
-        /* Of a request whose answer has ended it is as grave as before; the rest is what PHP says at its start. */
-        say(is_worker && SG(server_context) ? LEVEL_ERROR : LEVEL_NOTICE, "PHP message: %s", message);
+        /* Of a request whose answer has ended it is as grave as before; the rest is what PHP says at its start. Each line of it is a message: one
+           that a script has made would else stand in the log with the level that it names. */
+        enum level level = is_worker && SG(server_context) ? LEVEL_ERROR : LEVEL_NOTICE;
+        for (const char *line = message, *next; line; line = next) {
+            int length = (int)strcspn(line, "\n");
+            next = line[length] && line[length + 1] ? line + length + 1 : NULL;
+            say(level, "PHP message: %.*s", length, line);
+        }
         return;
     }
     char *text;
@@ -630,8 +636,14 @@ static void run_script(void)
         return;
     }
     zend_file_handle file;
+    /* PHP frees the path of one that it cannot open. */
+    char *wanted = estrdup(path);
     if (php_fopen_primary_script(&file) == FAILURE) {
         bool is_denied = errno == EACCES;
+        char *message;
+        spprintf(&message, 0, "Unable to open primary script: %s (%s)", wanted, strerror(errno));
+        request_log(message);
+        efree(message);
         answer_plainly(is_denied ? 403 : 404, is_denied ? "Access denied.\n" : "No input file specified.\n");
     } else {
         EG(exit_status) = 0;
@@ -641,6 +653,7 @@ static void run_script(void)
             sapi_header_op(SAPI_HEADER_REPLACE, &line);
         }
     }
+    efree(wanted);
     if (!file.in_list)
         zend_destroy_file_handle(&file);
 }

@@ -53,6 +53,10 @@ static void say_list(enum level level, const char *format, va_list list)
     int head = snprintf(line, sizeof line, "[%s] ", LEVELS[level]);
     vsnprintf(line + head, sizeof line - head - 1, format, list);
     size_t length = strlen(line);
+    /* One line: what comes from requests and scripts must not begin another one, which could have any level. */
+    for (char *at = line; at < line + length; at++)
+        if (*at == '\n' || *at == '\r')
+            *at = ' ';
     line[length++] = '\n';
     const struct iovec piece = {line, length};
     log_write(&piece, 1);

@@ -133,6 +133,12 @@ static void begin_request(void)
     board_begin();
 }
 
+double worker_cpu_percent(void)
+{
+    uint64_t took_us = now_us() - own_slot->began_us;
+    return took_us ? (cpu_seconds() - began_cpu_s) * 1e8 / (double)took_us : 0;
+}
+
 void worker_answered(void)
 {
     if (is_copy)

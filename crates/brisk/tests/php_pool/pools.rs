@@ -158,6 +158,20 @@ fn names_of_errors_are_numbers_and_relative_logs_are_below_the_prefix() {
     wait::holds("the log", || site.server.read("php-access.log") == want);
 }
 
+/// Of the request itself, not of the one before it.
+#[test]
+fn the_access_log_has_a_requests_cpu_time() {
+    let site = Site::new("pm static; max_children 1; access.log {{DIR}}/cpu.log; access.format '%r %C';", "");
+    site.script("runs.php", "<?php $until = hrtime(true) + 100000000; while (hrtime(true) < $until);");
+    site.script("waits.php", "<?php usleep(300000);");
+    for script in ["/runs.php", "/waits.php"] {
+        assert_eq!(site.get(script).status, 200);
+    }
+    let line = |pattern: &str| site.server.wait_for_line("cpu.log", pattern);
+    line("^/runs.php [1-9]");
+    line("^/waits.php \\d\\.");
+}
+
 #[test]
 fn workers_come_on_demand_and_go_when_idle() {
     let site = Site::new("pm ondemand; max_children 3; process_idle_timeout 1s;", "");

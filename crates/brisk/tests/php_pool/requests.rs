@@ -2,6 +2,7 @@
 
 use crate::site::{Site, builder, conf};
 use brisk_testkit::PhpFpm;
+use std::os::unix::fs::PermissionsExt as _;
 
 const SMALL: &str = "pm static; max_children 2;";
 
@@ -150,6 +151,30 @@ fn errors_of_scripts_are_told_and_end_one_request() {
     site.server.wait_for_log("Maximum execution time");
     assert_eq!(site.get("/ok.php").text(), "ok");
     assert_eq!(site.wait_for_workers(1).len(), 1);
+}
+
+#[test]
+fn a_script_that_cannot_be_read_is_told() {
+    let site = Site::new(SMALL, "");
+    site.script("closed.php", "<?php echo 'run';");
+    let path = site.server.dir().join("html/closed.php");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let answer = site.get("/closed.php");
+    assert_eq!((answer.status, answer.text().as_str()), (403, "Access denied.\n"));
+    site.server.wait_for_log("Unable to open primary script: .*/html/closed.php \\(Permission denied\\)");
+}
+
+/// What a script logs after its answer goes to the server's log by itself, and begins no line of another level there.
+#[test]
+fn a_message_with_several_lines_has_one_level() {
+    let site = Site::new(SMALL, "");
+    site.script(
+        "late.php",
+        "<?php echo 'x'; fastcgi_finish_request(); error_log(\"one\\n[warn] two\\n\"); error_log('three');",
+    );
+    assert_eq!(site.get("/late.php").text(), "x");
+    site.server.wait_for_log("\\[error\\] .*PHP message: three");
+    site.server.wait_for_log("\\[error\\] .*PHP message: \\[warn\\] two");
 }
 
 /// php-src's own function frees the value that it replaces.
