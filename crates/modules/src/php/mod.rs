@@ -12,6 +12,7 @@ use backend::Pool;
 use brisk_conf::{Arity, Context, Diag, Directive, Risk};
 use brisk_php::Settings;
 use brisk_server::conf::Cx;
+use brisk_server::core::MainConf;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_upstream::backend::Backend;
@@ -90,6 +91,9 @@ fn pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
         }
         None => Vec::new(),
     };
+    if let Some(text) = takes_over(cx.conf_of::<MainConf>().user.as_ref().map(|user| &*user.0), &all, &spec) {
+        cx.warn(Diag::notice(d.span, text).help("give each pool a \"user\" of its own"));
+    }
     all.push(spec.clone());
     cx.global.data.push(Arc::new(Pools(all)));
     let pool = Arc::new(Pool::new(spec));
@@ -97,6 +101,26 @@ fn pool(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     watch::register(cx, &pool);
     Arc::make_mut(&mut cx.conf::<Conf>().pools).push(pool);
     Ok(())
+}
+
+/// The sockets of all pools are the server's user's. What is to be told of a pool that runs as that user, or of one beside it, is told once.
+fn takes_over(server: Option<&str>, before: &[Arc<PoolSpec>], spec: &PoolSpec) -> Option<String> {
+    let server = server.unwrap_or("nobody");
+    let has_other = |spec: &PoolSpec| spec.settings.user().is_some_and(|user| user != server);
+    let both = |all: &[&PoolSpec]| {
+        let mut others = all.iter().filter(|spec| has_other(spec));
+        let own = all.iter().find(|spec| !has_other(spec))?;
+        Some((own.settings.pool.clone(), others.next()?.settings.pool.clone()))
+    };
+    let mut all: Vec<&PoolSpec> = before.iter().map(Arc::as_ref).collect();
+    if both(&all).is_some() {
+        return None;
+    }
+    all.push(spec);
+    let (own, other) = both(&all)?;
+    Some(format!(
+        "PHP pool \"{own}\" runs as the user of the server's workers (\"{server}\"), who may connect to the sockets of all pools: its scripts can have pool \"{other}\" run what they want"
+    ))
 }
 
 fn pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
@@ -116,7 +140,7 @@ fn pass(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{http, refused};
+    use crate::check::{config, http, refused};
 
     #[test]
     fn pools_are_left_for_the_master() {
@@ -127,6 +151,36 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         assert_eq!(pools.0[0].settings.children_max(), 3);
         assert_ne!(pools.0[0].socket, pools.0[1].socket);
+    }
+
+    #[test]
+    fn a_pool_of_the_servers_user_beside_one_of_another_user_is_told_once() {
+        let told = |text: &str| {
+            let (snap, messages) = config(text);
+            assert!(snap.is_some(), "{messages:?}");
+            messages
+                .into_iter()
+                .filter(|text| text.contains("may connect to the sockets"))
+                .collect::<Vec<_>>()
+        };
+        for text in [
+            "user web; events { } http { php_pool a { user other; } php_pool b { } php_pool c { } php_pool d { user d; } }",
+            "user web; events { } http { php_pool b { user web; } php_pool a { user other; } }",
+        ] {
+            let told = told(text);
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(
+                told[0].starts_with("PHP pool \"b\" runs as the user of the server's workers (\"web\")")
+                    && told[0].contains("can have pool \"a\" run"),
+                "{told:?}"
+            );
+        }
+        for text in [
+            "user web; events { } http { php_pool a { } php_pool b { user web; } }",
+            "events { } http { php_pool a { user one; } php_pool b { user other; } }",
+        ] {
+            assert_eq!(told(text), [""; 0]);
+        }
     }
 
     #[test]
