@@ -80,6 +80,21 @@ fn a_php_ini_that_the_pools_user_may_not_read_is_no_reason_to_do_without_it() {
     assert_eq!(site.get("/a.php").text(), "own9");
 }
 
+#[test]
+fn nor_is_one_that_is_outside_of_chroot() {
+    let builder =
+        builder().file("php.ini", "").file("html/a.php", "").allow_alerts("PHP pool \"www\"|pool www");
+    let open = |path: &std::path::Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    open(&builder.dir().join("html"));
+    let pool = "pm static; max_children 1; php_ini {{DIR}}/php.ini; chroot {{DIR}}/html;";
+    let site = Site::of(builder.http(&conf(pool, "")));
+    site.server.wait_for_log("its user may not read \".*/php.ini\" inside of \"chroot\"");
+    are_refused(&site);
+    let inside = site.server.write(&format!("html{}/php.ini", site.server.dir().display()), "");
+    inside.ancestors().take_while(|path| !path.ends_with("html")).for_each(open);
+    site.server.wait_for_log("the master \\d+ of PHP pool \"www\" serves");
+}
+
 /// OPcache is filled by one worker: several first requests at once crash it (php-src #23637).
 #[test]
 fn a_pool_begins_with_one_worker() {
