@@ -49,7 +49,7 @@ pub fn run(
             // The last order to the adopted worker: it finishes the requests that it has begun, and ends.
             if let Some(Taken { channel, .. }) = orphan {
                 let quit = Order::Quit { server_ends: false };
-                let _ = channel.try_send(&quit.into_parcel(1, orders::now() + QUIT_TIME));
+                let _ = channel.try_send(quit.into_parcel(1, orders::now() + QUIT_TIME));
             }
             systemd::ready(1);
             caller.serving();

@@ -9,6 +9,7 @@ use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
@@ -29,6 +30,68 @@ pub struct Parcel {
     pub until: u64,
     pub payload: Vec<u8>,
     pub fds: Vec<OwnedFd>,
+}
+
+/// One message of the socket: a parcel's head with its payload, or more of its descriptors.
+struct Packet {
+    bytes: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+/// A parcel as it travels, its head first.
+fn packets(parcel: Parcel) -> io::Result<Vec<Packet>> {
+    let Parcel { kind, id, number, until, payload, fds } = parcel;
+    let mut head = Packet { bytes: vec![kind], fds: Vec::new() };
+    for number in [id, number, until, payload.len() as u64, fds.len() as u64] {
+        head.bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    if payload.len() <= PARCEL_INLINE_BYTES_MAX {
+        head.bytes.extend_from_slice(&payload);
+    } else {
+        // The payload may be larger than any packet: it travels as a file in memory.
+        head.fds.push(memory_file(&payload)?);
+    }
+    let mut packets = vec![head];
+    let mut fds = fds.into_iter();
+    loop {
+        let chunk: Vec<OwnedFd> = fds.by_ref().take(PACKET_FDS_MAX).collect();
+        if chunk.is_empty() {
+            return Ok(packets);
+        }
+        packets.push(Packet { bytes: b"+".to_vec(), fds: chunk });
+    }
+}
+
+/// What the other side is to get, and what there was no room for: it does not read while it is busy.
+#[derive(Default)]
+pub struct Outbox(VecDeque<Packet>);
+
+impl Outbox {
+    /// Whether everything has left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sends a parcel behind what is here, without waiting. What finds no room stays for [`Outbox::proceed`].
+    pub fn post(&mut self, channel: &Channel, parcel: Parcel) -> io::Result<()> {
+        self.0.extend(packets(parcel)?);
+        self.proceed(channel)
+    }
+
+    /// Sends what there is room for by now. After an error nothing is kept: nobody reads it.
+    pub fn proceed(&mut self, channel: &Channel) -> io::Result<()> {
+        while let Some(packet) = self.0.front() {
+            match channel.send_packet(packet, SendFlags::DONTWAIT) {
+                Ok(()) => drop(self.0.pop_front()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => {
+                    self.0.clear();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What [`Channel::try_receive`] has found.
@@ -52,35 +115,19 @@ impl Channel {
     }
 
     /// Sends a parcel; waits while there is no room for it.
-    pub fn send(&self, parcel: &Parcel) -> io::Result<()> {
-        self.send_with(parcel, SendFlags::NOSIGNAL)
+    pub fn send(&self, parcel: Parcel) -> io::Result<()> {
+        packets(parcel)?.iter().try_for_each(|packet| self.send_packet(packet, SendFlags::empty()))
     }
 
     /// The same without waiting. After an error of [`io::ErrorKind::WouldBlock`] a part of the parcel may have left: nothing
-    /// that is sent later is understood.
-    pub fn try_send(&self, parcel: &Parcel) -> io::Result<()> {
-        self.send_with(parcel, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    /// that is sent later is understood. What is to be sent later goes through an [`Outbox`].
+    pub fn try_send(&self, parcel: Parcel) -> io::Result<()> {
+        packets(parcel)?.iter().try_for_each(|packet| self.send_packet(packet, SendFlags::DONTWAIT))
     }
 
-    fn send_with(&self, parcel: &Parcel, flags: SendFlags) -> io::Result<()> {
-        let mut head = vec![parcel.kind];
-        let (length, fds) = (parcel.payload.len() as u64, parcel.fds.len() as u64);
-        for number in [parcel.id, parcel.number, parcel.until, length, fds] {
-            head.extend_from_slice(&number.to_le_bytes());
-        }
-        if parcel.payload.len() <= PARCEL_INLINE_BYTES_MAX {
-            head.extend_from_slice(&parcel.payload);
-            self.packet(&head, &[], flags)?;
-        } else {
-            // The payload may be larger than any packet: it travels as a file in memory.
-            let memory = memory_file(&parcel.payload)?;
-            self.packet(&head, &[memory.as_fd()], flags)?;
-        }
-        for chunk in parcel.fds.chunks(PACKET_FDS_MAX) {
-            let borrowed: Vec<_> = chunk.iter().map(AsFd::as_fd).collect();
-            self.packet(b"+", &borrowed, flags)?;
-        }
-        Ok(())
+    fn send_packet(&self, packet: &Packet, flags: SendFlags) -> io::Result<()> {
+        let fds: Vec<BorrowedFd<'_>> = packet.fds.iter().map(AsFd::as_fd).collect();
+        self.packet(&packet.bytes, &fds, SendFlags::NOSIGNAL | flags)
     }
 
     fn packet(&self, bytes: &[u8], fds: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
@@ -235,7 +282,7 @@ mod tests {
         let fds: Vec<OwnedFd> = (0..450).map(|_| memory_file(b"x").unwrap()).collect();
         let payload = vec![7u8; 3 << 20];
         let parcel = Parcel { kind: b'c', id: 8, number: 9, until: 10, payload: payload.clone(), fds };
-        a.send(&parcel).unwrap();
+        a.send(parcel).unwrap();
         let Received::Parcel(got) = b.try_receive().unwrap() else { panic!() };
         assert_eq!((got.kind, got.id, got.number, got.until), (b'c', 8, 9, 10));
         assert!(got.payload == payload && got.fds.len() == 450);
@@ -253,7 +300,7 @@ mod tests {
         drop(a);
         assert!(matches!(b.try_receive().unwrap(), Received::Gone));
         let (a, b) = Channel::pair().unwrap();
-        b.send(&Parcel::default()).unwrap();
+        b.send(Parcel::default()).unwrap();
         drop(a);
         assert!(matches!(b.try_receive().unwrap(), Received::Gone));
     }
@@ -266,7 +313,7 @@ mod tests {
             [0, 1, PARCEL_INLINE_BYTES_MAX - 1, PARCEL_INLINE_BYTES_MAX, PARCEL_INLINE_BYTES_MAX + 1]
         {
             let payload = vec![b'p'; length];
-            a.send(&Parcel { payload: payload.clone(), ..Parcel::default() }).unwrap();
+            a.send(Parcel { payload: payload.clone(), ..Parcel::default() }).unwrap();
             assert_eq!(b.receive().unwrap().unwrap().payload, payload);
         }
         a.packet(&[0; HEAD_BYTES + 1], &[], SendFlags::NOSIGNAL).unwrap();
@@ -277,7 +324,40 @@ mod tests {
     #[test]
     fn sending_without_waiting_ends_when_there_is_no_room() {
         let (a, _b) = Channel::pair().unwrap();
-        let full = (0..100_000).find_map(|_| a.try_send(&Parcel::default()).err()).unwrap();
+        let full = (0..100_000).find_map(|_| a.try_send(Parcel::default()).err()).unwrap();
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    /// Orders to a worker that does not read for a while all come to it, whole and in their order, though some have descriptors.
+    #[test]
+    fn what_finds_no_room_is_sent_later() {
+        let (a, b) = Channel::pair().unwrap();
+        let mut outbox = Outbox::default();
+        let mut posted = 0;
+        while outbox.0.len() < 5 {
+            let fds = (0..posted % 3).map(|_| memory_file(b"x").unwrap()).collect();
+            outbox.post(&a, Parcel { id: posted, fds, ..Parcel::default() }).unwrap();
+            posted += 1;
+        }
+        for id in 0..posted {
+            // There is room for what a parcel lacks as soon as its beginning was taken.
+            let parcel = loop {
+                outbox.proceed(&a).unwrap();
+                let waiting = std::thread::scope(|scope| {
+                    let waiting = scope.spawn(|| b.try_receive().unwrap());
+                    while !waiting.is_finished() {
+                        outbox.proceed(&a).unwrap();
+                    }
+                    waiting.join().unwrap()
+                });
+                if let Received::Parcel(parcel) = waiting {
+                    break parcel;
+                }
+            };
+            assert_eq!((parcel.id, parcel.fds.len() as u64), (id, id % 3));
+        }
+        assert!(outbox.is_empty() && matches!(b.try_receive().unwrap(), Received::Nothing));
+        drop(b);
+        assert!(outbox.post(&a, Parcel::default()).is_err() && outbox.is_empty());
     }
 }

@@ -61,7 +61,7 @@ impl Keeper {
             None => refused(libc::EACCES),
         };
         // A worker asks one question at a time: where there is no room for the answer nothing is read any more.
-        self.channel.try_send(&answer).is_ok()
+        self.channel.try_send(answer).is_ok()
     }
 }
 

@@ -26,6 +26,8 @@ pub const LOCAL_CERTIFICATE_LEFT_DAYS_MIN: i64 = 7;
 pub const CODE_KEPT_TIME: Duration = Duration::from_millis(500);
 /// A worker that has not answered an order by then is replaced.
 pub const ORDER_TIME_MAX: Duration = Duration::from_secs(20);
+/// Counters of programs that go on rising are told to workers no more often.
+pub const NEWS_INTERVAL: Duration = Duration::from_secs(1);
 /// Lines of one supervised program that are logged in a second; the others are counted.
 pub const PROGRAM_LINES_PER_SECOND_MAX: u32 = 500;
 /// Between two looks at a program that is starting.

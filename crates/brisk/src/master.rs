@@ -33,6 +33,7 @@ mod reading;
 mod rounds;
 mod state;
 mod succession;
+mod telling;
 mod turn;
 mod workers;
 
@@ -311,8 +312,9 @@ impl Master {
         }
         let programs = self.programs.news();
         if programs != self.news.programs {
+            let haste = telling::haste(&self.news.programs, &programs);
             self.news.programs = programs;
-            self.tell_news();
+            self.tell_news(haste);
         }
     }
 

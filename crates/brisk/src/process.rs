@@ -72,7 +72,7 @@ pub fn main(initial: Start, channel: Channel, heir: Heir) -> i32 {
     sys::ignore_signal(libc::SIGPIPE);
     // The master logs it.
     let fail = |message: &str| {
-        let _ = channel.send(&Reply::Failed { reason: message.to_string() }.into_parcel(START));
+        let _ = channel.send(Reply::Failed { reason: message.to_string() }.into_parcel(START));
         2
     };
     let identity = match host::identity(&snap.main) {
@@ -112,7 +112,7 @@ pub fn main(initial: Start, channel: Channel, heir: Heir) -> i32 {
     };
     fault::step(&format!("worker-ready-{generation}"));
     // A master that is gone is noticed with the first read: connections may have been accepted by now.
-    let _ = channel.send(&Reply::Done.into_parcel(START));
+    let _ = channel.send(Reply::Done.into_parcel(START));
     obey::run(worker, channel, signals, paths, heir, sockets)
 }
 

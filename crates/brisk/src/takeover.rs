@@ -203,7 +203,7 @@ pub fn hand_over(
     }
     let secret = secret::drawn().to_vec();
     let parcel: Parcel = Reply::Heritage { generation, secret, fds }.into_parcel(START);
-    mine.try_send(&parcel)?;
+    mine.try_send(parcel)?;
     send_with_fd(stream, TAKEN, theirs.fd())?;
     Ok(mine)
 }

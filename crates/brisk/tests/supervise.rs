@@ -143,6 +143,33 @@ fn a_flood_of_output_is_cut_and_counted() {
 /// Its whole group goes with it, and one that does not obey is killed.
 #[test]
 fn a_reload_without_it_ends_it() {
+/// Found by reading: each turn of the master told the worker how many lines were lost, and a worker that was busy with a reload, and had no room
+/// for more of that, was taken for stuck.
+#[test]
+fn a_flood_of_output_costs_no_worker() {
+    let mut server = builder("supervise shop { command yes flood; output warn; }")
+        .env("BRISK_FAULTS", "stop=worker-configure")
+        .start();
+    let left_out = |server: &Server| server.error_log().matches("lines of its output were left out").count();
+    wait::holds("a flood", || left_out(&server) > 0);
+    let started = |server: &Server| -> Vec<u32> {
+        let log = server.error_log();
+        log.lines().filter_map(|line| line.split_once("start worker process ")?.1.parse().ok()).collect()
+    };
+    let worker = started(&server)[0];
+    server.configure_http("supervise shop { command yes flood; output warn; }", &SITE.replace("own", "new"));
+    server.signal(Signal::HUP);
+    wait::holds("the worker is at it", || process::is_stopped(worker));
+    let before = left_out(&server);
+    wait::holds("seconds of the flood", || left_out(&server) >= before + 3);
+    process::signal(worker, Signal::CONT);
+    server.wait_for_log("generation 2 is live");
+    assert_eq!(server.get("/new").text(), "new");
+    assert_eq!(started(&server), [worker]);
+    let log = server.error_log();
+    assert!(!log.contains("has not answered"), "{log}");
+}
+
     let stubborn = "supervise stubborn { command sh -c \"trap '' TERM; echo deaf; while :; do sleep 1; done\"; stop_timeout 300ms; }";
     let main =
         format!("{SHOP} supervise two {{ command sh -c 'sleep 1000 & echo child $!; wait'; }} {stubborn}");

@@ -142,7 +142,7 @@ impl Master {
 fn give(paths: &Paths, channel: &Channel) -> i32 {
     fault::step("reader");
     // A master that is gone wants nothing.
-    let say = |reply: Reply| channel.send(&reply.into_parcel(START));
+    let say = |reply: Reply| channel.send(reply.into_parcel(START));
     let read = read(paths, |text| drop(say(Reply::Warning { text: text.to_string() })));
     let said = match read {
         Ok(bundle) => say(Reply::Read { bundle: bundle.encode() }),

@@ -1,6 +1,7 @@
 //! Orders to all workers, with one answer: logs are opened again, something goes from the caches, certificates are replaced.
 
 use super::state::{Change, Master, Purpose, Round, Subject, copy};
+use super::telling::{Haste, is_serving};
 use crate::config;
 use crate::control::Call;
 use crate::findings;
@@ -136,7 +137,7 @@ impl Master {
         let unix_secs = brisk_net::clock::now().unix_secs;
         self.news.refused_reloads += 1;
         self.news.last_refused = Some(Refused { unix_secs, generation: self.generation, reason });
-        self.tell_news();
+        self.tell_news(Haste::Now);
     }
 
     /// Tells the workers what the doctor finds in the configuration that has become live.
@@ -144,20 +145,13 @@ impl Master {
         let findings = findings::of(&self.paths, &self.current.bundle).unwrap_or_default();
         if findings != self.news.findings {
             self.news.findings = findings;
-            self.tell_news();
+            self.tell_news(Haste::Now);
         }
-    }
-
-    /// Tells the workers what has changed of what they are to know. Those that start afterwards have it from the beginning.
-    pub(super) fn tell_news(&mut self) {
-        let text = self.news.encode();
-        self.tell_serving(Purpose::News, || Order::News { text: text.clone() });
     }
 
     /// An order to those that serve or are about to. One that is about to end needs none.
     fn tell_serving(&mut self, purpose: Purpose, order: impl Fn() -> Order) {
         for pid in self.workers.pids() {
-            let is_serving = |state| matches!(state, State::Starting { .. } | State::Ready { .. });
             if self.workers.get(pid).is_some_and(|worker| is_serving(worker.state)) {
                 let _ = self.order(pid, order(), purpose);
             }

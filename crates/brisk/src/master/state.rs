@@ -1,10 +1,11 @@
 //! What the master knows: the live configuration, its workers, and what is under way. What is done with it is in the files beside
 //! this one.
 
+use super::telling::Telling;
 use crate::background::Caller;
 use crate::bundle::Bundle;
 use crate::certificates::Certificates;
-use crate::channel::Channel;
+use crate::channel::{Channel, Outbox};
 use crate::config::Paths;
 use crate::control::{Call, Control};
 use crate::keeper::Keeper;
@@ -174,11 +175,15 @@ pub enum Origin {
 pub struct Link {
     /// `None` when the worker has closed it.
     pub channel: Option<Channel>,
+    /// Orders that it has no room for yet.
+    pub outbox: Outbox,
     /// Reads for it what it may not; until it closes its end.
     pub keeper: Option<Keeper>,
     /// In its order: a worker that drains still has those of its configuration.
     pub logs: Vec<LogTarget>,
     pub orders: Orders<Purpose>,
+    /// Whether it knows the news of this process.
+    pub telling: Telling,
     pub origin: Origin,
 }
 

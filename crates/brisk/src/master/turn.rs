@@ -40,7 +40,10 @@ impl Master {
                     self.read_calls();
                 }
                 Source::Calls => self.read_calls(),
-                Source::Worker(pid) => self.read_replies(pid),
+                Source::Worker(pid) => {
+                    self.send_rest(pid);
+                    self.read_replies(pid);
+                }
                 Source::Reader => self.hear_reader(),
                 Source::Questions => self.serve_files(),
                 Source::Certificates => self.certificates.notice(),
@@ -57,18 +60,22 @@ impl Master {
     fn wait(&self) -> Vec<Source> {
         let mut waits = vec![PollFd::new(&self.signals, PollFlags::IN)];
         let mut sources = vec![Source::Signals];
-        let mut add = |source, fd| {
-            waits.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut add_for = |source, fd, flags| {
+            waits.push(PollFd::from_borrowed_fd(fd, flags));
             sources.push(source);
         };
+        for worker in self.workers.iter() {
+            if let Some(channel) = &worker.link.channel {
+                let room = if worker.link.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+                add_for(Source::Worker(worker.pid), channel.fd(), PollFlags::IN | room);
+            }
+        }
+        let mut add = |source, fd| add_for(source, fd, PollFlags::IN);
         if let Some(control) = &self.control {
             add(Source::Control, control.as_fd());
         }
         self.calls.iter().for_each(|call| add(Source::Calls, call.as_fd()));
         for worker in self.workers.iter() {
-            if let Some(channel) = &worker.link.channel {
-                add(Source::Worker(worker.pid), channel.fd());
-            }
             if let Some(keeper) = &worker.link.keeper {
                 add(Source::Questions, keeper.fd());
             }
@@ -115,6 +122,7 @@ impl Master {
             self.pools.next(now),
             self.programs.next(now),
             self.reader_until(),
+            self.next_news(now),
         ];
         let others = others.into_iter().flatten();
         answers.chain(calls).chain(adoptions).chain(others).min()
@@ -128,6 +136,7 @@ impl Master {
         self.calls.retain(|call| call.until > now);
         self.adoptions.retain(|adoption| adoption.until > now);
         self.tend_children();
+        self.send_news(now);
         let late: Vec<Pid> = self.late(now);
         late.into_iter().for_each(|pid| self.give_up(pid, now));
         self.give_up_reader(now);

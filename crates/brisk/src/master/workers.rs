@@ -4,8 +4,9 @@
 //! is started with what is decided to be live, then the old one is told to end, and killed if it does not answer to that either.
 
 use super::state::{Link, Master, Next, Origin, Purpose, Stage, seconds};
-use crate::channel::{Channel, Received};
-use crate::keeper;
+use super::telling::Telling;
+use crate::channel::{Channel, Outbox, Received};
+use crate::keeper::{self, Keeper};
 use crate::limits::{ORDER_TIME_MAX, STOP_TIME_MAX};
 use crate::orders::{self, Order, Reply, START};
 use crate::process::{self, Heir};
@@ -40,6 +41,11 @@ pub fn order_time_max() -> Duration {
 }
 
 impl Link {
+    fn new(channel: Channel, keeper: Option<Keeper>, logs: Vec<LogTarget>, origin: Origin) -> Link {
+        let (outbox, orders, telling) = (Outbox::default(), Orders::default(), Telling::default());
+        Link { channel: Some(channel), outbox, keeper, logs, orders, telling, origin }
+    }
+
     pub fn is_child(&self) -> bool {
         matches!(self.origin, Origin::Child)
     }
@@ -77,8 +83,7 @@ impl Master {
         match sys::fork().map_err(|e| format!("fork() failed ({e})"))? {
             sys::Fork::Parent(pid) => {
                 self.log(LogLevel::Notice, &format!("start worker process {pid}"));
-                let (channel, keeper) = (Some(mine), Some(keeper));
-                let link = Link { channel, keeper, logs, orders: Orders::default(), origin: Origin::Child };
+                let link = Link::new(mine, Some(keeper), logs, Origin::Child);
                 self.workers.started(pid, link, Instant::now());
                 Ok(pid)
             }
@@ -101,7 +106,7 @@ impl Master {
         };
         let (Some(snap), Ok(sockets)) = (snap, sockets) else {
             let reason = "building the accepted configuration again failed".to_string();
-            let _ = channel.send(&Reply::Failed { reason }.into_parcel(START));
+            let _ = channel.send(Reply::Failed { reason }.into_parcel(START));
             return 2;
         };
         // What the master's values hold is held for the life of this process, below in the stack: logs that a later configuration does not
@@ -156,8 +161,7 @@ impl Master {
             self.control = crate::control::Control::inherited(control, rustix::process::geteuid());
             self.token = token;
         }
-        let (logs, orders, origin) = (Vec::new(), Orders::default(), Origin::Adopted(handle));
-        let link = Link { channel: Some(channel), keeper: None, logs, orders, origin };
+        let link = Link::new(channel, None, Vec::new(), Origin::Adopted(handle));
         self.workers.adopted(pid, link);
     }
 
@@ -176,21 +180,24 @@ impl Master {
         self.orders_given += 1;
         let id = self.orders_given;
         let ended = || format!("worker process {pid} has ended");
-        let link = &mut self.workers.get_mut(pid).ok_or_else(ended)?.link;
-        let channel = link.channel.as_ref().ok_or_else(ended)?;
-        let sent = channel.try_send(&order.into_parcel(id, orders::now() + limit));
-        let now = Instant::now();
-        match sent {
-            Ok(()) => link.orders.given(id, purpose, now, limit),
-            // It has not read for a long time, and will not understand what comes after half an order.
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                link.orders.given(id, purpose, now, Duration::ZERO);
-            }
-            Err(error) => {
-                return Err(format!("giving an order to worker process {pid} failed ({error})"));
-            }
-        }
+        let Link { channel, outbox, orders: given, .. } =
+            &mut self.workers.get_mut(pid).ok_or_else(ended)?.link;
+        let channel = channel.as_ref().ok_or_else(ended)?;
+        // One that does not read yet has the same time as one that has the order: it may be carrying out another one.
+        let sent = outbox.post(channel, order.into_parcel(id, orders::now() + limit));
+        sent.map_err(|error| format!("giving an order to worker process {pid} failed ({error})"))?;
+        given.given(id, purpose, Instant::now(), limit);
         Ok(id)
+    }
+
+    /// Sends a worker what there was no room for before.
+    pub(super) fn send_rest(&mut self, pid: Pid) {
+        if let Some(worker) = self.workers.get_mut(pid)
+            && let Some(channel) = &worker.link.channel
+        {
+            // One that is gone is noticed with the next read.
+            let _ = worker.link.outbox.proceed(channel);
+        }
     }
 
     /// Takes the answers that have come.
@@ -301,10 +308,10 @@ impl Master {
         for pid in self.workers.pids() {
             // It has no answer: what counts is its end.
             let parcel = Order::Stop.into_parcel(0, orders::now() + STOP_TIME_MAX);
-            if let Some(worker) = self.workers.get(pid)
+            if let Some(worker) = self.workers.get_mut(pid)
                 && let Some(channel) = &worker.link.channel
             {
-                let _ = channel.try_send(&parcel);
+                let _ = worker.link.outbox.post(channel, parcel);
             }
             self.workers.draining(pid, Some(until));
         }

@@ -153,7 +153,7 @@ impl Servant {
         };
         if let Lead::Master(channel) = &self.lead {
             // A master that is gone is noticed with the next read.
-            let _ = channel.send(&reply.into_parcel(id));
+            let _ = channel.send(reply.into_parcel(id));
         }
         Then::Go
     }
