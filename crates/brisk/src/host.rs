@@ -51,6 +51,13 @@ pub fn identity(main: &MainConf) -> Result<Option<Identity>, Diag> {
     Ok(Some(Identity { name, uid: user.uid, gid }))
 }
 
+/// Whether this process can start none as this user, a name or a number: it is not root, and has another one.
+pub fn is_out_of_reach(user: &str) -> bool {
+    let own = rustix::process::geteuid();
+    let uid = user.parse().ok().or_else(|| sys::user(user).map(|user| user.uid));
+    !own.is_root() && uid != Some(own.as_raw())
+}
+
 /// What a process that makes folders for another user needs: to enter folders that only root may write to.
 const MAKING: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 

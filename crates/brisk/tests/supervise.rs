@@ -4,6 +4,9 @@ use brisk_testkit::server::check;
 use brisk_testkit::{Builder, Server, process, wait};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::chown;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -140,9 +143,6 @@ fn a_flood_of_output_is_cut_and_counted() {
     assert!(lines >= 500, "{lines}");
 }
 
-/// Its whole group goes with it, and one that does not obey is killed.
-#[test]
-fn a_reload_without_it_ends_it() {
 /// Found by reading: each turn of the master told the worker how many lines were lost, and a worker that was busy with a reload, and had no room
 /// for more of that, was taken for stuck.
 #[test]
@@ -170,6 +170,9 @@ fn a_flood_of_output_costs_no_worker() {
     assert!(!log.contains("has not answered"), "{log}");
 }
 
+/// Its whole group goes with it, and one that does not obey is killed.
+#[test]
+fn a_reload_without_it_ends_it() {
     let stubborn = "supervise stubborn { command sh -c \"trap '' TERM; echo deaf; while :; do sleep 1; done\"; stop_timeout 300ms; }";
     let main =
         format!("{SHOP} supervise two {{ command sh -c 'sleep 1000 & echo child $!; wait'; }} {stubborn}");
@@ -223,6 +226,55 @@ fn ends_that_are_meant_are_the_last() {
     server.wait_for_log("program \"shop\" .* exited with code 1 and is not started again");
     wait::holds("both starts", || told(&server, "brisk_program_starts_total", None) == 2);
     assert_eq!(told(&server, "brisk_program_failures_total", None), 1);
+}
+
+/// The same as nobody, with a capability that is handed down to whatever it starts. The program comes as its input: nobody may not enter each
+/// folder that holds it.
+fn as_nobody(command: &Command) -> Command {
+    let mut out = Command::new("setpriv");
+    out.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    out.args(["--inh-caps=-all,+net_bind_service", "--ambient-caps=-all,+net_bind_service"]);
+    out.args(["--", "/proc/self/fd/0"]).args(command.get_args()).stdin(File::open(BIN).unwrap());
+    out
+}
+
+/// Found by reading: without root's rights the user of a program was passed over, and its name told to the program all the same.
+#[test]
+fn a_master_that_is_not_root_starts_programs_as_itself_alone() {
+    assert!(process::is_root(), "users are changed: run this as root");
+    let prepared = |user: &str| {
+        let main = format!(
+            "supervise shop {{ command grep Cap /proc/self/status; restart never; {user} output notice; }}"
+        );
+        let prepared = builder(&main).prepare();
+        chown(prepared.dir(), Some(65534), Some(65534)).unwrap();
+        prepared
+    };
+    for (user, want) in [
+        (
+            "user www-data;",
+            "supervise \"shop\" names the user \"www-data\", and a master process that is not root",
+        ),
+        ("user nobody www-data;", "supervise \"shop\" names the group \"www-data\""),
+        ("user no-such-user;", "there is no user \"no-such-user\", whom supervise \"shop\" names"),
+        ("user nobody no-such-group;", "there is no group \"no-such-group\""),
+    ] {
+        let prepared = prepared(user);
+        for args in [&["-e", "error.log", "-t"][..], &["-e", "error.log"]] {
+            check(&as_nobody(&prepared.command(args)).output().unwrap(), 1, &[want]);
+        }
+    }
+    for user in ["", "user nobody nogroup;"] {
+        let prepared = prepared(user);
+        let mut command = as_nobody(&prepared.command(&["-e", "error.log"]));
+        let terminal = File::create(prepared.dir().join("terminal.log")).unwrap();
+        command.stdout(terminal.try_clone().unwrap()).stderr(terminal);
+        let server = prepared.start_with(command);
+        assert_ne!(process::number(server.pid(), "status", "Uid:"), Some(0));
+        for set in ["CapEff", "CapPrm", "CapAmb"] {
+            server.wait_for_log(&format!("shop: {set}:\\\\x090{{16}}$"));
+        }
+    }
 }
 
 #[test]

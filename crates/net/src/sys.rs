@@ -220,7 +220,7 @@ pub struct Confinement {
 /// The first number that [`Confinement::descriptors`] do not get.
 const ABOVE_DESCRIPTORS: RawFd = 64;
 
-/// Has a command's process start so confined, with no signal blocked. Its start fails if this cannot be done.
+/// Has a command's process start so confined, with no signal blocked and no capability handed down. Its start fails if this cannot be done.
 pub fn confine(command: &mut std::process::Command, confinement: Confinement) -> io::Result<()> {
     use std::os::unix::process::CommandExt as _;
     let parent = rustix::process::getpid();
@@ -243,6 +243,11 @@ pub fn confine(command: &mut std::process::Command, confinement: Confinement) ->
                 check(libc::setgid(*gid))?;
                 check(libc::setuid(*uid))?;
             }
+        }
+        // What this process was given to be no root, such as CAP_NET_BIND_SERVICE, is not for others. A kernel that knows of none has none.
+        match rustix::thread::clear_ambient_capability_set() {
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
         }
         // After the change of the user, which takes it back (prctl(2)).
         rustix::process::set_parent_process_death_signal(confinement.death_signal)?;

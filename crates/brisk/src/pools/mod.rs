@@ -485,6 +485,14 @@ impl Pools {
                 };
                 self.notes
                     .push((LogLevel::Notice, format!("start the master {pid} of PHP pool \"{name}\"{by}")));
+                if let Some(user) =
+                    pool.spec.settings.user().filter(|user| crate::host::is_out_of_reach(user))
+                {
+                    let text = format!(
+                        "PHP pool \"{name}\" runs as the server's user and not as \"{user}\", since the server is not root"
+                    );
+                    self.notes.push((LogLevel::Warn, text));
+                }
             }
             Err(error) => {
                 pool.family.start_failed(now);

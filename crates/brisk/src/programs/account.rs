@@ -1,5 +1,6 @@
 //! What this machine must have for a program: its file and its user.
 
+use crate::host::is_out_of_reach;
 use brisk_conf::Diag;
 use brisk_modules::supervise::{ProgramSpec, Programs};
 use brisk_net::sys::{self, Account};
@@ -37,15 +38,11 @@ pub fn program(spec: &ProgramSpec) -> Result<PathBuf, Diag> {
 
 /// The user that a program is started as; `None`: that of this process, which is not root.
 pub fn of(spec: &ProgramSpec, main: &MainConf) -> Result<Option<Account>, Diag> {
-    let Some(worker) = crate::host::identity(main)? else { return Ok(None) };
+    let Some(worker) = crate::host::identity(main)? else { return own(spec).map(|()| None) };
     let name = spec.user.as_deref().unwrap_or(worker.name());
-    let unknown = |kind: &str, name: &str, add: &str| {
-        Diag::global(format!("there is no {kind} \"{name}\", whom supervise \"{}\" names", spec.name))
-            .help(format!("name another one, or make it ({add} --system {name})"))
-    };
-    let user = sys::user(name).ok_or_else(|| unknown("user", name, "useradd"))?;
+    let user = sys::user(name).ok_or_else(|| unknown_name(spec, "user", name, "useradd"))?;
     let gid = match &spec.group {
-        Some(group) => sys::group(group).ok_or_else(|| unknown("group", group, "groupadd"))?,
+        Some(group) => sys::group(group).ok_or_else(|| unknown_name(spec, "group", group, "groupadd"))?,
         None if spec.user.is_none() => worker.ids().1,
         None => user.gid,
     };
@@ -55,4 +52,33 @@ pub fn of(spec: &ProgramSpec, main: &MainConf) -> Result<Option<Account>, Diag> 
         ));
     }
     Ok(Some(Account { uid: user.uid, gid, groups: sys::groups(name, gid) }))
+}
+
+/// Where this process is not root: a program that is to have another user or group must not run as this one's.
+fn own(spec: &ProgramSpec) -> Result<(), Diag> {
+    let foreign = |kind: &str, name: &str| {
+        let text = format!(
+            "supervise \"{}\" names the {kind} \"{name}\", and a master process that is not root can start it as no other {kind} than its own",
+            spec.name
+        );
+        Diag::global(text).help("leave it out of \"user\", or start the server as root")
+    };
+    if let Some(name) = &spec.user {
+        sys::user(name).ok_or_else(|| unknown_name(spec, "user", name, "useradd"))?;
+        if is_out_of_reach(name) {
+            return Err(foreign("user", name));
+        }
+    }
+    if let Some(name) = &spec.group {
+        let gid = sys::group(name).ok_or_else(|| unknown_name(spec, "group", name, "groupadd"))?;
+        if gid != rustix::process::getegid().as_raw() {
+            return Err(foreign("group", name));
+        }
+    }
+    Ok(())
+}
+
+fn unknown_name(spec: &ProgramSpec, kind: &str, name: &str, add: &str) -> Diag {
+    Diag::global(format!("there is no {kind} \"{name}\", whom supervise \"{}\" names", spec.name))
+        .help(format!("name another one, or make it ({add} --system {name})"))
 }
