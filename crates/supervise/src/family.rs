@@ -148,6 +148,14 @@ impl<L> Family<L> {
         self.backoff.failed(&self.policy, Duration::ZERO, now);
     }
 
+    /// A process that works does so no more, and is about to be told to end. The next one waits for its pause, unless this one was well for long
+    /// enough.
+    pub fn failed(&mut self, pid: Pid, now: Instant) {
+        if let Some(State::Ready { since }) = self.get(pid).map(|member| member.state) {
+            self.backoff.failed(&self.policy, now.saturating_duration_since(since), now);
+        }
+    }
+
     /// Takes in a process that another supervisor started. It was replaced there and will be told to end.
     pub fn adopted(&mut self, pid: Pid, link: L) {
         self.members.push(Member { pid, state: State::Stuck, link });
@@ -354,6 +362,26 @@ mod tests {
         assert_eq!(family.due(now), Some(Due::Start), "no pause after a healthy one");
         family.start_failed(now);
         assert_eq!(family.next(now), Some(now + ms(200)), "and the first pause again");
+    }
+
+    /// One that was well for long begins the pauses anew, however it fails.
+    #[test]
+    fn one_that_is_ended_for_being_unwell_counts_as_one_that_ends() {
+        let (mut family, mut now) = family();
+        family.policy.is_alone = true;
+        for (pid, well, pause) in [(1, 10, 200), (2, 999, 400), (3, 1000, 0), (4, 500, 200)] {
+            family.started(pid, "", now);
+            family.ready(pid);
+            now += ms(well);
+            family.failed(pid, now);
+            family.draining(pid, Some(now + ms(50)));
+            // It says nothing more of a process that is ending already.
+            family.failed(pid, now);
+            family.gone(pid, now);
+            assert_eq!(family.next(now), Some(now + ms(pause)), "{pid}");
+            now += ms(pause);
+            assert_eq!(family.due(now), Some(Due::Start));
+        }
     }
 
     #[test]

@@ -351,8 +351,8 @@ impl Program {
                 );
                 notes.push((LogLevel::Alert, text));
                 self.failures += 1;
+                self.family.failed(pid, now);
                 self.stop(now);
-                self.family.start_failed(now);
             }
         }
     }
