@@ -108,6 +108,10 @@ impl History {
     /// Takes the sums as they are at `mono_ms`; what came since the call before is a period that ends at `unix_secs`. The first
     /// call only sets where counting begins.
     pub fn take(&mut self, unix_secs: i64, mono_ms: u64, now: Sums) {
+        // Another sampler begins with a reload. Who has seen this second would never ask for another period of it: it becomes part of the next.
+        if self.seconds.back().is_some_and(|last| last.unix_secs == unix_secs) {
+            return;
+        }
         let Some((then_ms, then)) = self.last.replace((mono_ms, now)) else { return };
         let period =
             Period { unix_secs, length_ms: mono_ms.saturating_sub(then_ms), sums: difference(now, then) };
@@ -136,7 +140,10 @@ impl History {
 
     /// Whole minutes that ended after `since`, oldest first.
     pub fn minutes(&self, since: i64) -> impl Iterator<Item = &Period> {
-        self.minutes.iter().filter(move |period| period.unix_secs > since)
+        // Not by its last second: a minute is kept when the first second of the next one is there, and who has seen that last second asks
+        // only for what came after it.
+        let end = |period: &Period| (period.unix_secs.div_euclid(60) + 1) * 60;
+        self.minutes.iter().filter(move |period| end(period) > since)
     }
 }
 
@@ -195,6 +202,38 @@ mod tests {
         let minute = minutes[0];
         assert_eq!((minute.unix_secs, minute.length_ms, minute.requests()), (119, 60_000, 60));
         assert_eq!((minute.sums.sent_bytes, minute.sums.connections), (600, 119));
+    }
+
+    /// Asks as the page does, for what came after the last second that it has.
+    fn seen(history: &History, seconds: &mut Vec<Period>, minutes: &mut Vec<Period>) {
+        let since = seconds.last().map_or(i64::MIN, |last| last.unix_secs);
+        seconds.extend(history.seconds(since));
+        minutes.extend(history.minutes(since));
+    }
+
+    /// Found by reading: a page that stays open got no minute, and missed a second with each reload.
+    #[test]
+    fn a_page_that_asks_for_what_is_new_gets_each_period_once() {
+        let (mut seconds, mut minutes) = (Vec::new(), Vec::new());
+        let mut history = History::default();
+        for ms in (58_500..=302_000u64).step_by(1000) {
+            // A late one now and then, and one of a reload.
+            let (late, is_last_of_minute) = (ms % 17_000 == 500, ms == 179_500);
+            if !late && !is_last_of_minute {
+                history.take((ms / 1000) as i64, ms, sums(ms));
+            }
+            if ms % 29_000 == 500 {
+                history.take((ms / 1000) as i64, ms + 300, sums(ms + 300));
+            }
+            seen(&history, &mut seconds, &mut minutes);
+        }
+        assert_eq!(seconds, history.seconds(i64::MIN).copied().collect::<Vec<_>>());
+        assert_eq!(minutes, history.minutes(i64::MIN).copied().collect::<Vec<_>>());
+        let minutes: Vec<_> = minutes.iter().map(|minute| minute.unix_secs.div_euclid(60)).collect();
+        assert_eq!(minutes, [0, 1, 2, 3, 4]);
+        assert!(seconds.is_sorted_by(|a, b| a.unix_secs < b.unix_secs));
+        let all: u64 = seconds.iter().map(Period::requests).sum();
+        assert_eq!(all, 301_500 - 58_500, "nothing is left out");
     }
 
     #[test]
