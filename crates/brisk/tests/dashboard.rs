@@ -375,6 +375,70 @@ fn it_says_what_the_doctor_finds() {
     });
 }
 
+/// The page in a browser, for so many milliseconds of its own time. It gets these answers, one for each look and the last one again and again;
+/// for one that is null there is no answer.
+fn page_that_gets(server: &Server, answers: &[Value], time_ms: u32) -> String {
+    let dir = TempDir::new();
+    for (part, name) in [("script", "script.js"), ("style", "style.css")] {
+        dir.write(name, ask(server, &format!("GET /d?{part}"), "", "").1);
+    }
+    let page = ask(server, "GET /d", "", "").1;
+    let own = "<script src=\"answers.js\"></script><script src=\"script.js\" defer>";
+    let page = page.replace("<script src=\"?script\" defer>", own).replace("\"?style\"", "\"style.css\"");
+    let page = dir.write("page.html", page);
+    let answers = serde_json::to_string(answers).unwrap();
+    let script = format!(
+        "const answers = {answers};
+        let looks = 0;
+        window.fetch = (url, options) => new Promise((give, refuse) => {{
+            const answer = answers[Math.min(looks++, answers.length - 1)];
+            if (answer) give({{ ok: true, json: async () => answer }});
+            else options.signal.addEventListener('abort', () => refuse(options.signal.reason));
+        }});"
+    );
+    dir.write("answers.js", script);
+    let url = format!("file://{}", page.display());
+    browser::visit_for(time_ms, &url, 1280, &dir.path().join("profile")).document
+}
+
+/// Found by reading: the page of a server that hung went on showing what was well before.
+#[test]
+fn a_server_that_does_not_answer_is_told_of() {
+    let server = start();
+    let good = data(&server);
+    let hung = page_that_gets(&server, &[good.clone(), Value::Null], 8000);
+    assert!(hung.contains("No numbers: there was no answer within 5 s"), "{hung}");
+    let again = page_that_gets(&server, &[good.clone(), Value::Null, good], 8000);
+    assert!(!again.contains("No numbers"), "{again}");
+}
+
+/// Found by reading: an upstream that a reload had taken away stayed "up", and what its name was resolved to had buttons that cannot work.
+#[test]
+fn back_ends_that_are_gone_go_from_the_page() {
+    let server = start();
+    let mut now = data(&server);
+    now["own"]["write"] = true.into();
+    let balance = &mut now["own"]["balance"];
+    balance["servers"]["u"][1]["parent"] = 0.into();
+    balance["upstreams"]["u"]["queue"] = serde_json::json!({ "size": 3, "max_size": 9 });
+    balance["upstreams"]["u"]["peers"][0]["fails"] = 7.into();
+    balance["upstreams"]["u"]["peers"][0]["responses"]["5xx"] = 5.into();
+    let mut before = now.clone();
+    let balance = &mut before["own"]["balance"];
+    balance["upstreams"]["u"]["queue"]["size"] = 0.into();
+    balance["upstreams"]["gone"] = balance["upstreams"]["u"].clone();
+    balance["servers"]["gone"] = balance["servers"]["u"].clone();
+    let first = page_that_gets(&server, std::slice::from_ref(&before), 3000);
+    assert!(first.contains("Back ends: gone, 0 of 9 wait"), "{first}");
+    let then = page_that_gets(&server, &[before, now], 5000);
+    assert!(!then.contains("Back ends: gone"), "{then}");
+    assert!(then.contains("Back ends: u, 3 of 9 wait"), "{then}");
+    assert_eq!(then.matches(">Drain</button>").count(), 1, "{then}");
+    // One attempt may be both: they are not added up.
+    assert!(then.contains("data-label=\"5xx\" class=\"bad\">5<"), "{then}");
+    assert!(then.contains("data-label=\"Failed\" class=\"bad\">7<"), "{then}");
+}
+
 /// A browser shows the numbers, says nothing in its console, and scrolls to no side, on a phone and on a wide screen.
 #[test]
 fn a_browser_draws_it() {

@@ -16,7 +16,7 @@ pub fn document(url: &str, profile: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What a page has become after five seconds of its own time, and what it has said in the console.
+/// What a page has become after a while of its own time, and what it has said in the console.
 pub struct Visit {
     /// The document as it is then.
     pub document: String,
@@ -26,9 +26,14 @@ pub struct Visit {
 
 /// Opens a page in a window of this width, and lets its timers run for five seconds.
 pub fn visit(url: &str, width: u32, profile: &Path) -> Visit {
+    visit_for(5000, url, width, profile)
+}
+
+/// The same for so many milliseconds of the page's own time, which pass as fast as the page has nothing to do.
+pub fn visit_for(time_ms: u32, url: &str, width: u32, profile: &Path) -> Visit {
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
-        .args(["--virtual-time-budget=5000".to_string(), format!("--window-size={width},900")])
+        .args([format!("--virtual-time-budget={time_ms}"), format!("--window-size={width},900")])
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(url)
         .output()

@@ -2,6 +2,10 @@
 // Draws what "?data" answers each second. Texts of others (URLs, names) only ever become text nodes.
 
 const SECONDS_MAX = 600, MINUTES_MAX = 1440;
+// A server that has not answered by then hangs.
+const ANSWER_MS_MAX = 5000;
+// A change that has failed is told for so long.
+const TOLD_MS = 10000;
 const SVG = "http://www.w3.org/2000/svg";
 // Without the name and password that the page's own address may hold: no request can be made to such an address.
 const PAGE = location.origin + location.pathname;
@@ -9,7 +13,7 @@ const PAGE = location.origin + location.pathname;
 const LONG = ["Back end", "Where", "Write"];
 const CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-const state = { seconds: [], minutes: [], data: null, counters: new Map(), day: false, paused: false, failed: 0 };
+const state = { seconds: [], minutes: [], data: null, counters: new Map(), day: false, paused: false, toldUntil: 0 };
 
 /* Elements */
 
@@ -79,8 +83,13 @@ function take(data) {
     state.minutes = [];
     state.counters.clear();
   }
-  state.seconds = state.seconds.concat(periods(own.history.seconds)).slice(-SECONDS_MAX);
-  state.minutes = state.minutes.concat(periods(own.history.minutes)).slice(-MINUTES_MAX);
+  // Two looks at a time, of which one follows a change, bring the same periods.
+  const fresh = (known, columns) => {
+    const last = known.length ? known[known.length - 1].unix_secs : -Infinity;
+    return periods(columns).filter((each) => each.unix_secs > last);
+  };
+  state.seconds = state.seconds.concat(fresh(state.seconds, own.history.seconds)).slice(-SECONDS_MAX);
+  state.minutes = state.minutes.concat(fresh(state.minutes, own.history.minutes)).slice(-MINUTES_MAX);
   state.data = data;
 }
 
@@ -315,30 +324,47 @@ function groups(kind) {
   return kind === "stream" ? balance.stream || {} : balance;
 }
 
+/* Gives the tables that it has shown. */
 function showBackEnds(kind) {
   const { upstreams, servers } = groups(kind);
-  for (const [name, upstream] of Object.entries(upstreams || {})) {
+  return Object.entries(upstreams || {}).map(([name, upstream]) => {
     const list = servers[name] || [];
     const rows = upstream.peers.map((peer) => {
       const key = kind + " " + name + "/" + peer.id;
       const server = list.find((each) => each.id === peer.id);
-      const failed = (peer.responses ? peer.responses["5xx"] : 0) + peer.fails;
+      const failures = (count) => [number(count), count ? "bad" : ""];
       const mood = peer.state === "up" ? "good" : peer.state === "draining" ? "warn" : "bad";
       return {
         key,
         cells: [
           peer.server + (peer.backup ? " (backup)" : ""), [peer.state, mood], number(peer.weight), number(peer.active),
-          number(rate(key + " requests", kind === "stream" ? peer.connections : peer.requests)), [number(failed), failed ? "bad" : ""],
+          number(rate(key + " requests", kind === "stream" ? peer.connections : peer.requests)),
+          // Not added up: an answer with 5xx is a failed attempt as well where proxy_next_upstream names it.
+          ...(kind === "stream" ? [] : [failures(peer.responses["5xx"])]), failures(peer.fails),
           peer.response_time === undefined ? "–" : peer.response_time + " ms", bytes(peer.received),
         ],
-        actions: state.data.own.write && server && !server.parent ? actions(kind, name, server) : null,
+        actions: state.data.own.write && server && server.parent === undefined ? actions(kind, name, server) : null,
         update: (row) => describe(row, server),
       };
     });
-    const columns = ["Server", "State", "Weight", "Active", kind === "stream" ? "Sessions/s" : "Requests/s", "Failed", "Time", "Received"];
+    const own = kind === "stream" ? ["Sessions/s", "Failed"] : ["Requests/s", "5xx", "Failed"];
+    const columns = ["Server", "State", "Weight", "Active", ...own, "Time", "Received"];
     const queue = upstream.queue ? `, ${upstream.queue.size} of ${upstream.queue.max_size} wait` : "";
     const title = kind === "stream" ? `Back ends of stream: ${name}` : `Back ends: ${name}${queue}`;
-    table(`upstream ${kind} ${name}`, title, state.data.own.write ? [...columns, "Change"] : columns, rows);
+    const key = `upstream ${kind} ${name}`;
+    table(key, title, state.data.own.write ? [...columns, "Change"] : columns, rows);
+    say(tables.get(key).box.querySelector("h2"), title);
+    return key;
+  });
+}
+
+/* Those that a reload has taken away would stay as they were. */
+function showAllBackEnds() {
+  const present = [...showBackEnds("upstream"), ...showBackEnds("stream")];
+  for (const [key, parts] of tables) {
+    if (!key.startsWith("upstream ") || present.includes(key)) continue;
+    parts.box.remove();
+    tables.delete(key);
   }
 }
 
@@ -361,7 +387,7 @@ function actions(kind, upstream, server) {
       const answer = prompt(`Weight of ${server.server} in ${upstream} (1 to 65535)`, present().weight);
       const weight = Number(answer);
       if (answer !== null && Number.isInteger(weight) && weight > 0 && weight < 65536) change(kind, upstream, server, { weight });
-      else if (answer !== null) problem("A weight is a whole number from 1 to 65535.");
+      else if (answer !== null) complain("A weight is a whole number from 1 to 65535.");
     }),
   ];
 }
@@ -369,12 +395,15 @@ function actions(kind, upstream, server) {
 async function change(kind, upstream, server, what) {
   const url = `${PAGE}?${kind}=${encodeURIComponent(upstream)}&server=${server.id}`;
   try {
-    const response = await fetch(url, { method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
-    if (!response.ok) problem(`${server.server} was not changed: the server answered ${response.status}.`);
-    else await look();
+    const response = await ask(url, { method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
+    if (!response.ok) throw new Error(`the server answered ${response.status}`);
+    state.toldUntil = 0;
   } catch (error) {
-    problem(`${server.server} was not changed: ${error.message}.`);
+    complain(`${server.server} was not changed: ${reason(error)}.`);
+    return;
   }
+  // The loop tells if this fails.
+  await look().catch(() => {});
 }
 
 function showStreams() {
@@ -543,6 +572,15 @@ function problem(text) {
   element.hidden = !text;
 }
 
+/* About what somebody has done: it stays for a while, and not for ever. */
+function complain(text) {
+  state.toldUntil = Date.now() + TOLD_MS;
+  problem(text);
+}
+
+const ask = (url, options) => fetch(url, { ...options, cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+const reason = (error) => (error.name === "TimeoutError" ? `there was no answer within ${ANSWER_MS_MAX / 1000} s` : error.message);
+
 function show() {
   const own = state.data.own;
   say(document.getElementById("about"), `${own.version}, configuration generation ${own.generation}, worker process ${own.pid}`);
@@ -550,8 +588,7 @@ function show() {
   showTiles();
   showCharts();
   showFlights();
-  showBackEnds("upstream");
-  showBackEnds("stream");
+  showAllBackEnds();
   showStreams();
   showPools();
   showPrograms();
@@ -566,7 +603,7 @@ function show() {
 
 async function look() {
   const last = state.seconds[state.seconds.length - 1];
-  const response = await fetch(last ? `${PAGE}?data&since=${last.unix_secs}` : `${PAGE}?data`, { cache: "no-store" });
+  const response = await ask(last ? `${PAGE}?data&since=${last.unix_secs}` : `${PAGE}?data`);
   if (!response.ok) throw new Error(`the server answered ${response.status}`);
   take(await response.json());
   show();
@@ -576,11 +613,10 @@ async function loop() {
   if (!state.paused && !document.hidden) {
     try {
       await look();
-      if (state.failed) problem("");
-      state.failed = 0;
+      if (Date.now() >= state.toldUntil) problem("");
     } catch (error) {
-      state.failed += 1;
-      problem(`No numbers: ${error.message}. Asked again each second.`);
+      state.toldUntil = 0;
+      problem(`No numbers: ${reason(error)}. Asked again each second; what is shown is of the last answer.`);
     }
   }
   setTimeout(loop, 1000);
