@@ -4,10 +4,12 @@ use crate::bundle::DiskLoader;
 use crate::config::{self, Paths};
 use brisk_conf::Directive;
 use brisk_http::response::{ResponseHead, parse_response};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde_json::Value;
 use std::fmt;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -72,18 +74,10 @@ impl Address {
         let mut answer = Vec::new();
         let done = match self {
             Address::Unix { socket, .. } => {
-                let prepare =
-                    |stream: UnixStream| stream.set_read_timeout(Some(CALL_TIMEOUT)).map(|()| stream);
-                UnixStream::connect(socket)
-                    .and_then(prepare)
-                    .and_then(|stream| ask(stream, &request, &mut answer))
+                connect_unix(socket, CALL_TIMEOUT).and_then(|stream| ask(stream, &request, &mut answer))
             }
             Address::Tcp { host, .. } => {
-                let prepare =
-                    |stream: TcpStream| stream.set_read_timeout(Some(CALL_TIMEOUT)).map(|()| stream);
-                TcpStream::connect(host)
-                    .and_then(prepare)
-                    .and_then(|stream| ask(stream, &request, &mut answer))
+                connect_tcp(host, CALL_TIMEOUT).and_then(|stream| ask(stream, &request, &mut answer))
             }
         };
         done.map_err(|error| {
@@ -93,7 +87,32 @@ impl Address {
     }
 }
 
-fn ask(mut stream: impl Read + Write, request: &str, answer: &mut Vec<u8>) -> std::io::Result<()> {
+/// A server that hangs takes no connection, either, once as many wait as it listens for.
+fn connect_unix(path: &str, limit: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_read_timeout(Some(limit))?;
+    Ok(stream)
+}
+
+fn connect_tcp(host: &str, limit: Duration) -> io::Result<TcpStream> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for address in host.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, limit) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(limit))?;
+                stream.set_write_timeout(Some(limit))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn ask(mut stream: impl Read + Write, request: &str, answer: &mut Vec<u8>) -> io::Result<()> {
     stream.write_all(request.as_bytes())?;
     stream.read_to_end(answer).map(drop)
 }
@@ -174,6 +193,35 @@ fn address(paths: &Paths, listen: &str, location: &str) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+
+    /// Found by reading: who asked a server that hung could wait for ever before the answer's time began.
+    #[test]
+    fn connecting_has_a_limit() {
+        let limit = Duration::from_millis(50);
+        let folder = std::env::temp_dir().join(format!("brisk-endpoint-{}", std::process::id()));
+        let path = folder.to_str().unwrap();
+        let unix = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&unix, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        rustix::net::listen(&unix, 0).unwrap();
+        let tcp = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&tcp, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        rustix::net::listen(&tcp, 0).unwrap();
+        let port = TcpListener::from(tcp.try_clone().unwrap()).local_addr().unwrap().port();
+        // As many as find room, which are kept.
+        let mut kept = Vec::new();
+        let refused = |kept: &mut Vec<UnixStream>| {
+            (0..20).find_map(|_| connect_unix(path, limit).map(|stream| kept.push(stream)).err())
+        };
+        assert_eq!(refused(&mut kept).map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+        let mut kept = Vec::new();
+        let host = format!("127.0.0.1:{port}");
+        let refused = |kept: &mut Vec<TcpStream>| {
+            (0..20).find_map(|_| connect_tcp(&host, limit).map(|stream| kept.push(stream)).err())
+        };
+        assert_eq!(refused(&mut kept).map(|error| error.kind()), Some(io::ErrorKind::TimedOut));
+        std::fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn addresses_are_read() {

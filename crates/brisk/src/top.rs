@@ -85,9 +85,10 @@ fn run(args: &Args) -> Result<(), String> {
         Some(address) => address.clone(),
         None => configured(&args.site.paths())?,
     };
-    let ask = |since: Option<i64>| {
+    let headers = args.headers.clone();
+    let ask = move |since: Option<i64>| {
         let since = since.map_or_else(String::new, |secs| format!("&since={secs}"));
-        address.call_with("GET", &format!("?data{since}"), &args.headers, &Value::Null)
+        address.call_with("GET", &format!("?data{since}"), &headers, &Value::Null)
     };
     let every = Duration::from_secs(args.interval);
     let screen = Screen { view: args.view, filter: args.filter.clone(), ..Screen::default() };
@@ -110,7 +111,7 @@ fn run(args: &Args) -> Result<(), String> {
     }
     let first = Sample::new(ask(None)?)?;
     let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    brisk_top::live(first, screen, every, has_colour, &mut |since| Sample::new(ask(since)?))
+    brisk_top::live(first, screen, every, has_colour, move |since| Sample::new(ask(since)?))
         .map_err(|error| format!("the terminal: {}", brisk_conf::os_text(&error)))
 }
 

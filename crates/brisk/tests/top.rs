@@ -1,7 +1,8 @@
 //! `brisk top` beside a running server.
 
 use brisk_testkit::server::{check, text};
-use brisk_testkit::{Builder, Server, wait};
+use brisk_testkit::{Builder, Server, process, wait};
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -95,6 +96,11 @@ fn a_terminal_is_drawn_into_and_given_back() {
     has("server");
     keys.write_all(b"/no-such\r").unwrap();
     has("contains");
+    // Found by reading: nothing was obeyed while a server that hung was asked.
+    for process in process::tree(server.pid()) {
+        process::stop(process);
+    }
+    has("answered");
     keys.write_all(b"q").unwrap();
     let ended = wait::within(wait::DEADLINE, || child.try_wait().ok().flatten());
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
@@ -102,6 +108,7 @@ fn a_terminal_is_drawn_into_and_given_back() {
     has("\x1b[?1049l");
     drop(keys);
     reading.join().unwrap();
+    process::tree(server.pid()).into_iter().for_each(|process| process::signal(process, Signal::CONT));
 }
 
 #[test]
