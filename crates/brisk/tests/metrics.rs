@@ -34,6 +34,28 @@ fn is(server: &Server, sample: &str, want: f64) {
     });
 }
 
+/// Found by reading: what was in most demand counted least, since prepared answers were left out.
+#[test]
+fn prepared_answers_of_a_cache_are_hits() {
+    let conf = "proxy_cache_path {{DIR}}/cache keys_zone=c:1m; access_log off;
+        server {
+            listen 127.0.0.1:{{PORT}};
+            location / { proxy_pass http://127.0.0.1:{{PORT2}}; proxy_cache c; proxy_cache_valid 1h; }
+            location = /metrics { metrics; }
+        }
+        server { listen 127.0.0.1:{{PORT2}}; return 200 stored; }";
+    let server = Builder::new(BIN).main("user root;").http(conf).start();
+    assert_eq!(server.get("/a").text(), "stored");
+    is(&server, "brisk_cache_entries{zone=\"c\"}", 1.0);
+    let mut client = server.client();
+    for _ in 0..200 {
+        assert_eq!(client.get("/a").text(), "stored");
+    }
+    is(&server, "brisk_cache_hits_total{zone=\"c\"}", 200.0);
+    is(&server, "brisk_cache_misses_total{zone=\"c\"}", 1.0);
+    assert!(value(&server, "brisk_prepared_answers_total").unwrap() > 50.0);
+}
+
 #[test]
 fn requests_by_server_location_and_class() {
     let mut server = Builder::new(BIN).http(CONF).file("html/files/a", "x".repeat(100)).start();

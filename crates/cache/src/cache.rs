@@ -11,6 +11,7 @@ use crate::object::{Body, Identity, Object};
 use crate::order::Order;
 use crate::purge::{Pattern, Purge, Rule, Rules, STAMPS_PER_MS};
 use crate::shard::{BLOCK_BYTES, blocks};
+use brisk_net::tally::Tally;
 use brisk_net::{Content, blocking, clock, fault, file};
 use std::future::poll_fn;
 use std::io;
@@ -109,7 +110,7 @@ pub struct Cache {
     /// See [`Cache::stamp`].
     stamps: AtomicU64,
     /// Requests that were answered from memory or disk; callers count.
-    pub hits: AtomicU64,
+    pub hits: Tally,
     /// Requests that were not; callers count.
     pub misses: AtomicU64,
     stored: AtomicU64,
@@ -148,7 +149,7 @@ impl Cache {
             // Another number in each process, so that no family comes back.
             families: AtomicU64::new(disk::unix_now_ms() << 20),
             stamps: AtomicU64::new(disk::unix_now_ms() * STAMPS_PER_MS),
-            hits: AtomicU64::new(0),
+            hits: Tally::default(),
             misses: AtomicU64::new(0),
             stored: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
@@ -628,7 +629,7 @@ impl Cache {
             tag_bytes: self.index.tag_bytes(),
             index_bytes: self.index.index_bytes(),
             loading: self.cold.load(Ordering::Acquire),
-            hits: self.hits.load(Ordering::Relaxed),
+            hits: self.hits.sum(),
             misses: self.misses.load(Ordering::Relaxed),
             stored: self.stored.load(Ordering::Relaxed),
             evicted: self.evicted.load(Ordering::Relaxed),

@@ -24,6 +24,7 @@ mod source;
 mod stream;
 #[allow(unsafe_code)]
 pub mod sys;
+pub mod tally;
 mod task;
 mod timer;
 mod timers;

@@ -14,6 +14,7 @@ use crate::limits::{
 use crate::shared::Shared;
 use brisk_conf::os_text;
 use brisk_net::file::{self, Info, Kind, Symlinks};
+use brisk_net::tally::Part;
 use brisk_net::watch::{Watch, Watcher, Writing};
 use brisk_net::{Content, blocking, clock};
 use hashbrown::{HashMap, HashSet};
@@ -162,15 +163,23 @@ pub struct Dep {
     /// `None`: it is no file.
     /// Weak: an answer that is kept must not keep a file's content or descriptor that the cache has dropped.
     known: Option<Weak<Known>>,
+    /// Where those are counted who get what it is of.
+    pub(crate) counted: Option<Arc<Part>>,
 }
 
 impl From<Watch> for Dep {
     fn from(watch: Watch) -> Dep {
-        Dep { watch, known: None }
+        Dep { watch, known: None, counted: None }
     }
 }
 
 impl Dep {
+    /// Of what is stored elsewhere, where requests that get it are counted. Who gets it as a prepared answer never asks there: that is counted where
+    /// it is given.
+    pub fn stored(watch: Watch, counted: Arc<Part>) -> Dep {
+        Dep { watch, known: None, counted: Some(counted) }
+    }
+
     /// Whether nothing was reported about it.
     pub fn is_up(&self) -> bool {
         self.watch.is_up()
@@ -266,7 +275,11 @@ impl Files {
             && entry.watch.is_up()
             && is_current(known, &entry.watch)
         {
-            deps.list.push(Dep { watch: entry.watch.clone(), known: Some(Rc::downgrade(known)) });
+            deps.list.push(Dep {
+                watch: entry.watch.clone(),
+                known: Some(Rc::downgrade(known)),
+                counted: None,
+            });
             self.counters().file_hits.up();
             return Ok(known.found.clone());
         }
@@ -300,7 +313,7 @@ impl Files {
         let Ok(found) = look_warm(look, path, symlinks) else { return Err(Cold(key)) };
         let known = Known { wanted: key, found: found.clone(), compared: Cell::new(clock::now().unix_secs) };
         let known = Rc::new(known);
-        deps.list.push(Dep { watch: watch.clone(), known: Some(Rc::downgrade(&known)) });
+        deps.list.push(Dep { watch: watch.clone(), known: Some(Rc::downgrade(&known)), counted: None });
         self.keep(known, watch);
         Ok(found)
     }

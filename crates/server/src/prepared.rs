@@ -27,6 +27,7 @@ use crate::table::Thread;
 use crate::text::Text;
 use brisk_http::uri::Target;
 use brisk_http::{HeaderId, Method};
+use brisk_net::tally::Part;
 use brisk_net::{clock, fault, watch};
 use hashbrown::HashMap;
 use std::borrow::Cow;
@@ -102,6 +103,8 @@ pub struct Answer {
     /// The last second in which it may be given.
     pub until: i64,
     pub has_log: bool,
+    /// Where those who get it are counted besides: its body is stored in a cache.
+    counted: Option<Arc<Part>>,
     /// [`State::own`](crate::request::State::own), for the log.
     pub own: Values,
 }
@@ -158,6 +161,7 @@ impl Answer {
             held: Cell::default(),
             until: r.evidence.same_until.get(),
             has_log,
+            counted: r.evidence.deps.iter().find_map(|dep| dep.counted.clone()),
             own: if has_log { r.state.own.clone() } else { Values::default() },
         })
     }
@@ -171,6 +175,9 @@ impl Answer {
     #[inline]
     pub fn conclude(&self, thread: &Thread, live: &Live, r: &mut Request, head_bytes: u64) {
         thread.counters().prepared.up();
+        if let Some(part) = &self.counted {
+            part.up();
+        }
         let body_bytes = (self.len() - self.head_len) as u64;
         // Only a log needs the request's parts; metrics need numbers.
         if self.has_log {

@@ -5,7 +5,7 @@
 
 use super::conf::Rules;
 use super::note::{Note, Status};
-use brisk_cache::{Body as Stored, Digest, Object};
+use brisk_cache::{Body as Stored, Cache, Digest, Object};
 use brisk_cachepolicy::fields::{Field, Fields};
 use brisk_cachepolicy::partial::{self, Part, Serve};
 use brisk_cachepolicy::reuse::Mode;
@@ -17,7 +17,7 @@ use brisk_http::response::{ResponseHead, parse_response};
 use brisk_net::watch::Watch;
 use brisk_net::{Slice, file};
 use brisk_server::connection::Peer;
-use brisk_server::files::OpenFile;
+use brisk_server::files::{Dep, OpenFile};
 use brisk_server::flow::Flow;
 use brisk_server::in_memory::InMemory;
 use brisk_server::plan::Dependencies;
@@ -133,7 +133,14 @@ fn obeys_range(r: &Request, object: &Object) -> bool {
 }
 
 /// Fills the response from a stored answer, of which [`cut`] has said that the request may have it.
-pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Object>, now: i64) -> Flow {
+pub fn give(
+    cache: &Cache,
+    rules: &Rules,
+    r: &mut Request,
+    origin: &dyn Origin,
+    object: &Arc<Object>,
+    now: i64,
+) -> Flow {
     let Some(head) = head(object) else {
         rlog!(
             r,
@@ -191,7 +198,7 @@ pub fn give(rules: &Rules, r: &mut Request, origin: &dyn Origin, object: &Arc<Ob
         add_age(r, &head, object, now);
         answer_condition(r, &head);
     }
-    note_purity(r, object, now);
+    note_purity(cache, r, object, now);
     flow
 }
 
@@ -261,7 +268,7 @@ pub fn tell(rules: &Rules, r: &mut Request) {
 }
 
 /// A fresh answer is the same for all requests for the same target within this second, unless it varies.
-fn note_purity(r: &mut Request, object: &Object, now: i64) {
+fn note_purity(cache: &Cache, r: &mut Request, object: &Object, now: i64) {
     // Such an answer depends on fields that prepared answers are not kept by.
     if !object.meta.vary.is_empty() || object.meta.part.is_some() {
         r.depends_on(Dependencies::FIELD);
@@ -272,7 +279,8 @@ fn note_purity(r: &mut Request, object: &Object, now: i64) {
     // The flag falls when the entry is purged or replaced, on all threads.
     // Both places: the evidence asks for a folder and an entry, and here one flag stands for both.
     let flag = object.flag.clone();
-    r.evidence.deps.push(Watch { directory: flag.clone(), entry: flag }.into());
+    let watch = Watch { directory: flag.clone(), entry: flag };
+    r.evidence.deps.push(Dep::stored(watch, cache.hits.part(r.thread.index).clone()));
 }
 
 /// A part of the stored body.

@@ -116,9 +116,9 @@ impl Lookup {
     pub fn give(&self, r: &mut Request, object: &Arc<Object>, status: Status) -> Flow {
         self.note.decide(r, status);
         if matches!(status, Status::Hit | Status::Updating | Status::Stale) {
-            self.cache.hits.fetch_add(1, Ordering::Relaxed);
+            self.cache.hits.part(r.thread.index).up();
         }
-        answer::give(&self.caching.rules, r, &*self.origin, object, clock::now().unix_secs)
+        answer::give(&self.cache, &self.caching.rules, r, &*self.origin, object, clock::now().unix_secs)
     }
 
     /// Takes the right to ask, if no other request has it.

@@ -134,9 +134,8 @@ impl Caching {
             return None;
         }
         Note::of(r).decide(r, Status::Hit);
-        // Counted without a lock: it is only a number for metrics.
-        cache.hits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Some(answer::give(&self.rules, r, origin, &object, now))
+        cache.hits.part(r.thread.index).up();
+        Some(answer::give(cache, &self.rules, r, origin, &object, now))
     }
 }
 

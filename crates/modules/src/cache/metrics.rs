@@ -31,12 +31,7 @@ pub fn metrics(to: &mut Scrape) {
             to.gauge(name, help, &labels, value);
         }
         let counters: [(&'static str, &'static str, u64); 5] = [
-            (
-                "brisk_cache_hits_total",
-                // Prepared ones never reach the cache: they are counted where they are given.
-                "Requests answered from the cache, without prepared answers.",
-                stats.hits,
-            ),
+            ("brisk_cache_hits_total", "Requests answered from the cache.", stats.hits),
             ("brisk_cache_misses_total", "Requests for what was not stored.", stats.misses),
             ("brisk_cache_stored_total", "Answers that were stored.", stats.stored),
             (
