@@ -23,6 +23,16 @@ pub enum PeerState {
 }
 
 impl PeerState {
+    /// All of them.
+    pub const ALL: [PeerState; 6] = [
+        PeerState::Up,
+        PeerState::Draining,
+        PeerState::Down,
+        PeerState::Unavail,
+        PeerState::Checking,
+        PeerState::Unhealthy,
+    ];
+
     /// As nginx Plus's API has it.
     pub fn as_str(self) -> &'static str {
         match self {

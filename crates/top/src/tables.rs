@@ -148,12 +148,13 @@ const LOCATIONS: [Column; 6] = [
     column("Each"),
     column("Sent/s"),
 ];
-const BACK_ENDS: [Column; 8] = [
+const BACK_ENDS: [Column; 9] = [
     Column { title: "Upstream and server", ..NAME },
     Column { title: "State", ..NAME },
     column("Weight"),
     column("Active"),
     column("Per second"),
+    column("5xx"),
     column("Failed"),
     column("Each"),
     column("Received"),
@@ -360,7 +361,9 @@ fn back_end(model: &Model, before: &str, counter: &str, name: &str, peer: &Value
         Cell::of(number(&peer["weight"]), count),
         Cell::of(number(&peer["active"]), count),
         Cell::of(model.rate_of(counter, &labels), count),
-        Cell::failures(number(&peer["responses"]["5xx"]) + number(&peer["fails"])),
+        // Not added up: an answer with 5xx is a failed attempt as well where proxy_next_upstream names it.
+        peer["responses"]["5xx"].as_f64().map_or_else(Cell::none, Cell::failures),
+        Cell::failures(number(&peer["fails"])),
         peer["response_time"].as_f64().map_or_else(Cell::none, |ms| Cell::of(ms * 1000.0, time)),
         Cell::of(number(&peer["received"]), bytes),
     ])

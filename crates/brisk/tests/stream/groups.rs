@@ -243,6 +243,7 @@ fn sessions_are_counted() {
         format!("brisk_stream_upstream_sent_bytes_total{{{peer}}} 3"),
         format!("brisk_stream_upstream_received_bytes_total{{{peer}}} 4"),
         format!("brisk_stream_upstream_up{{{peer}}} 1"),
+        format!("brisk_stream_upstream_state{{{peer},state=\"up\"}} 1"),
     ] {
         assert!(metrics.contains(&line), "{line} in {metrics}");
     }

@@ -69,10 +69,16 @@ fn it_tells_what_the_peers_do() {
     assert_eq!(call(&server, "GET", "/api/77/", "").1["error"]["code"], "UnknownVersion");
     let metrics = server.get("/metrics").text();
     let name = format!("upstream=\"u\",server=\"127.0.0.1:{}\"", server.port_of(2));
+    let other = format!("brisk_upstream_state{{upstream=\"u\",server={}", peers[1]["server"]);
     for line in [
         format!("brisk_upstream_requests_total{{{name}}} 4\n"),
         format!("brisk_upstream_responses_total{{{name},class=\"2xx\"}} 3\n"),
         format!("brisk_upstream_up{{{name}}} 1\n"),
+        format!("brisk_upstream_state{{{name},state=\"up\"}} 1\n"),
+        format!("brisk_upstream_state{{{name},state=\"down\"}} 0\n"),
+        // What its owner has taken out is told from what fails.
+        format!("{other},state=\"down\"}} 1\n"),
+        format!("{other},state=\"unavail\"}} 0\n"),
     ] {
         assert!(metrics.contains(&line), "{line} in {metrics}");
     }

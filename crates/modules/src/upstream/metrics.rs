@@ -17,6 +17,8 @@ pub(super) fn metrics(to: &mut Scrape) {
             counters(to, labels, peer);
             let up = is_up(peer);
             to.gauge("brisk_upstream_up", "Whether a back end may be asked.", labels, up);
+            let help = "Where a back end stands: 1 for its state, 0 for all others.";
+            states(to, "brisk_upstream_state", help, labels, peer);
             let active = f64::from(peer.active);
             to.gauge("brisk_upstream_active", "Requests that a back end is answering.", labels, active);
         });
@@ -32,6 +34,8 @@ pub(super) fn metrics(to: &mut Scrape) {
             counters_of_sessions(to, labels, peer);
             let up = is_up(peer);
             to.gauge("brisk_stream_upstream_up", "Whether a back end of stream may be asked.", labels, up);
+            let help = "Where a back end of stream stands: 1 for its state, 0 for all others.";
+            states(to, "brisk_stream_upstream_state", help, labels, peer);
             let active = f64::from(peer.active);
             to.gauge("brisk_stream_upstream_active", "Sessions that a back end has.", labels, active);
         });
@@ -53,6 +57,14 @@ fn each_peer(
 
 fn is_up(peer: &PeerStatus) -> f64 {
     f64::from(u8::from(peer.state == PeerState::Up))
+}
+
+/// A back end that its owner has taken out is not up, either: an alert must tell that from a failure.
+fn states(to: &mut Scrape, name: &'static str, help: &'static str, labels: &Labels<'_>, peer: &PeerStatus) {
+    for state in PeerState::ALL {
+        let labels: Vec<_> = labels.iter().copied().chain([("state", state.as_str())]).collect();
+        to.gauge(name, help, &labels, f64::from(u8::from(state == peer.state)));
+    }
 }
 
 fn count(counter: &AtomicU64) -> u64 {
