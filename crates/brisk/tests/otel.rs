@@ -273,6 +273,40 @@ fn batches_are_of_one_size_and_the_rest_comes_with_the_interval() {
     server.end(rustix::process::Signal::QUIT);
 }
 
+/// Found by reading: with `log_subrequest` a request was counted again for each of its subrequests, and its span sent again.
+#[test]
+fn subrequests_are_logged_and_neither_counted_nor_told_of() {
+    let collector = Collector::start();
+    let conf = format!(
+        "otel_exporter {{ endpoint 127.0.0.1:{}; interval 1ms; }}
+        otel_trace on; log_subrequest on; log_format path $uri; access_log paths.log path;
+        server {{
+            listen 127.0.0.1:{{{{PORT}}}};
+            location /page.html {{ ssi on; mirror /copy; }}
+            location /part {{ return 200 part; }}
+            location /copy {{ return 200 copy; }}
+            location /ok {{ return 200 OK; }}
+            location = /metrics {{ otel_trace off; metrics; }}
+        }}",
+        collector.port()
+    );
+    let page = "<!--#include virtual=\"/part\" -->";
+    let server = Builder::new(BIN).http(&conf).file("html/page.html", page).start();
+    assert_eq!(server.get("/page.html").text(), "part");
+    for path in ["/part", "/copy", "/page.html"] {
+        server.wait_for_line("paths.log", path);
+    }
+    server.get("/ok");
+    let metrics = server.get("/metrics").text();
+    let counted: Vec<&str> = metrics
+        .lines()
+        .filter(|line| line.starts_with("brisk_http_request_duration_seconds_count"))
+        .collect();
+    assert!(counted.len() == 2 && counted.iter().all(|line| line.ends_with(" 1")), "{counted:?}");
+    assert_eq!(collector.span(2).name, "/ok");
+    assert_eq!(collector.spans().len(), 2);
+}
+
 #[test]
 fn a_collector_that_fails_costs_spans_and_is_told_of() {
     // UNAVAILABLE passes, INVALID_ARGUMENT does not.

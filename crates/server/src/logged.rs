@@ -22,6 +22,13 @@ pub fn finish(r: &Request) {
     }
 }
 
+/// The end of a subrequest that is to be logged (`log_subrequest`). What clients have asked for is counted without it.
+pub(crate) fn finish_subrequest(r: &Request) {
+    crate::dlog!(r, "http log handler");
+    let handlers = &r.snap().location(r.route.loc).plan.log;
+    handlers.iter().filter(|handler| handler.logs_subrequests()).for_each(|handler| handler.log(r));
+}
+
 /// `auth_delay`: how long the answer to a guess at a password is held back.
 pub(crate) fn refusal_delay(r: &Request) -> Duration {
     // The time to check a password does not show in the answer, if the delay is longer than the check.

@@ -104,6 +104,11 @@ pub trait LogHandler: Send + Sync {
     /// Is called once for each request, also for one that was given up before its response was complete.
     fn log(&self, r: &Request);
 
+    /// Whether it is called for subrequests, too, where `log_subrequest` is on. What counts requests or tells of them counts those of clients.
+    fn logs_subrequests(&self) -> bool {
+        false
+    }
+
     /// What it writes depends on beyond what a request with a prepared answer has: its own fields and facts, the
     /// response's status and length, and what is in [`State::own`](crate::request::State::own).
     fn declares(&self) -> Declared {

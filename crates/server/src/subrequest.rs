@@ -238,7 +238,7 @@ impl Drop for Subrequest {
         }
         // A look-up is no access.
         if r.core().log_subrequest && r.route.purpose == Purpose::Answer {
-            logged::finish(&r);
+            logged::finish_subrequest(&r);
         }
         r.thread.clone().put_request(r);
     }

@@ -229,6 +229,10 @@ impl LogHandler for AccessLog {
         Declared::RECORDED.depends_on(reads).does(Effects::LOGS)
     }
 
+    fn logs_subrequests(&self) -> bool {
+        true
+    }
+
     fn log(&self, r: &Request) {
         for target in &*self.logs {
             // A condition that cannot be found out leaves no request out of the log.
