@@ -3,6 +3,7 @@
 use crate::background::{self, Caller};
 use crate::claim::{claim, write_pid};
 use crate::config::{self, Loaded, Paths};
+use crate::limits::SPANS_STOP_TIME_MAX;
 use crate::orders::{self, Order};
 use crate::process::{self, Drain, Start, report};
 use crate::sockets::Sockets;
@@ -109,7 +110,7 @@ impl Alone {
             }
             match signal.map(|signal| signal.number) {
                 Some(libc::SIGTERM | libc::SIGINT) => {
-                    self.worker.finish_logs();
+                    process::finish(&self.worker, SPANS_STOP_TIME_MAX);
                     break;
                 }
                 Some(libc::SIGQUIT) if drain.is_none() => {

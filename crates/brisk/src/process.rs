@@ -3,7 +3,7 @@
 use crate::channel::Channel;
 use crate::config::Paths;
 use crate::control::Control;
-use crate::limits::SETTLE_TIME_MAX;
+use crate::limits::{SETTLE_TIME_MAX, SPANS_STOP_TIME_MAX, SPANS_TIME_MAX};
 use crate::orders::{Reply, START};
 use crate::takeover::Token;
 use crate::{host, title};
@@ -123,6 +123,12 @@ pub struct Drain {
     is_cut: bool,
 }
 
+/// The last words of a worker process: spans of OpenTelemetry, which have so much time, and log lines.
+pub fn finish(worker: &Worker, limit: Duration) {
+    brisk_modules::otel::settle(limit);
+    worker.finish_logs();
+}
+
 /// What was cut off gets this long to write its log lines.
 const CUT_TIME: Duration = Duration::from_secs(1);
 
@@ -143,7 +149,7 @@ impl Drain {
     /// Does what is due; true when everything has ended or was given its time, and is logged.
     pub fn is_over(&mut self, worker: &Worker) -> bool {
         if worker.is_empty() {
-            worker.finish_logs();
+            finish(worker, SPANS_TIME_MAX);
             return true;
         }
         let is_due = self.deadline.is_some_and(|at| Instant::now() >= at);
@@ -154,7 +160,7 @@ impl Drain {
             return false;
         }
         if is_due {
-            worker.finish_logs();
+            finish(worker, SPANS_STOP_TIME_MAX);
         }
         is_due
     }

@@ -2,7 +2,9 @@
 //! what may go wrong with a collector besides.
 
 use brisk_testkit::otlp::{Collector, Span, value_of};
-use brisk_testkit::{Backend, Builder, H2Client, H2Peer, PhpFpm, Server, tls, wait};
+use brisk_testkit::{Backend, Builder, Client, H2Client, H2Peer, PhpFpm, Server, tls, wait};
+use rustix::process::Signal;
+use std::sync::{Mutex, mpsc};
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
 
@@ -270,7 +272,54 @@ fn batches_are_of_one_size_and_the_rest_comes_with_the_interval() {
     assert_eq!(sizes().len(), 3);
     server.get("/ok");
     wait::holds("the rest", || sizes() == [3, 3, 3, 3]);
-    server.end(rustix::process::Signal::QUIT);
+    server.end(Signal::QUIT);
+}
+
+/// Found by reading: spans that waited, or were on their way, were lost with the server's end.
+#[test]
+fn the_last_spans_leave_before_the_server_ends() {
+    for (how, main) in [
+        (Signal::TERM, ""),
+        (Signal::QUIT, ""),
+        (Signal::TERM, "master_process off;"),
+        (Signal::QUIT, "master_process off;"),
+    ] {
+        let (asked, asks) = mpsc::channel();
+        let (go, gate) = mpsc::channel::<()>();
+        let (asked, gate) = (Mutex::new(asked), Mutex::new(gate));
+        let back = Backend::start(move |mut peer| {
+            peer.head();
+            asked.lock().unwrap().send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK");
+        });
+        let collector = Collector::start();
+        let conf = format!(
+            "otel_exporter {{ endpoint 127.0.0.1:{}; interval 1h; }}
+            otel_trace on; server {{ listen 127.0.0.1:{{{{PORT}}}}; location / {{ return 200 OK; }}
+                location /slow {{ proxy_pass http://127.0.0.1:{}; }} }}",
+            collector.port(),
+            back.port()
+        );
+        let mut server = Builder::new(BIN).main(main).http(&conf).start();
+        (0..2).for_each(|_| drop(server.get("/ok")));
+        let mut wanted = 2;
+        if how == Signal::QUIT {
+            let mut slow = server.client();
+            slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+            asks.recv().unwrap();
+            server.signal(how);
+            wait::holds("it takes no connection", || Client::try_connect(server.port()).is_err());
+            // The spans of a worker that drains are sent one by one.
+            wait::holds("what waited", || collector.spans().len() == 2);
+            go.send(()).unwrap();
+            assert_eq!(slow.response().text(), "OK");
+            wanted += 1;
+        }
+        let ended = server.end(how);
+        assert!(ended.success(), "{how:?} {main}: {ended:?}");
+        assert_eq!(collector.spans().len(), wanted, "{how:?} {main}");
+    }
 }
 
 /// Found by reading: with `log_subrequest` a request was counted again for each of its subrequests, and its span sent again.

@@ -54,7 +54,7 @@ mod messages_tests;
 mod metrics;
 mod mirror;
 mod mp4;
-mod otel;
+pub mod otel;
 mod overload;
 mod own_handler;
 mod own_page;

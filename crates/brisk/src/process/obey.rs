@@ -8,7 +8,7 @@ use crate::certificates;
 use crate::channel::{Channel, Received};
 use crate::config::{self, Paths};
 use crate::control::{Call, Control, ORPHAN_ENDS, Order as Asked, Said};
-use crate::limits::CODE_KEPT_TIME;
+use crate::limits::{CODE_KEPT_TIME, SPANS_STOP_TIME_MAX};
 use crate::orders::{Order, Reply};
 use crate::{takeover, title};
 use brisk_cache::Purge;
@@ -347,7 +347,7 @@ impl Servant {
     }
 
     fn stop(&self) -> i32 {
-        self.worker.finish_logs();
+        super::finish(&self.worker, SPANS_STOP_TIME_MAX);
         0
     }
 

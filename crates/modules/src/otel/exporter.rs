@@ -20,7 +20,7 @@ use std::future::{pending, poll_fn};
 use std::rc::{Rc, Weak as LocalWeak};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static EXPORTED: Counter = Counter::new();
 static DROPPED: Counter = Counter::new();
@@ -81,6 +81,18 @@ impl Exporter {
     }
 }
 
+/// Before the process ends: waits until the spans of requests that have ended are sent or given up, no longer than this. Not for a thread that
+/// serves: one of those sends them.
+pub fn settle(limit: Duration) {
+    let until = Instant::now() + limit;
+    let present: Vec<_> = {
+        let targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).collect()
+    };
+    // Without the lock, which senders want.
+    present.iter().for_each(|target| target.queue.settle(until));
+}
+
 /// For as long as the configuration is live.
 struct Using(Arc<Target>);
 
@@ -132,7 +144,7 @@ async fn send_all(target: Arc<Target>) {
             continue;
         };
         let sent = send(&target, &mut channel, &batch).await;
-        target.queue.done();
+        target.queue.done(&batch);
         match sent {
             Ok(()) => EXPORTED.add(batch.spans as u64),
             Err(why) => {

@@ -18,10 +18,13 @@ use brisk_server::metrics::Scrape;
 use brisk_server::module::{Module, ModuleConf, Row};
 use brisk_server::plan::Plan;
 use brisk_server::vars::Template;
+pub use exporter::settle;
+
 use exporter::Exporter;
 use std::sync::Arc;
 use tracing::{Attribute, Logging, TraceContext, Tracing};
 
+/// `otel_…`.
 pub static MODULE: Module = Module {
     name: "otel",
     rows: ROWS,

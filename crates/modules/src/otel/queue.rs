@@ -1,8 +1,9 @@
 //! Spans that wait to be sent: batches of a bounded number and size, shared by all threads.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 /// Spans as they are sent, one behind the other.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,10 @@ struct State {
     users: usize,
     /// The last of them has ended: each span is sent at once.
     is_hurried: bool,
+    /// Spans that were ever added.
+    added: u64,
+    /// Of these, those that the sender has done with, in the same order.
+    done: u64,
     waker: Option<Waker>,
 }
 
@@ -32,11 +37,13 @@ pub(super) struct Queue {
     /// Batches at a time, those that are filled and sent included.
     count: usize,
     state: Mutex<State>,
+    /// Rings when the sender has done with a batch.
+    progress: Condvar,
 }
 
 impl Queue {
     pub(super) fn new(size: usize, bytes_max: usize, count: usize) -> Queue {
-        Queue { size, bytes_max, count, state: Mutex::default() }
+        Queue { size, bytes_max, count, state: Mutex::default(), progress: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -59,6 +66,7 @@ impl Queue {
         }
         state.current.bytes.extend_from_slice(span);
         state.current.spans += 1;
+        state.added += 1;
         if state.current.spans >= self.size || state.is_hurried {
             state.close();
         }
@@ -100,8 +108,20 @@ impl Queue {
     }
 
     /// For the sender: it has done with a batch.
-    pub(super) fn done(&self) {
-        self.lock().is_sending = false;
+    pub(super) fn done(&self, batch: &Batch) {
+        let mut state = self.lock();
+        state.is_sending = false;
+        state.done += batch.spans as u64;
+        self.progress.notify_all();
+    }
+
+    /// Waits until the sender has done with all that is here, but not beyond `until`. For a thread that is not the sender's.
+    pub(super) fn settle(&self, until: Instant) {
+        let mut state = self.lock();
+        state.close();
+        let wanted = state.added;
+        let left = until.saturating_duration_since(Instant::now());
+        drop(self.progress.wait_timeout_while(state, left, |state| state.done < wanted));
     }
 
     /// Whether nothing waits.
@@ -127,6 +147,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn next(queue: &Queue) -> Option<Batch> {
         match queue.poll_batch(&mut Context::from_waker(Waker::noop())) {
@@ -140,17 +161,18 @@ mod tests {
         let queue = Queue::new(2, 100, 2);
         assert!(queue.add(b"a") && next(&queue).is_none());
         assert!(queue.add(b"b"));
-        assert_eq!(next(&queue), Some(Batch { bytes: b"ab".to_vec(), spans: 2 }));
+        let first = next(&queue).unwrap();
+        assert_eq!(first, Batch { bytes: b"ab".to_vec(), spans: 2 });
         // One is being sent, one is filled: there is no third.
         assert!(queue.add(b"c") && queue.add(b"d") && !queue.add(b"e"));
-        queue.done();
+        queue.done(&first);
         assert!(queue.add(b"f") && !queue.is_empty());
         assert_eq!(next(&queue).map(|batch| batch.bytes), Some(b"cd".to_vec()));
         assert!(next(&queue).is_none());
-        queue.done();
+        queue.done(&Batch::default());
         queue.flush();
         assert_eq!(next(&queue), Some(Batch { bytes: b"f".to_vec(), spans: 1 }));
-        queue.done();
+        queue.done(&Batch::default());
         // A reload, then the end.
         queue.begin();
         queue.begin();
@@ -158,7 +180,7 @@ mod tests {
         assert!(queue.add(b"g") && next(&queue).is_none());
         queue.end();
         assert_eq!(next(&queue).map(|batch| batch.bytes), Some(b"g".to_vec()));
-        queue.done();
+        queue.done(&Batch::default());
         assert!(queue.is_empty() && queue.add(b"h"));
         assert_eq!(next(&queue).map(|batch| batch.bytes), Some(b"h".to_vec()));
         assert!(queue.is_empty());
@@ -175,7 +197,36 @@ mod tests {
         // One is being sent, one is full: there is no third.
         assert!(!queue.add(b"h"));
         assert_eq!(next(&queue), Some(Batch { bytes: b"defg".to_vec(), spans: 2 }));
-        queue.done();
+        queue.done(&Batch::default());
         assert!(queue.add(b"h") && !queue.is_empty());
+    }
+
+    /// Found by reading: the process ended while spans waited, or were on their way.
+    #[test]
+    fn who_ends_waits_for_the_spans_that_are_there() {
+        let queue = Queue::new(2, 100, 4);
+        let later = || Instant::now() + Duration::from_mins(1);
+        queue.settle(later());
+        assert!(queue.add(b"a") && queue.add(b"b") && queue.add(b"c"));
+        std::thread::scope(|scope| {
+            let settled = scope.spawn(|| queue.settle(later()));
+            let mut sent = 0;
+            while sent < 3 {
+                // A moment for it to give up too soon.
+                std::thread::yield_now();
+                assert!(!settled.is_finished(), "{sent}");
+                if let Some(batch) = next(&queue) {
+                    sent += batch.spans;
+                    if sent == 3 {
+                        assert!(queue.add(b"d"), "what comes later is not waited for");
+                    }
+                    queue.done(&batch);
+                }
+            }
+            settled.join().unwrap();
+        });
+        // A collector that does not answer holds nobody up for ever.
+        queue.settle(Instant::now() + Duration::from_millis(10));
+        assert!(!queue.is_empty());
     }
 }
