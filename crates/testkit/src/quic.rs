@@ -57,6 +57,7 @@ impl Visitor {
     }
 
     /// The same client, which says nothing while it waits for an answer.
+    #[must_use]
     pub fn silent(&self) -> Visitor {
         Visitor { transport: Arc::default(), ..self.clone() }
     }
