@@ -47,29 +47,40 @@ static void disable_function(const char *name, size_t length)
 static void disable_class(const char *name, size_t length)
 {
 #if PHP_VERSION_ID < 80500
-    if (zend_disable_class(name, length) == SUCCESS)
+    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), name, length);
+    if (class && class->type == ZEND_INTERNAL_CLASS && zend_disable_class(name, length) == SUCCESS)
         is_draining = 1;
 #else
     (void)name, (void)length;
 #endif
 }
 
-/* The JIT's code, which all workers share, calls functions without looking at them. */
+/* The JIT's code, which all workers share, calls functions without looking at them. "off" stops no code that is there, and any script may set
+ * another value; only "disable" holds. The pool's values count, not the request's. */
 static bool is_jit_on(void)
 {
-    const char *mode = zend_ini_string("opcache.jit", sizeof "opcache.jit" - 1, 0);
-    static const char *const OFF[] = {"", "0", "disable", "off", "no", "false"};
-    for (size_t at = 0; mode && at < sizeof OFF / sizeof *OFF; at++)
-        if (strcasecmp(mode, OFF[at]) == 0)
-            return false;
-    return mode && zend_ini_long("opcache.jit_buffer_size", sizeof "opcache.jit_buffer_size" - 1, 0) > 0;
+    const char *mode = zend_ini_string("opcache.jit", sizeof "opcache.jit" - 1, 1);
+    return mode && strcasecmp(mode, "disable") != 0 &&
+           zend_ini_long("opcache.jit_buffer_size", sizeof "opcache.jit_buffer_size" - 1, 1) > 0;
+}
+
+/* Why a list cannot hold for one request; NULL: it can. */
+static const char *obstacle(bool is_functions)
+{
+    /* Its closures, objects and methods are there already, and would still call what is disabled. */
+    if (settings.worker)
+        return "in worker mode";
+    return is_functions && is_jit_on() ? "with opcache.jit" : NULL;
 }
 
 void disabled_add(zend_string *name, zend_string *list)
 {
     bool is_functions = strcmp(ZSTR_VAL(name), FUNCTIONS) == 0;
-    if (is_functions && is_jit_on()) {
-        request_log("PHP_ADMIN_VALUE: \"disable_functions\" cannot hold for one request with opcache.jit; the request is refused");
+    const char *why = obstacle(is_functions);
+    if (why) {
+        char message[256];
+        snprintf(message, sizeof message, "PHP_ADMIN_VALUE: \"%s\" cannot hold for one request %s; the request is refused", ZSTR_VAL(name), why);
+        request_log(message);
         is_refused = true;
         return;
     }

@@ -77,14 +77,19 @@ static void check_php_ini(void)
         closedir(folder);
 }
 
-/* In a pool's file $NAME is a variable of the server's environment. */
+/* In a pool's file $NAME is a variable of the server's environment. Any other value is what it is. */
 static void resolve_environment(void)
 {
+    static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     for (size_t at = 0; at < settings.env_count; at++) {
         char **value = &settings.env[at].value;
-        if (**value != '$')
+        const char *name = *value + 1;
+        if (**value != '$' || !*name || !strchr(LETTERS, *name) || name[strspn(name, DIGITS)])
             continue;
-        const char *found = getenv(*value + 1);
+        const char *found = getenv(name);
+        if (!found)
+            say(LEVEL_WARN, "pool %s: the server's environment has no variable \"%s\" for env[%s]", settings.pool, name, settings.env[at].name);
         *value = strdup(found ? found : "");
     }
 }

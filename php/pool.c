@@ -263,9 +263,12 @@ static void keep_dynamic(int total)
         int count = settings.min_spare - idle;
         if (count > pool.spawn_rate)
             count = pool.spawn_rate;
-        for (; count > 0 && total < limit() && fork_worker(); count--)
+        bool has_forked = false;
+        for (; count > 0 && total < limit() && fork_worker(); count--, has_forked = true)
             total++;
-        pool.spawn_rate = pool.spawn_rate * 2 > settings.max_spawn_rate ? settings.max_spawn_rate : pool.spawn_rate * 2;
+        /* While the first worker is alone the shortage is no sign of a burst. */
+        if (has_forked)
+            pool.spawn_rate = pool.spawn_rate * 2 > settings.max_spawn_rate ? settings.max_spawn_rate : pool.spawn_rate * 2;
     } else {
         pool.spawn_rate = 1;
     }

@@ -296,6 +296,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_root_can_start_others_than_its_own_user() {
+        let reach = || ["root", "nobody", "0", "65534", "no-such-user"].map(|user| !is_out_of_reach(user));
+        assert!(rustix::process::geteuid().is_root(), "users are changed: run this as root");
+        assert_eq!(reach(), [true; 5], "whether there is such a user is asked elsewhere");
+        let as_nobody = move || {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            reach()
+        };
+        let reached = std::thread::spawn(as_nobody).join().unwrap();
+        assert_eq!(reached, [false, true, false, true, false]);
+    }
+
+    #[test]
     fn folders_are_made_by_one_of_many() {
         let base = std::env::temp_dir().join(format!("brisk-folders-{}", std::process::id()));
         for round in 0..20 {

@@ -41,7 +41,7 @@ pub const FINDINGS_TOLD_MAX: usize = 40;
 /// A worker that was told to stop at once and has not ended by then is killed.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a worker that has drained waits for a collector to take the last spans.
-pub const SPANS_TIME_MAX: Duration = Duration::from_secs(3);
+pub const SPANS_TIME_MAX: Duration = Duration::from_secs(4);
 /// The same of one that is to end at once.
 pub const SPANS_STOP_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long a worker that has drained waits for its pool.

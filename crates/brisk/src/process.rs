@@ -125,7 +125,13 @@ pub struct Drain {
 
 /// The last words of a worker process: spans of OpenTelemetry, which have so much time, and log lines.
 pub fn finish(worker: &Worker, limit: Duration) {
-    brisk_modules::otel::settle(limit);
+    let lost = brisk_modules::otel::settle(limit);
+    if lost > 0 {
+        brisk_net::clock::refresh();
+        let text =
+            format!("{lost} spans are lost: the collector has not taken them before the end of the process");
+        report(worker.snapshot(), worker.logs(), LogLevel::Error, &text);
+    }
     worker.finish_logs();
 }
 

@@ -84,20 +84,23 @@ fn what_a_request_disables_is_disabled_for_it() {
 /// Its code calls functions without looking whether they may be called.
 #[test]
 fn with_the_jit_a_request_that_disables_functions_is_refused() {
-    let locations =
-        [location("locked", "look.php", "fastcgi_param PHP_ADMIN_VALUE \"disable_functions=exec\";")];
+    let locked = "fastcgi_param PHP_ADMIN_VALUE \"disable_functions=exec\";";
+    // What is compiled stays, whatever a request says of it.
+    let off = format!("{locked} fastcgi_param PHP_VALUE \"opcache.jit=off\";");
+    let locations = [location("locked", "look.php", locked), location("off", "look.php", &off)];
     let pool = "pm static; max_children 1; php_admin_value[opcache.jit_buffer_size] 8M; php_admin_value[opcache.jit] tracing;";
     let site = Site::of(builder().http(&with_locations(pool, &locations)));
     site.script("look.php", "<?php echo exec('echo run');");
     assert_eq!(site.get("/look.php").text(), "run");
     let refused = site.get("/locked.php");
     assert_eq!((refused.status, refused.text().as_str()), (500, "Internal Server Error\n"));
+    assert_eq!(site.get("/off.php").status, 500);
     site.server.wait_for_log("\"disable_functions\" cannot hold for one request with opcache.jit");
     assert_eq!(site.get("/look.php").text(), "run");
 }
 
 #[test]
-fn in_worker_mode_it_ends_with_the_request() {
+fn in_worker_mode_a_request_that_disables_something_is_refused() {
     let script = "<?php $calls = function () { try { return exec('echo run'); } catch (Error $e) { return 'none'; } };
         $between = '-'; while (frankenphp_handle_request(function () use ($calls, &$between) { echo $between, ' ', $calls(); })) $between = $calls();";
     let builder = builder().file("html/worker.php", script);
@@ -106,11 +109,17 @@ fn in_worker_mode_it_ends_with_the_request() {
     }
     let locked =
         location("locked", "worker.php", "fastcgi_param PHP_ADMIN_VALUE \"disable_functions=exec\";");
-    let text = with_locations("pm static; max_children 1; worker {{DIR}}/html/worker.php;", &[locked]);
+    let classes =
+        location("classes", "worker.php", "fastcgi_param PHP_ADMIN_VALUE \"disable_classes=ArrayObject\";");
+    let pool = "pm static; max_children 1; worker {{DIR}}/html/worker.php;";
+    let text = with_locations(pool, &[locked, classes]);
     let site = Site::of(builder.http(&text));
     assert_eq!(site.get("/worker.php").text(), "- run");
     for _ in 0..2 {
-        assert_eq!(site.get("/locked.php").text(), "run none");
+        // What the script has made before, closures and objects, would still call it.
+        assert_eq!(site.get("/locked.php").status, 500);
+        assert_eq!(site.get("/classes.php").status, 500);
         assert_eq!(site.get("/worker.php").text(), "run run");
     }
+    site.server.wait_for_log("\"disable_functions\" cannot hold for one request in worker mode");
 }

@@ -208,8 +208,10 @@ impl Filter for Dictionary {
             && let Some(length) = length
             && is_public(r)
         {
-            r.resp.set("Use-As-Dictionary", Text::from(header.clone()));
-            self.remember(r, length);
+            // Only what is remembered: a client that stores another one would ask in vain with it.
+            if self.remember(r, length) {
+                r.resp.set("Use-As-Dictionary", Text::from(header.clone()));
+            }
         }
         self.compress(r, length);
     }
@@ -229,11 +231,11 @@ fn is_public(r: &Request) -> bool {
 }
 
 impl Dictionary {
-    /// Takes the body along as it is sent, or at once if it is in memory.
-    fn remember(&self, r: &mut Request, length: u64) {
+    /// Takes the body along as it is sent, or at once if it is in memory. False if so many are taken along already.
+    fn remember(&self, r: &mut Request, length: u64) -> bool {
         // It has no body.
         if r.is_head() {
-            return;
+            return true;
         }
         if let Body::One(piece) = &r.resp.body
             && let Some(bytes) = piece.in_memory()
@@ -244,10 +246,10 @@ impl Dictionary {
             if store.get(&r.head.host, &hash).is_none() {
                 store.put(&r.head.host, hash, bytes.into());
             }
-            return;
+            return true;
         }
         // The next answer may be the one that is remembered.
-        let Some(held) = REMEMBERED.hold() else { return };
+        let Some(held) = REMEMBERED.hold() else { return false };
         r.client.also_holds(length as usize);
         let inner = InMemory::new(std::mem::take(&mut r.resp.body));
         let tee = Tee {
@@ -258,6 +260,7 @@ impl Dictionary {
             held: Some(held),
         };
         r.resp.body = Body::Stream(Box::new(tee));
+        true
     }
 
     fn compress(&self, r: &mut Request, length: Option<u64>) {
@@ -424,8 +427,8 @@ impl BodyStream for Coded {
                         let Some(How { coding, level, dictionary, hash, held }) = self.how.take() else {
                             return Poll::Ready(None);
                         };
-                        // The coding has been announced, and megabytes take too long for the event loop: as many jobs as bodies may be held
-                        // are more than the queue has room for at most.
+                        // The coding has been announced, and megabytes take too long for the event loop. At most DICTIONARY_BODIES_MAX jobs
+                        // come on top of a full queue.
                         let job = blocking::run_in_any_case(move || {
                             // Held by the job: a client that goes away does not make room for more work.
                             let _held = held;

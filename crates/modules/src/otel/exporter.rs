@@ -82,15 +82,15 @@ impl Exporter {
 }
 
 /// Before the process ends: waits until the spans of requests that have ended are sent or given up, no longer than this. Not for a thread that
-/// serves: one of those sends them.
-pub fn settle(limit: Duration) {
+/// serves: one of those sends them. Gives how many are lost.
+pub fn settle(limit: Duration) -> u64 {
     let until = Instant::now() + limit;
     let present: Vec<_> = {
         let targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
         targets.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).collect()
     };
     // Without the lock, which senders want.
-    present.iter().for_each(|target| target.queue.settle(until));
+    present.iter().map(|target| target.queue.settle(until)).sum()
 }
 
 /// For as long as the configuration is live.

@@ -115,13 +115,16 @@ impl Queue {
         self.progress.notify_all();
     }
 
-    /// Waits until the sender has done with all that is here, but not beyond `until`. For a thread that is not the sender's.
-    pub(super) fn settle(&self, until: Instant) {
+    /// Waits until the sender has done with all that is here, but not beyond `until`. For a thread that is not the sender's. Gives how many are
+    /// left.
+    pub(super) fn settle(&self, until: Instant) -> u64 {
         let mut state = self.lock();
         state.close();
         let wanted = state.added;
         let left = until.saturating_duration_since(Instant::now());
-        drop(self.progress.wait_timeout_while(state, left, |state| state.done < wanted));
+        let waited = self.progress.wait_timeout_while(state, left, |state| state.done < wanted);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        wanted.saturating_sub(state.done)
     }
 
     /// Whether nothing waits.

@@ -214,7 +214,10 @@ pub fn leave(session: &Session, conn: &Rc<Connection>) {
     }
     // A client that does not answer pings is not waited for longer.
     session.thread.extend(session.index, clock::mono_ms() + H2_LEAVE_MS);
-    session.flush(conn);
+    // While input is worked through it leaves at the end of that: a socket that is broken would end the session under a request.
+    if !session.busy.get() {
+        session.flush(conn);
+    }
 }
 
 /// A PING of ours came back.

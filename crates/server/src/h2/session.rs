@@ -607,7 +607,7 @@ impl stream::Session for Session {
     }
 
     fn drain(&self, conn: &Rc<Connection>) {
-        // As for HTTP/1.1, a connection that has not brought its first request yet is still served, and told to leave with it.
+        // As for HTTP/1.1, a connection that has not brought its first request yet is still served; if the process ends it is told to leave with that.
         if conn.requests.get() > 0 {
             life::leave(self, conn);
         }

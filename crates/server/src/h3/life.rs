@@ -2,7 +2,7 @@
 //!
 //! What a request is doing when its connection ends is not known here: exchanges are ended, and their tasks notice.
 
-use super::session::{Session, Stage};
+use super::session::{Session, Stage, Unacknowledged};
 use super::transport;
 use crate::connection::Connection;
 use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, H3_SEND_TIMEOUT_MS, IDLE_TABLES_BYTES_MAX, QUIC_PING_MS};
@@ -41,6 +41,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     if !session.is_idle() {
         return look_in_time(session, conn);
     }
+    session.unacknowledged.set(None);
     if session.stage.get() == Stage::Leaving && session.engine.borrow().is_going_away() {
         return close(session, ErrorCode::NO_ERROR, "");
     }
@@ -64,7 +65,8 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
 
 /// A busy connection's timer comes when what is held up has had its time, or the client is to be asked for a sign of life.
 fn look_in_time(session: &Session, conn: &Connection) {
-    if session.stage.get() != Stage::Open {
+    // The timer of a connection that has been asked to leave is for the last word.
+    if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
         return;
     }
     let live = session.thread.live();
@@ -75,18 +77,26 @@ fn look_in_time(session: &Session, conn: &Connection) {
     session.thread.extend(session.index, due_ms);
 }
 
-/// Whether the client has acknowledged nothing for `send_timeout` of what is all that is left: it would hold the connection, and what was
-/// sent on it, for as long as it answers at all.
-pub fn is_never_acknowledged(session: &Session, now_ms: u64, send_timeout_ms: u64) -> bool {
+/// Whether all answers are with QUIC, and the client has acknowledged nothing of them for `send_timeout`: such a client would hold the
+/// connection and its answers for as long as it gives signs of life.
+pub fn is_never_acknowledged(
+    session: &Session,
+    conn: &Connection,
+    now_ms: u64,
+    send_timeout_ms: u64,
+) -> bool {
     if session.is_idle() || !session.is_done() {
         session.unacknowledged.set(None);
         return false;
     }
-    let held = session.quic.memory();
+    let now = Unacknowledged { since_ms: now_ms, held: session.quic.memory(), requests: conn.requests.get() };
     match session.unacknowledged.get() {
-        Some((since_ms, before)) if held >= before => now_ms.saturating_sub(since_ms) >= send_timeout_ms,
+        // Another answer adds to what is held.
+        Some(before) if now.held >= before.held && now.requests == before.requests => {
+            now_ms.saturating_sub(before.since_ms) >= send_timeout_ms
+        }
         _ => {
-            session.unacknowledged.set(Some((now_ms, held)));
+            session.unacknowledged.set(Some(now));
             false
         }
     }
@@ -124,7 +134,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     let Some(core) = live.default_core(&conn.listener) else {
         // Its socket is no longer listened on. What has begun is finished.
         give_up_stuck(session, conn, now, H3_SEND_TIMEOUT_MS);
-        if !session.is_idle() && !is_never_acknowledged(session, now, H3_SEND_TIMEOUT_MS) {
+        if !session.is_idle() && !is_never_acknowledged(session, conn, now, H3_SEND_TIMEOUT_MS) {
             session.quic.ping();
             // A look per second is enough: nobody waits for it.
             return Some(now + 1000);
@@ -134,7 +144,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     };
     let send_timeout_ms = core.send_timeout.as_millis() as u64;
     give_up_stuck(session, conn, now, send_timeout_ms);
-    if is_never_acknowledged(session, now, send_timeout_ms) {
+    if is_never_acknowledged(session, conn, now, send_timeout_ms) {
         let text = format_args!("client timed out (110: Connection timed out) while sending to client");
         crate::log::connection(&live, conn, LogLevel::Info, text);
         close(session, ErrorCode::NO_ERROR, "");

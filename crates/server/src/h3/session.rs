@@ -37,6 +37,17 @@ pub enum Stage {
 /// What a stream of the engine belongs to, if anybody waits for it.
 pub type Value = Option<Rc<Exchange>>;
 
+/// See [`Session::unacknowledged`].
+#[derive(Clone, Copy, Debug)]
+pub struct Unacknowledged {
+    /// Monotonic.
+    pub since_ms: u64,
+    /// Bytes that QUIC held.
+    pub held: usize,
+    /// Requests of the connection so far.
+    pub requests: u64,
+}
+
 /// What the session has of a request's stream besides the engine.
 #[derive(Default)]
 pub struct State {
@@ -98,8 +109,8 @@ pub struct Session {
     pub preread_bytes: u32,
     /// The last time that a stream was active.
     pub active_ms: Cell<u64>,
-    /// Nothing is missing but acknowledgements: since when, and how much QUIC held at that time.
-    pub unacknowledged: Cell<Option<(u64, usize)>>,
+    /// Nothing is missing but acknowledgements: how it stood when that was seen first.
+    pub unacknowledged: Cell<Option<Unacknowledged>>,
 }
 
 impl Session {
@@ -523,7 +534,7 @@ impl stream::Session for Session {
     }
 
     fn drain(&self, conn: &Rc<Connection>) {
-        // As for HTTP/1.1, a connection that has not brought its first request yet is still served, and told to leave with it.
+        // As for HTTP/1.1, a connection that has not brought its first request yet is still served; if the process ends it is told to leave with that.
         if conn.requests.get() > 0 {
             life::leave(self);
         }

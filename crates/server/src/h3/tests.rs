@@ -439,12 +439,17 @@ fn an_answer_that_is_never_acknowledged_ends_the_connection() {
     pair.send(0, &get("/missing"), true);
     pair.wire.unacknowledged.set(1000);
     let now_ms = clock::mono_ms();
-    let is_over = |after_ms| life::is_never_acknowledged(&pair.session, now_ms + after_ms, 30_000);
+    let is_over =
+        |after_ms| life::is_never_acknowledged(&pair.session, &pair.conn, now_ms + after_ms, 30_000);
     assert!(!pair.session.is_idle() && !is_over(0) && !is_over(29_000));
     // A slow one acknowledges a little.
     pair.wire.unacknowledged.set(900);
     assert!(!is_over(30_000) && !is_over(59_000));
     assert!(is_over(60_000));
+    // Another answer is another beginning.
+    pair.conn.requests.set(2);
+    pair.wire.unacknowledged.set(2000);
+    assert!(!is_over(60_000) && is_over(90_000));
     pair.wire.unacknowledged.set(0);
     assert!(!is_over(60_000), "all has arrived");
     // While a request takes its time the client is asked for a sign of life.

@@ -3,7 +3,7 @@
 use super::carries::Carries;
 use super::facts::Facts;
 use crate::conf::ids::ServerId;
-use crate::conf::snapshot::Prefix;
+use crate::conf::snapshot::{Listen, Prefix};
 use crate::connection::{Connection, Stage};
 use crate::live::Live;
 use crate::request::Request;
@@ -151,6 +151,23 @@ pub(crate) struct QuicLoad {
     offer: Offer,
 }
 
+/// The limits that clients over QUIC are told: of all sockets, since a certificate's context serves all of them.
+fn announced(live: &Live) -> [u8; 32] {
+    let snap = &live.snap;
+    let limits = |listen: &Listen| {
+        let core = &snap.location(snap.server(listen.default_server).root).core;
+        let (count, size) = core.large_client_header_buffers;
+        let fields = count.saturating_mul(size) as u32;
+        [core.http3.max_concurrent_streams, core.http3.stream_buffer_size, fields]
+    };
+    let mut all: Vec<[u32; 3]> =
+        snap.listens.iter().filter(|listen| listen.prefix.quic).map(limits).collect();
+    all.sort_unstable();
+    all.dedup();
+    let bytes: Vec<u8> = all.as_flattened().iter().flat_map(|limit| limit.to_be_bytes()).collect();
+    brisk_tls::context_id(&bytes)
+}
+
 /// Decides about a ClientHello that has come over QUIC (RFC 9001).
 pub(crate) fn answer_quic(
     live: &Rc<Live>,
@@ -158,12 +175,8 @@ pub(crate) fn answer_quic(
     hello: Hello,
     r: &mut Request,
 ) -> QuicAnswer {
-    let announced = live.default_core(&conn.listener).map_or([0; 3], |core| {
-        let (count, size) = core.large_client_header_buffers;
-        let fields = count.saturating_mul(size) as u32;
-        [core.http3.max_concurrent_streams, core.http3.stream_buffer_size, fields]
-    });
-    let answer = match choose(live, conn, hello, r, Carries::Quic { announced }) {
+    let carrier = Carries::Quic { announced: announced(live) };
+    let answer = match choose(live, conn, hello, r, carrier) {
         Ok(answer) => answer,
         Err(refusal) => return QuicAnswer::Refuse(told(live, conn, &refusal)),
     };
