@@ -440,25 +440,31 @@ fn an_application_without_php_shows_its_public_folder_alone() {
 /// Its terminal is gone, so nobody would know what is still given out; with nohup that is wanted.
 #[test]
 fn the_end_of_the_terminal_ends_it() {
-    let dir = TempDir::new();
-    dir.write("a.txt", "mine");
-    let mut serve = Serve::start(dir, &[]);
-    process::signal(serve.child.id(), Signal::HUP);
-    let ended = wait::until("the end", || serve.child.try_wait().unwrap());
-    assert!(ended.success(), "{ended} {}", serve.terminal());
-    let (dir, port) = (TempDir::new(), ports::claim());
-    dir.write("a.txt", "mine");
-    let number = port.number.to_string();
-    let mut command = Command::new("nohup");
-    command.args([BIN, "serve", "--listen", &number]).current_dir(dir.path());
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait::holds("brisk serve to answer", || Client::try_connect(port.number).is_ok());
-    process::signal(child.id(), Signal::HUP);
-    for _ in 0..3 {
-        assert_eq!(Client::connect(port.number).get("/a.txt").text(), "mine");
+    for (ignores, command) in
+        [(false, ["env", "--default-signal=HUP"]), (true, ["env", "--ignore-signal=HUP"])]
+    {
+        let (dir, port) = (TempDir::new(), ports::claim());
+        dir.write("a.txt", "mine");
+        let number = port.number.to_string();
+        let mut child = Command::new(command[0])
+            .args([command[1], BIN, "serve", "--listen", &number])
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait::holds("brisk serve to answer", || Client::try_connect(port.number).is_ok());
+        process::signal(child.id(), Signal::HUP);
+        if ignores {
+            for _ in 0..3 {
+                assert_eq!(Client::connect(port.number).get("/a.txt").text(), "mine");
+            }
+            process::signal(child.id(), Signal::INT);
+        }
+        let ended = wait::until("the end", || child.try_wait().unwrap());
+        assert!(ended.success(), "{ended}");
     }
-    process::signal(child.id(), Signal::INT);
-    assert!(child.wait().unwrap().success());
 }
 
 #[test]
@@ -513,4 +519,16 @@ fn a_folder_with_htaccess_is_served_as_it_says() {
     assert_eq!(get("/nice/url").text(), "front");
     assert_eq!(get("/in/secret.txt").status, 403);
     assert_eq!(get("/in/").status, 403);
+}
+
+/// What a start would refuse, `-t` names.
+#[test]
+fn a_pool_for_which_there_is_no_php_is_told_before_the_start() {
+    let dir = TempDir::new();
+    let conf = dir.write("a.conf", "events { } http { php_pool www { } }");
+    let mut command = Command::new(BIN);
+    command.arg("-t").arg("-p").arg(dir.path()).arg("-c").arg(conf).env("BRISK_PHP", "none");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("php_pool \"www\" needs the program none"), "{said}");
 }

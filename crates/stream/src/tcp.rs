@@ -314,22 +314,24 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
     let mut idle = Deadline::default();
     idle.set(proxy.timeout);
     let wait = Cell::new(None);
+    // The peer takes nothing more.
+    let mut is_deaf = false;
     let end = poll_fn(|cx| {
         if connected.poll_unfit(cx).is_ready() {
             return Poll::Ready(End::Unfit);
         }
         let (mut sent, mut got) = (Moved::default(), Moved::default());
-        let upward = up.poll(cx, client, peer, &mut sent);
+        let upward = if is_deaf { Poll::Pending } else { up.poll(cx, client, peer, &mut sent) };
         let downward = down.poll(cx, peer, client, &mut got);
         if let Some(took_ms) = count(session, &sent, &got, began_ms) {
             connected.first_byte(took_ms);
         }
         connected.moved(sent.written_bytes, got.read_bytes);
-        if let Poll::Ready(Err(failure)) = upward {
-            return Poll::Ready(match failure {
-                Failure::Read(_) => End::ClientFailed(failure),
-                Failure::Write(_) => End::PeerFailed(failure),
-            });
+        match upward {
+            Poll::Ready(Err(failure @ Failure::Read(_))) => return Poll::Ready(End::ClientFailed(failure)),
+            // It may have closed because it has said all that it had to say: that is still passed on.
+            Poll::Ready(Err(Failure::Write(_))) => is_deaf = true,
+            Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         if let Poll::Ready(Err(failure)) = downward {
             return Poll::Ready(match failure {
@@ -337,7 +339,9 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
                 Failure::Write(_) => End::ClientFailed(failure),
             });
         }
-        let is_closed = if proxy.half_close {
+        let is_closed = if is_deaf {
+            down.is_over()
+        } else if proxy.half_close {
             up.is_over() && down.is_over()
         } else {
             // What one side still holds of the other, which has not ended, is not waited for.

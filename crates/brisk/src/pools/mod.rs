@@ -18,7 +18,6 @@ use brisk_conf::Diag;
 use brisk_modules::php::{PoolSpec, Pools as Wanted};
 use brisk_net::connect;
 use brisk_net::sys::{Account, Confinement};
-use brisk_php::Settings;
 use brisk_php::limits::START_PAUSE_MAX;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
@@ -38,20 +37,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use program::Program;
-
-/// What is missing for pools of a configuration to run.
-pub fn missing_programs(snap: &Snapshot) -> Vec<Diag> {
-    let wanted = snap.data::<Wanted>().map(|wanted| wanted.0.as_slice()).unwrap_or_default();
-    wanted.iter().filter_map(|spec| Program::find(&spec.settings).err()).collect()
-}
-
-/// What would run a pool that asks for nothing special, in words; `None`: nothing that is installed.
-pub fn available() -> Option<String> {
-    let mut settings = Settings::new("serve");
-    settings.allows_cgi = true;
-    Program::find(&settings).ok().map(|program| program.to_string())
-}
+pub use program::{Program, available, missing_programs};
 
 /// A pool master that was told to end with the server has so long.
 const END_TIME: Duration = Duration::from_secs(12);

@@ -1,12 +1,27 @@
 //! The program that runs a pool, one per version of PHP, and the php.ini that it reads.
 
 use brisk_conf::Diag;
+use brisk_modules::php::Pools;
 use brisk_php::Settings;
+use brisk_server::conf::Snapshot;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// What is missing for pools of a configuration to run.
+pub fn missing_programs(snap: &Snapshot) -> Vec<Diag> {
+    let wanted = snap.data::<Pools>().map(|wanted| wanted.0.as_slice()).unwrap_or_default();
+    wanted.iter().filter_map(|spec| Program::find(&spec.settings).err()).collect()
+}
+
+/// What would run a pool that asks for nothing special, in words; `None`: nothing that is installed.
+pub fn available() -> Option<String> {
+    let mut settings = Settings::new("serve");
+    settings.allows_cgi = true;
+    Program::find(&settings).ok().map(|program| program.to_string())
+}
 
 /// How a program says that it serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
