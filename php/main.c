@@ -80,12 +80,11 @@ static void check_php_ini(void)
 /* In a pool's file $NAME is a variable of the server's environment. Any other value is what it is. */
 static void resolve_environment(void)
 {
-    static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    static const char OF_NAMES[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     for (size_t at = 0; at < settings.env_count; at++) {
         char **value = &settings.env[at].value;
         const char *name = *value + 1;
-        if (**value != '$' || !*name || !strchr(LETTERS, *name) || name[strspn(name, DIGITS)])
+        if (**value != '$' || !*name || (*name >= '0' && *name <= '9') || name[strspn(name, OF_NAMES)])
             continue;
         const char *found = getenv(name);
         if (!found)

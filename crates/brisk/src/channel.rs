@@ -78,7 +78,7 @@ impl Outbox {
         self.proceed(channel)
     }
 
-    /// Sends what there is room for by now. After an error nothing is kept: nobody reads it.
+    /// Sends what there is room for by now. After an error nothing is kept: the other side is gone.
     pub fn proceed(&mut self, channel: &Channel) -> io::Result<()> {
         while let Some(packet) = self.0.front() {
             match channel.send_packet(packet, SendFlags::DONTWAIT) {

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 
-    /// Found by reading: who asked a server that hung could wait for ever before the answer's time began.
+    /// The time limit of an answer begins when the connection is there; a server that hangs takes none.
     #[test]
     fn connecting_has_a_limit() {
         let limit = Duration::from_millis(50);

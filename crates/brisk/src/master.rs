@@ -251,7 +251,7 @@ impl Master {
             libc::SIGCHLD => self.reap(),
             // A server that is ending starts nothing any more.
             libc::SIGHUP | libc::SIGUSR2 | libc::SIGWINCH if is_ending => {}
-            // Its terminal is gone. There is no file to read again, and who started the server no longer sees what it gives out.
+            // The terminal of `brisk serve` is closed: there is no file to read again, and its log is no longer seen.
             libc::SIGHUP if self.paths.inline.is_some() => {
                 if !sys::ignores_hangup() {
                     self.end(&Order::Stop);

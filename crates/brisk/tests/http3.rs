@@ -315,7 +315,7 @@ fn an_answer_that_takes_its_time_keeps_its_connection() {
     }
 }
 
-/// A client that gives up is noticed while nobody reads its body.
+/// RESET_STREAM ends a request also while its body is not read.
 #[test]
 fn a_body_that_waits_is_given_up_with_its_request() {
     let main = "limit_req_zone $server_name zone=one:1m rate=1r/m;";

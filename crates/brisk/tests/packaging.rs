@@ -75,7 +75,7 @@ fn make(target: &str, root: &Path) -> Output {
 }
 
 fn make_for(user: &str, target: &str, root: &Path, more: &[&str]) -> Output {
-    // As of an administrator who lets nobody else read: what is installed is for other users all the same.
+    // The strictest umask: what is installed must be readable for other users all the same.
     let output = Command::new("sh")
         .current_dir(repository())
         .args(["-c", "umask 077; exec make \"$@\"", "make"])

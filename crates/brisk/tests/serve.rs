@@ -420,7 +420,7 @@ fn php_in_a_folder_just_runs() {
     }
 }
 
-/// Where nothing runs PHP the private part of an application is not for everybody either.
+/// Without PHP, too, only the public folder of an application is served.
 #[test]
 fn an_application_without_php_shows_its_public_folder_alone() {
     let files = [
@@ -437,7 +437,7 @@ fn an_application_without_php_shows_its_public_folder_alone() {
     assert!(!client.get("/index.php").text().contains("<?php"));
 }
 
-/// Its terminal is gone, so nobody would know what is still given out; with nohup that is wanted.
+/// SIGHUP ends the server, unless it is ignored, as under nohup.
 #[test]
 fn the_end_of_the_terminal_ends_it() {
     for (ignores, command) in

@@ -228,8 +228,8 @@ fn ends_that_are_meant_are_the_last() {
     assert_eq!(told(&server, "brisk_program_failures_total", None), 1);
 }
 
-/// The same as nobody, with a capability that is handed down to whatever it starts. The program comes as its input: nobody may not enter each
-/// folder that holds it.
+/// The same command as the user `nobody`, with a capability that its children inherit. The program comes by its standard input: that user
+/// cannot enter each folder above it.
 fn as_nobody(command: &Command) -> Command {
     let mut out = Command::new("setpriv");
     out.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);

@@ -84,8 +84,7 @@ impl Filter for Conf {
 
     fn filter(&self, r: &mut Request) {
         // Nothing can stand beside coded bytes: no client could read the two as one.
-        let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
-        if r.resp.status != 200 || is_coded || !self.reads(r) {
+        if r.resp.status != 200 || r.resp.is_coded() || !self.reads(r) {
             return;
         }
         // The other locations may answer anything: what comes of them is not kept ready.

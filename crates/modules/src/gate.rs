@@ -4,6 +4,7 @@
 //! First come, first served: a request that waits is not overtaken by those that come later. The lock is held
 //! for a few instructions.
 
+use brisk_net::blocking;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,6 +19,14 @@ struct State {
     next_ticket: u64,
 }
 
+/// Why work is not done.
+pub enum Busy {
+    /// So many wait already.
+    Line,
+    /// The pool's queue is full.
+    Pool,
+}
+
 /// Where work of one kind waits for its turn.
 pub struct Gate(Mutex<State>);
 
@@ -28,12 +37,33 @@ impl Gate {
     }
 
     /// How many wait.
-    pub fn waiting(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.lock().waiting.len()
     }
 
+    /// Carries out work on the pool when it is its turn. No more than `waiting_max` may wait.
+    pub async fn run<T: Send + 'static>(
+        &'static self,
+        waiting_max: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        if self.waiting() >= waiting_max {
+            return Err(Busy::Line);
+        }
+        let permit = self.turn().await;
+        let job = blocking::run(move || {
+            // Held by the job: it ends with the work, and a client that goes away does not make room for more.
+            let _permit = permit;
+            work()
+        });
+        match job {
+            Ok(job) => Ok(job.await),
+            Err(_) => Err(Busy::Pool),
+        }
+    }
+
     /// Waits for its turn.
-    pub fn turn(&'static self) -> Turn {
+    fn turn(&'static self) -> Turn {
         Turn { gate: self, ticket: None }
     }
 
@@ -52,7 +82,7 @@ impl State {
 }
 
 /// Work may be done until this is dropped.
-pub struct Permit(&'static Gate);
+struct Permit(&'static Gate);
 
 impl Drop for Permit {
     fn drop(&mut self) {
@@ -63,7 +93,7 @@ impl Drop for Permit {
 }
 
 /// See [`Gate::turn`].
-pub struct Turn {
+struct Turn {
     gate: &'static Gate,
     /// While it waits.
     ticket: Option<u64>,

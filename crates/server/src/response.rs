@@ -397,6 +397,11 @@ impl Response {
         self.headers.retain(|(have, _)| !have.eq_ignore_ascii_case(name.as_bytes()));
     }
 
+    /// Whether the body is coded, compressed for instance: it can be neither read nor changed as text.
+    pub fn is_coded(&self) -> bool {
+        self.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty())
+    }
+
     /// The body is not any more what others have said of its ranges.
     pub fn clear_ranges(&mut self) {
         self.allow_ranges = false;

@@ -1,15 +1,13 @@
 //! Users and groups that pools name: whether this machine has them.
 
 use brisk_conf::Diag;
-use brisk_modules::php::Pools;
 use brisk_net::sys;
 use brisk_php::Settings;
 use brisk_server::conf::Snapshot;
 
 /// What is wrong with them, over all pools of a configuration. A number is no name: the pool master looks at it.
 pub fn unknown(snap: &Snapshot) -> Vec<Diag> {
-    let pools = snap.data::<Pools>().map(|pools| pools.0.as_slice()).unwrap_or_default();
-    pools.iter().flat_map(|pool| of_pool(&pool.settings)).collect()
+    super::program::specs(snap).iter().flat_map(|pool| of_pool(&pool.settings)).collect()
 }
 
 fn of_pool(settings: &Settings) -> Vec<Diag> {

@@ -15,7 +15,7 @@ use crate::control::Call;
 use crate::limits::POOL_CRASHED_STARTS_MAX;
 pub use accounts::unknown as unknown_accounts;
 use brisk_conf::Diag;
-use brisk_modules::php::{PoolSpec, Pools as Wanted};
+use brisk_modules::php::PoolSpec;
 use brisk_net::connect;
 use brisk_net::sys::{Account, Confinement};
 use brisk_php::limits::START_PAUSE_MAX;
@@ -113,7 +113,7 @@ struct NextPool {
 impl Pools {
     /// Looks for what the configuration's pools need, and binds their sockets.
     pub fn prepare(&self, snap: &Snapshot) -> Result<Next, Diag> {
-        let wanted = snap.data::<Wanted>().map(|wanted| wanted.0.as_slice()).unwrap_or_default();
+        let wanted = program::specs(snap);
         if let (Some(spec), false) = (wanted.first(), snap.main.master_process) {
             let text = format!(
                 "php_pool \"{}\" needs the master process, which starts its workers",

@@ -1,7 +1,7 @@
 //! The program that runs a pool, one per version of PHP, and the php.ini that it reads.
 
 use brisk_conf::Diag;
-use brisk_modules::php::Pools;
+use brisk_modules::php::{PoolSpec, Pools};
 use brisk_php::Settings;
 use brisk_server::conf::Snapshot;
 use std::collections::HashMap;
@@ -9,11 +9,16 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// The pools of a configuration.
+pub(super) fn specs(snap: &Snapshot) -> &[Arc<PoolSpec>] {
+    snap.data::<Pools>().map(|pools| pools.0.as_slice()).unwrap_or_default()
+}
 
 /// What is missing for pools of a configuration to run.
 pub fn missing_programs(snap: &Snapshot) -> Vec<Diag> {
-    let wanted = snap.data::<Pools>().map(|wanted| wanted.0.as_slice()).unwrap_or_default();
-    wanted.iter().filter_map(|spec| Program::find(&spec.settings).err()).collect()
+    specs(snap).iter().filter_map(|spec| Program::find(&spec.settings).err()).collect()
 }
 
 /// What would run a pool that asks for nothing special, in words; `None`: nothing that is installed.

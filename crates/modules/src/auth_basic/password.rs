@@ -4,12 +4,11 @@
 //! client.
 
 use super::des;
-use crate::gate::Gate;
+use crate::gate::{Busy, Gate};
 use crate::limits::{BCRYPT_COST_MAX, PASSWORD_BYTES_MAX, PASSWORDS_WAITING_MAX, SHA_CRYPT_ROUNDS_MAX};
 use crate::secret::is_same;
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use brisk_net::blocking;
 use md5::{Digest as _, Md5};
 use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 use sha1::Sha1;
@@ -33,24 +32,9 @@ pub fn is_slow(kept: &[u8]) -> bool {
 /// Where passwords with slow hashes wait for their turn.
 static GATE: Gate = Gate::new();
 
-/// Too many passwords wait to be checked.
-pub struct TooMany;
-
-/// Carries out a check on the pool of threads, as many at a time as there are cores: guesses leave threads for those who need a file.
-pub async fn on_pool<T: Send + 'static>(check: impl FnOnce() -> T + Send + 'static) -> Result<T, TooMany> {
-    if GATE.waiting() >= PASSWORDS_WAITING_MAX {
-        return Err(TooMany);
-    }
-    let permit = GATE.turn().await;
-    let job = blocking::run(move || {
-        // Held by the job: a client that goes away does not make room for more work.
-        let _permit = permit;
-        check()
-    });
-    match job {
-        Ok(job) => Ok(job.await),
-        Err(_) => Err(TooMany),
-    }
+/// Carries out a check on the pool of threads, as many at a time as there are cores: guesses leave threads for requests that need a file.
+pub async fn on_pool<T: Send + 'static>(check: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
+    GATE.run(PASSWORDS_WAITING_MAX, check).await
 }
 
 /// Whether `password` is the one that was kept as `kept`.

@@ -183,7 +183,7 @@ impl Filter for Conf {
         if from.eq_ignore_ascii_case(&to) {
             return set_charset(r, to);
         }
-        if r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty()) {
+        if r.resp.is_coded() {
             // Bytes of a coding are no text; the charset is not named either, as it would be wrong.
             return;
         }

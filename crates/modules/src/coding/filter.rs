@@ -50,7 +50,7 @@ impl Filter for Compress {
 
     fn filter(&self, r: &mut Request) {
         let resp = &r.resp;
-        let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        let is_coded = resp.is_coded();
         // nginx's list: other statuses have short pages, or, as 206, a part of something that must stay byte for byte.
         if !matches!(resp.status, 200 | 403 | 404) || is_coded {
             return;
@@ -100,7 +100,7 @@ impl Named {
 
     /// Compresses the response in that of `codings` which the client likes best.
     pub fn compress(&self, r: &mut Request, codings: &[Coding]) {
-        let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        let is_coded = r.resp.is_coded();
         // Errors and redirects of scripts have bodies, too; the server's own are short. A part of something must stay byte for byte.
         let has_body =
             !matches!(r.resp.status, 0..200 | 204 | 206 | 304) && !matches!(r.resp.body, Body::Empty);

@@ -197,9 +197,8 @@ impl Filter for Dictionary {
     }
 
     fn filter(&self, r: &mut Request) {
-        let is_coded = r.resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
         // A coded body cannot be a dictionary for plain ones.
-        if r.resp.status != 200 || is_coded || r.route.depth > 0 {
+        if r.resp.status != 200 || r.resp.is_coded() || r.route.depth > 0 {
             return;
         }
         let length =

@@ -8,12 +8,11 @@
 //! alone.
 
 use crate::coding::rules::weaken_etag;
-use crate::gate::Gate;
+use crate::gate::{Busy, Gate};
 use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_http::status;
 use brisk_image::{Format, Made, Shape, Turn, Wish};
 use brisk_net::Failure;
-use brisk_net::blocking;
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::directive::directive;
 use brisk_server::flow::{Flow, Waiter};
@@ -563,21 +562,17 @@ static GATE: Gate = Gate::new();
 
 /// Works on an image on the pool, when it is its turn. Gives the source back.
 async fn transform(bytes: Vec<u8>, format: Format, wish: Wish) -> Result<(Vec<u8>, Made), Refused> {
-    // Each of them is in memory while it waits.
-    if GATE.waiting() >= IMAGES_WAITING_MAX {
-        return Err(Refused(503, "too many images are waiting".into()));
-    }
-    // A decoded image is many times its file: only so many are in memory at a time.
-    let permit = GATE.turn().await;
-    let job = blocking::run(move || {
-        // Held by the job: it ends with the work, also if the request is gone.
-        let _permit = permit;
+    // Each of them is in memory while it waits, and a decoded image is many times its file.
+    let done = GATE.run(IMAGES_WAITING_MAX, move || {
         // What a decoder did not expect must not harm more than its request.
         let made = catch_unwind(AssertUnwindSafe(|| brisk_image::transform(&bytes, format, &wish)));
         (bytes, made)
     });
-    let job = job.map_err(|_| Refused(503, "the queue of the thread pool is full".into()))?;
-    match job.await {
+    let done = done.await.map_err(|busy| match busy {
+        Busy::Line => Refused(503, "too many images are waiting".into()),
+        Busy::Pool => Refused(503, "the queue of the thread pool is full".into()),
+    })?;
+    match done {
         (bytes, Ok(Ok(made))) => Ok((bytes, made)),
         (_, Ok(Err(error))) => Err(unsupported(error.to_string())),
         // 415, not 500: it was the image, and the next one is served.

@@ -169,7 +169,7 @@ impl Conf {
         let resp = &r.resp;
         let is_empty = resp.content_length == Some(0) || status::is_bodiless(resp.status);
         // Coded text cannot be read; `gunzip` comes before this stage.
-        let is_coded = resp.content_encoding.as_ref().is_some_and(|coding| !coding.is_empty());
+        let is_coded = resp.is_coded();
         if is_empty || is_coded {
             return;
         }
