@@ -3,9 +3,9 @@
 [--servers nginx,apache,brisk] [--children 2,200] [--minutes M] [--again] [--quick] [--brisk PROGRAM] [--out FOLDER]
 
 Each application starts badly set up: too few PHP processes or far too many, no OPcache, no keep-alive, 8 MiB for the database's data. `brisk tune` searches on
-a copy. Then the sweep looks at 81 settings of the programs themselves: three values each of processes, OPcache, keep-alive and the database's buffer pool. Then the start,
-the settings of the articles, those that were found and the sweep's two best are measured in turn. Needs root. What an earlier run has in FOLDER/tune.json stays
-unless --again says so. --quick takes three minutes for the first case only, without a sweep, and proves little.
+a copy. Then the sweep looks at 81 settings of the programs themselves: three values each of processes, OPcache, keep-alive and the database's buffer pool. What the sweep of the same
+application and server from another start has measured is not measured again. Then the start, the settings of the articles, those that were found and the sweep's two best are
+measured in turn. Needs root. What an earlier run has in FOLDER/tune.json stays unless --again says so. --quick takes three minutes for the first case only, without a sweep, and proves little.
 """
 
 import argparse
@@ -40,9 +40,10 @@ SWEEP_SLICE = "2s"
 SWEEP_BEST = 2
 
 
-def sweep(here, case):
-    """The rate of each of the 81 settings, in one measurement each."""
-    names, rates = case.sweep(), {}
+def sweep(here, case, known):
+    """The rate of each of the 81 settings, in one measurement each; `known`: rates of another start's sweep, which has two thirds of the settings, too."""
+    rates = {name: known[name] for name in case.sweep() if name in known}
+    names = [name for name in case.sweep() if name not in rates]
     texts = [case.versions[name][case.mysql()] for name in names]
     for text in dict.fromkeys(texts):
         # Settings of the same database share its start.
@@ -56,14 +57,14 @@ def sweep(here, case):
     return rates
 
 
-def carry_out(here, app, server, children, options):
-    """One line of the table, with all that it is made of."""
+def carry_out(here, app, server, children, known, options):
+    """One line of the table, with all that it is made of; `known`: rates of settings of the same application and server."""
     case = Case(here, app, server, children)
     load.say(f"{case.name}: searching for {options.minutes:g} minutes")
     found = case.tune(options.brisk, options.minutes)
     load.say(f"{case.name}: {'; '.join(step(one) for one in found['steps']) or found.get('stopped')}")
     began = time.monotonic()
-    swept = {} if options.quick else sweep(here, case)
+    swept = {} if options.quick else sweep(here, case, known)
     best = sorted(swept, key=swept.get, reverse=True)[:SWEEP_BEST]
     load.say(f"{case.name}: {len(swept)} settings in {(time.monotonic() - began) / 60:.1f} minutes; best: {'; '.join(best)}")
     settings = [Setting(version, version, case.up(version)) for version in ["start", "hand", "tuner", *best]]
@@ -150,6 +151,11 @@ def name_of(line):
     return line["app"], line["server"], line["children"]
 
 
+def swept_before(lines, app, server):
+    """The rates of the settings of this application on this server that an earlier line holds."""
+    return {name: rate for line in lines if name_of(line)[:2] == (app, server) for name, rate in line["sweep"].items()}
+
+
 def earlier(options):
     """The lines of an earlier run that are not to be measured again."""
     file = options.out / "tune.json"
@@ -173,7 +179,7 @@ def main():
                 with examples.application(name) as app:
                     # The database is the case's, with an option file of its own.
                     app.script("down")
-                    lines.append(carry_out(here, app, server, children, options))
+                    lines.append(carry_out(here, app, server, children, swept_before(lines, name, server), options))
                 # What is there so far counts, whatever ends it.
                 lines.sort(key=lambda line: (list(APPS).index(line["app"]), *name_of(line)[1:]))
                 (options.out / "tune.json").write_text(json.dumps(lines, indent=1) + "\n")
