@@ -369,20 +369,31 @@ fn another_server_is_asked() {
 
 #[test]
 fn whoever_leaves_takes_his_request_along() {
-    let (closed, was_closed) = mpsc::channel();
-    let closed = Mutex::new(closed);
+    let (says, hears) = mpsc::channel();
+    let says = Mutex::new(says);
     let backend = Backend::start(move |mut peer| {
-        peer.head();
-        let _ = closed.lock().unwrap().send(peer.is_closed_within(Duration::from_secs(30)));
+        let has_body = peer.head().is_some_and(|head| head.starts_with("POST"));
+        let says = says.lock().unwrap();
+        let _ = says.send("head");
+        peer.body(if has_body { 10 } else { 0 });
+        let _ = says.send("all");
+        let _ = says.send(if peer.is_closed_within(Duration::from_secs(30)) { "closed" } else { "open" });
     });
-    let server = proxy(backend.port(), "", "");
-    let mut client = server.client();
-    client.send("GET /left HTTP/1.1\r\nHost: a\r\n\r\n");
-    wait::holds("the request to arrive", || backend.connections() == 1);
-    drop(client);
-    assert!(was_closed.recv().unwrap());
-    let line = server.wait_for_line("up.log", "/left");
-    assert!(line.starts_with("/left 499 "), "{line}");
+    let server = proxy(backend.port(), "", "proxy_request_buffering off;");
+    // Also behind a body that was passed on as it came.
+    for (begin, rest) in
+        [("GET /left HTTP/1.1\r\n", ""), ("POST /left HTTP/1.1\r\nContent-Length: 10\r\n", "after")]
+    {
+        let mut client = server.client();
+        let first = if rest.is_empty() { "" } else { "first" };
+        client.send(format!("{begin}Host: a\r\n\r\n{first}"));
+        assert_eq!(hears.recv().unwrap(), "head");
+        client.send(rest);
+        assert_eq!(hears.recv().unwrap(), "all");
+        drop(client);
+        assert_eq!(hears.recv().unwrap(), "closed");
+    }
+    wait::holds("both log lines", || server.read("up.log").matches("/left 499 ").count() == 2);
 }
 
 /// Sends `total` bytes as a body.
@@ -453,7 +464,9 @@ fn large_uploads_need_no_memory() {
 
 #[test]
 fn a_body_is_passed_on_as_it_comes() {
-    let backend = Backend::start(|mut peer| {
+    let (go, may_go) = mpsc::channel();
+    let may_go = Mutex::new(may_go);
+    let backend = Backend::start(move |mut peer| {
         peer.head();
         let mut got = Vec::new();
         while got.len() < 10 {
@@ -461,15 +474,28 @@ fn a_body_is_passed_on_as_it_comes() {
             got.extend_from_slice(&some);
             peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
         }
-        peer.answer(got);
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: close\r\n\r\n");
+        let (first, rest) = got.split_at(5);
+        peer.send(first);
+        may_go.lock().unwrap().recv().unwrap();
+        peer.send(rest);
     });
     let server = proxy(backend.port(), "early_hints 1;", "proxy_request_buffering off;");
     let mut client = server.client();
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst");
-    // The hint answers what was sent so far.
-    client.wait_for("103 Early Hints");
-    client.send("after");
-    client.wait_for("firstafter");
+    // All of the body has been read when the answer's head comes: the connection is good for another request.
+    for _ in 0..2 {
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst");
+        // The hint answers what was sent so far.
+        client.wait_for("103 Early Hints");
+        client.send("after");
+        client.wait_for("\r\n\r\nfirst");
+        go.send(()).unwrap();
+        let response = client.response();
+        assert_eq!(
+            (response.text(), response.header("Connection")),
+            ("firstafter".into(), Some("keep-alive"))
+        );
+    }
 }
 
 #[test]

@@ -341,8 +341,8 @@ fn poll_head<P: Protocol>(
     if let Poll::Ready(Err(failure)) = exchange.poll_send(cx) {
         return Poll::Ready(Err(failure));
     }
-    // With a body that is passed on, reading it tells of the client's end.
-    if request.watches_client() && !request.is_body_streamed() && r.client.poll_gone(cx).is_ready() {
+    // While a body is passed on, reading it tells of the client's end.
+    if request.watches_client() && !exchange.reads_client() && r.client.poll_gone(cx).is_ready() {
         return Poll::Ready(Err(client_gone(Activity::ReadingHead)));
     }
     // Idle connections are closed once for this one; closing them again would not free another process.

@@ -187,6 +187,11 @@ impl Exchange {
         self.out.len() - self.out_at
     }
 
+    /// Whether a part of the body is still with the client.
+    pub fn reads_client(&self) -> bool {
+        self.source.reads_client()
+    }
+
     /// Sends what can be sent; ready when nothing more is to be sent, because all of the request has left or a write has
     /// failed.
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {

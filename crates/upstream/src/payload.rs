@@ -48,11 +48,6 @@ impl Payload {
         }
     }
 
-    /// Whether it is passed on as the client sends it.
-    pub fn is_unbuffered(&self) -> bool {
-        matches!(self, Payload::Client(..))
-    }
-
     /// Whether it went to a peer as the client sent it: there is none for another one.
     pub fn is_spent(&self) -> bool {
         matches!(self, Payload::Client(None, _))

@@ -138,11 +138,6 @@ impl<P: Protocol> UpstreamRequest<P> {
             && matches!(self.settings().store, Store::Off)
     }
 
-    /// Whether the request's body is passed on as the client sends it.
-    pub fn is_body_streamed(&self) -> bool {
-        self.payload.is_unbuffered()
-    }
-
     /// Passes a `103` on; other interim answers are between the back end and us.
     pub fn pass_hints(&self, r: &mut Request, head: &BackendHead, bytes: &mut u64) {
         // 100 is between the two hops; 102 and others would be news to clients that did not ask for them.

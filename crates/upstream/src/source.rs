@@ -47,12 +47,11 @@ pub enum Source {
     },
     /// Still with the client.
     Client {
-        /// The client's body.
-        body: BodySource,
+        /// The client's body. It goes back to the request as soon as nothing more comes: the answer's head says by it whether the
+        /// connection can be used again.
+        body: Option<BodySource>,
         /// What has come and was not sent.
         piece: Piece,
-        /// Nothing more comes.
-        is_over: bool,
     },
 }
 
@@ -94,7 +93,12 @@ impl Source {
 
     /// `first` has come already.
     pub fn client(body: BodySource, first: Vec<u8>) -> Source {
-        Source::Client { body, piece: Piece { bytes: first, at: 0 }, is_over: false }
+        Source::Client { body: Some(body), piece: Piece { bytes: first, at: 0 } }
+    }
+
+    /// Whether the client has not sent all of it.
+    pub fn reads_client(&self) -> bool {
+        matches!(self, Source::Client { body: Some(_), .. })
     }
 
     /// Whether nothing is left.
@@ -104,7 +108,7 @@ impl Source {
             Source::Memory { content, at } => *at as u64 == content.len(),
             Source::Own { bytes, at } => *at == bytes.len(),
             Source::File { content, read, piece, .. } => *read == content.len() && piece.is_empty(),
-            Source::Client { is_over, piece, .. } => *is_over && piece.is_empty(),
+            Source::Client { body, piece } => body.is_none() && piece.is_empty(),
         }
     }
 
@@ -128,9 +132,9 @@ impl Source {
     /// Whether it is at its end: an empty piece if not.
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&[u8]>, Failure>> {
         match self {
-            Source::Client { body, piece, is_over } => {
+            Source::Client { body, piece } => {
                 // One byte at hand tells that the end has not come.
-                ready!(fill(body, piece, is_over, 1, cx))?;
+                ready!(fill(body, piece, 1, cx))?;
             }
             _ if self.is_done() => return Poll::Ready(Ok(None)),
             _ => {}
@@ -156,9 +160,9 @@ impl Source {
                 }
                 piece
             }
-            Source::Client { body, piece, is_over } => {
+            Source::Client { body, piece } => {
                 // As much as there is room for: each piece becomes a chunk or a frame of its own.
-                ready!(fill(body, piece, is_over, room, cx))?;
+                ready!(fill(body, piece, room, cx))?;
                 if piece.is_empty() {
                     return Poll::Ready(Ok(None));
                 }
@@ -171,18 +175,21 @@ impl Source {
 
 /// Takes what the client has sent, up to `wanted` bytes at hand; waits for it only if there are none.
 fn fill(
-    body: &mut BodySource,
+    body: &mut Option<BodySource>,
     piece: &mut Piece,
-    is_over: &mut bool,
     wanted: usize,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Failure>> {
-    while piece.bytes.len() - piece.at < wanted && !*is_over {
+    while let Some(reader) = body
+        && piece.bytes.len() - piece.at < wanted
+    {
         // Only what was not sent stays, so the buffer does not grow with the body.
         piece.bytes.drain(..piece.at);
         piece.at = 0;
-        match body.poll_piece(cx, &mut piece.bytes) {
-            Poll::Ready(more) => *is_over = !more?,
+        match reader.poll_piece(cx, &mut piece.bytes) {
+            Poll::Ready(Ok(true)) => {}
+            Poll::Ready(Ok(false)) => *body = None,
+            Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
             // What is there goes on its way instead of waiting for a full piece.
             Poll::Pending if piece.is_empty() => return Poll::Pending,
             Poll::Pending => break,
