@@ -63,7 +63,8 @@ svg{width:100%;height:auto;display:block}svg text{fill:var(--t);font:12px system
 pub fn page(title: &str, sections: &[Section]) -> String {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{}</title><style>{STYLE}</style></head>\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><link rel=\"icon\" href=\"data:,\"><title>{}</title>\
+         <style>{STYLE}</style></head>\
          <body><h1>{}</h1>{}<main>",
         escape(title),
         escape(title),
