@@ -559,9 +559,11 @@ mod tests {
             watcher.sync();
             watcher.writing(&file)
         };
-        let before = lowered();
+        // Other tests lower flags of this process meanwhile: the counter alone says nothing of this one.
         let watch = watcher.watch_writers(&file).unwrap();
-        assert_eq!((writing(), lowered() - before), (Writing::Unknown, 0));
+        assert_eq!(writing(), Writing::Unknown);
+        assert!(watch.is_up());
+        let before = lowered();
         let mut writer = fs::File::create(&file).unwrap();
         assert_eq!(writing(), Writing::Open);
         assert!(!watch.is_up() && lowered() > before);
