@@ -145,25 +145,27 @@ fn a_pool_that_is_too_small_is_named_with_its_evidence() {
     assert!(found["audit"].is_array());
 }
 
-/// Five requests a second leave the network idle, and everything else.
+/// A few requests a second leave the network idle, and everything else.
 #[test]
 fn a_site_that_is_asked_now_and_then_is_not_limited_by_the_network() {
     let (php, dir) = (PhpFpm::unix(3), TempDir::new());
     let server = waiting(&php, &dir);
     php.script("quick.php", "<?php echo 'ok';");
+    // It waits for longer than other programs can keep a request from a CPU.
+    php.script("long.php", "<?php usleep(600000); echo 'ok';");
     let pool = at(&dir, "pool.conf");
-    let limit = |page: &str| {
+    let found = |page: &str, rate: &str| {
         let url = format!("http://127.0.0.1:{}/{page}", server.port());
-        let out = doctor(&[&url, "--rate", "5", "--duration", "4s", "--fpm", &pool, "--json"]);
+        let out = doctor(&[&url, "--rate", rate, "--duration", "4s", "--fpm", &pool, "--json"]);
         assert!(out.status.success(), "{}", text(&out.stderr));
-        let found: Value = serde_json::from_slice(&out.stdout).unwrap();
-        found["limit"].clone()
+        serde_json::from_slice::<Value>(&out.stdout).unwrap()
     };
-    // Nothing limits; but others may have the CPUs.
-    let quick = limit("quick.php");
-    assert_ne!(quick["tier"], "network", "{quick:#}");
-    let waiting = limit("wait.php");
-    assert_eq!(waiting["cause"], "application-waits", "{waiting:#}");
+    // Nothing limits. Where other programs have the CPUs, a request may be as late as one of a user far away: only then may the network be named.
+    let quick = found("quick.php", "5");
+    let is_far = quick["budget"]["network_us"].as_f64() >= Some(25e3);
+    assert!(quick["limit"]["tier"] != "network" || is_far, "{quick:#}");
+    let waiting = found("long.php", "2");
+    assert_eq!(waiting["limit"]["cause"], "application-waits", "{waiting:#}");
 }
 
 #[test]

@@ -644,10 +644,16 @@ impl Seen<'_> {
     }
 
     fn slow_network(&self) -> Option<Diagnosis> {
-        let is_short = self.places.share(self.count) * self.m.wall_us < WAY_US;
         // Fewer than one at a time: none waits for another.
-        if self.m.around.has_pauses && self.places.all < 1.0 && is_short {
-            return nothing_limits(&self.places);
+        if self.m.around.has_pauses && self.places.all < 1.0 {
+            if self.places.share(self.count) * self.m.wall_us < WAY_US {
+                return nothing_limits(&self.places);
+            }
+            // A server that must wait for a CPU before it reads a request leaves it on the way.
+            let front = self.m.tiers.iter().find(|tier| tier.waits.is_some());
+            if let Some(others) = front.and_then(|tier| self.others_have_the_cpus(tier)) {
+                return Some(others);
+            }
         }
         let sentence = format!(
             "The network is the limit: {} are on the way, and nothing here is full.",
