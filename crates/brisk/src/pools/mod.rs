@@ -10,7 +10,7 @@ mod folders;
 mod notes;
 mod program;
 
-use crate::channel;
+use crate::channel::{self, memory_file};
 use crate::control::Call;
 use crate::limits::POOL_CRASHED_STARTS_MAX;
 pub use accounts::unknown as unknown_accounts;
@@ -21,16 +21,15 @@ use brisk_net::sys::{Account, Confinement};
 use brisk_php::limits::START_PAUSE_MAX;
 use brisk_server::conf::Snapshot;
 use brisk_server::core::LogLevel;
-use brisk_supervise::{Child, Due, Family, Pid, Policy, State};
+use brisk_supervise::{Child, Due, Family, Member, Pid, Policy, State};
 use door::{Door, Kept, NamedAgain};
 use folders::Folders;
 use notes::{Reason, note, refusal};
 use program::{Hosts, Kind, SaysReady};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
+use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 use std::rc::Rc;
@@ -314,13 +313,14 @@ impl Pools {
     /// When [`Pools::turn`] is to be called at the latest.
     pub fn next(&self, now: Instant) -> Option<Instant> {
         let folders = self.list.iter().filter_map(|pool| pool.folders.as_ref()?.next());
-        self.list.iter().filter_map(|pool| pool.family.next(now)).chain(folders).min()
+        let lasting = self.list.iter().flat_map(|pool| pool.family.iter()).filter_map(serves_from);
+        self.list.iter().filter_map(|pool| pool.family.next(now)).chain(folders).chain(lasting).min()
     }
 
     /// Reads what processes say, and does what is due.
     pub fn turn(&mut self, now: Instant) {
         for at in 0..self.list.len() {
-            self.read(at);
+            self.read(at, now);
             let pool = &mut self.list[at];
             if pool.folders.as_mut().is_some_and(|folders| folders.take_change(now)) && !pool.is_leaving {
                 let text =
@@ -356,7 +356,7 @@ impl Pools {
         let Some(at) = self.list.iter().position(|pool| pool.family.get(pid).is_some()) else {
             return false;
         };
-        self.read(at);
+        self.read(at, now);
         let pool = &mut self.list[at];
         let Some(gone) = pool.family.gone(pid, now) else { return false };
         let was_told = matches!(gone.state, State::Draining { .. } | State::Killed);
@@ -412,13 +412,13 @@ impl Pools {
         std::mem::take(&mut self.notes)
     }
 
-    fn read(&mut self, at: usize) {
+    fn read(&mut self, at: usize, now: Instant) {
         let pool = &mut self.list[at];
         let (mut ready, mut notes) = (Vec::new(), Vec::new());
         for process in pool.family.iter_mut() {
+            let mut serves = serves_from(process).is_some_and(|from| from <= now);
             let (pid, process) = (process.pid, &mut process.link);
             let says_ready = process.says_ready;
-            let mut serves = says_ready == SaysReady::AtOnce;
             process.child.output.lines(|line| {
                 serves |= says_ready == SaysReady::InOutput && line.ends_with("ready to handle connections");
                 let note = note(line);
@@ -499,6 +499,16 @@ impl Pools {
             Some((reader, _)) => Ok(reader.try_clone()?.into()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
+    }
+}
+
+/// From when on a process that does not say that it serves is taken to do so.
+fn serves_from(process: &Member<Process>) -> Option<Instant> {
+    match process.state {
+        State::Starting { since, .. } if process.link.says_ready == SaysReady::ByLasting => {
+            Some(since + POLICY.healthy_after)
+        }
+        _ => None,
     }
 }
 
@@ -614,7 +624,8 @@ impl Pool {
         rustix::io::ioctl_fionbio(&reader, true)?;
         let ini = self.program.ini(&self.spec.settings);
         let ini = (ini.0.as_deref(), ini.1.as_deref());
-        let settings = memory(&self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start))?;
+        let settings = self.spec.settings.encode(self.user.as_deref(), ini, self.workers_at_start);
+        let settings = memory_file(settings.as_bytes())?;
         let (listener, control) = (self.door.requests()?, self.door.orders()?);
         let mut command = self.program.command();
         // The name is for ps until the pool master has a title, and makes room for that.
@@ -632,7 +643,7 @@ impl Pool {
     /// that, while the next one serves.
     fn start_fpm(&self) -> io::Result<Process> {
         let socket = self.spec.socket.with_extension("fpm").display().to_string();
-        let file = memory(&self.spec.settings.fpm_file(self.user.as_deref(), &socket))?;
+        let file = memory_file(self.spec.settings.fpm_file(self.user.as_deref(), &socket).as_bytes())?;
         let listener = self.door.requests()?;
         let mut command = Command::new(&self.program.path);
         command.args(["-F", "-y", "/proc/self/fd/4"]).env("FPM_SOCKETS", format!("{socket}=3"));
@@ -666,7 +677,7 @@ impl Pool {
             descriptors: vec![listener],
         };
         let child = Child::start(command, confinement)?;
-        Ok(Process { child, ready: None, says_ready: SaysReady::AtOnce, reason: Reason::default() })
+        Ok(Process { child, ready: None, says_ready: SaysReady::ByLasting, reason: Reason::default() })
     }
 
     /// The user that a program without a way of its own to become one is started as.
@@ -679,12 +690,4 @@ impl Pool {
         let user = brisk_net::sys::user(name).filter(|user| user.uid != 0).ok_or_else(unknown)?;
         Ok(Some(Account { uid: user.uid, gid: user.gid, groups: brisk_net::sys::groups(name, user.gid) }))
     }
-}
-
-/// A file without a name that holds a text.
-fn memory(text: &str) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create("brisk-php", MemfdFlags::CLOEXEC)?);
-    file.write_all(text.as_bytes())?;
-    file.rewind()?;
-    Ok(file.into())
 }

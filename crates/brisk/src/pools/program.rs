@@ -34,8 +34,8 @@ pub(super) enum SaysReady {
     Pipe,
     /// By a line of PHP-FPM's.
     InOutput,
-    /// Not at all: its socket takes connections before.
-    AtOnce,
+    /// Not at all. One that cannot start ends soon; what goes on is taken to serve.
+    ByLasting,
     /// It has.
     Done,
 }

@@ -55,6 +55,25 @@ fn a_pool_that_cannot_start_refuses_at_once_and_serves_when_it_can() {
     serves(&site);
 }
 
+/// php-cgi says nothing when it serves, so that no message of it has the master process look.
+#[test]
+fn php_cgi_serves_as_soon_as_it_can_start() {
+    let builder = builder().env("BRISK_PHP", "php-cgi").allow_alerts("PHP pool \"www\"");
+    let capabilities = builder.dir().join("browscap.ini");
+    let ini = format!("browscap={}\n", capabilities.display());
+    let pool = "php_cgi on; max_children 1; php_ini {{DIR}}/php.ini;";
+    let site = Site::of(builder.file("php.ini", ini).http(&conf(pool, "")));
+    site.script("a.php", "<?php echo 'ok';");
+    site.server.wait_for_log("PHP pool \"www\" cannot be started \\(");
+    wait::holds("a refusal", || site.get("/a.php").status == 503);
+    // What ends at once is not taken to serve before.
+    let said = |text: &str| site.server.error_log().matches(text).count();
+    wait::holds("tries that fail", || said("start the master") > said("of PHP pool \"www\" serves") + 1);
+    fs::write(&capabilities, "").unwrap();
+    serves(&site);
+    brisk_testkit::server::check(&site.php(&["reload", "www"]), 0, &["pool www: process \\d+ serves"]);
+}
+
 /// PHP itself would leave it out silently, with what it forbids.
 #[test]
 fn a_php_ini_that_the_pools_user_may_not_read_is_no_reason_to_do_without_it() {
