@@ -166,6 +166,8 @@ mod tests {
         for text in [
             "user web; events { } http { php_pool a { user other; } php_pool b { } php_pool c { } php_pool d { user d; } }",
             "user web; events { } http { php_pool b { user web; } php_pool a { user other; } }",
+            // Where `user` stands decides nothing: what is simple is carried out before the blocks.
+            "events { } http { php_pool b { user web; } php_pool a { user other; } } user web;",
         ] {
             let told = told(text);
             assert_eq!(told.len(), 1, "{told:?}");
