@@ -2,7 +2,7 @@
 //!
 //! What a session was verified for is its [`Identity`]: a kept connection serves only requests with the very same one.
 
-use brisk_server::tls::{Cache, Pair};
+use brisk_server::tls::{Allowed, Cache, Pair};
 use brisk_tls::ClientContext;
 use std::borrow::Cow;
 use std::fmt;
@@ -37,6 +37,8 @@ pub struct Identity {
 /// How a certificate whose place has variables in it is read.
 #[derive(Clone)]
 struct Named {
+    /// Whether it may be; else why not, for the log.
+    verdict: Result<(), String>,
     passwords: Arc<Vec<Vec<u8>>>,
     cache: Option<Arc<Cache>>,
 }
@@ -47,11 +49,17 @@ impl Tls {
         Tls { context, identity: Identity { owner, name: name.into(), send_name, pair: None }, named: None }
     }
 
-    /// Presents a certificate that is read when a connection is made.
+    /// Presents a certificate that is read when a connection is made. Without a place among those that `allowed` has there is no connection.
     #[must_use]
-    pub fn presenting(mut self, pair: Pair, passwords: Arc<Vec<Vec<u8>>>, cache: Option<Arc<Cache>>) -> Tls {
+    pub fn presenting(
+        mut self,
+        pair: Pair,
+        allowed: &Allowed,
+        passwords: Arc<Vec<Vec<u8>>>,
+        cache: Option<Arc<Cache>>,
+    ) -> Tls {
+        self.named = Some(Named { verdict: allowed.check(&pair), passwords, cache });
         self.identity.pair = Some(Arc::new(pair));
-        self.named = Some(Named { passwords, cache });
         self
     }
 
@@ -62,6 +70,7 @@ impl Tls {
         let (Some(named), Some(pair)) = (&self.named, &self.identity.pair) else {
             return Ok(Cow::Borrowed(&self.context));
         };
+        named.verdict.clone()?;
         let certified = pair.load(&named.passwords, named.cache.as_deref()).await?;
         Ok(Cow::Owned(self.context.presenting(&certified)))
     }
@@ -83,7 +92,7 @@ mod tests {
         let tls = Tls::new(context, name, send_name, owner);
         let Some(certificate) = certificate else { return tls.identity };
         let pair = Pair { certificate: certificate.into(), key: "key.pem".into() };
-        tls.presenting(pair, Arc::default(), None).identity
+        tls.presenting(pair, &Allowed::default(), Arc::default(), None).identity
     }
 
     #[test]

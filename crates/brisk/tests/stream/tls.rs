@@ -176,8 +176,9 @@ fn servers_are_spoken_to_by_tls() {
              server {{ listen 127.0.0.1:{{{{PORT2}}}}; proxy_pass 127.0.0.1:{{{{PORT5}}}}; proxy_ssl_name b.test; }}
              server {{ listen 127.0.0.1:{{{{PORT3}}}}; proxy_pass both; proxy_ssl_name a.test; }}
              server {{ listen 127.0.0.1:{{{{PORT4}}}} ssl; ssl_certificate b.crt; ssl_certificate_key b.key; proxy_protocol on;
-                       proxy_pass 127.0.0.1:{{{{PORT7}}}}; proxy_ssl_verify off; proxy_ssl_certificate client.crt;
-                       proxy_ssl_certificate_key client.key; proxy_ssl_alpn $ssl_alpn_protocol v2; }}
+                       set $pair {{{{DIR}}}}/client; proxy_pass 127.0.0.1:{{{{PORT7}}}}; proxy_ssl_verify off;
+                       proxy_ssl_certificate $pair.crt; proxy_ssl_certificate_key $pair.key;
+                       proxy_ssl_alpn $ssl_alpn_protocol v2; }}
              server {{ listen 127.0.0.1:{{{{PORT5}}}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key; proxy_ssl off;
                        proxy_pass 127.0.0.1:{}; }}
              server {{ listen 127.0.0.1:{{{{PORT6}}}} ssl; ssl_certificate b.crt; ssl_certificate_key b.key; return b; }}

@@ -142,6 +142,44 @@ fn keys_for_back_ends_that_only_root_may_read() {
     assert_eq!(server.get("/?who=x/../me").status, 500);
 }
 
+/// What a client says leads to no other folder, where the worker itself may read all of them. What the configuration spells out may.
+#[test]
+fn a_clients_value_has_no_other_certificate_shown_to_a_back_end() {
+    let conf = "
+        map $arg_who $mapped { default {{DIR}}/keys/$arg_who; other {{DIR}}/other; none ''; }
+        server { listen 127.0.0.1:{{PORT2}} ssl; ssl_certificate a.crt; ssl_certificate_key a.key; ssl_verify_client on; ssl_client_certificate root.crt;
+            location / { return 200 $ssl_client_s_dn; } }
+        server { listen 127.0.0.1:{{PORT}};
+            location /named { proxy_pass https://127.0.0.1:{{PORT2}}; proxy_ssl_certificate keys/$arg_who.crt; proxy_ssl_certificate_key keys/$arg_who.key; }
+            location /key { proxy_pass https://127.0.0.1:{{PORT2}}; proxy_ssl_certificate other.crt; proxy_ssl_certificate_key keys/$arg_who.key; }
+            location /mapped { proxy_pass https://127.0.0.1:{{PORT2}}; proxy_ssl_certificate $mapped.crt; proxy_ssl_certificate_key $mapped.key; }
+            location /whole { proxy_pass https://127.0.0.1:{{PORT2}}; proxy_ssl_certificate $mapped; proxy_ssl_certificate_key $mapped; }
+            location /set { set $pair {{DIR}}/other; if ($arg_who) { set $pair {{DIR}}/keys/$arg_who; }
+                proxy_pass https://127.0.0.1:{{PORT2}}; proxy_ssl_certificate $pair.crt; proxy_ssl_certificate_key $pair.key; } }";
+    let root = issue("root", true, None);
+    let builder = Builder::new(BIN).main("user root;").http(conf).file("root.crt", root.certificate_pem());
+    let mut builder = with(builder, "a", &issue("a.test", false, None));
+    for name in ["keys/me", "other", "keys/in/deep"] {
+        builder = with(builder, name, &issue(name.rsplit('/').next().unwrap(), false, Some(&root)));
+    }
+    let server = builder.start();
+    let shown = |target: &str| {
+        let response = server.get(target);
+        if response.status == 200 { response.text() } else { response.status.to_string() }
+    };
+    for place in ["/named", "/mapped", "/set"] {
+        assert_eq!(shown(&format!("{place}?who=me")), "CN=me", "{place}");
+        for name in ["../other", "in/deep", "./me", "../keys/me", "..", "x/../../other"] {
+            assert_eq!(shown(&format!("{place}?who={name}")), "500", "{place} {name}");
+        }
+    }
+    assert_eq!((shown("/mapped?who=other"), shown("/set")), ("CN=other".to_string(), "CN=other".to_string()));
+    assert_eq!(shown("/key?who=../other"), "500");
+    // An empty name shows none, as in nginx.
+    assert_eq!(shown("/whole?who=none"), "400");
+    server.wait_for_log("keys/../other.crt\": the value of a variable is empty or leads out of its folder");
+}
+
 /// A key that needs a password comes through the master as any other.
 #[test]
 fn an_encrypted_key_that_only_root_may_read() {

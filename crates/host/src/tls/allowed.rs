@@ -3,8 +3,9 @@
 //!
 //! Two ask: a worker before it reads, since a variable may hold what a client has sent, and the master before it reads for
 //! a worker that may not. A client's value stands for a part of one file's or folder's name: it never has a slash in it and
-//! is never `..`. A value that the configuration itself spells out (`map`, `geo`, `split_clients`) may be anything.
+//! is never `..`. A value that the configuration itself spells out (`map`, `geo`, `split_clients`, `set`) may be anything.
 
+use super::source::Pair;
 use crate::limits::VERIFY_DEPTH_MAX;
 use crate::vars::{Context, Kind, Part, Table, Template, VarId};
 use std::collections::HashMap;
@@ -47,6 +48,19 @@ impl Allowed {
         self.patterns.is_empty()
     }
 
+    /// Whether a certificate and its key may be read: the worker reads with its own rights what it may, so it has to refuse by itself. The
+    /// error is for the log.
+    pub fn check(&self, pair: &Pair) -> Result<(), String> {
+        // `data:` is a text and leads nowhere.
+        let is_refused = |path: &&String| !path.starts_with("data:") && !self.has(path);
+        match [&pair.certificate, &pair.key].into_iter().find(is_refused) {
+            None => Ok(()),
+            Some(path) => Err(format!(
+                "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"
+            )),
+        }
+    }
+
     /// Whether one of the names can come to this path.
     // Both ways of writing it: the configuration may name a file by its whole path or from the prefix.
     pub fn has(&self, path: &str) -> bool {
@@ -86,10 +100,26 @@ impl<C: Context> Compiler<'_, C> {
         if let Some(known) = self.known.get(&id) {
             return Some(known.clone());
         }
-        let Kind::Eval { eval, .. } = &self.vars.get(id).kind else { return None };
-        let values = eval.values().filter(|_| self.depth < VERIFY_DEPTH_MAX)?;
+        if self.depth >= VERIFY_DEPTH_MAX {
+            return None;
+        }
+        let computed = match &self.vars.get(id).kind {
+            Kind::Eval { eval, .. } => eval.values(),
+            _ => None,
+        };
+        let assigned: Vec<Template> = self.vars.assigned(id).cloned().collect();
+        if computed.is_none() && assigned.is_empty() {
+            return None;
+        }
+        // Where no `set` is carried out, a variable that nothing else spells out may be a client's.
+        let other = computed.is_none().then(|| Pattern::from([Piece::Name]));
+        if !assigned.is_empty() {
+            // Of one that is set to a text with itself in it: many such lines would otherwise be worked out in all their combinations.
+            self.known.insert(id, Arc::from([Pattern::from([Piece::Name])]));
+        }
         self.depth += 1;
-        let patterns: Arc<[Pattern]> = values.iter().map(|value| self.pattern(value)).collect();
+        let spelled = computed.into_iter().flatten().chain(assigned);
+        let patterns: Arc<[Pattern]> = spelled.map(|value| self.pattern(&value)).chain(other).collect();
         self.depth -= 1;
         self.known.insert(id, patterns.clone());
         Some(patterns)
@@ -200,6 +230,11 @@ mod tests {
             let values = values.iter().map(|text| template(&mut vars, text)).collect();
             vars.define_eval(name, Arc::new(Values(values)), false).unwrap();
         }
+        for value in ["/keys/a", "$name/b", "$whole", "${own}c"] {
+            let own = vars.define_assigned("own").unwrap();
+            let value = template(&mut vars, value);
+            vars.note_assigned(own, &value);
+        }
         vars
     }
 
@@ -260,5 +295,18 @@ mod tests {
         );
         check("/x$whole", &["/x/keys/a.key", "/x"], &["/keys/a.key"]);
         check("/x$cycle", &["/xxxxxxxxxa"], &["/x/a"]);
+        check(
+            "$own.pem",
+            &[
+                "/keys/a.pem",
+                "/etc/conf/n/b.pem",
+                "/keys/a.key.pem",
+                "/by/n/c.key.pem",
+                // Where it is not set, or to a longer value of its own.
+                "/etc/conf/n.pem",
+                "/etc/conf/nc.pem",
+            ],
+            &["/keys/b.pem", "/keys/../a.pem", "/etc/conf/../b.pem", "/etc/conf/n/c.pem", "/n.pem"],
+        );
     }
 }

@@ -2,9 +2,10 @@
 
 use super::context::{Context, Eval};
 use super::spelled::Spelled;
+use super::template::Template;
 use crate::limits::LATE_VARIABLES_MAX;
 use brisk_conf::Span;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A variable's number in its configuration.
@@ -187,6 +188,8 @@ pub struct Table<C: 'static> {
     families: Vec<(&'static str, Variable<C>)>,
     /// The unix sockets of which the configuration speaks.
     spelled: Spelled,
+    /// What `set` gives to variables, until the configuration has been read.
+    assigned: HashMap<VarId, HashSet<Template>>,
     late: Option<Late<C>>,
 }
 
@@ -198,6 +201,7 @@ impl<C> Default for Table<C> {
             builtin: HashMap::new(),
             families: Vec::new(),
             spelled: Spelled::default(),
+            assigned: HashMap::new(),
             late: None,
         }
     }
@@ -266,6 +270,7 @@ impl<C: Context> Table<C> {
     /// The configuration has been read to its end.
     pub fn settle(&mut self) {
         self.spelled.settle();
+        self.assigned = HashMap::new();
     }
 
     /// The variable of this number, which the table has given.
@@ -410,6 +415,18 @@ impl<C: Context> Table<C> {
         }
         self.own_mut(id)?.kind = Kind::Eval { eval, volatile };
         Some(id)
+    }
+
+    /// `set` gives this value to a variable.
+    pub fn note_assigned(&mut self, id: VarId, value: &Template) {
+        if self.late.is_none() {
+            self.assigned.entry(id).or_default().insert(value.clone());
+        }
+    }
+
+    /// What `set` gives to a variable anywhere, until the table is settled.
+    pub fn assigned(&self, id: VarId) -> impl Iterator<Item = &Template> {
+        self.assigned.get(&id).into_iter().flatten()
     }
 
     /// Names that are used and not defined, with the place of their first use.

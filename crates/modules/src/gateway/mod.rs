@@ -145,7 +145,8 @@ struct Location<O> {
 impl<O: Own> Location<O> {
     fn target(&self, r: &Request) -> Result<Target<()>, Flow> {
         let found = self.address.find(r, &O::SCHEMES)?;
-        let tls = self.tls.as_ref().filter(|_| found.is_tls).map(|tls| tls.of(r, &found.host));
+        let tls = self.tls.as_ref().filter(|_| found.is_tls);
+        let tls = tls.map(|tls| tls.of(r, &found.host, &r.snap().allowed));
         Ok(Target { peers: found.peers, tls, scheme: found.scheme, uri: Rc::default(), way: () })
     }
 }

@@ -151,7 +151,8 @@ impl Protocol for Grpc {
 
     fn target(&self, r: &mut Request, _: &Ask) -> Result<Target<Way>, Flow> {
         let found = self.address.find(r, &SCHEMES)?;
-        let tls = self.conf.module.tls.as_ref().filter(|_| found.is_tls).map(|tls| tls.of(r, &found.host));
+        let tls = self.conf.module.tls.as_ref().filter(|_| found.is_tls);
+        let tls = tls.map(|tls| tls.of(r, &found.host, &r.snap().allowed));
         let uri: Rc<[u8]> = uri(r).into();
         let way = Way { host: found.host, uri: uri.clone(), is_tls: found.is_tls };
         Ok(Target { peers: found.peers, tls, scheme: found.scheme, uri, way })

@@ -121,7 +121,7 @@ impl Protocol for Http {
         let host = is_variable.then(|| url.host_header.clone());
         let way = Way { host, method, uri: uri.clone(), is_tls: url.tls };
         let tls = match &self.tls {
-            Some(tls) if url.tls => Some(tls.of(r, &url.host_header)),
+            Some(tls) if url.tls => Some(tls.of(r, &url.host_header, &r.snap().allowed)),
             _ => None,
         };
         Ok(Target { peers, tls, scheme: url.scheme(), uri, way })

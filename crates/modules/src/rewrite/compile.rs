@@ -103,6 +103,7 @@ pub fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     // A name that a module owns cannot be assigned: its readers would not see the value.
     let var = cx.global.vars.define_assigned(name).ok_or_else(|| taken(d.arg(0), name))?;
     let value = cx.template(d.arg(1))?;
+    cx.global.vars.note_assigned(var, &value);
     push(cx, d, Op::Set { var, value: Arc::new(value) });
     Ok(())
 }

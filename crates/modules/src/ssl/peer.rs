@@ -9,7 +9,7 @@ use brisk_conf::{Arity, Context, Diag, Directive, Risk, Token};
 use brisk_server::conf::Cx;
 use brisk_server::directive::directive;
 use brisk_server::module::{Module, ModuleConf, Row};
-use brisk_server::tls::{Cache, Pair};
+use brisk_server::tls::{Allowed, Cache, Pair};
 use brisk_server::vars::{Context as Computed, Template};
 use brisk_tls::{ClientContext, ClientOptions, Groups, Suites, Verification};
 use brisk_upstream::tls::Tls;
@@ -119,8 +119,9 @@ struct Named {
 static IDS: AtomicU64 = AtomicU64::new(1);
 
 impl PeerTls {
-    /// For a request, or a session of `stream`, whose back end is called `host`, with or without a port.
-    pub fn of(&self, r: &impl Computed, host: &str) -> Tls {
+    /// For a request, or a session of `stream`, whose back end is called `host`, with or without a port. `allowed` are the files that its
+    /// configuration means: a variable may hold what a client has sent.
+    pub fn of(&self, r: &impl Computed, host: &str, allowed: &Allowed) -> Tls {
         let name = match &self.name {
             Some(name) => String::from_utf8_lossy(&name.eval(r)).into_owned(),
             None => host.to_string(),
@@ -133,7 +134,7 @@ impl PeerTls {
             return tls;
         }
         let pair = Pair::named(&certificate, &named.key.eval(r), &named.prefix);
-        tls.presenting(pair, named.passwords.clone(), named.cache.clone())
+        tls.presenting(pair, allowed, named.passwords.clone(), named.cache.clone())
     }
 
     /// Where there is no request (health checks): a name that needs one gives way to the back end's, and a certificate
@@ -196,8 +197,8 @@ pub fn build<const P: usize>(cx: &mut Cx<'_, '_>, http2: bool) -> Result<Arc<Pee
                 let source = source(cx, certificate, key, &conf.passwords)?;
                 Some(source.get().map_err(|why| Diag::emerg(certificate.span, why))?)
             } else {
-                // Which files these will be is known when a connection is made: the master is told what it may
-                // have to read for workers.
+                // Which files these will be is known when a connection is made: workers read no others, and the master reads
+                // no others for them.
                 cx.reads_later(&templates.0);
                 cx.reads_later(&templates.1);
                 named = Some(Named {

@@ -196,6 +196,7 @@ fn set(cx: &mut Cx<'_, '_>, d: &Directive) -> Result<(), Diag> {
     let name = variable_name(token)?;
     let variable = part(cx).vars.define_assigned(name).ok_or_else(|| taken(token, name))?;
     let value = cx.template(d.arg(1))?;
+    part(cx).vars.note_assigned(variable, &value);
     cx.conf::<Conf>().sets.push((variable, value));
     Ok(())
 }

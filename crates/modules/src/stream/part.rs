@@ -103,7 +103,8 @@ impl HostPart for Part {
         self.allowed.clone()
     }
 
-    fn finish(self: Box<Self>, diags: &mut Vec<Diag>) -> Finished {
+    fn finish(mut self: Box<Self>, diags: &mut Vec<Diag>) -> Finished {
+        self.vars.settle();
         // A server that was refused has none of its own: what it listens on would be another's.
         let is_refused = diags.iter().any(Diag::is_error);
         let (sockets, listens) =

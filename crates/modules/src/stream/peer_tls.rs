@@ -20,7 +20,7 @@ impl Peer for OfSessions {
         host: &'s str,
     ) -> Pin<Box<dyn Future<Output = Result<Stream, String>> + 's>> {
         Box::pin(async move {
-            let tls = self.0.of(session, host);
+            let tls = self.0.of(session, host, &session.origin.conf.allowed);
             let context = tls.ready().await?;
             let context = match self.0.alpn(session) {
                 Some(protocols) => Cow::Owned(context.offering(&protocols)),
