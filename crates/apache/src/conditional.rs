@@ -22,7 +22,7 @@ pub trait Server {
     /// A variable of its environment.
     fn env(&self, name: &str) -> Option<Vec<u8>>;
 
-    /// Whether these are the server's own files, where `Include` and `<Macro>` may stand.
+    /// Whether these are the server's own files, where `Include`, `Define` and `<Macro>` may stand.
     fn is_own_file(&self) -> bool {
         false
     }
@@ -83,10 +83,10 @@ impl<S: Server, P: Patterns> Resolver<'_, S, P> {
         let line = node.line;
         let mistake = |text: String| Mistake { line, text };
         let Some(children) = node.children.take() else {
-            if node.is("Define") || node.is("UnDefine") {
-                return self.define(&node).map_err(mistake);
-            }
             if self.server.is_own_file() {
+                if node.is("Define") || node.is("UnDefine") {
+                    return self.define(&node).map_err(mistake);
+                }
                 let used = if node.is("Use") { Some(self.used(&node).map_err(mistake)?) } else { None };
                 let expanded = if used.is_some() { used } else { self.server.expanded(&node)? };
                 if let Some(nodes) = expanded {
@@ -312,6 +312,10 @@ mod tests {
 
         fn env(&self, name: &str) -> Option<Vec<u8>> {
             (name == "HOME").then(|| b"/root".to_vec())
+        }
+
+        fn is_own_file(&self) -> bool {
+            true
         }
     }
 

@@ -30,6 +30,11 @@ pub const RANGES_MAX_USUAL: usize = 200;
 /// Variables that `SetEnv` and `UnsetEnv` of one file name.
 pub const ENV_CHANGES_MAX: usize = 1024;
 
+// site/locations.rs
+
+/// Locations of one host that lines about paths come to: with patterns above and below it, each path has those above it.
+pub const HOST_LOCATIONS_MAX: usize = 50_000;
+
 // rewrite/template.rs
 
 /// Map look-ups inside of each other in one substitution.

@@ -27,10 +27,9 @@ pub fn support<S: Patterns>(row: &Row, patterns: &S) -> Support {
     };
     if row.places == Places::ON_READ.or(Places::ALL) {
         // What decides which lines count is carried out before the compiler sees it.
-        let is_known =
-            ["IfModule", "IfDefine", "IfVersion", "IfDirective", "IfSection", "Define", "UnDefine"]
-                .iter()
-                .any(|known| name.eq_ignore_ascii_case(known));
+        let is_known = ["IfModule", "IfDefine", "IfVersion", "IfDirective", "IfSection"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known));
         return if is_known { Support::Works } else { Support::Refused };
     }
     if !row.places.meets(Places::ALL) {

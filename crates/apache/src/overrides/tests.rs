@@ -134,6 +134,8 @@ fn a_line_that_is_not_understood_leaves_nothing() {
             "AuthBasicAuthoritative: Brisk does not support this directive here (yet)",
         ),
         ("LogMessage a", 1, "LogMessage not allowed here"),
+        ("Define A b\n<IfDefine A>\nOptions All\n</IfDefine>", 1, "Define not allowed here"),
+        ("<IfModule mod_rewrite.c>\nUnDefine A\n</IfModule>", 2, "UnDefine not allowed here"),
         ("ErrorDocument 999 x", 1, "ErrorDocument: Unsupported HTTP response code 999"),
         ("<If \"(\">\n</If>", 1, "<If>: Cannot parse condition clause: syntax error"),
         ("<Directory />\n</Directory>", 1, "Directory not allowed here"),

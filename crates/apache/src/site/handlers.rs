@@ -28,7 +28,8 @@ const PARAMETERS: [(&str, &str); 21] = [
     ("CONTENT_LENGTH", "$content_length"),
     ("REQUEST_URI", "$request_uri"),
     ("DOCUMENT_URI", "$document_uri"),
-    ("DOCUMENT_ROOT", "$document_root"),
+    // An alias whose location this one is inside of has no part in it.
+    ("DOCUMENT_ROOT", "$apache_document_root"),
     ("SERVER_PROTOCOL", "$server_protocol"),
     ("REQUEST_SCHEME", "$scheme"),
     ("GATEWAY_INTERFACE", "CGI/1.1"),

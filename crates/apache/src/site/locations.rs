@@ -7,25 +7,36 @@ use super::build::{block, statement};
 use super::draft::{From, Mapping, Target, Translator};
 use super::handlers;
 use super::mapping::resolved;
+use crate::limits::HOST_LOCATIONS_MAX;
+use crate::syntax::Mistake;
 use brisk_conf::{Directive, Span};
 use std::collections::BTreeSet;
 
 /// Adds the locations of a host. Gives the lines that no request can meet.
+///
+/// # Errors
+/// There are too many.
 pub(super) fn locations(
     this: &Translator<'_, '_>,
     mappings: &[&Mapping],
     at: Span,
     host: Option<&'static str>,
     out: &mut Vec<Directive>,
-) -> Vec<u32> {
+) -> Result<Vec<u32>, Mistake> {
     let all: Vec<Mapping> = mappings.iter().map(|mapping| resolved(this, mapping)).collect();
     let is_alias = |mapping: &Mapping| matches!(mapping.target, Target::File(_));
     let (aliases, proxies): (Vec<Mapping>, Vec<Mapping>) = all.into_iter().partition(is_alias);
     let lines = [proxies, aliases.clone()].concat();
-    let mut writer = Writer { this, aliases, host, used: BTreeSet::new() };
+    let mut writer = Writer { this, aliases, host, used: BTreeSet::new(), count: 0 };
     for at in 0..lines.len() {
         writer.line(&lines, at, out);
         writer.host_of(&lines[at], out);
+        if writer.is_full() {
+            let text = format!(
+                "the paths and patterns so far come to more than {HOST_LOCATIONS_MAX} locations of this host: write patterns below all paths that they do not fit"
+            );
+            return Err(Mistake { line: lines[at].line, text });
+        }
     }
     let is_root = |mapping: &Mapping| mapping.from == From::Prefix("/".into());
     if !lines.iter().any(is_root) {
@@ -33,7 +44,7 @@ pub(super) fn locations(
     }
     let is_path = |mapping: &&Mapping| matches!(mapping.from, From::Prefix(_));
     let lines = lines.iter().filter(is_path).map(|mapping| mapping.line);
-    lines.filter(|line| !writer.used.contains(line)).collect()
+    Ok(lines.filter(|line| !writer.used.contains(line)).collect())
 }
 
 struct Writer<'w, 'f, 'a> {
@@ -42,6 +53,8 @@ struct Writer<'w, 'f, 'a> {
     host: Option<&'static str>,
     /// Lines that some request can meet.
     used: BTreeSet<u32>,
+    /// Locations so far.
+    count: usize,
 }
 
 fn is_pattern(mapping: &Mapping) -> bool {
@@ -60,8 +73,22 @@ fn covers(mapping: &Mapping, path: &str) -> bool {
 }
 
 impl Writer<'_, '_, '_> {
+    /// There are more locations than a host may have.
+    fn is_full(&self) -> bool {
+        self.count > HOST_LOCATIONS_MAX
+    }
+
+    /// Adds a location.
+    fn add(&mut self, span: Span, args: &[&str], inner: Vec<Directive>, out: &mut Vec<Directive>) {
+        self.count += 1;
+        out.push(block(span, "location", args, inner));
+    }
+
     /// Adds the locations of one line of several.
     fn line(&mut self, lines: &[Mapping], at: usize, out: &mut Vec<Directive>) {
+        if self.is_full() {
+            return;
+        }
         let mapping = &lines[at];
         let span = self.this.span(mapping.line);
         match &mapping.from {
@@ -71,7 +98,7 @@ impl Writer<'_, '_, '_> {
                     let aliases = self.aliases.clone();
                     self.inside(&aliases, &mut inner);
                 }
-                out.push(block(span, "location", ["~", pattern], inner));
+                self.add(span, &["~", pattern], inner, out);
             }
             From::Prefix(from) => {
                 self.path(lines, at, from, out);
@@ -115,7 +142,7 @@ impl Writer<'_, '_, '_> {
             self.used.insert(line);
             inner = content(span, &target, end, self.host);
         }
-        out.push(block(span, "location", ["=", from], inner));
+        self.add(span, &["=", from], inner, out);
     }
 
     /// What the first line that fits leads a path to, and what stands behind that in its location.
@@ -156,7 +183,7 @@ impl Writer<'_, '_, '_> {
             _ => {
                 let mut inner = Vec::new();
                 self.inside(&[patterns, aliases].concat(), &mut inner);
-                out.push(block(span, "location", ["^~", &folder], inner));
+                self.add(span, &["^~", &folder], inner, out);
                 return;
             }
         };
@@ -172,12 +199,12 @@ impl Writer<'_, '_, '_> {
         out: &mut Vec<Directive>,
     ) {
         if above.is_empty() {
-            out.push(block(span, "location", ["^~", folder], inner));
+            self.add(span, &["^~", folder], inner, out);
         } else if has_patterns_below {
             self.inside(above, &mut inner);
-            out.push(block(span, "location", ["^~", folder], inner));
+            self.add(span, &["^~", folder], inner, out);
         } else {
-            out.push(block(span, "location", [folder], inner));
+            self.add(span, &[folder], inner, out);
         }
     }
 

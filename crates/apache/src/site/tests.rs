@@ -315,6 +315,24 @@ fn patterns_and_paths_count_in_the_order_of_the_file() {
     );
 }
 
+/// Each path has the patterns above it where others stand below.
+#[test]
+fn locations_of_a_host_have_a_limit() {
+    let lines = |paths: usize| {
+        let patterns = (0..300).map(|at| format!("AliasMatch ^/x/(.*)\\.t{at}$ /srv/{at}/$1\n"));
+        let paths = (0..paths).map(|at| format!("Alias /p{at}/ /srv/p{at}/\n"));
+        let lines: String = patterns.chain(paths).collect();
+        format!("Listen 80\n{lines}AliasMatch ^/y/(.*)$ /srv/y/$1\n")
+    };
+    let (few, _) = told(&[("/etc/apache2/apache2.conf", lines(150).leak())]).unwrap();
+    assert_eq!(few.matches("location ^~ /p").count(), 150);
+    let mistakes = told(&[("/etc/apache2/apache2.conf", lines(5000).leak())]).map(|_| "all").unwrap_err();
+    assert!(
+        mistakes.len() == 1 && mistakes[0].contains("come to more than 50000 locations of this host"),
+        "{mistakes:?}"
+    );
+}
+
 #[test]
 fn files_of_folders_are_told_what_is_defined() {
     let text = "Listen 80\nDefine A\nDefine B \"x \\\"y\\\"\"\nDefine C c\nUnDefine C\n<VirtualHost *:80>\nServerName a\nDefine D d\n</VirtualHost>";

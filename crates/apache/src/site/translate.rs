@@ -246,7 +246,11 @@ impl Translator<'_, '_> {
         let mappings: Vec<_> =
             proxies.into_iter().chain(&draft.mappings).chain(aliases).chain(&users).collect();
         let host = draft.proxy_host.or(main.proxy_host);
-        let shadowed = locations::locations(self, &mappings, at, host, &mut inner);
+        let shadowed =
+            locations::locations(self, &mappings, at, host, &mut inner).unwrap_or_else(|mistake| {
+                self.mistakes.push(mistake);
+                Vec::new()
+            });
         for line in shadowed {
             self.notice(line, "never used: a line above it is for the same paths");
         }

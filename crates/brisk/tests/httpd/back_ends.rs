@@ -66,6 +66,28 @@ fn groups_lead_to_scripts() {
     }
 }
 
+/// `$apache_document_root`, which scripts get: as in Apache, no `Alias` changes it, nor for the patterns above an alias, which are inside of its
+/// location.
+#[test]
+fn an_alias_changes_no_document_root() {
+    let application = Application::start(Speaks::FastCgi, 1, |exchange| {
+        let text =
+            format!("{}|{}", exchange.asked.param("DOCUMENT_ROOT"), exchange.asked.param("SCRIPT_NAME"));
+        exchange.stdout(format!("Content-Type: text/plain\r\n\r\n{text}"));
+    });
+    let to = application.address();
+    let conf = format!(
+        "{HEAD}LoadModule proxy_module x\nLoadModule proxy_fcgi_module x\nLoadModule alias_module x\nDocumentRoot {{{{DIR}}}}/html\nProxyPassMatch ^/(.*\\.php)$ fcgi://{to}/srv/$1\nAlias /app/ {{{{DIR}}}}/elsewhere/\nAliasMatch ^/below/(.*)$ {{{{DIR}}}}/elsewhere/$1\n<Directory {{{{DIR}}}}>\nRequire all granted\n</Directory>\n<FilesMatch \\.phtml$>\nSetHandler \"proxy:fcgi://{to}\"\n</FilesMatch>\n"
+    );
+    let server =
+        start(Builder::new(BIN).file("elsewhere/a.phtml", "<?php").file("elsewhere/a.txt", "file"), &conf);
+    let root = server.dir().display().to_string();
+    for target in ["/a.php", "/app/a.php", "/below/a.php", "/app/a.phtml", "/below/a.phtml"] {
+        assert_eq!(server.get(target).text(), format!("{root}/html|{target}"), "{}", server.error_log());
+    }
+    assert_eq!(server.get("/app/a.txt").text(), "file");
+}
+
 /// In Apache a name of `DirectoryIndex` that a back end is asked for is there, whether the back end has it or not.
 #[test]
 fn an_index_file_may_be_a_back_ends() {

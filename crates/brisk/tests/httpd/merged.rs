@@ -71,8 +71,23 @@ fn files_of_folders_know_what_is_defined() {
             ("www/gone/a.txt", "gone"),
             ("www/names/.htaccess", "Header set X-Late ${LATE}\nHeader set X-Gone \"${GONE}\"\n"),
             ("www/names/a.txt", "names"),
+            // They define nothing themselves.
+            ("www/own/.htaccess", "Define OWN\n"),
+            ("www/own/a.txt", "own"),
+            ("www/less/.htaccess", "UnDefine PRODUCTION\n"),
+            ("www/less/a.txt", "less"),
+            ("www/unread/.htaccess", "<IfDefine NONE>\nDefine OWN\n</IfDefine>\n"),
+            ("www/unread/a.txt", "unread"),
         ],
-        &["/closed/a.txt", "/open/a.txt", "/gone/a.txt", "/names/a.txt"],
+        &[
+            "/closed/a.txt",
+            "/open/a.txt",
+            "/gone/a.txt",
+            "/names/a.txt",
+            "/own/a.txt",
+            "/less/a.txt",
+            "/unread/a.txt",
+        ],
     );
 }
 

@@ -181,6 +181,22 @@ pub fn unsupported<T>(what: &str) -> Result<T, Stop> {
     Err(Stop::Failed(format!("Brisk cannot tell {what}")))
 }
 
+/// `DocumentRoot`: the folder of an `alias` is none, which locations inside of the alias's have, too.
+pub(super) fn document_root(r: &Request) -> Vec<u8> {
+    let mut out = Vec::new();
+    if r.core().root.alias.is_none() {
+        path::document_root(r, &mut out);
+    } else {
+        let snap = r.snap();
+        let root = &snap.location(snap.server(r.route.server).root).core.root;
+        root.path.append(r, &mut out);
+    }
+    if out.len() > 1 && out.ends_with(b"/") {
+        out.pop();
+    }
+    out
+}
+
 fn on(is_on: bool) -> Value<'static> {
     if is_on { b"on"[..].into() } else { b"off"[..].into() }
 }
@@ -232,22 +248,6 @@ impl Seen<'_> {
             Some(AliasOf::Prefix(length)) => (self.r.route.uri.get(..*length).unwrap_or_default(), root),
             _ => (b"", root),
         }
-    }
-
-    /// The server's own root: where a location has an `alias`, its folder is none.
-    fn document_root(&self) -> Value<'_> {
-        let mut out = Vec::new();
-        if self.r.core().root.alias.is_none() {
-            path::document_root(self.r, &mut out);
-        } else {
-            let snap = self.r.snap();
-            let root = &snap.location(snap.server(self.r.route.server).root).core.root;
-            root.path.append(self.r, &mut out);
-        }
-        if out.len() > 1 && out.ends_with(b"/") {
-            out.pop();
-        }
-        out.into()
     }
 
     fn server_name(&self) -> Value<'_> {
@@ -332,7 +332,7 @@ impl Seen<'_> {
         {
             return Some([prefix.strip_suffix(b"/").unwrap_or(prefix), b"/", rest].concat());
         }
-        look_up::below(file, &self.document_root()).map(|rest| [b"/", rest].concat())
+        look_up::below(file, &document_root(self.r)).map(|rest| [b"/", rest].concat())
     }
 
     /// What is known of another request. `None`: it is not asked, as it would have to wait for this one, or is one too many inside of
@@ -434,7 +434,7 @@ impl Facts for Seen<'_> {
             | Variable::ServerAddr
             | Variable::Ipv6 => self.of_connection(variable),
             Variable::IsSubreq => if is_subrequest(r) { &b"true"[..] } else { b"false" }.into(),
-            Variable::DocumentRoot => self.document_root(),
+            Variable::DocumentRoot => document_root(self.r).into(),
             Variable::ContextPrefix => self.context().0.into(),
             Variable::ContextDocumentRoot => self.context().1.into(),
             Variable::TheRequest => self.request_line(),

@@ -1,6 +1,7 @@
 //! Variables of Apache's language, for the configuration.
 
 use super::carried::{Carried, Present};
+use super::facts::document_root;
 use brisk_net::clock;
 use brisk_server::vars::{Variable, VariableGet};
 
@@ -34,6 +35,15 @@ pub static VARIABLES: &[Variable] = &[
             place.inspect(|place| out.extend_from_slice(&place.path_info)).is_some()
         }),
         doc: "What is behind the file in the URI's path.",
+        ..Variable::SILENT
+    },
+    Variable {
+        name: "apache_document_root",
+        get: VariableGet::Fixed(|r, out| {
+            out.extend_from_slice(&document_root(r));
+            true
+        }),
+        doc: "The folder of DocumentRoot, which no Alias changes.",
         ..Variable::SILENT
     },
     Variable {
