@@ -111,7 +111,7 @@ pub struct Wanted<'a> {
 }
 
 /// The value that holds, as written: the last one where a later line wins, the outermost one in nginx's language. `None`: it stands
-/// nowhere.
+/// nowhere, or in locations alone.
 ///
 /// # Errors
 /// A file that cannot be understood.
@@ -126,7 +126,7 @@ pub fn read(files: &[File], wanted: &Wanted<'_>) -> Result<Option<String>, Refus
 }
 
 /// What is to be changed so that the setting has this value wherever it holds. In nginx's language a place with another value than the one
-/// that [`read`] gives is an exception that somebody has made, and stays.
+/// that [`read`] gives is an exception that somebody has made, and stays; where it gives none, so is each place.
 ///
 /// # Errors
 /// A file that cannot be understood, or no file in which the setting could stand.

@@ -81,11 +81,11 @@ impl Text<'_> {
         Ok(text)
     }
 
-    /// All directives with the names of the blocks that they stand in, in the order in which they are read.
-    fn all(&self) -> Vec<(Vec<&str>, &Directive)> {
+    /// All directives with the blocks that they stand in, in the order in which they are read.
+    fn all(&self) -> Vec<Found<'_>> {
         let mut found = Vec::new();
-        for (above, tree) in &self.trees {
-            walk(tree, above, &mut found);
+        for &(outside, ref tree) in &self.trees {
+            walk(tree, outside, &[], &mut found);
         }
         found
     }
@@ -97,11 +97,31 @@ impl Text<'_> {
     }
 }
 
-fn walk<'a>(tree: &'a [Directive], above: &[&'a str], found: &mut Vec<(Vec<&'a str>, &'a Directive)>) {
+/// A directive with the blocks around it.
+struct Found<'a> {
+    /// Blocks around its file.
+    outside: &'static [&'static str],
+    within: Vec<&'a Directive>,
+    directive: &'a Directive,
+}
+
+impl Found<'_> {
+    /// The names of the blocks, the outermost first.
+    fn above(&self) -> Vec<&str> {
+        self.outside.iter().copied().chain(self.within.iter().map(|block| block.name())).collect()
+    }
+}
+
+fn walk<'a>(
+    tree: &'a [Directive],
+    outside: &'static [&'static str],
+    within: &[&'a Directive],
+    found: &mut Vec<Found<'a>>,
+) {
     for directive in tree {
-        found.push((above.to_vec(), directive));
+        found.push(Found { outside, within: within.to_vec(), directive });
         if let Some(block) = &directive.block {
-            walk(block, &[above, &[directive.name()]].concat(), found);
+            walk(block, outside, &[within, &[directive]].concat(), found);
         }
     }
 }
@@ -113,17 +133,34 @@ fn range(span: Span) -> std::ops::Range<usize> {
 /// A directive that stands somewhere.
 struct Written<'a> {
     above: Vec<&'a str>,
+    within: &'a [&'a Directive],
     words: Vec<&'a [u8]>,
     place: Place,
 }
 
+impl Written<'_> {
+    fn is_in_location(&self) -> bool {
+        self.above.contains(&"location")
+    }
+
+    /// Whether this holds where the other one stands, if nothing between them says otherwise.
+    fn is_around(&self, other: &Self) -> bool {
+        let is_prefix = || {
+            self.within.len() <= other.within.len()
+                && self.within.iter().zip(other.within).all(|(own, others)| std::ptr::eq(*own, *others))
+        };
+        self.above.len() <= 1 || is_prefix()
+    }
+}
+
 /// Where a directive stands with the value that holds; where it does not, the beginning of the first block of that name. Other values are
-/// exceptions that somebody has made: they are not among the places.
+/// exceptions that somebody has made, and so is what a location says where the blocks around it say nothing: they are not among the places.
 pub(super) fn directive(files: &[File], name: &str, block: &str) -> Result<Places, Refused> {
     let text = Text::read(files)?;
     let all = text.all();
     let mut written: Vec<Written<'_>> = Vec::new();
-    for (above, directive) in &all {
+    for found in &all {
+        let (above, directive) = (found.above(), found.directive);
         let is_foreign = above.iter().any(|name| FOREIGN.contains(name));
         if is_foreign || directive.name() != name || directive.block.is_some() {
             continue;
@@ -132,7 +169,8 @@ pub(super) fn directive(files: &[File], name: &str, block: &str) -> Result<Place
             let (range, words) = (range(first.span.to(last.span)), words(directive));
             for file in text.files_of(directive.span) {
                 let place = Place { file, range: range.clone(), before: "" };
-                written.push(Written { above: above.clone(), words: words.clone(), place });
+                let (above, words) = (above.clone(), words.clone());
+                written.push(Written { above, within: &found.within, words, place });
             }
         }
     }
@@ -141,19 +179,25 @@ pub(super) fn directive(files: &[File], name: &str, block: &str) -> Result<Place
     let is_own = |one: &Written<'_>| one.above.last().is_none_or(|last| *last == block);
     let mut places = Places { is_inside_only: !written.iter().any(is_own), ..Places::default() };
     let first = written.first().map(|one| one.words.clone());
-    for one in written.into_iter().filter(|one| Some(&one.words) == first.as_ref()) {
+    let same: Vec<Written<'_>> =
+        written.into_iter().filter(|one| Some(&one.words) == first.as_ref()).collect();
+    let holds = |one: &Written<'_>| {
+        !one.is_in_location() || same.iter().any(|outer| !outer.is_in_location() && outer.is_around(one))
+    };
+    for one in same.iter().filter(|one| holds(one)) {
         let is_known =
             |have: &Place| (have.file, have.range.start) == (one.place.file, one.place.range.start);
         if !places.written.iter().any(is_known) {
-            places.written.push(one.place);
+            places.written.push(one.place.clone());
         }
     }
     places.missing = match block {
         "" => files.first().map(|main| (0, start_of(&main.text), format!("{name} {VALUE};\n"))),
         _ => all
             .iter()
-            .find(|(_, directive)| directive.name() == block && directive.block.is_some())
-            .and_then(|(_, opener)| {
+            .map(|found| found.directive)
+            .find(|directive| directive.name() == block && directive.block.is_some())
+            .and_then(|opener| {
                 let file = *text.files_of(opener.span).first()?;
                 let source = &files[file].text;
                 Some((file, inside(source, opener), line(source, opener, name)))
@@ -201,7 +245,8 @@ pub(super) fn parameter(files: &[File], name: &str, prefix: &'static str) -> Res
     let mut places = Places::default();
     let mut bare: Vec<(&[u8], Place)> = Vec::new();
     let mut given: Vec<&[u8]> = Vec::new();
-    for (_, directive) in text.all().into_iter().filter(|(_, directive)| directive.name() == name) {
+    let all = text.all();
+    for directive in all.iter().map(|found| found.directive).filter(|directive| directive.name() == name) {
         let (Some(first), Some(last)) = (directive.args.first(), directive.args.last()) else { continue };
         let Some(file) = text.files_of(directive.span).first().copied() else { continue };
         let (key, word) = (first.bytes(), prefix.trim_start());

@@ -239,17 +239,17 @@ fn exceptions_of_single_blocks_stay() {
     );
 }
 
-/// A setting of inner blocks alone is none of the whole site: it is written there as well.
+/// What locations alone say is none of the whole site: it stays, and the site's value is written outside.
 #[test]
-fn what_stands_in_inner_blocks_alone_is_set_outside_too() {
+fn what_locations_say_where_nothing_else_does_stays() {
     let files = [file("a", "http {\n  server { location /a { gzip off; } location /b { gzip on; } }\n}\n")];
     check(
         &files,
         HTTP,
         "gzip",
         "always",
-        Some("off"),
-        "http {\n  gzip always;\n  server { location /a { gzip always; } location /b { gzip on; } }\n}\n",
+        None,
+        "http {\n  gzip always;\n  server { location /a { gzip off; } location /b { gzip on; } }\n}\n",
     );
     // A snippet in a location is no part of http, and stands in each list of files once for each time that it is included.
     let snippet = file("/etc/snippet.conf", "gzip off;\n");
@@ -262,8 +262,25 @@ fn what_stands_in_inner_blocks_alone_is_set_outside_too() {
         HTTP,
         "gzip",
         "on",
+        None,
+        "http { gzip on; server { location /a { include snippet.conf; } location /b { include snippet.conf; } } }\n|gzip off;\n|gzip off;\n",
+    );
+}
+
+/// A setting of servers alone is changed there, and written outside as well for the others.
+#[test]
+fn what_stands_in_servers_alone_is_set_outside_too() {
+    let files = [file(
+        "a",
+        "http {\n  server { gzip off; location /a { gzip off; } location /b { gzip on; } }\n  server { location /c { gzip off; } }\n}\n",
+    )];
+    check(
+        &files,
+        HTTP,
+        "gzip",
+        "always",
         Some("off"),
-        "http { gzip on; server { location /a { include snippet.conf; } location /b { include snippet.conf; } } }\n|gzip on;\n|gzip on;\n",
+        "http {\n  gzip always;\n  server { gzip always; location /a { gzip always; } location /b { gzip on; } }\n  server { location /c { gzip off; } }\n}\n",
     );
 }
 
