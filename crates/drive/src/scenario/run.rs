@@ -150,7 +150,7 @@ fn thread(shared: &Arc<Shared>, index: usize, of: usize) -> Result<(Tally, Effor
         common,
         tally: RefCell::default(),
         active: Cell::new(0),
-        arrived: Cell::new(0),
+        arrived: RefCell::default(),
         under_way: RefCell::default(),
         came: RefCell::default(),
     });
@@ -167,8 +167,8 @@ struct Here {
     tally: RefCell<Tally>,
     /// Users that have not come to their end.
     active: Cell<usize>,
-    /// Of these, those who have arrived.
-    arrived: Cell<usize>,
+    /// Of these, those who have arrived, each with the time when it was due.
+    arrived: RefCell<BTreeMap<usize, Duration>>,
     /// What each user waits for: the kind of user, the step's place among all of its steps, and since when.
     under_way: RefCell<BTreeMap<usize, (Place, Duration)>>,
     /// Since when the users are there who are.
@@ -199,11 +199,19 @@ impl Here {
             sleep(LOOK / 4).await;
         }
         self.came.take().into_values().for_each(|came| self.stayed_since(came));
-        if let Some(sessions) = &mut self.tally.borrow_mut().sessions {
-            sessions.not_at_their_end(self.arrived.get() as u64, system::interrupted());
-        }
         let left = self.under_way.take();
-        if system::interrupted() {
+        let is_interrupted = system::interrupted();
+        if let Some(sessions) = &mut self.tally.borrow_mut().sessions {
+            for (user, due) in self.arrived.take() {
+                if left.contains_key(&user) && !is_interrupted {
+                    // It had its time for the answer that it waits for.
+                    Wrong::timeout().count_in(&mut sessions.line);
+                } else {
+                    sessions.cut_off.push(course.elapsed().saturating_sub(due));
+                }
+            }
+        }
+        if is_interrupted {
             self.tally.borrow_mut().unfinished += left.len() as u64;
             return;
         }
@@ -215,15 +223,16 @@ impl Here {
     }
 
     fn come(&self, visitor: Visitor) {
-        let arrived = usize::from(visitor.arrived.is_some());
         self.active.set(self.active.get() + 1);
-        self.arrived.set(self.arrived.get() + arrived);
+        if let Some(Arrived { due, .. }) = visitor.arrived {
+            self.arrived.borrow_mut().insert(visitor.number, due);
+        }
         spawn(async move {
             visitor.visits().await;
             let here = &visitor.here;
             here.active.set(here.active.get() - 1);
-            here.arrived.set(here.arrived.get() - arrived);
-            here.shared.arrived.fetch_sub(arrived, Ordering::Relaxed);
+            let arrived = here.arrived.borrow_mut().remove(&visitor.number);
+            here.shared.arrived.fetch_sub(usize::from(arrived.is_some()), Ordering::Relaxed);
         });
     }
 
@@ -400,7 +409,7 @@ impl Visitor {
         match mind.and_then(|mind| mind.failed) {
             Some(wrong) => wrong.count_in(&mut sessions.line),
             None if done => sessions.line.latency.record(taken.as_nanos() as u64),
-            None => sessions.not_at_their_end(1, system::interrupted()),
+            None => sessions.cut_off.push(taken),
         }
     }
 

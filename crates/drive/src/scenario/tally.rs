@@ -23,15 +23,18 @@ pub const SESSIONS: &str = "sessions";
 pub struct Sessions {
     /// Those that came to their end: good ones, and those of which a step failed, by the first failure.
     pub line: Line,
-    /// Those that were under way when the time after the end was over.
-    pub unfinished: u64,
+    /// Those that the end of the run has cut off between their steps: how long each had taken by then.
+    pub cut_off: Vec<Duration>,
 }
 
 impl Sessions {
-    /// So many were not at their end. Those that the user has ended with the run took as long as they were let.
-    pub fn not_at_their_end(&mut self, count: u64, is_ended_by_hand: bool) {
-        self.unfinished += count;
-        self.line.never += if is_ended_by_hand { 0 } else { count };
+    /// What a threshold is judged by. A session that was cut off would have taken longer than it had: where that is too long already, it counts
+    /// as longer than any that has ended; where it is not, nothing is known of it.
+    fn judged_by(&self, threshold: &Threshold) -> Line {
+        let mut line = self.line.clone();
+        let is_too_long = |taken: &&Duration| threshold.time().is_some_and(|limit| **taken >= limit);
+        line.never += self.cut_off.iter().filter(is_too_long).count() as u64;
+        line
     }
 }
 
@@ -78,7 +81,7 @@ impl Tally {
         if let Some(more) = &other.sessions {
             let sessions = self.sessions.get_or_insert_default();
             sessions.line.merge(&more.line);
-            sessions.unfinished += more.unfinished;
+            sessions.cut_off.extend(&more.cut_off);
         }
         self.unfinished += other.unfinished;
         self.lost += other.lost;
@@ -141,8 +144,7 @@ impl Tally {
     /// The figures of a step, group or tag.
     pub fn find(&self, name: &str) -> Option<Line> {
         let step = self.steps.iter().find(|(have, _)| have == name).map(|(_, line)| line.clone());
-        let sessions = || self.sessions.as_ref().filter(|_| name == SESSIONS).map(|found| found.line.clone());
-        step.or_else(|| self.groups().remove(name)).or_else(|| self.tags().remove(name)).or_else(sessions)
+        step.or_else(|| self.groups().remove(name)).or_else(|| self.tags().remove(name))
     }
 
     /// Judges all thresholds: text and whether it holds.
@@ -150,7 +152,10 @@ impl Tally {
         let judge = |threshold: &Threshold| {
             let line = match &threshold.of {
                 None => Some(self.all()),
-                Some(name) => self.find(name),
+                Some(name) => self.find(name).or_else(|| {
+                    let sessions = self.sessions.as_ref().filter(|_| name == SESSIONS);
+                    sessions.map(|sessions| sessions.judged_by(threshold))
+                }),
             };
             let lost = if threshold.of.is_none() { self.lost_share() } else { 0.0 };
             let (seen, holds) = threshold.judge(line.as_ref(), seconds, lost);
@@ -213,10 +218,10 @@ impl Tally {
     /// What the numbers of failures do not say.
     pub fn beside_failures(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        if let Some(Sessions { line, unfinished }) = &self.sessions {
-            let (good, failed) = (line.latency.count(), line.failed());
+        if let Some(Sessions { line, cut_off }) = &self.sessions {
+            let (good, failed, cut_off) = (line.latency.count(), line.failed(), cut_off.len());
             lines.push(format!(
-                "sessions since they were due: {good} good, {failed} with a failure, {unfinished} not at their end"
+                "sessions since they were due: {good} good, {failed} with a failure, {cut_off} not at their end"
             ));
         }
         let lost = self.lost_share() * 100.0;
@@ -281,10 +286,40 @@ impl Tally {
             .collect();
         let sessions = self.sessions.as_ref().map(|sessions| {
             let mut figures = line(&sessions.line);
-            figures["unfinished"] = sessions.unfinished.into();
+            figures["unfinished"] = sessions.cut_off.len().into();
             figures
         });
         json!({ "seconds": seconds, "sessions": sessions, "all": line(&self.all()), "steps": steps, "groups": groups, "tags": tags,
             "unfinished": self.unfinished, "lost_share": self.lost_share(), "thresholds": thresholds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has taken too long already is too long, however long it would have taken.
+    #[test]
+    fn sessions_that_were_cut_off_have_taken_some_time() {
+        let mut sessions = Sessions { cut_off: vec![Duration::from_secs(2); 10], ..Sessions::default() };
+        (0..90).for_each(|_| sessions.line.latency.record(100_000_000));
+        let tally = Tally { sessions: Some(sessions), ..Tally::default() };
+        for (text, wanted) in [
+            ("sessions: p95 < 3s", true),
+            ("sessions: p95 < 2s", false),
+            ("sessions: p89 < 2s", true),
+            ("sessions: p95 > 2s", true),
+            ("sessions: p95 > 3s", false),
+            ("sessions: mean < 1s", true),
+            ("sessions: count >= 90", true),
+            ("sessions: errors < 1%", true),
+        ] {
+            let judged = tally.judge(&[Threshold::parse(text).unwrap()], 1.0);
+            assert_eq!(judged[0].holds, wanted, "{}", judged[0]);
+        }
+        // Where none came to its end, nothing is known.
+        let sessions = Sessions { cut_off: vec![Duration::from_secs(2)], ..Sessions::default() };
+        let tally = Tally { sessions: Some(sessions), ..Tally::default() };
+        assert!(!tally.judge(&[Threshold::parse("sessions: p95 < 3s").unwrap()], 1.0)[0].holds);
     }
 }

@@ -278,7 +278,8 @@ fn users_arrive_although_nobody_has_gone() {
         let count = sessions.line.latency.count();
         // 50 are due, or 50 with a deviation of 7.
         assert!(if distribution == "constant" { count == 50 } else { (15..100).contains(&count) }, "{count}");
-        assert_eq!((sessions.line.failed(), sessions.unfinished, report.outcome.stats.unsent), (0, 0, 0));
+        assert_eq!((sessions.line.failed(), sessions.cut_off.len()), (0, 0));
+        assert_eq!(report.outcome.stats.unsent, 0);
         assert_eq!(tally.find("a").unwrap().requests(), count);
         assert_eq!(tally.find("b").unwrap().requests(), count);
         assert!(sessions.line.latency.min() >= 600_000_000, "{}", report.text());
@@ -307,14 +308,30 @@ fn sessions_that_fail_or_find_no_place_are_told() {
     let whole = report(&scenario(&arrivals("")));
     let sessions = whole.done.tally.sessions.as_ref().unwrap();
     let (good, failed) = (sessions.line.latency.count(), sessions.line.failed());
-    assert_eq!(good + failed + sessions.unfinished, 20, "{}", whole.text());
-    assert!(good >= 8 && failed + sessions.unfinished >= 8, "{}", whole.text());
+    let cut_off = sessions.cut_off.len() as u64;
+    assert_eq!(good + failed + cut_off, 20, "{}", whole.text());
+    assert!(good >= 8 && failed + cut_off >= 8, "{}", whole.text());
     assert_eq!(whole.done.tally.all().failures.get("timeout").copied(), Some(20 - good), "{}", whole.text());
     // They took longer than any that was answered.
     let is_told = |judged: &Judged| !judged.holds && judged.seen.contains("were never answered");
     assert!(whole.judged.iter().all(is_told), "{}", whole.text());
     let crowded = report(&scenario(&arrivals(", users_max = 1")));
     assert!(crowded.outcome.stats.unsent > 0 && crowded.exit_code() == 2, "{}", crowded.text());
+}
+
+/// The pause between two steps is longer than the time after the end: who comes late has not taken the second one by then.
+#[test]
+fn sessions_that_the_end_cuts_off_are_neither_answered_nor_failed() {
+    let port = server(|_, stream| answer(stream, || {}));
+    let report = report(&scenario(&format!(
+        "target = \"http://127.0.0.1:{port}\"\nduration = \"1s\"\ntimeout = \"400ms\"\narrivals = {{ rate = 20 }}\n\
+         thresholds = [\"sessions: p95 < 1m\", \"sessions: errors < 1%\"]\n\
+         [[user]]\n[[user.step]]\nname = \"a\"\nthink = \"700ms\"\nrequest = \"GET /\"\n[[user.step]]\nname = \"b\"\nrequest = \"GET /\"\n"
+    )));
+    let sessions = report.done.tally.sessions.as_ref().unwrap();
+    assert!(!sessions.cut_off.is_empty(), "{}", report.text());
+    assert!(report.judged.iter().all(|judged| judged.holds), "{}", report.text());
+    assert_eq!(report.json()["sessions"]["unfinished"], sessions.cut_off.len(), "{}", report.json());
 }
 
 /// Every second user is never answered, all of them on one of two threads: there is room for them, wherever they are.
@@ -554,7 +571,7 @@ fn some_are_there_and_others_arrive() {
     );
     let report = report(&scenario(&text));
     let sessions = report.done.tally.sessions.as_ref().unwrap();
-    assert_eq!((sessions.line.requests(), sessions.unfinished), (20, 0), "{}", report.text());
+    assert_eq!((sessions.line.requests(), sessions.cut_off.len()), (20, 0), "{}", report.text());
     // Two users with a pause of 50 ms have asked up to six times each before the others came.
     let asked = seen.lock().unwrap().len();
     assert!((22..=34).contains(&asked), "{asked}");

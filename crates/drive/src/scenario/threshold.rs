@@ -4,6 +4,7 @@
 use super::line::Line;
 use brisk_load::sweep::slo::{Promise, Seen};
 use std::fmt;
+use std::time::Duration;
 
 /// See the module's head.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,11 @@ impl Threshold {
             None => (None, text),
         };
         Ok(Self { text: text.to_owned(), of, promise: Promise::parse(rest)? })
+    }
+
+    /// The time that is its limit; `None`: it is about something else.
+    pub fn time(&self) -> Option<Duration> {
+        self.promise.time()
     }
 
     /// What was measured, for people, and whether it is good enough. Nothing measured is not good enough. `lost`: the share of

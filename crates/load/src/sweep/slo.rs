@@ -1,6 +1,7 @@
 //! What a server promises: `p99<200ms,errors<0.1%,rate>100`. The one language of thresholds, of loads and of scenarios.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::histogram::Histogram;
 use crate::stats::Stats;
@@ -143,6 +144,12 @@ impl Promise {
         let figure = figure_of(figure).map_err(bad)?;
         let limit = limit_of(figure, limit.trim()).map_err(bad)?;
         Ok(Self { text: text.to_owned(), figure, side, limit })
+    }
+
+    /// The time that is its limit; `None`: it is about something else.
+    pub fn time(&self) -> Option<Duration> {
+        let is_time = matches!(self.figure, Figure::Quantile(_) | Figure::Mean);
+        Duration::try_from_secs_f64(self.limit / 1e3).ok().filter(|_| is_time)
     }
 
     /// What came of it. Nothing measured keeps no promise.
