@@ -57,6 +57,8 @@ pub mod special;
 pub(crate) mod stream;
 pub mod subrequest;
 pub(crate) mod table;
+#[cfg(test)]
+mod testing;
 pub mod thread;
 pub mod tls;
 pub mod trace;

@@ -1,14 +1,11 @@
 //! Locations that are compiled late, without sockets: what is kept, swapped, closed and freed.
 
 use super::*;
-use crate::conf::{Environment, LogTarget, build};
 use crate::directive::directive;
 use crate::limits::LATE_TEXT_BYTES_MAX;
-use crate::log::LogFile;
 use crate::module::Module;
-use crate::shared::Shared;
-use crate::table::Thread;
-use brisk_conf::{Arity, Context, NoFiles, SourceMap};
+use crate::testing;
+use brisk_conf::{Arity, Context};
 use std::rc::Rc;
 use std::sync::Weak;
 use std::task::Waker;
@@ -25,17 +22,8 @@ static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP, &EXTENDED
 
 /// A request in the location of one server.
 fn request() -> Request {
-    let env = Environment::nowhere();
-    let (mut sources, mut diags) = (SourceMap::default(), Vec::new());
     let text = "events {} http { extended; server { default_type a/start; } }";
-    let file = sources.add("test.conf", text.as_bytes().to_vec());
-    let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut diags);
-    let snap = build(MODULES, &env, &mut sources, &NoFiles, &tree, &mut diags);
-    let snap = snap.unwrap_or_else(|| panic!("{diags:?}"));
-    let open = |target: &LogTarget| Arc::new(LogFile::new(target.clone(), LogFile::open(target).unwrap()));
-    let logs = snap.logs.iter().map(open).collect();
-    let live = Live::new(Arc::new(snap), Arc::new(logs), 1);
-    let thread = Thread::install(0, Arc::new(Shared::new(1, None).unwrap()), live);
+    let thread = testing::thread(MODULES, text);
     let live = thread.live.borrow().clone();
     let mut r = Request::new(thread, live);
     r.route.loc = r.snap().servers[0].root;
