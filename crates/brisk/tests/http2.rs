@@ -12,6 +12,8 @@ mod clients;
 mod connect;
 #[path = "http2/floods.rs"]
 mod floods;
+#[path = "http2/heads.rs"]
+mod heads;
 #[path = "http2/proxied.rs"]
 mod proxied;
 
@@ -459,8 +461,9 @@ fn time_outs() {
     let mut client = H2Client::connect(server.port());
     assert_eq!(client.get("/a.txt").status, 200);
     assert_eq!(client.ending(), Some(ErrorCode::NO_ERROR));
-    // A head that does not come to its end.
+    // A head that does not come to its end: after its request the connection.
     let mut client = H2Client::connect(server.port());
+    client.careless = true;
     client.raw(&frame_of(kind::HEADERS, 0, 1, &[0x82]));
     assert_eq!(client.ending(), Some(ErrorCode::PROTOCOL_ERROR));
     // A body that does not come.

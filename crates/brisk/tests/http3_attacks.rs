@@ -177,44 +177,56 @@ fn heads_that_wait_are_bounded() {
     assert!(asked <= 64, "{asked}");
 }
 
-/// `client_header_timeout`: a byte of a head holds no connection, however much else is asked on it.
+/// `client_header_timeout`: a head that does not come to its end ends its own stream, as in nginx, and holds nothing.
 #[test]
-fn a_head_that_does_not_come_to_its_end_ends_the_connection() {
-    let text = SITE.replace("location / {", "client_header_timeout 1s; location / {");
-    let (_server, visitor, address) = start(&text);
-    assert_eq!(
-        code_of(
-            visitor.connect(address, "a.test"),
-            "one byte",
-            &[Said { dir: Dir::Bi, bytes: b"\x01", ends: false }]
-        ),
-        0x10d
-    );
+fn a_head_that_does_not_come_to_its_end_ends_its_stream_alone() {
+    let lines = "client_header_timeout 1s; keepalive_timeout 1s; location / {";
+    let (server, visitor, address) = start(&SITE.replace("location / {", lines));
     let mut client = H3Client::connect(&visitor, address, "a.test");
-    let late = client.quic.conn.streams().open(Dir::Bi).unwrap();
-    client.quic.write(late, b"\x01\x40\x80part");
-    wait::holds("the end", || {
-        if client.quic.end().is_none() {
-            let fields = client.fields("GET", "a.test", "/");
-            client.begin(&fields, true);
-            client.turn(Duration::from_millis(20));
-        }
-        client.quic.end_code() == Some(0x10d)
+    let late = client.begin_with(b"\x01\x40\x80part");
+    wait::holds("the end of the stream", || {
+        assert_eq!(client.get("/").text(), "ok", "others are served meanwhile");
+        client.answers[&late].reset.is_some()
     });
+    assert_eq!(client.answers[&late].reset, Some(0x10d));
+    assert_eq!(client.get("/").text(), "ok");
+    let is_late = |line: &str| line.contains(r#""-" 408 0 "#);
+    wait::holds("its line in the log", || server.access_log().lines().any(is_late));
+    // A byte is the beginning of one, too. Such a connection ends like any that has nothing to do.
+    let mut client = H3Client::connect(&visitor, address, "a.test");
+    let late = client.begin_with(b"\x01");
+    assert_eq!(client.wait(late).reset, Some(0x10d));
+    client.until("the end of the connection", |client| client.quic.end_code() == Some(0x100));
 }
 
-/// Large fields that header compression makes small, and heads beyond `large_client_header_buffers`.
+/// Large fields that header compression makes small, and heads beyond `large_client_header_buffers`: answered and logged as over HTTP/1.1.
 #[test]
 fn large_heads_are_refused() {
-    let (_server, visitor, address) = site();
+    let (server, visitor, address) = site();
     let mut client = H3Client::connect(&visitor, address, "a.test");
     let long = "x".repeat(20_000);
     let mut fields = client.fields("GET", "a.test", "/");
     fields.push(("x", &long));
-    let stream = client.begin(&fields, true);
-    let answer = client.wait(stream);
-    assert!(matches!(answer.status, 400 | 431 | 494) || answer.reset == Some(0x107), "{answer:?}");
+    for end in [true, false] {
+        let stream = client.begin(&fields, end);
+        let answer = client.wait(stream);
+        assert_eq!((answer.status, answer.ended, answer.reset), (400, true, None), "{answer:?}");
+        assert!(answer.text().contains("Request Header Or Cookie Too Large"), "{answer:?}");
+    }
+    // What is announced is too much: nothing is waited for, and nothing known of the request.
+    let stream = client.begin_with(b"\x01\xc0\0\0\x01\0\0\0\0");
+    assert_eq!(client.wait(stream).status, 400);
     assert_eq!(client.get("/").text(), "ok");
+    // A rule that is broken within a head is the end of the connection.
+    let stream = client.begin_with(b"\0\x01x");
+    assert_eq!(client.wait(stream).status, 0);
+    assert_eq!(client.quic.end_code(), Some(0x105));
+    let lines = server.access_lines(5);
+    let get = "\"GET / HTTP/3.0\"";
+    let wanted = [(get, 400), (get, 400), ("\"-\"", 400), (get, 200), ("\"-\"", 400)];
+    for (line, (request, status)) in lines.iter().zip(wanted) {
+        assert!(line.contains(&format!("] {request} {status} ")), "{lines:#?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod tests;
 use crate::PREFACE;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::flow::{ReceiveWindow, SendWindow};
-use crate::frame::{self, WINDOW_DEFAULT};
+use crate::frame::{self, FrameHead, WINDOW_DEFAULT, kind};
 use crate::hpack::{Decoder, Limits};
 use crate::limits::STREAMS_MAX;
 use crate::priority::{Priority, Scheduler};
@@ -252,6 +252,26 @@ impl<T> Connection<T> {
     /// Whether part of a header block has come: the peer owes the rest.
     pub fn is_inside_head(&self) -> bool {
         self.block.is_some()
+    }
+
+    /// The stream of a request that has not begun, because its head has not come as a whole. `rest`: the input that was not used, which may be part
+    /// of a frame.
+    pub fn unfinished_head(&self, rest: &[u8]) -> Option<u32> {
+        let stream = match (&self.block, FrameHead::parse(rest)) {
+            (Some(block), _) => block.stream,
+            (None, Some(head)) if head.kind == kind::HEADERS => head.stream,
+            _ => return None,
+        };
+        (self.role == Role::Server && stream > self.peer_last && stream % 2 == 1).then_some(stream)
+    }
+
+    /// Gives such a request up: its stream is reset, and what still comes of its head changes the tables and nothing else. `None`: there is none.
+    pub fn give_up_head(&mut self, rest: &[u8], out: &mut Vec<u8>) -> Option<u32> {
+        let stream = self.unfinished_head(rest)?;
+        self.peer_last = stream;
+        self.reset_by_us.push(stream);
+        frame::write_rst_stream(stream, ErrorCode::PROTOCOL_ERROR, out);
+        Some(stream)
     }
 
     /// Whether the preface has come. That SETTINGS are the first frame (RFC 9113 §3.4) is not insisted on, as in nginx.

@@ -108,12 +108,14 @@ pub enum Event<'a, T> {
         /// The stream.
         stream: u64,
     },
-    /// A head is larger than it may be. The caller may answer; what else comes is dropped.
+    /// A head, or trailers, are larger than they may be. The caller may answer; what else comes is dropped.
     TooLarge {
         /// The stream.
         stream: u64,
         /// The limit.
         limit: LimitError,
+        /// It is the head of the request or response, of which nothing was told yet; otherwise trailers.
+        is_head: bool,
     },
     /// A stream is over before its time.
     Reset {

@@ -169,13 +169,22 @@ impl H2Client {
     /// # Panics
     /// If the server allows no more streams.
     pub fn begin(&mut self, fields: &[(&str, &str)], end: bool) -> u32 {
+        let (stream, bytes) = self.prepare(fields, end);
+        self.raw(&bytes);
+        stream
+    }
+
+    /// The stream of a request, and its head, which is for the caller to send.
+    ///
+    /// # Panics
+    /// If the server allows no more streams.
+    pub fn prepare(&mut self, fields: &[(&str, &str)], end: bool) -> (u32, Vec<u8>) {
         let block = self.block(fields);
         let stream = self.conn.open(()).expect("the server allows another stream");
         self.answers.insert(stream, Answer::default());
         let mut out = Vec::new();
         self.conn.send_head(stream, &block, end, &mut out).expect("a new stream is open");
-        self.raw(&out);
-        stream
+        (stream, out)
     }
 
     /// Sends a body as fast as the server lets us; gives up when the stream ends.

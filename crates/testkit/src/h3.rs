@@ -114,8 +114,7 @@ impl H3Client {
         section
     }
 
-    /// Begins a request; gives its stream. `end`: it has no body.
-    pub fn begin(&mut self, fields: &[(&str, &str)], end: bool) -> u64 {
+    fn open_stream(&mut self) -> StreamId {
         let id = loop {
             match self.quic.conn.streams().open(Dir::Bi) {
                 Some(id) => break id,
@@ -123,10 +122,24 @@ impl H3Client {
                 None => self.turn(Duration::from_millis(20)),
             }
         };
-        let stream = u64::from(id);
-        self.engine.open(stream, ());
-        self.answers.insert(stream, Answer::default());
+        self.engine.open(u64::from(id), ());
+        self.answers.insert(u64::from(id), Answer::default());
         self.open.push(id);
+        id
+    }
+
+    /// Begins a request's stream with any bytes, such as a part of a head; gives the stream.
+    pub fn begin_with(&mut self, bytes: &[u8]) -> u64 {
+        let id = self.open_stream();
+        self.quic.write(id, bytes);
+        self.quic.flush();
+        u64::from(id)
+    }
+
+    /// Begins a request; gives its stream. `end`: it has no body.
+    pub fn begin(&mut self, fields: &[(&str, &str)], end: bool) -> u64 {
+        let id = self.open_stream();
+        let stream = u64::from(id);
         let mut out = Vec::new();
         self.engine.send_head(stream, &H3Client::section(fields), &mut out).expect("the stream is open");
         if end {

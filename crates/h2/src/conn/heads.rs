@@ -67,7 +67,7 @@ impl<T: Default> Connection<T> {
         sink: &mut S,
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'a, T>>, ConnectionError> {
-        let Some(mut block) = self.block.take() else {
+        let Some(block) = &mut self.block else {
             return Err(ConnectionError::protocol("unexpected CONTINUATION frame"));
         };
         block.parts += 1;
@@ -78,16 +78,17 @@ impl<T: Default> Connection<T> {
                 "too large header: http2 flood detected",
             ));
         }
+        block.bytes.extend_from_slice(payload);
         if payload.is_empty() {
             self.count(Nuisance::Empty)?;
         }
-        block.bytes.extend_from_slice(payload);
-        if head.has(flag::END_HEADERS) {
-            let Block { stream, end_stream, dependency, bytes, .. } = *block;
-            return self.block(stream, end_stream, dependency, &bytes, sink, out);
+        match self.block.take_if(|_| head.has(flag::END_HEADERS)) {
+            Some(block) => {
+                let Block { stream, end_stream, dependency, bytes, .. } = *block;
+                self.block(stream, end_stream, dependency, &bytes, sink, out)
+            }
+            None => Ok(None),
         }
-        self.block = Some(block);
-        Ok(None)
     }
 
     /// A whole block.

@@ -351,6 +351,38 @@ fn blocks_in_parts() {
     assert_eq!(side.heads.fields[2], ("a".to_string(), "bcdef".to_string()));
 }
 
+/// A request whose head does not come to its end is given up alone; its fields change the table all the same.
+#[test]
+fn a_head_may_be_given_up() {
+    // `a: b` is added to the table.
+    let block = [GET, &[0x40, 1, b'a', 1, b'b']].concat();
+    let (first, second) = block.split_at(4);
+    let in_frames =
+        [frame_of(kind::HEADERS, flag::END_STREAM, 1, first), frame_of(kind::CONTINUATION, 4, 1, second)];
+    let whole = frame_of(kind::HEADERS, END, 1, &block);
+    let cut = [whole[..HEAD_BYTES + 2].to_vec(), whole[HEAD_BYTES + 2..].to_vec()];
+    for [begin, rest] in [in_frames, cut] {
+        let mut side = Side::server();
+        assert_eq!(side.conn.unfinished_head(&side.input), None);
+        assert_eq!(side.hear(&begin).unwrap(), [""; 0]);
+        assert_eq!(side.conn.unfinished_head(&side.input), Some(1));
+        assert_eq!(side.conn.give_up_head(&side.input, &mut side.out), Some(1));
+        assert_eq!(side.conn.give_up_head(&side.input, &mut side.out), None, "once");
+        assert_eq!(side.said(), ["RST 1 PROTOCOL_ERROR"]);
+        assert_eq!(side.hear(&rest).unwrap(), [""; 0]);
+        let with_entry = frame_of(kind::HEADERS, END, 3, &[GET, &[0xbe]].concat());
+        assert_eq!(side.hear(&with_entry).unwrap(), ["Head 3 true"]);
+        assert_eq!(side.heads.fields[3], ("a".to_string(), "b".to_string()));
+    }
+    // Neither a part of trailers nor of another frame is a request's head.
+    let mut side = Side::server();
+    side.hear(&[post(1), frame_of(kind::HEADERS, flag::END_STREAM, 1, &[])].concat()).unwrap();
+    assert!(side.conn.is_inside_head() && side.conn.unfinished_head(&side.input).is_none());
+    let mut side = Side::server();
+    side.hear(&frame_of(kind::PING, 0, 0, &[0; 8])[..=HEAD_BYTES]).unwrap();
+    assert_eq!(side.conn.unfinished_head(&side.input), None);
+}
+
 /// Everything that costs us work without end: the connection ends, and memory stays what it was.
 #[test]
 fn floods() {

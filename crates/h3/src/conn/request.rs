@@ -291,9 +291,10 @@ impl<T: Default> Connection<T> {
     /// A head is larger than it may be; whatever else comes of it is not looked at.
     fn too_large<'a>(&mut self, id: u64, limit: LimitError) -> Result<Step<'a, T>, ConnectionError> {
         self.count(Nuisance::Reset)?;
+        let is_head = self.awaits_head(id);
         self.drop_rest(id);
         self.check_own_streams()?;
-        Ok(Step::Told(Event::TooLarge { stream: id, limit }))
+        Ok(Step::Told(Event::TooLarge { stream: id, limit, is_head }))
     }
 
     fn drop_rest(&mut self, id: u64) {

@@ -434,15 +434,20 @@ fn heads_that_are_too_large() {
     let value = "x".repeat(990);
     let large = get().len() + 30;
     assert!(large < 1000);
-    let told = server.hear(0, &post(&[("a", &value)]), true);
-    assert_eq!(told, ok(&["TooLarge { stream: 0, limit: List }"]));
+    let too_large = |stream: u64, is_head: bool| {
+        ok(&[format!("TooLarge {{ stream: {stream}, limit: List, is_head: {is_head} }}").as_str()])
+    };
+    assert_eq!(server.hear(0, &post(&[("a", &value)]), true), too_large(0, true));
     assert!(server.conn.can_send(0), "it may be answered");
     // What is announced is too much: nothing is waited for.
     let mut head = Vec::new();
     frame::write_head(kind::HEADERS, 1 << 40, &mut head);
-    assert_eq!(server.hear(4, &head, false), ok(&["TooLarge { stream: 4, limit: List }"]));
+    assert_eq!(server.hear(4, &head, false), too_large(4, true));
     assert_eq!(server.hear(4, &[0; 5000], false), ok(&[]));
     assert!(server.conn.memory() < 20_000, "{}", server.conn.memory());
+    // Trailers are of a request that is known.
+    assert_eq!(server.hear(8, &post(&[]), false), ok(&["Head 8 false"]));
+    assert_eq!(server.hear(8, &head, false), too_large(8, false));
 }
 
 /// RFC 9114 §4.4: in a tunnel there is nothing but DATA.

@@ -7,6 +7,7 @@ use crate::conf::ids::{ListenId, ServerId};
 use crate::conf::snapshot::Snapshot;
 use crate::connection::Connection;
 use crate::live::Live;
+use crate::logged::finish;
 use crate::purity::Dependencies;
 use crate::regex::MatchError;
 use crate::request::Request;
@@ -215,6 +216,44 @@ fn answer_with_head(r: &mut Request) {
     if r.head.parsed.version == Version::Http09 {
         r.head.parsed.version = Version::Http10;
     }
+}
+
+/// `client_header_timeout`: `r` has what came of a head. It is logged as 408 and gets no answer, as in nginx.
+pub fn timed_out(r: Box<Request>, conn: &Rc<Connection>) -> Option<Box<Request>> {
+    let r = cut_short(r, conn, 408)?;
+    crate::rlog!(
+        r,
+        Info,
+        "client timed out ({}: Connection timed out) while reading client request headers",
+        110
+    );
+    finish(&r);
+    Some(r)
+}
+
+/// The client has gone in the middle of a head, of which `r` has what came.
+pub fn gone(r: Box<Request>, conn: &Rc<Connection>) {
+    let Some(r) = cut_short(r, conn, 400) else { return };
+    crate::rlog!(r, Info, "client prematurely closed connection while reading client request headers");
+    finish(&r);
+}
+
+/// A head has broken its connection: that is all of an answer that the client gets. `r` has what came of it. Why is logged for the connection.
+pub fn broken(r: Box<Request>, conn: &Rc<Connection>) {
+    if let Some(r) = cut_short(r, conn, 400) {
+        finish(&r);
+    }
+}
+
+/// A request whose head will not come as a whole, for the log: nginx has a line for a request that never was one. `None`: a reload has taken the socket
+/// away, so no server's log is meant.
+fn cut_short(mut r: Box<Request>, conn: &Rc<Connection>, status: u16) -> Option<Box<Request>> {
+    let listen = conn.listener.id.get()?;
+    begin(&mut r, conn, listen);
+    // For its log line only: a target at fault changes nothing any more.
+    let _ = recognise(&mut r, listen);
+    r.resp.status = status;
+    Some(r)
 }
 
 /// Takes target and host from a head that is not complete: whose logs and error pages are meant is known as soon as

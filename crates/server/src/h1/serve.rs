@@ -8,7 +8,7 @@ use crate::body::RequestBody;
 use crate::connection::Connection;
 use crate::core::http_conf::{CoreConf, LingeringClose};
 use crate::limits::{LOG_WAIT_MS_MAX, SMALL_BODY_BYTES_MAX};
-use crate::logged::{Logged, delay_refusal, finish};
+use crate::logged::{Logged, delay_refusal};
 use crate::phases::{self, Run};
 use crate::request::Request;
 use crate::request::flight::Waits;
@@ -172,39 +172,27 @@ async fn flush(thread: &Thread, conn: &Connection, out: &[u8]) -> bool {
     true
 }
 
-/// A request whose head will not come as a whole, with what has come of it.
-/// Only for the log: nginx has a line for a request that never was one.
-fn cut_short(thread: &Rc<Thread>, conn: &Rc<Connection>, status: u16) -> Option<Box<Request>> {
+/// What has come of a head that will not come as a whole.
+fn partial(thread: &Rc<Thread>, conn: &Rc<Connection>) -> Option<Box<Request>> {
     let partial = conn.take_partial_head()?;
-    let listen = conn.listener.id.get()?;
     let mut r = thread.take_request();
     r.head.parsed = partial.head;
     r.head.buf.extend_from_slice(&conn.input.borrow());
-    intake::begin(&mut r, conn, listen);
-    // For its log line only: a target at fault changes nothing any more.
-    let _ = intake::recognise(&mut r, listen);
-    r.resp.status = status;
     Some(r)
 }
 
-/// `client_header_timeout`: logged as 408, closed without an answer, as nginx does.
+/// `client_header_timeout` is over.
 pub fn timed_out(thread: &Rc<Thread>, conn: &Rc<Connection>) {
-    let Some(r) = cut_short(thread, conn, 408) else { return };
-    crate::rlog!(
-        r,
-        Info,
-        "client timed out ({}: Connection timed out) while reading client request headers",
-        110
-    );
-    finish(&r);
-    reset_if_wanted(&r, conn);
+    if let Some(r) = partial(thread, conn).and_then(|r| intake::timed_out(r, conn)) {
+        reset_if_wanted(&r, conn);
+    }
 }
 
-/// The client has gone in the middle of a head.
+/// The client has gone, perhaps in the middle of a head.
 pub fn gone(thread: &Rc<Thread>, conn: &Rc<Connection>) {
-    let Some(r) = cut_short(thread, conn, 400) else { return };
-    crate::rlog!(r, Info, "client prematurely closed connection while reading client request headers");
-    finish(&r);
+    if let Some(r) = partial(thread, conn) {
+        intake::gone(r, conn);
+    }
 }
 
 fn reset_if_wanted(r: &Request, conn: &Connection) {

@@ -7,6 +7,7 @@ use super::life::{self, How};
 use super::session::{Session, reset_of};
 use crate::connection::Connection;
 use crate::core::http_conf::Http2Conf;
+use crate::h1::intake;
 use crate::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_FIELDS_MAX, H2_OUT_BYTES_LOW, H2_READ_BYTES, H2_READS_MAX,
 };
@@ -14,7 +15,7 @@ use crate::live::Live;
 use crate::memory;
 use crate::stream::Session as _;
 use crate::stream::answer::{self, Arrival, Head};
-use crate::stream::head::{Intake, Taken};
+use crate::stream::head::{self, Intake, Taken};
 use crate::table::Thread;
 use brisk_h2::conn::{Config, Role};
 use brisk_h2::hpack::Limits;
@@ -212,12 +213,19 @@ pub fn closed(session: &Session, conn: &Rc<Connection>) {
     if session.is_dead() {
         return;
     }
-    if !session.is_idle() || session.engine.borrow().is_inside_head() {
+    if has_unfinished_head(session, &conn.input.borrow()) {
+        intake::gone(head::unknown(&session.thread, Version::Http2), conn);
+    } else if !session.is_idle() || session.engine.borrow().is_inside_head() {
         let live = session.thread.live();
         let text = format_args!("client prematurely closed connection");
         crate::log::connection(&live, conn, LogLevel::Info, text);
     }
     life::close(session, conn, How::Broken);
+}
+
+/// Whether a request has begun of which a part of the head has come; `rest`: the input that was not used.
+fn has_unfinished_head(session: &Session, rest: &[u8]) -> bool {
+    session.engine.borrow().unfinished_head(rest).is_some()
 }
 
 /// Goes on with input that had to wait until the client took what was said.
@@ -257,11 +265,10 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
     let mut sink = Intake::new(thread, conn, Version::Http2);
     let mut at = 0;
     loop {
-        let received = {
-            // `out` is borrowed for the frames that the engine answers by itself (SETTINGS, PING, WINDOW_UPDATE).
-            let mut out = session.out.borrow_mut();
-            session.engine.borrow_mut().receive(&data[at..], &mut sink, &mut out)?
-        };
+        // `out` is borrowed for the frames that the engine answers by itself (SETTINGS, PING, WINDOW_UPDATE).
+        let received =
+            session.engine.borrow_mut().receive(&data[at..], &mut sink, &mut session.out.borrow_mut());
+        let received = received.inspect_err(|_| log_broken_head(session, conn, &data[at..], &mut sink))?;
         at += received.used;
         match received.event {
             None if received.used == 0 => return Ok(at),
@@ -314,6 +321,15 @@ fn work_through(session: &Session, conn: &Rc<Connection>, data: &[u8]) -> Result
                 return Ok(if session.is_dead() { data.len() } else { at });
             }
         }
+    }
+}
+
+/// A head may have broken the connection, by its fields or its frames.
+#[cold]
+fn log_broken_head(session: &Session, conn: &Rc<Connection>, rest: &[u8], sink: &mut Intake<'_>) {
+    let is_head = sink.has_begun() || has_unfinished_head(session, rest);
+    if let Some(r) = is_head.then(|| sink.cut_off()).flatten() {
+        intake::broken(r, conn);
     }
 }
 

@@ -2,13 +2,15 @@
 //!
 //! What a request is doing when its connection ends is not known here: exchanges are ended, and their tasks notice.
 
+use super::hot;
 use super::session::{Session, Stage};
 use crate::connection::Connection;
 use crate::h1::serve;
 use crate::limits::{H2_LEAVE_MS, IDLE_TABLES_BYTES_MAX};
-use crate::stream::{Session as _, idle_until};
+use crate::stream::{Session as _, answer, idle_until};
 use brisk_h2::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
+use brisk_http::Version;
 use brisk_net::clock;
 use std::rc::Rc;
 
@@ -61,7 +63,7 @@ pub fn settle(session: &Session, conn: &Rc<Connection>) {
     }
     // Read to its end: requests may lie before the close.
     if conn.io.is_closed() && !conn.io.has_unread() {
-        return close(session, conn, How::Broken);
+        return hot::closed(session, conn);
     }
     // The last request is done, and the client knows that there is no other.
     if session.stage.get() == Stage::Leaving && session.engine.borrow().is_going_away() {
@@ -98,15 +100,7 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     }
     let head_deadline = session.head_deadline_ms.get();
     if head_deadline != 0 && now >= head_deadline {
-        crate::log::connection(
-            &session.thread.live(),
-            conn,
-            LogLevel::Info,
-            format_args!("client timed out (110: Connection timed out)"),
-        );
-        // Without a text there is no second line in the log.
-        fail(session, conn, &ConnectionError { code: ErrorCode::PROTOCOL_ERROR, text: "".into() });
-        return None;
+        return late(session, conn, now);
     }
     // The client has not answered the PING in time: streams that it begins from here on are not heard.
     if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
@@ -133,6 +127,37 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     session.stage.set(Stage::Failed);
     session.flush(conn);
     None
+}
+
+/// A head, or another frame, has not come as a whole in time. A request whose head it is ends alone, as in nginx: others may be in work, though
+/// nothing more of them can come before the rest of the head. Gives the next time to look, or nothing if the connection is closed.
+fn late(session: &Session, conn: &Rc<Connection>, now_ms: u64) -> Option<u64> {
+    let live = session.thread.live();
+    let Some(core) = live.default_core(&conn.listener) else {
+        close(session, conn, How::Broken);
+        return None;
+    };
+    let given_up = {
+        let (mut engine, input) = (session.engine.borrow_mut(), conn.input.borrow());
+        engine.give_up_head(&input, &mut session.out.borrow_mut())
+    };
+    if given_up.is_some() {
+        answer::head_timed_out(session, &live, conn, Version::Http2);
+    } else if session.is_idle() {
+        let text = format_args!("client timed out (110: Connection timed out)");
+        crate::log::connection(&live, conn, LogLevel::Info, text);
+        // Without a text there is no second line in the log.
+        fail(session, conn, &ConnectionError { code: ErrorCode::PROTOCOL_ERROR, text: "".into() });
+        return None;
+    }
+    // At least a second: `client_header_timeout 0` must not make the timer spin.
+    let deadline_ms = now_ms + (core.client_header_timeout.as_millis() as u64).max(1000);
+    session.head_deadline_ms.set(deadline_ms);
+    session.flush(conn);
+    // One that is asked to leave has less time.
+    let is_asked = session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away();
+    let next_ms = if is_asked { deadline_ms.min(now_ms + H2_LEAVE_MS) } else { deadline_ms };
+    (!session.is_dead()).then_some(next_ms)
 }
 
 fn go_away(session: &Session, code: ErrorCode) {

@@ -6,11 +6,12 @@ use super::send::send_queued;
 use super::session::{Session, State, Value, reset_of};
 use super::transport::{self, Read, Transport};
 use crate::connection::Connection;
+use crate::h1::intake;
 use crate::limits::{H2_FIELDS_MAX, H3_BLOCKED_STREAMS, H3_READ_BYTES, H3_READS_MAX, H3_TABLE_BYTES};
 use crate::live::Live;
 use crate::memory;
 use crate::stream::answer::{self, Answering as _, Arrival, Head};
-use crate::stream::head::{Intake, Taken};
+use crate::stream::head::{Fault, Intake, Taken};
 use crate::stream::{StreamId, Streams as _};
 use crate::table::Thread;
 use brisk_h3::{
@@ -303,7 +304,8 @@ fn work_through(
     }
     let mut sink = Intake::new(&session.thread, conn, Version::Http3);
     loop {
-        let event = session.engine.borrow_mut().receive(stream, &mut data, fin, &mut sink)?;
+        let received = session.engine.borrow_mut().receive(stream, &mut data, fin, &mut sink);
+        let event = received.inspect_err(|_| log_broken_head(session, conn, stream, &mut sink))?;
         let Some(event) = event else { break };
         handle(session, &live, conn, event, &mut sink);
         if session.is_dead() {
@@ -328,26 +330,11 @@ fn handle(
     sink: &mut Intake<'_>,
 ) {
     match event {
-        Event::Head { stream, end, bytes } => match (sink.finish(bytes), conn.listener.id.get()) {
-            (Some(Taken::Request(r, fault)), Some(listen)) => {
-                let head = Head { end, odd: sink.has_odd_names(), fault };
-                session.apply_priority(stream);
-                answer::request(session, Arrival { live, conn, listen, stream }, r, head);
+        Event::Head { stream, end, bytes } => {
+            if let Some(taken) = sink.finish(bytes) {
+                head(session, live, conn, stream, taken, end, sink.has_odd_names());
             }
-            (Some(Taken::Request(r, _)), None) => {
-                session.thread.put_request(r);
-                // RFC 9114 §4.1.1: nothing was done for it, so the client may ask elsewhere.
-                session.reset(stream, ErrorCode::REQUEST_REJECTED);
-            }
-            (Some(Taken::Refused), _) => {
-                memory::HEADS_REFUSED.add(1);
-                let text = format_args!("client has too large requests waiting: stream {stream} is refused");
-                crate::log::connection(live, conn, LogLevel::Info, text);
-                // RFC 9114 §8.1: nothing was done, so the client may send the request again.
-                session.reset(stream, ErrorCode::REQUEST_REJECTED);
-            }
-            (None, _) => {}
-        },
+        }
         Event::Data { stream, data, end, value } => answer::body(session, stream, value.flatten(), data, end),
         // RFC 9114 §4.1.2: malformed trailers make the request malformed.
         Event::Trailers { stream } => match sink.trailer_fault() {
@@ -355,10 +342,16 @@ fn handle(
             None => answer::body(session, stream, None, b"", true),
         },
         Event::Mismatch { stream } => answer::mismatch(session, stream),
-        Event::TooLarge { stream, limit } => {
-            let text = format_args!("client sent {limit}: stream {stream} is reset");
+        Event::TooLarge { stream, limit, is_head: true } => {
+            let fault = Some(Fault::TooLarge(limit));
+            let taken = sink.cut_off().map_or(Taken::Refused, |r| Taken::Request(r, fault));
+            // RFC 9114 §4.1: the answer does not need the rest, of which nothing is read.
+            session.quic.stop(stream, ErrorCode::NO_ERROR.0);
+            head(session, live, conn, stream, taken, true, false);
+        }
+        Event::TooLarge { stream, limit, is_head: false } => {
+            let text = format_args!("client sent {limit} of trailers: stream {stream} is reset");
             crate::log::connection(live, conn, LogLevel::Info, text);
-            // A head that is too large for the decoder; the rest of it is not worth reading.
             session.reset(stream, ErrorCode::EXCESSIVE_LOAD);
         }
         event @ Event::Reset { .. } => over(session, conn, Some(event)),
@@ -369,5 +362,44 @@ fn handle(
         Event::Priority { stream } => session.apply_priority(stream),
         // The engine acts on them by itself.
         Event::Settings | Event::GoAway { .. } | Event::Interim { .. } => {}
+    }
+}
+
+/// A request, or what there is of one.
+fn head(
+    session: &Session,
+    live: &Rc<Live>,
+    conn: &Rc<Connection>,
+    stream: StreamId,
+    taken: Taken,
+    end: bool,
+    odd: bool,
+) {
+    match (taken, conn.listener.id.get()) {
+        (Taken::Request(r, fault), Some(listen)) => {
+            session.apply_priority(stream);
+            answer::request(session, Arrival { live, conn, listen, stream }, r, Head { end, odd, fault });
+        }
+        (Taken::Request(r, _), None) => {
+            session.thread.put_request(r);
+            // RFC 9114 §4.1.1: nothing was done for it, so the client may ask elsewhere.
+            session.reset(stream, ErrorCode::REQUEST_REJECTED);
+        }
+        (Taken::Refused, _) => {
+            memory::HEADS_REFUSED.add(1);
+            let text = format_args!("client has too large requests waiting: stream {stream} is refused");
+            crate::log::connection(live, conn, LogLevel::Info, text);
+            // RFC 9114 §8.1: nothing was done, so the client may send the request again.
+            session.reset(stream, ErrorCode::REQUEST_REJECTED);
+        }
+    }
+}
+
+/// A head may have broken the connection.
+#[cold]
+fn log_broken_head(session: &Session, conn: &Rc<Connection>, stream: StreamId, sink: &mut Intake<'_>) {
+    let is_head = is_request(stream) && session.engine.borrow().awaits_head(stream);
+    if let Some(r) = is_head.then(|| sink.cut_off()).flatten() {
+        intake::broken(r, conn);
     }
 }

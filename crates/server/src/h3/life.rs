@@ -6,9 +6,10 @@ use super::session::{Session, Stage, Unacknowledged};
 use super::transport;
 use crate::connection::Connection;
 use crate::limits::{H2_LEAVE_MS, H3_LAST_WORD_MS, H3_SEND_TIMEOUT_MS, IDLE_TABLES_BYTES_MAX, QUIC_PING_MS};
-use crate::stream::{Session as _, idle_until};
+use crate::stream::{Session as _, answer, idle_until};
 use brisk_h3::{ConnectionError, ErrorCode};
 use brisk_host::log::LogLevel;
+use brisk_http::Version;
 use brisk_net::clock;
 use std::rc::Rc;
 
@@ -108,13 +109,6 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
     if session.is_dead() {
         return None;
     }
-    let head_deadline_ms = session.head_deadline_ms();
-    if head_deadline_ms.is_some_and(|deadline| deadline <= now) {
-        let text = format_args!("client timed out (110: Connection timed out)");
-        crate::log::connection(&session.thread.live(), conn, LogLevel::Info, text);
-        close(session, ErrorCode::REQUEST_INCOMPLETE, "");
-        return None;
-    }
     // A client has had the time of several round trips to hear that it is to begin no more.
     // GOAWAY with a number that is too high was sent by `leave`; this one has the true number.
     if session.stage.get() == Stage::Leaving {
@@ -129,6 +123,11 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
             close(session, ErrorCode::NO_ERROR, "");
             return None;
         }
+    }
+    give_up_late_heads(session, conn, now);
+    if session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away() {
+        // It was asked to leave just now.
+        return Some(now + H2_LEAVE_MS);
     }
     let live = session.thread.live();
     let Some(core) = live.default_core(&conn.listener) else {
@@ -161,10 +160,19 @@ pub fn expired(session: &Session, conn: &Rc<Connection>) -> Option<u64> {
             session.quic.ping();
             now + pause_ms
         };
-        return Some(head_deadline_ms.map_or(next, |deadline| next.min(deadline)));
+        return Some(session.head_deadline_ms().map_or(next, |deadline| next.min(deadline)));
     }
     close(session, ErrorCode::NO_ERROR, "");
     None
+}
+
+/// Gives up requests whose heads have not come as a whole in time.
+fn give_up_late_heads(session: &Session, conn: &Rc<Connection>, now_ms: u64) {
+    for stream in session.late_heads(now_ms) {
+        answer::head_timed_out(session, &session.thread.live(), conn, Version::Http3);
+        session.reset(stream, ErrorCode::REQUEST_INCOMPLETE);
+        session.active_ms.set(now_ms);
+    }
 }
 
 /// Gives up answers of which the client has taken nothing for so long.

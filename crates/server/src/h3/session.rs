@@ -194,12 +194,24 @@ impl Session {
         held_up.into_iter().map(|(stream, _)| stream).collect()
     }
 
-    /// The first time (monotonic) at which the head of a request must be there that is not; one that never comes would hold the connection,
-    /// and what has come of it, for ever.
-    pub fn head_deadline_ms(&self) -> Option<u64> {
+    /// Requests whose heads are not there as a whole, and when (monotonic) they must be: one that never comes would hold its stream, and what has
+    /// come of it, for ever.
+    fn heads_due(&self) -> Vec<(StreamId, u64)> {
         let (states, engine) = (self.states.borrow(), self.engine.borrow());
         let due = states.iter().filter(|(id, state)| state.head_deadline_ms != 0 && engine.awaits_head(**id));
-        due.map(|(_, state)| state.head_deadline_ms).min()
+        due.map(|(stream, state)| (*stream, state.head_deadline_ms)).collect()
+    }
+
+    /// When the first of them must be there.
+    pub fn head_deadline_ms(&self) -> Option<u64> {
+        self.heads_due().iter().map(|(_, due_ms)| *due_ms).min()
+    }
+
+    /// Those that have had their time.
+    pub fn late_heads(&self, now_ms: u64) -> Vec<StreamId> {
+        let mut due = self.heads_due();
+        due.retain(|(_, due_ms)| *due_ms <= now_ms);
+        due.into_iter().map(|(stream, _)| stream).collect()
     }
 
     /// The stream may have something to send.

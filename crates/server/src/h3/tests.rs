@@ -5,15 +5,11 @@ use super::life;
 use super::session::Session;
 use super::transport::{Quic, Read, Written};
 use crate::conf::ids::ListenId;
-use crate::conf::{Environment, LogTarget, Places, build};
 use crate::connection::Connection;
-use crate::live::Live;
-use crate::log::LogFile;
 use crate::module::Module;
-use crate::shared::Shared;
 use crate::stream::Streams as _;
-use crate::table::{Slot, State, Thread};
-use brisk_conf::{NoFiles, SourceMap};
+use crate::table::{Slot, State};
+use crate::testing;
 use brisk_h3::qpack::{begin, write_literal};
 use brisk_h3::{
     Config, Connection as Engine, ErrorCode, Event, Field, FieldSink, HeadKind, HeadSink, Own, Role, frame,
@@ -21,12 +17,11 @@ use brisk_h3::{
 use brisk_host::peer::Peer;
 use brisk_host::thread::Listener;
 use brisk_net::listen::Address;
-use brisk_net::{Io, Loop, Stream, clock};
+use brisk_net::{Io, Stream, clock};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
-use std::sync::Arc;
 
 static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP, &crate::core::HTTP3];
 
@@ -160,25 +155,8 @@ struct Pair {
 }
 
 fn server(directives: &str) -> Pair {
-    let _ = Loop::install().expect("an event loop");
-    let env = Environment {
-        prefix: "/p/".into(),
-        places: Places::below("/p/"),
-        conf_prefix: "/p/conf/".into(),
-        error_log: "/dev/null".into(),
-        hostname: "machine".into(),
-        test: true,
-    };
-    let (mut sources, mut diags) = (SourceMap::default(), Vec::new());
     let text = format!("events {{}} http {{ server {{ listen 127.0.0.1:8080; {directives} }} }}");
-    let file = sources.add("test.conf", text.into_bytes());
-    let tree = brisk_conf::parse(&mut sources, file, &NoFiles, &mut diags);
-    let snap = build(MODULES, &env, &mut sources, &NoFiles, &tree, &mut diags);
-    let snap = snap.unwrap_or_else(|| panic!("{diags:?}"));
-    let open = |target: &LogTarget| Arc::new(LogFile::new(target.clone(), LogFile::open(target).unwrap()));
-    let logs = snap.logs.iter().map(open).collect();
-    let live = Live::new(Arc::new(snap), Arc::new(logs), 1);
-    let thread = Thread::install(0, Arc::new(Shared::new(1, None).unwrap()), live);
+    let thread = testing::thread(MODULES, &text);
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
     let listener = Rc::new(Listener::without_socket(Address::Ip(address), Some(ListenId(0))));
     let peer = Peer::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 50_000)));
@@ -430,6 +408,37 @@ fn an_answer_that_is_not_taken_is_given_up() {
     assert!(life::expired(&pair.session, &pair.conn).is_some());
     assert_eq!(*pair.wire.resets.borrow(), [(0, ErrorCode::REQUEST_CANCELLED.0)]);
     assert!(pair.session.is_idle() && pair.wire.closed.get().is_none());
+}
+
+/// As in nginx the stream ends, and the connection goes on.
+#[test]
+fn a_head_that_is_late_ends_its_stream() {
+    let mut pair = server("");
+    pair.send(0, &get("/missing")[..5], false);
+    let now = clock::mono_ms();
+    assert_eq!(pair.session.late_heads(now), [0; 0]);
+    assert_eq!(pair.session.late_heads(now + 60_000), [0]);
+    pair.session.states.borrow_mut().get_mut(&0).unwrap().head_deadline_ms = 1;
+    assert!(life::expired(&pair.session, &pair.conn).is_some());
+    assert_eq!(*pair.wire.resets.borrow(), [(0, ErrorCode::REQUEST_INCOMPLETE.0)]);
+    assert!(pair.session.is_idle() && pair.wire.closed.get().is_none());
+    assert_eq!((pair.session.head_deadline_ms(), pair.conn.requests.get()), (None, 1));
+    pair.send(4, &get("/missing"), true);
+    assert_eq!(pair.answer(4).status, "404");
+}
+
+/// RFC 9114 §4.2.2: answered, since the client may not have known the limit.
+#[test]
+fn a_head_that_is_too_large_is_answered() {
+    let mut pair = server("large_client_header_buffers 4 1k;");
+    let value = "x".repeat(2000);
+    let fields =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/"), ("x", &value)];
+    pair.send(0, &head(&fields), false);
+    let answer = pair.answer(0);
+    assert_eq!((answer.status.as_str(), answer.ended), ("400", true));
+    assert!(pair.wire.resets.borrow().is_empty() && pair.wire.closed.get().is_none());
+    assert!(pair.session.is_idle());
 }
 
 /// A client that asks for something and acknowledges nothing of the answer.

@@ -17,8 +17,8 @@ use crate::stream::head::{self, Fault};
 use crate::stream::{Session, StreamId, encode, serve};
 use crate::table::Thread;
 use crate::text::Text;
-use brisk_http::HeaderId;
 use brisk_http::framing::BodyFraming;
+use brisk_http::{HeaderId, Version};
 use brisk_mux::Priority;
 use brisk_mux::encode::HeadCoding;
 use brisk_net::clock;
@@ -103,12 +103,9 @@ pub fn request<S: Answering>(session: &S, at: Arrival<'_>, mut r: Box<Request>, 
     if let Some(value) = r.head.field(HeaderId::Priority) {
         session.set_priority(at.stream, Priority::parse(value));
     }
-    let malformed = head.fault.is_some();
+    let malformed = head.fault.as_ref().is_some_and(Fault::is_malformed);
     let status = match head.fault {
-        Some(fault) => {
-            crate::rlog!(r, Info, "{fault}");
-            Err(400)
-        }
+        Some(fault) => Err(head::refused(&mut r, at.listen, &fault)),
         None => {
             // With a body to come the answer could be there before it: only requests that are complete are answered
             // from memory.
@@ -164,6 +161,14 @@ pub fn answer<S: Answering>(
 /// A final head that is sent once: where its date is does not matter.
 fn encode_head<C: HeadCoding>(r: &Request, out: &mut Vec<u8>) {
     encode::head::<C>(r, out);
+}
+
+/// `client_header_timeout`: a request whose head has not come as a whole is over, and its stream is for the caller to end. As in nginx the connection
+/// goes on: it may have other requests.
+pub fn head_timed_out<S: Answering>(session: &S, live: &Live, conn: &Rc<Connection>, version: Version) {
+    drop(intake::timed_out(head::unknown(session.thread(), version), conn));
+    // It counts as a request: heads without an end hold a connection for no longer than requests do.
+    limit_requests(session, live, conn);
 }
 
 /// `keepalive_requests`, `keepalive_time`, `keepalive_timeout 0`: this one is the last. A connection that brings its first request to a process

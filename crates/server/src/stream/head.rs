@@ -18,7 +18,7 @@ use brisk_http::framing::{BodyFraming, request_framing};
 use brisk_http::head::{Header, Span};
 use brisk_http::{HeaderId, Method, Version};
 use brisk_mux::message::{HeadRules, Kind, Malformed, Pseudo};
-use brisk_mux::{Checks, Field, FieldSink, HeadKind, HeadSink};
+use brisk_mux::{Checks, Field, FieldSink, HeadKind, HeadSink, LimitError};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -55,6 +55,8 @@ pub enum Fault {
     Named(Malformed, Box<str>),
     /// A message of its own.
     Text(&'static str),
+    /// It breaks no rule of the protocol, but is larger than it may be.
+    TooLarge(LimitError),
 }
 
 impl fmt::Display for Fault {
@@ -63,7 +65,15 @@ impl fmt::Display for Fault {
             Fault::Malformed(malformed) => malformed.fmt(f),
             Fault::Named(malformed, name) => write!(f, "{malformed}: \"{name}\""),
             Fault::Text(text) => f.write_str(text),
+            Fault::TooLarge(limit) => write!(f, "client sent {limit}"),
         }
+    }
+}
+
+impl Fault {
+    /// Whether the stream ends with an error, whatever is answered (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
+    pub fn is_malformed(&self) -> bool {
+        !matches!(self, Fault::TooLarge(_))
     }
 }
 
@@ -154,19 +164,40 @@ impl<'a> Intake<'a> {
         }
         // Behind the last field, when it is known that no crumb follows.
         self.join_crumbs(&mut r);
-        let fault = match self.fault.take() {
-            Some(fault) => Some(fault),
-            None => self.seal(&mut r).err(),
-        };
+        let fault = self.judge(&mut r);
+        // As it came, compressed: what `$request_length` counts.
+        r.head.parsed.len = bytes;
+        Some(Taken::Request(r, fault))
+    }
+
+    /// Whether a head of a request has begun that was not taken to its end.
+    pub fn has_begun(&self) -> bool {
+        self.r.is_some()
+    }
+
+    /// What came of a head that is not taken to its end: a request to be refused, of which perhaps nothing is known. `None`: nothing was kept, as with
+    /// [`Taken::Refused`].
+    pub fn cut_off(&mut self) -> Option<Box<Request>> {
+        let Some(mut r) = self.r.take() else { return Some(unknown(self.thread, self.version)) };
+        if self.so_far.refused {
+            self.thread.put_request(r);
+            return None;
+        }
+        // What stands above the field at which it ends may be all that a request line needs: then it is known which site was meant.
+        self.judge(&mut r);
+        Some(r)
+    }
+
+    /// Makes a request of what was stored; or says what is wrong with it.
+    fn judge(&mut self, r: &mut Request) -> Option<Fault> {
+        let fault = self.fault.take().or_else(|| self.seal(r).err());
         // Nothing of it was understood for certain, so no location may take it for a GET.
         if fault.is_some() {
             // What it is, is not known: an error page is another request.
             r.head.parsed.method = Method::Other;
             r.route.method = Method::Other;
         }
-        // As it came, compressed: what `$request_length` counts.
-        r.head.parsed.len = bytes;
-        Some(Taken::Request(r, fault))
+        fault
     }
 
     /// Counts bytes that are to be stored; false if there is no room for them.
@@ -447,6 +478,28 @@ impl HeadSink for Intake<'_> {
         self.fault = None;
         self.crumbs.clear();
     }
+}
+
+/// A request of which nothing is known but its version.
+pub fn unknown(thread: &Rc<Thread>, version: Version) -> Box<Request> {
+    let mut r = thread.take_request();
+    r.head.parsed.version = version;
+    r.head.parsed.method = Method::Other;
+    r
+}
+
+/// Logs why a head was refused and gives the status, as [`intake::refused`] does for HTTP/1.1.
+pub fn refused(r: &mut Request, listen: ListenId, fault: &Fault) -> u16 {
+    if fault.is_malformed() {
+        crate::rlog!(r, Info, "{fault}");
+        return 400;
+    }
+    // What stands above the field at fault was good, so that line and error page are those of the site that was meant.
+    if let Err(status) = intake::recognise(r, listen) {
+        return status;
+    }
+    crate::rlog!(r, Info, "{fault}");
+    494
 }
 
 /// Fills in what follows from the head, as [`intake::complete`] does for HTTP/1.1. `end`: there is no body. The error is

@@ -14,7 +14,7 @@ use crate::vars::Variable;
 use crate::{base64, path};
 use brisk_host::vars::{Reads, VariableGet, values};
 use brisk_http::range::write_number;
-use brisk_http::{HeaderId, status};
+use brisk_http::{HeaderId, Version, status};
 use brisk_net::{clock, sys};
 
 type Out = Vec<u8>;
@@ -287,6 +287,10 @@ fn args(r: &Request, out: &mut Out) -> bool {
 fn request_line(r: &Request, out: &mut Out) -> bool {
     if r.head.parsed.has_request_line() {
         return put(out, r.head.parsed.request_line.of(&r.head.buf));
+    }
+    // Of a head of HTTP/2 or HTTP/3 that made no request line there are fields, one behind the other.
+    if r.head.parsed.version >= Version::Http2 {
+        return false;
     }
     // Up to the line's end only: the rest may be another request's head, or the garbage that made this one unreadable.
     let end = r.head.buf.iter().position(|b| matches!(b, b'\r' | b'\n')).unwrap_or(r.head.buf.len());
