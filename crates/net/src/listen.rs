@@ -1,6 +1,7 @@
 //! Listening sockets.
 
 use crate::limits::RECEIVE_ROOM_BYTES;
+use crate::sys;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
@@ -8,6 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// In the system's setting of TCP Fast Open: servers may have a queue (2), and get one without asking for it (0x400).
+const FAST_OPEN_BY_DEFAULT: u32 = 0x402;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -180,25 +184,25 @@ fn bind_datagrams(addr: &SocketAddr, options: &Options) -> io::Result<OwnedFd> {
 fn answer_from_where_it_came_to(fd: BorrowedFd<'_>) -> io::Result<()> {
     match local_ip(fd) {
         Some(at) if at.port() != 0 && at.ip().is_unspecified() && is_datagram(fd) => {
-            crate::sys::udp::tell_addresses(fd, at.is_ipv6())
+            sys::udp::tell_addresses(fd, at.is_ipv6())
         }
         _ => Ok(()),
     }
 }
 
-/// One socket of a group. Its packets are routed by [`route_by_connection_id`](crate::sys::udp::route_by_connection_id).
+/// One socket of a group. Its packets are routed by [`route_by_connection_id`](sys::udp::route_by_connection_id).
 fn bind_quic(addr: &SocketAddr, options: &Options) -> io::Result<OwnedFd> {
     let fd = bind_datagrams(addr, &Options { reuseport: true, ..options.clone() })?;
-    crate::sys::udp::prepare_datagrams(fd.as_fd(), addr.is_ipv6())?;
+    sys::udp::prepare_datagrams(fd.as_fd(), addr.is_ipv6())?;
     if options.rcvbuf.is_none() {
-        crate::sys::udp::set_receive_room(fd.as_fd(), RECEIVE_ROOM_BYTES);
+        sys::udp::set_receive_room(fd.as_fd(), RECEIVE_ROOM_BYTES);
     }
     Ok(fd)
 }
 
 /// Whether a socket for datagrams is one of QUIC's.
 pub fn is_quic(fd: impl AsFd) -> bool {
-    crate::sys::udp::is_prepared(fd.as_fd())
+    sys::udp::is_prepared(fd.as_fd())
 }
 
 /// Whether a socket is for datagrams.
@@ -233,15 +237,29 @@ pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
         }
     }
     if options.deferred {
-        crate::sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 1)?;
+        sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 1)?;
     } else if is_tcp(fd) {
         // An earlier configuration may have asked for it.
-        crate::sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 0)?;
+        sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 0)?;
     }
-    if let Some(queue) = options.fastopen {
-        crate::sys::set_tcp_option(fd, libc::TCP_FASTOPEN, queue as i32)?;
+    let has_fast_open =
+        || sys::option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN).is_ok_and(|queue| queue > 0);
+    match options.fastopen {
+        Some(queue) => sys::set_tcp_option(fd, libc::TCP_FASTOPEN, queue as i32),
+        // An earlier configuration may have asked for it.
+        None if is_tcp(fd) && has_fast_open() => {
+            sys::set_tcp_option(fd, libc::TCP_FASTOPEN, usual_fast_open(options.backlog))
+        }
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The queue of TCP Fast Open that the system gives to a socket that does not ask for one (`tcp_fastopen` in Linux's ip-sysctl.rst): none, or one as long as
+/// that of connections.
+fn usual_fast_open(backlog: i32) -> i32 {
+    let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
+    let bits: u32 = setting.trim().parse().unwrap_or_default();
+    if bits & FAST_OPEN_BY_DEFAULT == FAST_OPEN_BY_DEFAULT { backlog } else { 0 }
 }
 
 fn is_tcp(fd: BorrowedFd<'_>) -> bool {
@@ -291,6 +309,21 @@ mod tests {
         assert!(connect().is_ok());
         let taken = Address::Ip(local_ip(&claimed).unwrap());
         assert_eq!(claim(&taken, &Options::default()).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    /// A parameter that is taken away, or changed, holds no longer on a socket that stays open.
+    #[test]
+    fn fast_open_is_as_the_last_options_say() {
+        let address = Address::Ip(([127, 0, 0, 1], 0).into());
+        let queue = |fd: &OwnedFd| sys::option(fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_FASTOPEN).unwrap();
+        let usual = queue(&bind(&address, &Options::default()).unwrap());
+        let with = |fastopen| Options { fastopen, ..Options::default() };
+        let fd = bind(&address, &with(Some(7))).unwrap();
+        assert_eq!(queue(&fd), 7);
+        for (fastopen, wanted) in [(Some(9), 9), (None, usual), (Some(5), 5), (None, usual)] {
+            apply(&fd, &with(fastopen)).unwrap();
+            assert_eq!(queue(&fd), wanted);
+        }
     }
 
     /// Kernels may be built, and network namespaces set up, without multipath TCP.

@@ -52,6 +52,14 @@ pub fn set_tcp_option(fd: BorrowedFd<'_>, option: i32, value: i32) -> io::Result
     set_option(fd, libc::IPPROTO_TCP, option, value)
 }
 
+/// An integer option of this level.
+pub fn option(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<i32> {
+    let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+    let into = (&raw mut value).cast();
+    // SAFETY: the kernel writes at most `len` bytes into `value`.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, into, &raw mut len) }).map(|_| value)
+}
+
 fn set_option(fd: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
     set_bytes(fd, level, option, &value.to_ne_bytes())
 }

@@ -1,6 +1,6 @@
 //! Many datagrams per system call, with what their IP packets say: addresses, congestion marks, segments.
 
-use super::{set_bytes, set_option};
+use super::{option, set_bytes, set_option};
 use crate::limits::MESSAGES_MAX;
 use rustix::io::Errno;
 use std::io;
@@ -84,13 +84,7 @@ pub fn prepare_datagrams(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
 
 /// Whether [`prepare_datagrams`] was called for a socket: it asks for marks, which no other one does.
 pub fn is_prepared(fd: BorrowedFd<'_>) -> bool {
-    let asks = |level, option| {
-        let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
-        let into = (&raw mut value).cast();
-        // SAFETY: the kernel writes at most `len` bytes into `value`.
-        let done = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, into, &raw mut len) };
-        done == 0 && value != 0
-    };
+    let asks = |level, name| option(fd, level, name).is_ok_and(|value| value != 0);
     asks(libc::IPPROTO_IP, libc::IP_RECVTOS) || asks(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS)
 }
 
