@@ -6,8 +6,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
-    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -36,6 +36,15 @@ pub struct Parcel {
 struct Packet {
     bytes: Vec<u8>,
     fds: Vec<OwnedFd>,
+}
+
+/// A packet as it was received.
+struct Came {
+    /// How long it was.
+    count: usize,
+    fds: Vec<OwnedFd>,
+    /// There was no room for all of its descriptors in this process: the kernel has closed the others (MSG_CTRUNC).
+    is_cut: bool,
 }
 
 /// A parcel as it travels, its head first.
@@ -98,6 +107,10 @@ impl Outbox {
 #[derive(Debug)]
 pub enum Received {
     Parcel(Parcel),
+    /// A parcel with this number, of which nothing is left: this process has no room for its descriptors ([`no_room`]).
+    Cut {
+        id: u64,
+    },
     /// Nothing is there yet.
     Nothing,
     /// The other side is gone.
@@ -145,13 +158,13 @@ impl Channel {
         }
     }
 
-    fn receive_packet(&self, bytes: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Vec<OwnedFd>)> {
+    fn receive_packet(&self, bytes: &mut [u8], flags: RecvFlags) -> io::Result<Came> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             let mut slices = [IoSliceMut::new(bytes)];
             match net::recvmsg(&self.0, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC | flags) {
-                Ok(received) => break received.bytes,
+                Ok(received) => break received,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -162,56 +175,79 @@ impl Channel {
                 fds.extend(rights);
             }
         }
-        Ok((received, fds))
+        Ok(Came { count: received.bytes, fds, is_cut: received.flags.contains(ReturnFlags::CTRUNC) })
     }
 
     /// Waits for a parcel; `None` when the other side is gone.
     pub fn receive(&self) -> io::Result<Option<Parcel>> {
-        self.receive_with(RecvFlags::empty())
+        match self.receive_with(RecvFlags::empty())? {
+            Received::Parcel(parcel) => Ok(Some(parcel)),
+            Received::Cut { .. } => Err(no_room()),
+            Received::Nothing | Received::Gone => Ok(None),
+        }
     }
 
     /// A parcel, if one is there.
     pub fn try_receive(&self) -> io::Result<Received> {
         match self.receive_with(RecvFlags::DONTWAIT) {
-            Ok(Some(parcel)) => Ok(Received::Parcel(parcel)),
-            Ok(None) => Ok(Received::Gone),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
-            Err(error) => Err(error),
+            other => other,
         }
     }
 
-    fn receive_with(&self, flags: RecvFlags) -> io::Result<Option<Parcel>> {
+    fn receive_with(&self, flags: RecvFlags) -> io::Result<Received> {
         let mut head = [0u8; HEAD_BYTES + PARCEL_INLINE_BYTES_MAX];
-        let (count, memory) = match self.receive_packet(&mut head, flags) {
-            Ok((0, _)) => return Ok(None),
+        let Came { count, fds: memory, mut is_cut } = match self.receive_packet(&mut head, flags) {
             // It has ended without having read all that was sent to it.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(Received::Gone),
             other => other?,
         };
+        if count == 0 {
+            return Ok(Received::Gone);
+        }
         let malformed = || io::Error::other("malformed message between master and worker");
         if count < HEAD_BYTES {
             return Err(malformed());
         }
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-        let (length, fd_count) = (number(25) as usize, number(33) as usize);
+        let (id, length, fd_count) = (number(1), number(25) as usize, number(33) as usize);
         let payload = match memory.first() {
             Some(memory) => read_memory(memory, length)?,
+            // It was to come as a file.
+            None if is_cut => Vec::new(),
             None if count == HEAD_BYTES + length => head[HEAD_BYTES..count].to_vec(),
             None => return Err(malformed()),
         };
-        let mut fds = Vec::new();
-        while fds.len() < fd_count {
+        let (mut fds, mut left) = (Vec::new(), fd_count);
+        while left > 0 {
             // The rest of a parcel is on its way already.
-            match self.receive_packet(&mut [0u8; 1], RecvFlags::empty()) {
+            let came = match self.receive_packet(&mut [0u8; 1], RecvFlags::empty()) {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(Received::Gone),
+                other => other?,
+            };
+            if came.count == 0 {
                 // It was killed in the middle.
-                Ok((0, _)) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-                Ok((_, more)) if more.is_empty() => return Err(malformed()),
-                other => fds.extend(other?.1),
+                return Ok(Received::Gone);
             }
+            if !came.is_cut && came.fds.is_empty() {
+                return Err(malformed());
+            }
+            // Each packet but the last one is full. The rest is taken all the same: what follows is another parcel.
+            let count = if came.is_cut { PACKET_FDS_MAX } else { came.fds.len() };
+            left = left.saturating_sub(count);
+            is_cut |= came.is_cut;
+            fds.extend(came.fds);
         }
-        Ok(Some(Parcel { kind: head[0], id: number(1), number: number(9), until: number(17), payload, fds }))
+        if is_cut {
+            return Ok(Received::Cut { id });
+        }
+        Ok(Received::Parcel(Parcel { kind: head[0], id, number: number(9), until: number(17), payload, fds }))
     }
+}
+
+/// Why a parcel is cut: the process has as many descriptors as it may have.
+pub fn no_room() -> io::Error {
+    io::Error::from_raw_os_error(libc::EMFILE)
 }
 
 /// Sends bytes with a descriptor over a connection.

@@ -7,7 +7,7 @@
 //! The token is a pipe with one byte in it. When a master dies several workers may be there (one is being replaced): the one that
 //! gets the byte serves on, the others finish what they have begun.
 
-use crate::channel::{Channel, Parcel, Received, receive_with_fd, send_with_fd};
+use crate::channel::{Channel, Parcel, Received, no_room, receive_with_fd, send_with_fd};
 use crate::control::{Control, socket_path};
 use crate::limits::{TAKEOVER_ANSWER_BYTES_MAX, TAKEOVER_ANSWER_TIME_MAX};
 use crate::orders::{Reply, START};
@@ -168,8 +168,10 @@ impl AsFd for Adoption {
 
 /// The worker has sent what it hands over before it has answered.
 fn take(channel: Channel) -> io::Result<Taken> {
-    let Received::Parcel(parcel) = channel.try_receive()? else {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    let parcel = match channel.try_receive()? {
+        Received::Parcel(parcel) => parcel,
+        Received::Cut { .. } => return Err(no_room()),
+        Received::Nothing | Received::Gone => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
     let Reply::Heritage { generation, secret, fds } = Reply::from_parcel(parcel)? else {
         return Err(io::ErrorKind::InvalidData.into());

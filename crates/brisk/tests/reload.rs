@@ -3,6 +3,7 @@
 use brisk_h2::frame::{flag, kind, write_head};
 use brisk_h2::{PREFACE, Settings};
 use brisk_testkit::load::{Connections, Load, Plan};
+use brisk_testkit::server::text;
 use brisk_testkit::{Builder, Client, Server, process, wait};
 use rustix::process::Signal;
 use std::fmt::Write as _;
@@ -56,6 +57,52 @@ fn two_hundred_reloads_under_load() {
     }
     server.reload();
     assert!(server.error_log().ends_with("configuration generation 202 is live\n"), "{}", server.error_log());
+}
+
+/// A worker that has no room for the descriptors of an order, or for some of them only, refuses it with the remedy and goes on as before. It ended, and nothing
+/// was accepted until another one had taken its place.
+#[test]
+fn a_worker_without_descriptors_refuses_a_reload() {
+    const MAX: usize = 64;
+    let main = format!("worker_processes 1; worker_rlimit_nofile {MAX};");
+    let mut server =
+        Builder::new(BIN).main(&main).http(&site(0)).allow_alerts("raise worker_rlimit_nofile").start();
+    let worker = server.worker();
+    let mut client = server.client();
+    assert_eq!(client.get("/who").text(), "0");
+    let least = process::descriptors(worker);
+    // Each connection has one.
+    let mut others = Vec::new();
+    while process::descriptors(worker) < MAX {
+        let mut other = server.client();
+        assert_eq!(other.get("/who").text(), "0");
+        others.push(other);
+    }
+    let logs = ["a", "b", "c", "d"].map(|name| format!("access_log {{{{DIR}}}}/{name}.log;")).concat();
+    let more = format!("{logs}{} server {{ listen 127.0.0.1:{{{{PORT2}}}}; }}", site(1));
+    server.configure_http(&main, &more);
+    let is_refused = || {
+        let output = server.run(&["-s", "reload"]);
+        let said = text(&output.stderr);
+        assert!(output.status.success() || said.contains("raise worker_rlimit_nofile"), "{said}");
+        !output.status.success()
+    };
+    let mut room = 0;
+    while is_refused() {
+        assert_eq!((server.worker(), client.get("/who").text()), (worker, "0".to_string()));
+        assert!(Client::try_connect(server.port_of(2)).is_err(), "its socket is closed again");
+        assert_eq!(process::descriptors(worker), MAX - room, "nothing is left of what came");
+        drop(others.pop());
+        room += 1;
+        wait::holds("room for one more", || process::descriptors(worker) == MAX - room);
+    }
+    assert!(room > 4, "{room}");
+    assert_eq!((server.worker(), client.get("/who").text()), (worker, "1".to_string()));
+    drop(others);
+    server.configure_http(&main, &site(2));
+    server.reload();
+    assert_eq!((server.worker(), client.get("/who").text()), (worker, "2".to_string()));
+    wait::holds("nothing to be left", || process::descriptors(worker) == least);
 }
 
 /// A connection takes the new configuration with its next request, without being closed.

@@ -7,7 +7,7 @@
 
 use super::state::{Change, Current, Master, Next, Reader};
 use crate::bundle::Bundle;
-use crate::channel::{Channel, Received};
+use crate::channel::{Channel, Received, no_room};
 use crate::claim::claim;
 use crate::config::{self, Loaded, Paths};
 use crate::limits::READ_TIME_MAX;
@@ -70,6 +70,7 @@ impl Master {
             match channel.try_receive().map_err(|error| error.to_string()) {
                 Ok(Received::Nothing) => return,
                 Ok(Received::Gone) => reader.channel = None,
+                Ok(Received::Cut { .. }) => reader.given = Some(Err(brisk_conf::os_text(&no_room()))),
                 Ok(Received::Parcel(parcel)) => match Reply::from_parcel(parcel) {
                     Ok(Reply::Warning { text }) => self.log(LogLevel::Warn, &text),
                     Ok(Reply::Read { bundle }) => {

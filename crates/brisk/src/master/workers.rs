@@ -5,7 +5,7 @@
 
 use super::state::{Link, Master, Next, Origin, Purpose, Stage, seconds};
 use super::telling::Telling;
-use crate::channel::{Channel, Outbox, Received};
+use crate::channel::{Channel, Outbox, Received, no_room};
 use crate::keeper::{self, Keeper};
 use crate::limits::{ORDER_TIME_MAX, STOP_TIME_MAX};
 use crate::orders::{self, Order, Reply, START};
@@ -212,6 +212,12 @@ impl Master {
                         Ok(reply) => self.reply(pid, id, reply),
                         Err(error) => self.log(LogLevel::Alert, &format!("worker process {pid}: {error}")),
                     }
+                }
+                Ok(Received::Cut { id }) => {
+                    let why = brisk_conf::os_text(&no_room());
+                    let text =
+                        format!("taking the answer of worker process {pid} to order {id} failed ({why})");
+                    self.log(LogLevel::Alert, &text);
                 }
                 Ok(Received::Nothing) => return,
                 Ok(Received::Gone) | Err(_) => {

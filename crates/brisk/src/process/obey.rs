@@ -5,7 +5,7 @@ use super::{Drain, Heir, SETTLE_TIME_MAX, adopt_logs, report};
 use crate::background;
 use crate::bundle::Bundle;
 use crate::certificates;
-use crate::channel::{Channel, Received};
+use crate::channel::{Channel, Received, no_room};
 use crate::config::{self, Paths};
 use crate::control::{Call, Control, ORPHAN_ENDS, Order as Asked, Said};
 use crate::limits::{CODE_KEPT_TIME, SPANS_STOP_TIME_MAX};
@@ -21,6 +21,7 @@ use brisk_server::news::News;
 use brisk_server::worker::{Socket, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,13 @@ enum Then {
     Go,
     /// With this code.
     Exit(i32),
+}
+
+/// What the master is told of an error, with what can be done about it.
+fn with_remedy(what: &str, error: &io::Error) -> String {
+    let is_full = error.raw_os_error() == Some(libc::EMFILE);
+    let remedy = if is_full { "; raise worker_rlimit_nofile" } else { "" };
+    format!("{what} failed in the worker process ({}){remedy}", brisk_conf::os_text(error))
 }
 
 /// Obeys until the process is to end; gives its exit code. A draining worker still takes orders: to reopen its logs, to stop at
@@ -136,6 +144,11 @@ impl Servant {
             Ok(Received::Parcel(parcel)) => parcel,
             Ok(Received::Nothing) => return Then::Go,
             Ok(Received::Gone) => return self.lose_master(),
+            Ok(Received::Cut { id }) => {
+                let reason = with_remedy("taking the descriptors that belong to an order", &no_room());
+                let _ = channel.send(Reply::Failed { reason }.into_parcel(id));
+                return Then::Go;
+            }
             Err(error) => {
                 // Half an order: the master takes this worker for stuck, and replaces it.
                 self.say(LogLevel::Alert, &format!("reading an order of the master failed ({error})"));
@@ -377,7 +390,7 @@ impl Servant {
         let logs = adopt_logs(self.worker.logs(), &snap, fds);
         self.worker
             .switch(Arc::new(snap), logs, &sockets, generation)
-            .map_err(|error| format!("switching failed ({error})"))?;
+            .map_err(|error| with_remedy("switching", &error))?;
         self.sockets.extend(sockets);
         self.sockets.retain(|(address, _)| wanted.contains(address));
         self.lead_errors();
