@@ -120,7 +120,7 @@ impl Thread {
     }
 
     /// Gives a connection its place in the table, where it waits for a request.
-    fn enter(&self, conn: Connection, deadline_ms: u64) {
+    fn enter(&self, conn: Connection, deadline_ms: u64) -> u32 {
         let conn = Rc::new(conn);
         let slot =
             Slot { conn: conn.clone(), state: State::Idle, deadline_ms, timer_ms: deadline_ms, turn: 0 };
@@ -128,6 +128,7 @@ impl Thread {
         // The driver is told of what has come already, too: a request often comes with the connection.
         conn.io.set_hot(key);
         Loop::current().hot_timer(deadline_ms, key);
+        key as u32
     }
 
     /// A connection has been answered and waits for its next request until `deadline_ms`. After the first answer it is clear that
@@ -150,28 +151,90 @@ impl Thread {
             return false;
         }
         let Ok(fd) = conn.io.hand_over() else { return false };
-        let (id, peer, started_ms) = (conn.id, conn.peer(), conn.started_ms);
+        let given = Given { fd, id: conn.id, peer: conn.peer(), started_ms: conn.started_ms, deadline_ms };
         // Before it is on its way, so that two threads do not both see the same empty one.
         self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
         self.send_to(target, &conn.listener, move |host, listener| {
             // The mailbox runs this between two turns, when the other thread may be over: the place that was
             // counted for it is given back.
             let Some(thread) = Thread::current() else { return host.uncount() };
-            // Whoever rests is closed when its thread begins to drain.
-            if thread.is_draining() {
-                return thread.uncount();
-            }
-            let Some(io) = thread.register(fd, peer) else { return };
-            let conn = Connection::new(io, id, peer, listener, started_ms);
-            // It has been answered once: `keepalive_requests` goes on counting.
-            conn.requests.set(1);
-            // The other thread may be a switch ahead or behind. The connection belongs to the configuration
-            // of the thread that serves it.
-            conn.generation.set(thread.live().generation);
-            crate::log::accepted(&thread.live(), &conn);
-            thread.enter(conn, deadline_ms);
+            thread.take_given(given, listener);
         });
         self.release(index);
         true
+    }
+
+    /// Takes a connection that another thread gives away; it is already counted.
+    fn take_given(self: &Rc<Self>, given: Given, listener: Rc<Listener>) {
+        let Given { fd, id, peer, started_ms, deadline_ms } = given;
+        let Some(io) = self.register(fd, peer) else { return };
+        let conn = Connection::new(io, id, peer, listener, started_ms);
+        // It has been answered once: `keepalive_requests` goes on counting.
+        conn.requests.set(1);
+        // The other thread may be a switch ahead or behind. The connection belongs to the configuration
+        // of the thread that serves it.
+        let live = self.live();
+        conn.generation.set(live.generation);
+        crate::log::accepted(&live, &conn);
+        let index = self.enter(conn, deadline_ms);
+        // It comes too late for what the beginning of a drain does to those that wait, and is treated as they were: its next request may have come.
+        if self.is_draining() {
+            self.end_idle(index);
+        }
+    }
+}
+
+/// A connection that goes to another thread.
+struct Given {
+    fd: OwnedFd,
+    id: u64,
+    peer: Peer,
+    started_ms: u64,
+    deadline_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::Module;
+    use crate::testing;
+    use brisk_net::listen::Address;
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    static MODULES: &[&Module] = &[&crate::core::MAIN, &crate::core::HTTP];
+
+    /// A connection that was on its way to a thread when that began to drain is not thrown away: a request that has come with it is served, and without
+    /// one it is closed as all that wait are.
+    #[test]
+    fn a_connection_that_is_given_to_a_thread_that_drains() {
+        let check = |settings: &str, said: &[u8]| {
+            let text = format!("events {{}} http {{ server {{ listen 127.0.0.1:8080; {settings} }} }}");
+            let thread = testing::thread(MODULES, &text);
+            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = socket.local_addr().unwrap();
+            let mut client = TcpStream::connect(address).unwrap();
+            let (server, peer) = socket.accept().unwrap();
+            server.set_nonblocking(true).unwrap();
+            client.write_all(said).unwrap();
+            thread.host.count();
+            thread.host.drain();
+            let deadline_ms = clock::mono_ms() + 75_000;
+            let (fd, peer) = (server.into(), Peer::Ip(peer));
+            let given = Given { fd, id: 1, peer, started_ms: clock::mono_ms(), deadline_ms };
+            let listener = Rc::new(Listener::without_socket(Address::Ip(address), Some(ListenId(0))));
+            thread.take_given(given, listener);
+            let is_kept = thread.connections() == 1;
+            client.set_nonblocking(true).unwrap();
+            match client.read(&mut [0]) {
+                Ok(0) => assert!(!is_kept, "closed in order"),
+                Err(error) => assert!(is_kept && error.kind() == ErrorKind::WouldBlock, "{error}"),
+                Ok(_) => panic!("nothing is said"),
+            }
+            is_kept
+        };
+        assert!(!check("", b""));
+        assert!(check("", b"GET / HTTP/1.1\r\n"));
+        assert!(check("keepalive_min_timeout 60s;", b""));
     }
 }

@@ -197,28 +197,26 @@ impl Thread {
         self.host.switch(base, sockets)
     }
 
-    /// As in nginx, a connection that has not brought its first request yet is still served.
     fn drain_idle(&self) {
         self.sessions(|_| true, |session, conn| session.drain(conn));
-        let (live, now) = (self.live(), clock::mono_ms());
-        let mut gone = Vec::new();
-        for (index, (generation, slot)) in self.slots.borrow_mut().iter_mut().enumerate() {
-            let Some(slot) = slot.as_mut().filter(|slot| slot.conn.session().is_none()) else { continue };
-            let is_idle = matches!(slot.state, State::Idle) && slot.conn.requests.get() > 0;
+        let count = self.slots.borrow().len() as u32;
+        (0..count).for_each(|index| self.end_idle(index));
+    }
+
+    /// Nothing new comes: ends a connection that waits for its next request. As in nginx, one that has not brought its first request yet is still
+    /// served.
+    pub(crate) fn end_idle(&self, index: u32) {
+        let until = {
+            let slots = self.slots.borrow();
+            let Some(slot) = slots[index as usize].1.as_ref() else { return };
+            let waits = matches!(slot.state, State::Idle) && slot.conn.requests.get() > 0;
             // A request that has come and was not read is served, too: closing now would answer it by a reset.
-            if !is_idle || slot.conn.has_unread() {
-                continue;
+            if !waits || slot.conn.session().is_some() || slot.conn.has_unread() {
+                return;
             }
-            let until = live.kept_until(slot);
-            if now < until {
-                (slot.deadline_ms, slot.timer_ms) = (until, until);
-                Loop::current().hot_timer(until, u64::from(*generation) << 32 | index as u64);
-            } else {
-                // Closed after the loop, since that changes the table.
-                gone.push(index as u32);
-            }
-        }
-        gone.into_iter().for_each(|index| self.release(index));
+            self.live().kept_until(slot)
+        };
+        if clock::mono_ms() < until { self.look_again(index, until) } else { self.release(index) }
     }
 
     /// Ends what is served by a configuration before `generation`, and connections that were accepted under one and
