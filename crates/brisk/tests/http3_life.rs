@@ -36,11 +36,15 @@ const WITHOUT: &str = r"
 const FILE_BYTES: usize = 300_000;
 
 fn start(main: &str) -> (Server, Visitor, SocketAddr) {
+    start_site(main, SITE)
+}
+
+fn start_site(main: &str, site: &str) -> (Server, Visitor, SocketAddr) {
     let issued = issue("a.test", false, None);
     let server = Server::new(BIN)
         .allow_alerts("exited on signal 9")
         .main(main)
-        .http(SITE)
+        .http(site)
         .file("a.crt", issued.certificate_pem())
         .file("a.key", issued.key_pem())
         .file("html/file", "x".repeat(FILE_BYTES))
@@ -220,6 +224,40 @@ fn first_packets_between_two_workers_are_kept_for_the_next() {
             assert!(begun.elapsed() < wait::DEADLINE, "the first packets were lost");
             client.hear(Duration::from_millis(50));
         }
+        client.wait("a handshake", |client| !client.conn.is_handshaking());
+    }
+    assert!(process::is_alive(first), "it has an answer to finish");
+}
+
+/// What a client answers to a Retry names the worker that has sent that. One that drains meanwhile hands it to the next, which has the keys of the
+/// token.
+#[test]
+fn an_answer_to_a_retry_reaches_the_next_worker() {
+    let site = SITE.replace("server {", "quic_retry on; server {");
+    let (mut server, visitor, address) = start_site("worker_processes 2;", &site);
+    // Before the client that is served has got a token for others.
+    let mut clients: Vec<_> = (0..6).map(|_| visitor.begin(address, "a.test")).collect();
+    let mut busy = connect(&visitor, address);
+    let stream = busy.begin(&busy.fields("GET", "a.test", "/slower"), true);
+    busy.until("head", |client| client.answers.get(&stream).is_some_and(|answer| answer.status == 200));
+    let first = server.worker();
+    for client in &mut clients {
+        client.flush();
+        wait::holds("the Retry", || {
+            client.hear(Duration::from_millis(50));
+            client.received > 0
+        });
+    }
+    server.configure_http("worker_processes 3;", &site);
+    server.reload();
+    for client in &mut clients {
+        let before = client.received;
+        client.flush();
+        // Nothing is sent again.
+        wait::holds("an answer", || {
+            client.hear(Duration::from_millis(50));
+            client.received > before
+        });
         client.wait("a handshake", |client| !client.conn.is_handshaking());
     }
     assert!(process::is_alive(first), "it has an answer to finish");

@@ -203,6 +203,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether a datagram may begin a connection, as far as its header tells.
+    pub fn may_begin(&self, bytes: &[u8]) -> bool {
+        self.first(bytes).is_some()
+    }
+
     /// Whether a datagram may begin a connection: its header is long and no connection has the ID that it is for. The packets of a handshake that
     /// goes on have one of ours. What follows a Retry has one, too, and anybody can send one of a connection that is over: it must be in use.
     /// Gives whether the ID is one of ours; `None`: it begins none.

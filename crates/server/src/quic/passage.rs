@@ -142,12 +142,16 @@ impl Passage {
         Some(message)
     }
 
+    /// The worker that serves what comes new, if it is another one that is known.
+    pub fn successor(&self) -> Option<u8> {
+        Some(self.successor.load(Ordering::Relaxed)).filter(|one| *one != NOBODY)
+    }
+
     /// The worker that a packet is for, if it is another one that may be there. `key`: that of connection IDs.
     pub fn destination(&self, route: &Route, key: &[u8; 16]) -> Option<u8> {
         // Long headers begin connections (RFC 9000 §17.2). Short ones belong to a connection that somebody
         // has.
-        let successor =
-            Some(self.successor.load(Ordering::Relaxed)).filter(|one| *one != NOBODY && route.is_long);
+        let successor = self.successor().filter(|_| route.is_long);
         // The common case, without decrypting the ID.
         if route.claimed() == Some(self.generation) && successor.is_none() {
             return None;

@@ -3,6 +3,7 @@
 use super::choose::{Chooser, Ticket};
 use super::common::Told;
 use super::parcel::{Packet, Parcel};
+use super::passage::Passage;
 use super::state::{App, Astray, Counted, Opening, Socket};
 use crate::limits::{BEGINNING_TIME_MAX, DATAGRAM_READS_PER_TURN_MAX, HELD_TIME_MAX, QUIC_IDLE_TIME_MIN};
 use crate::live::Live;
@@ -123,12 +124,13 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     if reach != Reach::Thread && target != thread.index {
         return stray(thread, packet, |astray| astray.threads.entry(target).or_default());
     }
-    // This worker takes nothing new, and does not know yet who does: the next one has not begun, or has ended at once.
-    if thread.is_draining()
-        && route.is_long
-        && common.keys().is_some_and(|keys| route.generation(keys.cid()).is_none())
-    {
-        return hold(thread, now, packet);
+    // This worker takes nothing new. A client that it has sent a Retry answers to an ID of this worker: the next one has the keys of its token.
+    if thread.is_draining() && begins(thread, packet.bytes) {
+        return match common.passage().and_then(Passage::successor) {
+            Some(worker) => stray(thread, packet, |astray| astray.workers.entry(worker).or_default()),
+            // Not known yet: the next one has not begun, or has ended at once.
+            None => hold(thread, now, packet),
+        };
     }
     // A configuration that listens on the address again has a socket of its own there. As long as connections hold the old one, the
     // kernel gives both the packets of new ones.
@@ -141,6 +143,14 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     if let Some(endpoint) = endpoint(thread).as_mut() {
         endpoint.receive(now, Datagram { socket: number, remote, local, ecn, bytes });
     }
+}
+
+/// Whether a packet may begin a connection: none that this thread has is meant.
+fn begins(thread: &Thread, bytes: &[u8]) -> bool {
+    let endpoint = thread.quic.endpoint.borrow();
+    endpoint
+        .as_ref()
+        .map_or_else(|| route(bytes).is_some_and(|route| route.is_long), |endpoint| endpoint.may_begin(bytes))
 }
 
 /// Puts a packet into a parcel; one that has no room for it leaves first.
@@ -199,6 +209,7 @@ fn deliver(thread: &Rc<Thread>) {
             if let Some(thread) = Thread::current() {
                 let now = Instant::now();
                 parcel.packets().for_each(|packet| sort(&thread, now, None, &packet, Reach::Thread));
+                deliver(&thread);
             }
         });
     }
