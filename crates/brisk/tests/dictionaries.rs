@@ -1,8 +1,7 @@
 //! Shared dictionaries (RFC 9842): a page that the client has makes the next one small.
 
 use brisk_testkit::{Builder, Response, Server};
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use zstd::zstd_safe::DCtx;
 
 const BIN: &str = env!("CARGO_BIN_EXE_brisk");
@@ -17,7 +16,6 @@ const CONF: &str = r#"
         brotli_types application/javascript; zstd_types application/javascript; gzip_types application/javascript;
         location /app/br/ { zstd off; alias {{DIR}}/html/app/; }
         location /app/own/ { add_header Cache-Control private; alias {{DIR}}/html/app/; }
-        location /app/back/ { proxy_pass http://127.0.0.1:{{PORT}}/plain/; }
         location /plain/ { shared_dictionaries off; use_as_dictionary off; alias {{DIR}}/html/app/; }
         location /metrics { metrics; }
     }
@@ -118,47 +116,6 @@ fn the_next_version_is_small() {
         Some("dcb")
     );
     assert!(server.get("/metrics").text().contains("brisk_dictionary_requests_total{outcome=\"used\"} "));
-}
-
-/// It is taken along as it is sent.
-#[test]
-fn what_a_back_end_answers_is_remembered() {
-    let server = server();
-    let (old, new) = versions(8000);
-    let first = ask(&server, "/app/back/large1.js", "identity");
-    assert!(first.text() == old && first.header("Use-As-Dictionary").is_some(), "{:?}", first.headers);
-    let fields = format!("dcz\r\n{}", named(&old));
-    let second = brisk_testkit::wait::until("the dictionary is remembered", || {
-        let response = ask(&server, "/app/large2.js", &fields);
-        (response.header("Content-Encoding") == Some("dcz")).then_some(response)
-    });
-    assert_eq!(dcz(&old, &second.body), new);
-}
-
-/// There are 32 places for bodies on their way to be remembered.
-#[test]
-fn slow_readers_of_files_keep_no_place() {
-    let (old, _) = versions(8000);
-    let server = Builder::new(BIN)
-        .http(
-            "send_timeout 10m; types { application/javascript js; }
-             server { listen 127.0.0.1:{{PORT}} sndbuf=16k; use_as_dictionary /*.js; }",
-        )
-        .file("html/large.js", &old)
-        .start();
-    let begin = |_| {
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-        stream.write_all(b"GET /large.js HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-        let mut begin = [0; 12];
-        stream.read_exact(&mut begin).unwrap();
-        assert_eq!(begin, *b"HTTP/1.1 200");
-        stream
-    };
-    let slow: Vec<TcpStream> = (0..40).map(begin).collect();
-    brisk_testkit::wait::holds("a place", || {
-        ask(&server, "/large.js", "identity").header("Use-As-Dictionary").is_some()
-    });
-    drop(slow);
 }
 
 /// What the head has announced is sent, also where the pool takes nothing more.

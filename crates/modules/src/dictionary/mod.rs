@@ -20,7 +20,6 @@ use brisk_net::blocking;
 use brisk_server::conf::{Cx, invalid_parameter};
 use brisk_server::directive::directive;
 use brisk_server::failure::broken;
-use brisk_server::files::OpenFile;
 use brisk_server::in_memory::InMemory;
 use brisk_server::metrics::{Counter, Scrape};
 use brisk_server::module::{Module, ModuleConf, Row};
@@ -31,8 +30,6 @@ use brisk_server::text::Text;
 use brisk_server::zone::Zone;
 use std::future::Future as _;
 use std::io;
-use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,8 +230,7 @@ fn is_public(r: &Request) -> bool {
 }
 
 impl Dictionary {
-    /// Remembers a body that is in memory at once, has that of a file read on the pool, and takes others along as they are sent. False if
-    /// there are as many already as there may be.
+    /// Takes the body along as it is sent, or at once if it is in memory. False if so many are taken along already.
     fn remember(&self, r: &mut Request, length: u64) -> bool {
         // It has no body.
         if r.is_head() {
@@ -252,12 +248,7 @@ impl Dictionary {
             return true;
         }
         // The next answer may be the one that is remembered.
-        r.depends_on(Dependencies::STATE);
         let Some(held) = REMEMBERED.hold() else { return false };
-        if let Body::One(Piece::File { file, range }) = &r.resp.body {
-            // Beside its way to the client: a slow reader keeps no place.
-            return remember_file(file, range.clone(), (r.head.host.clone(), self.zone.clone()), held);
-        }
         r.client.also_holds(length as usize);
         let inner = InMemory::new(std::mem::take(&mut r.resp.body));
         let tee = Tee {
@@ -357,20 +348,6 @@ fn hash_of(bytes: &[u8]) -> Hash {
 fn parse_hash(value: &[u8]) -> Option<Hash> {
     let text = value.trim_ascii().strip_prefix(b":")?.strip_suffix(b":")?;
     STANDARD.decode(text).ok()?.try_into().ok()
-}
-
-/// Has a part of a file read and remembered for a host. False if that cannot be begun.
-fn remember_file(file: &OpenFile, part: Range<u64>, (host, zone): (Vec<u8>, Arc<Zone>), held: Held) -> bool {
-    // The cache of files may drop its own descriptor meanwhile.
-    let Some(copy) = file.fd.as_ref().and_then(|fd| fd.try_clone().ok()) else { return false };
-    let job = blocking::run(move || {
-        let _held = held;
-        let mut bytes = vec![0; (part.end - part.start) as usize];
-        if std::fs::File::from(copy).read_exact_at(&mut bytes, part.start).is_ok() {
-            zone.state::<Store>().put(&host, hash_of(&bytes), bytes.into());
-        }
-    });
-    job.is_ok()
 }
 
 /// A body that is remembered when it has been sent as a whole.
