@@ -2,7 +2,7 @@
 //!
 //! What a session was verified for is its [`Identity`]: a kept connection serves only requests with the very same one.
 
-use brisk_server::tls::{Allowed, Cache, Pair};
+use brisk_server::tls::{Cache, Pair, Rule};
 use brisk_tls::ClientContext;
 use std::borrow::Cow;
 use std::fmt;
@@ -37,8 +37,8 @@ pub struct Identity {
 /// How a certificate whose place has variables in it is read.
 #[derive(Clone)]
 struct Named {
-    /// Whether it may be; else why not, for the log.
-    verdict: Result<(), String>,
+    /// What its place, and that of its key, can be: a variable may hold what a client has sent.
+    rules: [Rule; 2],
     passwords: Arc<Vec<Vec<u8>>>,
     cache: Option<Arc<Cache>>,
 }
@@ -49,16 +49,16 @@ impl Tls {
         Tls { context, identity: Identity { owner, name: name.into(), send_name, pair: None }, named: None }
     }
 
-    /// Presents a certificate that is read when a connection is made. Without a place among those that `allowed` has there is no connection.
+    /// Presents a certificate that is read when a connection is made. Where it, or its key, is not what the rules say, there is no connection.
     #[must_use]
     pub fn presenting(
         mut self,
         pair: Pair,
-        allowed: &Allowed,
+        rules: [Rule; 2],
         passwords: Arc<Vec<Vec<u8>>>,
         cache: Option<Arc<Cache>>,
     ) -> Tls {
-        self.named = Some(Named { verdict: allowed.check(&pair), passwords, cache });
+        self.named = Some(Named { rules, passwords, cache });
         self.identity.pair = Some(Arc::new(pair));
         self
     }
@@ -70,7 +70,9 @@ impl Tls {
         let (Some(named), Some(pair)) = (&self.named, &self.identity.pair) else {
             return Ok(Cow::Borrowed(&self.context));
         };
-        named.verdict.clone()?;
+        for (rule, path) in named.rules.iter().zip([&pair.certificate, &pair.key]) {
+            rule.check(path)?;
+        }
         let certified = pair.load(&named.passwords, named.cache.as_deref()).await?;
         Ok(Cow::Owned(self.context.presenting(&certified)))
     }
@@ -85,6 +87,8 @@ impl fmt::Debug for Tls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brisk_server::tls::Allowed;
+    use brisk_server::vars::Template;
     use brisk_tls::ClientOptions;
 
     fn identity(owner: u64, name: &str, send_name: bool, certificate: Option<&str>) -> Identity {
@@ -92,7 +96,8 @@ mod tests {
         let tls = Tls::new(context, name, send_name, owner);
         let Some(certificate) = certificate else { return tls.identity };
         let pair = Pair { certificate: certificate.into(), key: "key.pem".into() };
-        tls.presenting(pair, &Allowed::default(), Arc::default(), None).identity
+        let rule = Allowed::default().rule(&Template::default());
+        tls.presenting(pair, [rule.clone(), rule], Arc::default(), None).identity
     }
 
     #[test]

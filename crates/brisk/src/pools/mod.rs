@@ -320,7 +320,7 @@ impl Pools {
     /// Reads what processes say, and does what is due.
     pub fn turn(&mut self, now: Instant) {
         for at in 0..self.list.len() {
-            self.read(at, now);
+            self.read(at, Some(now));
             let pool = &mut self.list[at];
             if pool.folders.as_mut().is_some_and(|folders| folders.take_change(now)) && !pool.is_leaving {
                 let text =
@@ -356,7 +356,8 @@ impl Pools {
         let Some(at) = self.list.iter().position(|pool| pool.family.get(pid).is_some()) else {
             return false;
         };
-        self.read(at, now);
+        // It serves no more, however long it has lasted.
+        self.read(at, None);
         let pool = &mut self.list[at];
         let Some(gone) = pool.family.gone(pid, now) else { return false };
         let was_told = matches!(gone.state, State::Draining { .. } | State::Killed);
@@ -412,11 +413,12 @@ impl Pools {
         std::mem::take(&mut self.notes)
     }
 
-    fn read(&mut self, at: usize, now: Instant) {
+    /// `now`: those that have lasted for long enough by then are taken to serve.
+    fn read(&mut self, at: usize, now: Option<Instant>) {
         let pool = &mut self.list[at];
         let (mut ready, mut notes) = (Vec::new(), Vec::new());
         for process in pool.family.iter_mut() {
-            let mut serves = serves_from(process).is_some_and(|from| from <= now);
+            let mut serves = serves_from(process).is_some_and(|from| now.is_some_and(|now| from <= now));
             let (pid, process) = (process.pid, &mut process.link);
             let says_ready = process.says_ready;
             process.child.output.lines(|line| {

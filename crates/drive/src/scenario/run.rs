@@ -167,12 +167,20 @@ struct Here {
     tally: RefCell<Tally>,
     /// Users that have not come to their end.
     active: Cell<usize>,
-    /// Of these, those who have arrived, each with the time when it was due.
-    arrived: RefCell<BTreeMap<usize, Duration>>,
+    /// Of these, those who have arrived.
+    arrived: RefCell<BTreeMap<usize, Session>>,
     /// What each user waits for: the kind of user, the step's place among all of its steps, and since when.
     under_way: RefCell<BTreeMap<usize, (Place, Duration)>>,
     /// Since when the users are there who are.
     came: RefCell<BTreeMap<usize, Duration>>,
+}
+
+/// The session of a user who has arrived.
+struct Session {
+    /// When it was due.
+    due: Duration,
+    /// Why its first step failed that did.
+    wrong: Option<Wrong>,
 }
 
 /// A step: of which kind of user, whether it is one of those at the start, and which.
@@ -202,12 +210,12 @@ impl Here {
         let left = self.under_way.take();
         let is_interrupted = system::interrupted();
         if let Some(sessions) = &mut self.tally.borrow_mut().sessions {
-            for (user, due) in self.arrived.take() {
-                if left.contains_key(&user) && !is_interrupted {
-                    // It had its time for the answer that it waits for.
-                    Wrong::timeout().count_in(&mut sessions.line);
-                } else {
-                    sessions.cut_off.push(course.elapsed().saturating_sub(due));
+            for (user, Session { due, wrong }) in self.arrived.take() {
+                // It had its time for the answer that it waits for.
+                let is_late = left.contains_key(&user) && !is_interrupted;
+                match wrong.or_else(|| is_late.then(Wrong::timeout)) {
+                    Some(wrong) => wrong.count_in(&mut sessions.line),
+                    None => sessions.cut_off.push(course.elapsed().saturating_sub(due)),
                 }
             }
         }
@@ -225,7 +233,7 @@ impl Here {
     fn come(&self, visitor: Visitor) {
         self.active.set(self.active.get() + 1);
         if let Some(Arrived { due, .. }) = visitor.arrived {
-            self.arrived.borrow_mut().insert(visitor.number, due);
+            self.arrived.borrow_mut().insert(visitor.number, Session { due, wrong: None });
         }
         spawn(async move {
             visitor.visits().await;
@@ -342,8 +350,6 @@ struct Mind {
     rng: Rng,
     /// Of a user who arrives, until its first step is taken.
     arrived: Option<Arrived>,
-    /// The first failure.
-    failed: Option<Wrong>,
 }
 
 /// What a user goes through: the steps at the start, or a round.
@@ -387,7 +393,7 @@ impl Visitor {
             let users = &self.here.shared.course.users;
             users.fetch_add(1, Ordering::Relaxed);
             self.here.came.borrow_mut().insert(self.number, self.elapsed());
-            let (done, _) = self.visit(to).await;
+            let done = self.visit(to).await;
             let came = self.here.came.borrow_mut().remove(&self.number);
             self.here.stayed_since(came.unwrap_or_default());
             users.fetch_sub(1, Ordering::Relaxed);
@@ -401,12 +407,13 @@ impl Visitor {
     async fn session(&self, arrived: Arrived) {
         let users = &self.here.shared.course.users;
         users.fetch_add(1, Ordering::Relaxed);
-        let (done, mind) = self.visit(Duration::MAX).await;
+        let done = self.visit(Duration::MAX).await;
         users.fetch_sub(1, Ordering::Relaxed);
+        let wrong = self.here.arrived.borrow_mut().get_mut(&self.number).and_then(|session| session.wrong.take());
         let taken = self.elapsed().saturating_sub(arrived.due);
         let mut tally = self.here.tally.borrow_mut();
         let sessions = tally.sessions.get_or_insert_default();
-        match mind.and_then(|mind| mind.failed) {
+        match wrong {
             Some(wrong) => wrong.count_in(&mut sessions.line),
             None if done => sessions.line.latency.record(taken.as_nanos() as u64),
             None => sessions.cut_off.push(taken),
@@ -418,10 +425,10 @@ impl Visitor {
         self.elapsed() >= until || self.here.is_over()
     }
 
-    /// One stay: whether all rounds are done, and what the user knows then.
-    async fn visit(&self, until: Duration) -> (bool, Option<Mind>) {
+    /// One stay: whether all rounds are done.
+    async fn visit(&self, until: Duration) -> bool {
         let scenario = self.scenario();
-        let Some(user) = scenario.users.get(self.kind) else { return (true, None) };
+        let Some(user) = scenario.users.get(self.kind) else { return true };
         let mut mind = Mind {
             client: Client::new(&self.here.common),
             jar: Jar::default(),
@@ -431,10 +438,8 @@ impl Visitor {
             taken: 0,
             rng: Rng::new(Rng::from_clock().next_u64() ^ (self.number as u64) << 20),
             arrived: self.arrived,
-            failed: None,
         };
-        let done = self.rounds(user, until, &mut mind).await;
-        (done, Some(mind))
+        self.rounds(user, until, &mut mind).await
     }
 
     /// The steps at the start, and the rounds; true when all are done.
@@ -570,8 +575,10 @@ impl Visitor {
         self.here.under_way.borrow_mut().remove(&self.number);
         taken.done = self.elapsed();
         taken.wrong = judged.err();
-        if mind.failed.is_none() {
-            mind.failed.clone_from(&taken.wrong);
+        if let Some(session) = self.here.arrived.borrow_mut().get_mut(&self.number)
+            && session.wrong.is_none()
+        {
+            session.wrong.clone_from(&taken.wrong);
         }
         self.here.count(step, &taken);
         let think =

@@ -334,6 +334,19 @@ fn sessions_that_the_end_cuts_off_are_neither_answered_nor_failed() {
     assert_eq!(report.json()["sessions"]["unfinished"], sessions.cut_off.len(), "{}", report.json());
 }
 
+/// A session whose step has failed is a bad one, also where the end meets it in its pause.
+#[test]
+fn sessions_that_have_failed_are_counted_where_the_end_cuts_them_off() {
+    let port = server(|_, stream| answer(stream, || {}));
+    let report = report(&scenario(&format!(
+        "target = \"http://127.0.0.1:{port}\"\nduration = \"1s\"\narrivals = {{ rate = 20 }}\nthresholds = [\"sessions: errors < 1%\"]\n\
+         [[user]]\n[[user.step]]\nname = \"a\"\nthink = \"10s\"\nrequest = \"GET /\"\ncheck = {{ status = 404 }}\n"
+    )));
+    let sessions = report.done.tally.sessions.as_ref().unwrap();
+    assert!(sessions.line.failed() > 10 && sessions.cut_off.is_empty(), "{}", report.text());
+    assert!(report.judged.iter().all(|judged| !judged.holds), "{}", report.text());
+}
+
 /// Every second user is never answered, all of them on one of two threads: there is room for them, wherever they are.
 #[test]
 fn users_have_the_places_of_all_threads() {

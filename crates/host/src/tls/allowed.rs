@@ -3,9 +3,8 @@
 //!
 //! Two ask: a worker before it reads, since a variable may hold what a client has sent, and the master before it reads for
 //! a worker that may not. A client's value stands for a part of one file's or folder's name: it never has a slash in it and
-//! is never `..`. A value that the configuration itself spells out (`map`, `geo`, `split_clients`, `set`) may be anything.
+//! is never `..`. What one name can come to is nothing to another one. A value that the configuration itself spells out (`map`, `geo`, `split_clients`, `set`) may be anything.
 
-use super::source::Pair;
 use crate::limits::VERIFY_DEPTH_MAX;
 use crate::vars::{Context, Kind, Part, Table, Template, VarId};
 use std::collections::HashMap;
@@ -20,54 +19,82 @@ enum Piece {
     OneOf(Arc<[Pattern]>),
 }
 
-type Pattern = Box<[Piece]>;
+type Pattern = Arc<[Piece]>;
 
 /// The files that may be read.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
     /// Where relative names begin.
-    prefix: Box<[u8]>,
-    patterns: Vec<Pattern>,
+    prefix: Arc<[u8]>,
+    own: HashMap<Template, Pattern>,
+    /// Of other parts of the configuration, which have variables of their own.
+    others: Vec<Pattern>,
+}
+
+/// What one name of the configuration can come to.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    prefix: Arc<[u8]>,
+    pattern: Option<Pattern>,
 }
 
 impl Allowed {
     /// From names as the configuration has them; relative ones begin at `prefix`.
     pub fn new<C: Context>(names: &[Template], vars: &Table<C>, prefix: &str) -> Allowed {
         let mut compiler = Compiler { vars, known: HashMap::new(), depth: 0 };
-        let patterns = names.iter().map(|name| compiler.pattern(name)).collect();
-        Allowed { prefix: prefix.as_bytes().into(), patterns }
+        let own = names.iter().map(|name| (name.clone(), compiler.pattern(name))).collect();
+        Allowed { prefix: prefix.as_bytes().into(), own, others: Vec::new() }
     }
 
-    /// Allows these files, too. Both have the same prefix.
+    /// Allows these files, too: those of another part. Both have the same prefix.
     pub fn add(&mut self, other: Allowed) {
-        self.patterns.extend(other.patterns);
+        self.others.extend(other.own.into_values().chain(other.others));
     }
 
     /// Whether nothing is allowed.
     pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
+        self.own.is_empty() && self.others.is_empty()
     }
 
-    /// Whether a certificate and its key may be read: the worker reads with its own rights what it may, so it has to refuse by itself. The
-    /// error is for the log.
-    pub fn check(&self, pair: &Pair) -> Result<(), String> {
-        // `data:` is a text and leads nowhere.
-        let is_refused = |path: &&String| !path.starts_with("data:") && !self.has(path);
-        match [&pair.certificate, &pair.key].into_iter().find(is_refused) {
-            None => Ok(()),
-            Some(path) => Err(format!(
-                "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"
-            )),
-        }
+    /// What a name can come to; nothing, if it is none of those that this was made of.
+    pub fn rule(&self, name: &Template) -> Rule {
+        Rule { prefix: self.prefix.clone(), pattern: self.own.get(name).cloned() }
     }
 
-    /// Whether one of the names can come to this path.
-    // Both ways of writing it: the configuration may name a file by its whole path or from the prefix.
+    /// Whether any of the names can come to this path.
     pub fn has(&self, path: &str) -> bool {
-        let path = path.as_bytes();
-        let relative = path.strip_prefix(&*self.prefix).filter(|rest| !rest.starts_with(b"/"));
-        let is_one = |text: &[u8]| self.patterns.iter().any(|pattern| is_match(pattern, text));
-        is_one(path) || relative.is_some_and(is_one)
+        self.own.values().chain(&self.others).any(|pattern| is_path(pattern, &self.prefix, path))
+    }
+}
+
+impl Rule {
+    /// Whether this may be read: the worker reads with its own rights what it may, so it has to refuse by itself. The error is for the log.
+    pub fn check(&self, path: &str) -> Result<(), String> {
+        let is_allowed = self.pattern.as_ref().is_some_and(|pattern| {
+            // The certificate itself is a client's where the configuration does not say `data:`.
+            if path.starts_with("data:") { is_text(pattern) } else { is_path(pattern, &self.prefix, path) }
+        });
+        if is_allowed {
+            return Ok(());
+        }
+        Err(format!("cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"))
+    }
+}
+
+/// Whether a name can come to this path.
+// Both ways of writing it: the configuration may name a file by its whole path or from the prefix.
+fn is_path(pattern: &Pattern, prefix: &[u8], path: &str) -> bool {
+    let path = path.as_bytes();
+    let relative = path.strip_prefix(prefix).filter(|rest| !rest.starts_with(b"/"));
+    is_match(pattern, path) || relative.is_some_and(|text| is_match(pattern, text))
+}
+
+/// Whether the configuration says that the name holds the certificate itself.
+fn is_text(pattern: &Pattern) -> bool {
+    match pattern.first() {
+        Some(Piece::Text(text)) => text.starts_with(b"data:"),
+        Some(Piece::OneOf(values)) => values.iter().any(is_text),
+        Some(Piece::Name) | None => false,
     }
 }
 

@@ -10,7 +10,7 @@ mod refusal;
 mod rules;
 mod source;
 
-pub use allowed::Allowed;
+pub use allowed::{Allowed, Rule};
 pub use answers::{Answers, Asking, Stapler};
 pub use context::{Certs, Context, Sessions, SharedSessions, early_sessions, ticket_keys};
 pub use named::{Named, Wanted};

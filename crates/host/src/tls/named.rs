@@ -46,7 +46,9 @@ impl Named {
         allowed: &Allowed,
     ) -> Result<Pair, String> {
         let pair = Pair::named(&certificate.eval(of), &key.eval(of), &self.prefix);
-        allowed.check(&pair).map(|()| pair)
+        allowed.rule(certificate).check(&pair.certificate)?;
+        allowed.rule(key).check(&pair.key)?;
+        Ok(pair)
     }
 
     /// Reads certificates from the disk. The error is for the log.

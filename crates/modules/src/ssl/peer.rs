@@ -134,7 +134,8 @@ impl PeerTls {
             return tls;
         }
         let pair = Pair::named(&certificate, &named.key.eval(r), &named.prefix);
-        tls.presenting(pair, allowed, named.passwords.clone(), named.cache.clone())
+        let rules = [allowed.rule(&named.certificate), allowed.rule(&named.key)];
+        tls.presenting(pair, rules, named.passwords.clone(), named.cache.clone())
     }
 
     /// Where there is no request (health checks): a name that needs one gives way to the back end's, and a certificate

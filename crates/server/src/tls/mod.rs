@@ -13,7 +13,7 @@ pub(crate) mod opening;
 
 pub use admit::is_early;
 pub use brisk_host::tls::{
-    Allowed, Answers, Asking, Cache, Certs, Chain, Context, Named, Pair, Parsed, Rules, Sessions,
+    Allowed, Answers, Asking, Cache, Certs, Chain, Context, Named, Pair, Parsed, Rule, Rules, Sessions,
     SharedSessions, Source, Sources, Stapler, Verdict, Verify, early_sessions, read_through, ticket_keys,
 };
 pub use facts::Facts;

@@ -125,6 +125,14 @@ pub fn read(files: &[File], wanted: &Wanted<'_>) -> Result<Option<String>, Refus
     }))
 }
 
+/// What the first location says of a setting that stands in locations alone: a value outside of them would not hold there.
+///
+/// # Errors
+/// A file that cannot be understood.
+pub fn read_in_location(files: &[File], wanted: &Wanted<'_>) -> Result<Option<String>, Refused> {
+    places(files, wanted).map(|places| places.in_location)
+}
+
 /// What is to be changed so that the setting has this value wherever it holds. In nginx's language a place with another value than the one
 /// that [`read`] gives is an exception that somebody has made, and stays; where it gives none, so is each place.
 ///
@@ -228,6 +236,8 @@ struct Places {
     missing: Option<(usize, usize, String)>,
     /// It stands in inner blocks alone: that line is needed, too, so that it holds everywhere.
     is_inside_only: bool,
+    /// What the first location says, where it stands in locations alone.
+    in_location: Option<String>,
 }
 
 fn places(files: &[File], wanted: &Wanted<'_>) -> Result<Places, Refused> {

@@ -251,6 +251,13 @@ fn what_locations_say_where_nothing_else_does_stays() {
         None,
         "http {\n  gzip always;\n  server { location /a { gzip off; } location /b { gzip on; } }\n}\n",
     );
+    let in_location = |text: &str| {
+        let wanted = Wanted { language: HTTP, name: "gzip", pool: "" };
+        read_in_location(&[file("a", text)], &wanted).unwrap()
+    };
+    assert_eq!(in_location("http { server { location / { gzip  on ; } } }").as_deref(), Some("on"));
+    assert_eq!(in_location("http { gzip off; server { location / { gzip on; } } }"), None);
+    assert_eq!(in_location("http { server { gzip off; location / { gzip off; } } }"), None);
     // A snippet in a location is no part of http, and stands in each list of files once for each time that it is included.
     let snippet = file("/etc/snippet.conf", "gzip off;\n");
     let main = file(
