@@ -64,8 +64,7 @@ impl Stream {
         &self.io
     }
 
-    /// How connecting has ended, once it is writable; later, what has ended a connection that is broken, without a read. It is told once: other errors are
-    /// found by reading and writing.
+    /// How connecting has ended, once it is writable; other errors are found by reading and writing.
     pub fn take_error(&self) -> io::Result<()> {
         Ok(rustix::net::sockopt::socket_error(self.io.fd())??)
     }

@@ -339,12 +339,6 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
                 Failure::Write(_) => End::ClientFailed(failure),
             });
         }
-        // What waits for the peer stands before the next read, which would find that the client is gone.
-        if (is_deaf || up.is_holding())
-            && let Poll::Ready(error) = poll_failed(client, cx)
-        {
-            return Poll::Ready(End::ClientFailed(Failure::Read(error)));
-        }
         let is_closed = if is_deaf {
             down.is_over()
         } else if proxy.half_close {
@@ -366,12 +360,6 @@ async fn relay(session: &Session, client: &Stream, connected: &Connected) -> Sta
         Poll::Pending
     })
     .await;
-    abort(&end, client, peer);
-    conclude(session, &end)
-}
-
-/// Has no side take for an end in order what is none.
-fn abort(end: &End, client: &Stream, peer: &Stream) {
     if let End::PeerFailed(_) | End::TimedOut | End::Unfit = end {
         // A client of TLS must not take what it has for all there was (RFC 8446 §6.1).
         client.abort();
@@ -379,12 +367,7 @@ fn abort(end: &End, client: &Stream, peer: &Stream) {
     if let End::ClientFailed(_) | End::TimedOut | End::Unfit = end {
         peer.abort();
     }
-}
-
-/// Ready when a side has failed, as by a reset. One that has closed in order has not: what it has said is passed on.
-fn poll_failed(side: &Stream, cx: &mut Context<'_>) -> Poll<io::Error> {
-    ready!(side.poll_broken(cx));
-    side.take_error().map_or_else(Poll::Ready, |()| Poll::Pending)
+    conclude(session, &end)
 }
 
 /// The header where it goes with the first bytes: one that stands before a TLS session has left before.

@@ -13,9 +13,6 @@ use std::time::{Duration, Instant};
 /// A head longer than this is a fault.
 const HEAD_BYTES_MAX: usize = 256 << 10;
 
-/// All buffers between two ends are taken for full when nothing has gone for so long.
-const FULL_AFTER: Duration = Duration::from_millis(300);
-
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -161,25 +158,6 @@ impl Client {
             Stream::Tcp(stream) => stream.write_all(bytes.as_ref()),
             Stream::Unix(stream) => stream.write_all(bytes.as_ref()),
         }
-    }
-
-    /// Sends until nothing more is taken; gives how much was. To be used where all that is sent is for a peer that does not read.
-    ///
-    /// # Panics
-    /// If the connection fails.
-    pub fn send_until_full(&mut self) -> u64 {
-        let Stream::Tcp(stream) = &mut self.stream else { panic!("a unix socket") };
-        stream.set_write_timeout(Some(FULL_AFTER)).expect("a time-out can be set");
-        let mut sent = 0;
-        let error = loop {
-            match stream.write(&[b'x'; 16 << 10]) {
-                Ok(count) => sent += count as u64,
-                Err(error) => break error,
-            }
-        };
-        assert!(matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut), "{error}");
-        stream.set_write_timeout(Some(DEADLINE)).expect("a time-out can be set");
-        sent
     }
 
     /// Nothing more is sent from here; what the server sends is still read.
