@@ -167,6 +167,8 @@ pub struct Connection<T> {
     data: Option<DataFrame>,
     flood: Flood,
     reset_by_us: Remembered,
+    /// The last stream whose head was given up before it had come as a whole: what still comes of it is no fault, however many others were reset since.
+    given_up: Option<u32>,
     closed: Remembered,
     /// Priorities of streams that have not begun (RFC 9218 §7.1).
     early: Vec<(u32, Priority)>,
@@ -207,6 +209,7 @@ impl<T> Connection<T> {
             data: None,
             flood: Flood::new(second),
             reset_by_us: Remembered::default(),
+            given_up: None,
             closed: Remembered::default(),
             early: Vec::new(),
             goaway: None,
@@ -269,6 +272,7 @@ impl<T> Connection<T> {
     pub fn give_up_head(&mut self, rest: &[u8], out: &mut Vec<u8>) -> Option<u32> {
         let stream = self.unfinished_head(rest)?;
         self.peer_last = stream;
+        self.given_up = Some(stream);
         self.reset_by_us.push(stream);
         frame::write_rst_stream(stream, ErrorCode::PROTOCOL_ERROR, out);
         Some(stream)

@@ -259,7 +259,9 @@ pub fn apply(fd: impl AsFd, options: &Options) -> io::Result<()> {
 fn usual_fast_open(backlog: i32) -> i32 {
     let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
     let bits: u32 = setting.trim().parse().unwrap_or_default();
-    if bits & FAST_OPEN_BY_DEFAULT == FAST_OPEN_BY_DEFAULT { backlog } else { 0 }
+    // A backlog below 0 is as long as the system allows.
+    let queue = if backlog < 0 { i32::MAX } else { backlog };
+    if bits & FAST_OPEN_BY_DEFAULT == FAST_OPEN_BY_DEFAULT { queue } else { 0 }
 }
 
 fn is_tcp(fd: BorrowedFd<'_>) -> bool {

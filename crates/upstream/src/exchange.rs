@@ -187,9 +187,9 @@ impl Exchange {
         self.out.len() - self.out_at
     }
 
-    /// Whether a part of the body is still with the client.
+    /// Whether a part of the body is still with the client, and wanted.
     pub fn reads_client(&self) -> bool {
-        self.source.reads_client()
+        matches!(self.request, RequestSide::Flowing | RequestSide::HeldUp) && self.source.reads_client()
     }
 
     /// Sends what can be sent; ready when nothing more is to be sent, because all of the request has left or a write has

@@ -176,7 +176,9 @@ impl Dials {
         if let Ok(Some(value)) = edit::read_in_location(texts, &wanted)
             && value != knob.default
         {
-            return self.notes.push(format!("{}: it stands in locations alone, which are left as they are", knob.name));
+            return self
+                .notes
+                .push(format!("{}: it stands in locations alone, which are left as they are", knob.name));
         }
         let now = edit::read(texts, &wanted).map_err(|refused| refused.to_string());
         let levels = now.and_then(|now| {

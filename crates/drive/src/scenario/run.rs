@@ -409,7 +409,8 @@ impl Visitor {
         users.fetch_add(1, Ordering::Relaxed);
         let done = self.visit(Duration::MAX).await;
         users.fetch_sub(1, Ordering::Relaxed);
-        let wrong = self.here.arrived.borrow_mut().get_mut(&self.number).and_then(|session| session.wrong.take());
+        let wrong =
+            self.here.arrived.borrow_mut().get_mut(&self.number).and_then(|session| session.wrong.take());
         let taken = self.elapsed().saturating_sub(arrived.due);
         let mut tally = self.here.tally.borrow_mut();
         let sessions = tally.sessions.get_or_insert_default();

@@ -128,7 +128,8 @@ impl<T: Default> Connection<T> {
         bytes: &[u8],
         sink: &mut S,
     ) -> Result<Option<Event<'a, T>>, ConnectionError> {
-        if self.reset_by_us.has(id) || (self.role == Role::Client && id < self.next_id) {
+        let is_reset = self.reset_by_us.has(id) || self.given_up == Some(id);
+        if is_reset || (self.role == Role::Client && id < self.next_id) {
             self.decode(bytes, &mut Discard(sink))?;
             self.count(Nuisance::Stray)?;
             return Ok(None);

@@ -369,6 +369,8 @@ fn a_head_may_be_given_up() {
         assert_eq!(side.conn.give_up_head(&side.input, &mut side.out), Some(1));
         assert_eq!(side.conn.give_up_head(&side.input, &mut side.out), None, "once");
         assert_eq!(side.said(), ["RST 1 PROTOCOL_ERROR"]);
+        // However many others are reset meanwhile.
+        (0..100).for_each(|at| side.conn.reset_by_us.push(1001 + 2 * at));
         assert_eq!(side.hear(&rest).unwrap(), [""; 0]);
         let with_entry = frame_of(kind::HEADERS, END, 3, &[GET, &[0xbe]].concat());
         assert_eq!(side.hear(&with_entry).unwrap(), ["Head 3 true"]);

@@ -77,7 +77,9 @@ impl Rule {
         if is_allowed {
             return Ok(());
         }
-        Err(format!("cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"))
+        Err(format!(
+            "cannot load certificate \"{path}\": the value of a variable is empty or leads out of its folder"
+        ))
     }
 }
 
@@ -311,6 +313,23 @@ mod tests {
         check("store:file:/k/$1", &["/k/a"], &["/k/", "/k/.."]);
         check("../k/$name", &["/etc/conf/../k/a"], &["/etc/conf/../k/../a", "/k/a"]);
         check("/k/$name$other", &["/k/ab"], &["/k/a", "/k/a/b", "/k/a.."]);
+    }
+
+    #[test]
+    fn what_one_name_can_come_to_is_nothing_to_another() {
+        let mut vars = table();
+        let names = ["/keys/$name/cert.pem", "/keys/$name.pem", "$name", "data:$name"];
+        let names = names.map(|name| template(&mut vars, name));
+        let allowed = Allowed::new(&names, &vars, "/etc/conf/");
+        let [folder, file, any, text] = names.map(|name| allowed.rule(&name));
+        let paths = ["/keys/a/cert.pem", "/keys/a.pem", "/etc/conf/a", "data:-----BEGIN CERTIFICATE-----/+"];
+        for (at, rule) in [folder, file, any, text].iter().enumerate() {
+            for (of, path) in paths.iter().enumerate() {
+                assert_eq!(rule.check(path).is_ok(), at == of, "{rule:?} {path}");
+            }
+        }
+        assert!(paths[..3].iter().all(|path| allowed.has(path)));
+        assert!(allowed.rule(&template(&mut vars, "/other/$name")).check("/other/a").is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Requests take the same way as those of other protocols with streams from [`answer`] on; what is HTTP/2's own ends here.
 
 use super::life::{self, How};
-use super::session::{Session, reset_of};
+use super::session::{Session, Stage, reset_of};
 use crate::connection::Connection;
 use crate::core::http_conf::Http2Conf;
 use crate::h1::intake;
@@ -213,7 +213,8 @@ pub fn closed(session: &Session, conn: &Rc<Connection>) {
     if session.is_dead() {
         return;
     }
-    if has_unfinished_head(session, &conn.input.borrow()) {
+    // Of one that has failed there is a line already.
+    if session.stage.get() != Stage::Failed && has_unfinished_head(session, &conn.input.borrow()) {
         intake::gone(head::unknown(&session.thread, Version::Http2), conn);
     } else if !session.is_idle() || session.engine.borrow().is_inside_head() {
         let live = session.thread.live();
@@ -242,9 +243,12 @@ fn note_partial_head(session: &Session, conn: &Connection) {
     let is_begun = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
     let owes = is_begun && !session.has_no_room();
     // The preface counts as a head that is owed: a connection that never sends one is closed in time.
+    let stream = engine.unfinished_head(&conn.input.borrow()).unwrap_or_default();
     if !owes {
         session.head_deadline_ms.set(0);
-    } else if session.head_deadline_ms.get() == 0 {
+    } else if session.head_deadline_ms.get() == 0 || session.head_stream.get() != stream {
+        // Each has its own time, also where one ends in the read in which the next begins.
+        session.head_stream.set(stream);
         let timeout = session.thread.live().header_timeout(&conn.listener);
         let deadline = clock::mono_ms() + timeout.as_millis() as u64;
         session.head_deadline_ms.set(deadline);

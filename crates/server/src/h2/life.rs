@@ -137,11 +137,19 @@ fn late(session: &Session, conn: &Rc<Connection>, now_ms: u64) -> Option<u64> {
         close(session, conn, How::Broken);
         return None;
     };
+    // At least a second: `client_header_timeout 0` must not make the timer spin.
+    let deadline_ms = now_ms + (core.client_header_timeout.as_millis() as u64).max(1000);
+    session.head_deadline_ms.set(deadline_ms);
+    if session.has_no_room() {
+        // It may have come, and was not read, since the client does not take its answers: `send_timeout` counts.
+        return Some(deadline_ms);
+    }
     let given_up = {
         let (mut engine, input) = (session.engine.borrow_mut(), conn.input.borrow());
         engine.give_up_head(&input, &mut session.out.borrow_mut())
     };
     if given_up.is_some() {
+        session.head_stream.set(0);
         answer::head_timed_out(session, &live, conn, Version::Http2);
     } else if session.is_idle() {
         let text = format_args!("client timed out (110: Connection timed out)");
@@ -150,9 +158,6 @@ fn late(session: &Session, conn: &Rc<Connection>, now_ms: u64) -> Option<u64> {
         fail(session, conn, &ConnectionError { code: ErrorCode::PROTOCOL_ERROR, text: "".into() });
         return None;
     }
-    // At least a second: `client_header_timeout 0` must not make the timer spin.
-    let deadline_ms = now_ms + (core.client_header_timeout.as_millis() as u64).max(1000);
-    session.head_deadline_ms.set(deadline_ms);
     session.flush(conn);
     // One that is asked to leave has less time.
     let is_asked = session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away();
@@ -181,6 +186,8 @@ pub fn fail(session: &Session, conn: &Rc<Connection>, error: &ConnectionError) {
     // GOAWAY with the last stream that was heard: what is above it may be sent again elsewhere (RFC 9113 §6.8).
     session.engine.borrow_mut().fail(error, &mut session.out.borrow_mut());
     session.stage.set(Stage::Failed);
+    // No head is waited for any more.
+    session.head_deadline_ms.set(0);
     session.flush(conn);
 }
 

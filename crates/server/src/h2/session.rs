@@ -71,6 +71,8 @@ pub struct Session {
     is_unheard: Cell<bool>,
     /// When the rest of a head must be there (monotonic), if one has begun.
     pub head_deadline_ms: Cell<u64>,
+    /// The stream of that head; 0: of another frame.
+    pub head_stream: Cell<u32>,
     /// The last time that a stream was active.
     pub active_ms: Cell<u64>,
 }
@@ -92,6 +94,7 @@ impl Session {
             flush_waker: RefCell::default(),
             is_unheard: Cell::new(false),
             head_deadline_ms: Cell::new(0),
+            head_stream: Cell::new(0),
             active_ms: Cell::new(clock::mono_ms()),
         })
     }

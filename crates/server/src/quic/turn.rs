@@ -99,8 +99,10 @@ fn receive_from(thread: &Rc<Thread>, socket: &Socket) -> bool {
 enum Reach {
     /// It has come from the network.
     Server,
-    /// It has come from another worker, or would have gone to one that has ended.
+    /// It has come from another worker.
     Worker,
+    /// It would have gone to another worker, which has ended.
+    Ended,
     /// It has come from another thread.
     Thread,
 }
@@ -127,9 +129,11 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     // This worker takes nothing new. A client that it has sent a Retry answers to an ID of this worker: the next one has the keys of its token.
     if thread.is_draining() && begins(thread, packet.bytes) {
         return match common.passage().and_then(Passage::successor) {
-            Some(worker) => stray(thread, packet, |astray| astray.workers.entry(worker).or_default()),
+            Some(worker) if reach != Reach::Ended => {
+                stray(thread, packet, |astray| astray.workers.entry(worker).or_default())
+            }
             // Not known yet: the next one has not begun, or has ended at once.
-            None => hold(thread, now, packet),
+            _ => hold(thread, now, packet),
         };
     }
     // A configuration that listens on the address again has a socket of its own there. As long as connections hold the old one, the
@@ -196,7 +200,7 @@ fn deliver(thread: &Rc<Thread>) {
             // It has ended: its clients get stateless resets, and new ones are served here.
             // Its key is the master's, so the resets are right (RFC 9000 §10.3).
             let now = Instant::now();
-            parcel.packets().for_each(|packet| sort(thread, now, None, &packet, Reach::Worker));
+            parcel.packets().for_each(|packet| sort(thread, now, None, &packet, Reach::Ended));
         }
     }
     let threads = std::mem::take(&mut thread.quic.astray.borrow_mut().threads);

@@ -650,7 +650,8 @@ impl Seen<'_> {
                 return nothing_limits(&self.places);
             }
             // A server that must wait for a CPU before it reads a request leaves it on the way.
-            let front = self.m.tiers.iter().find(|tier| tier.waits.is_some());
+            let waits_as_long = |tier: &&TierFigures| tier.cores * tier.waited_share >= BLOCKED * self.count;
+            let front = self.m.tiers.iter().find(|tier| tier.waits.is_some()).filter(waits_as_long);
             if let Some(others) = front.and_then(|tier| self.others_have_the_cpus(tier)) {
                 return Some(others);
             }

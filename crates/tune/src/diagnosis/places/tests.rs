@@ -248,8 +248,11 @@ fn a_generator_that_is_kept_waiting_is_full() {
 fn what_has_little_to_do_is_not_limited_by_the_network() {
     let paused = Surroundings { has_pauses: true, seconds: 10.0, bytes: 2e3, ..Surroundings::default() };
     let asked = |rate: f64, wall_us: f64, m: Measured| Measured { rate, wall_us, around: paused, ..m };
-    let mut late = Measured { busy_share: 1.0, ..asked(5.0, 180_000.0, site(0.01, none(), none())) };
-    late.tiers[0].waited_share = 3.0;
+    let late = |waited_share: f64| {
+        let mut late = Measured { busy_share: 1.0, ..asked(5.0, 180_000.0, site(0.01, none(), none())) };
+        late.tiers[0].waited_share = waited_share;
+        late
+    };
     for (measured, cause) in [
         (asked(5.0, 1_000.0, site(0.0, none(), none())), "nothing-full"),
         (asked(100.0, 2_000.0, site(0.05, none(), none())), "nothing-full"),
@@ -260,7 +263,9 @@ fn what_has_little_to_do_is_not_limited_by_the_network() {
         // It is far away.
         (asked(5.0, 180_000.0, site(0.01, none(), none())), "network-slow"),
         // Others have the CPUs, and the server must wait before it reads a request.
-        (late, "machine-busy-with-others"),
+        (late(60.0), "machine-busy-with-others"),
+        // It waits, for a small part of the time only.
+        (late(3.0), "network-slow"),
         // More come than are answered: they wait, and no more than there are users.
         (
             asked(50.0, 9e6, queued(site(9.8, none(), at("10.0.0.9:443", None, 2.0)), 2, 7.8)),
