@@ -130,7 +130,7 @@ fn sort(thread: &Rc<Thread>, now: Instant, socket: Option<&Socket>, packet: &Pac
     if thread.is_draining() && begins(thread, packet.bytes) {
         return match common.passage().and_then(Passage::successor) {
             Some(worker) if reach != Reach::Ended => {
-                stray(thread, packet, |astray| astray.workers.entry(worker).or_default())
+                stray(thread, packet, |astray| astray.workers.entry(worker).or_default());
             }
             // Not known yet: the next one has not begun, or has ended at once.
             _ => hold(thread, now, packet),
