@@ -151,6 +151,8 @@ fn late(session: &Session, conn: &Rc<Connection>, now_ms: u64) -> Option<u64> {
     if given_up.is_some() {
         session.head_stream.set(0);
         answer::head_timed_out(session, &live, conn, Version::Http2);
+        // The rest of it may come as long as an idle connection is kept.
+        session.head_deadline_ms.set(deadline_ms.max(idle_until(now_ms, conn, core)));
     } else if session.is_idle() {
         let text = format_args!("client timed out (110: Connection timed out)");
         crate::log::connection(&live, conn, LogLevel::Info, text);
@@ -161,6 +163,7 @@ fn late(session: &Session, conn: &Rc<Connection>, now_ms: u64) -> Option<u64> {
     session.flush(conn);
     // One that is asked to leave has less time.
     let is_asked = session.stage.get() == Stage::Leaving && !session.engine.borrow().is_going_away();
+    let deadline_ms = session.head_deadline_ms.get();
     let next_ms = if is_asked { deadline_ms.min(now_ms + H2_LEAVE_MS) } else { deadline_ms };
     (!session.is_dead()).then_some(next_ms)
 }
