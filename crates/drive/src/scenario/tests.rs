@@ -319,7 +319,7 @@ fn sessions_that_fail_or_find_no_place_are_told() {
     assert!(crowded.outcome.stats.unsent > 0 && crowded.exit_code() == 2, "{}", crowded.text());
 }
 
-/// The pause between two steps is longer than the time after the end: who comes late has not taken the second one by then.
+/// The pause between two steps is longer than the time after the end: users who come late have not taken the second one by then.
 #[test]
 fn sessions_that_the_end_cuts_off_are_neither_answered_nor_failed() {
     let port = server(|_, stream| answer(stream, || {}));

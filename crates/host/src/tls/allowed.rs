@@ -3,7 +3,8 @@
 //!
 //! Two ask: a worker before it reads, since a variable may hold what a client has sent, and the master before it reads for
 //! a worker that may not. A client's value stands for a part of one file's or folder's name: it never has a slash in it and
-//! is never `..`. What one name can come to is nothing to another one. A value that the configuration itself spells out (`map`, `geo`, `split_clients`, `set`) may be anything.
+//! is never `..`. What one name can come to is nothing to another one. A value that the configuration itself spells out
+//! (`map`, `geo`, `split_clients`, `set`) may be anything.
 
 use crate::limits::VERIFY_DEPTH_MAX;
 use crate::vars::{Context, Kind, Part, Table, Template, VarId};

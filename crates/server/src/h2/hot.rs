@@ -243,10 +243,11 @@ fn note_partial_head(session: &Session, conn: &Connection) {
     let is_begun = engine.is_inside_head() || !engine.has_begun() || !conn.input.borrow().is_empty();
     let owes = is_begun && !session.has_no_room();
     // The preface counts as a head that is owed: a connection that never sends one is closed in time.
-    let stream = engine.unfinished_head(&conn.input.borrow()).unwrap_or_default();
     if !owes {
-        session.head_deadline_ms.set(0);
-    } else if session.head_deadline_ms.get() == 0 || session.head_stream.get() != stream {
+        return session.head_deadline_ms.set(0);
+    }
+    let stream = engine.unfinished_head(&conn.input.borrow()).unwrap_or_default();
+    if session.head_deadline_ms.get() == 0 || session.head_stream.get() != stream {
         // Each has its own time, also where one ends in the read in which the next begins.
         session.head_stream.set(stream);
         let timeout = session.thread.live().header_timeout(&conn.listener);

@@ -119,10 +119,7 @@ pub fn read(files: &[File], wanted: &Wanted<'_>) -> Result<Option<String>, Refus
     let places = places(files, wanted)?;
     let is_parameter = matches!(wanted.language, Language::NginxParameter { .. });
     let first = places.written.first().filter(|place| !(is_parameter && place.range.is_empty()));
-    Ok(first.map(|place| {
-        let text = &files[place.file].text[place.range.clone()];
-        String::from_utf8_lossy(text).trim().to_string()
-    }))
+    Ok(first.map(|place| place.text(files)))
 }
 
 /// What the first location says of a setting that stands in locations alone: a value outside of them would not hold there.
@@ -130,7 +127,7 @@ pub fn read(files: &[File], wanted: &Wanted<'_>) -> Result<Option<String>, Refus
 /// # Errors
 /// A file that cannot be understood.
 pub fn read_in_location(files: &[File], wanted: &Wanted<'_>) -> Result<Option<String>, Refused> {
-    places(files, wanted).map(|places| places.in_location)
+    Ok(places(files, wanted)?.in_location.map(|place| place.text(files)))
 }
 
 /// What is to be changed so that the setting has this value wherever it holds. In nginx's language a place with another value than the one
@@ -225,6 +222,11 @@ impl Place {
     fn wrapped(&self, value: &str) -> String {
         format!("{}{value}", self.before)
     }
+
+    /// What stands there.
+    fn text(&self, files: &[File]) -> String {
+        String::from_utf8_lossy(&files[self.file].text[self.range.clone()]).trim().to_string()
+    }
 }
 
 /// Where a setting stands, or would.
@@ -236,8 +238,8 @@ struct Places {
     missing: Option<(usize, usize, String)>,
     /// It stands in inner blocks alone: that line is needed, too, so that it holds everywhere.
     is_inside_only: bool,
-    /// What the first location says, where it stands in locations alone.
-    in_location: Option<String>,
+    /// The first location's, where it stands in locations alone.
+    in_location: Option<Place>,
 }
 
 fn places(files: &[File], wanted: &Wanted<'_>) -> Result<Places, Refused> {

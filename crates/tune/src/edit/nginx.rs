@@ -184,10 +184,6 @@ pub(super) fn directive(files: &[File], name: &str, block: &str) -> Result<Place
     let holds = |one: &Written<'_>| {
         !one.is_in_location() || same.iter().any(|outer| !outer.is_in_location() && outer.is_around(one))
     };
-    if let Some(one) = same.iter().find(|one| !holds(one)) {
-        let text = &files[one.place.file].text[one.place.range.clone()];
-        places.in_location = Some(String::from_utf8_lossy(text).trim().to_string());
-    }
     for one in same.iter().filter(|one| holds(one)) {
         let is_known =
             |have: &Place| (have.file, have.range.start) == (one.place.file, one.place.range.start);
@@ -195,8 +191,8 @@ pub(super) fn directive(files: &[File], name: &str, block: &str) -> Result<Place
             places.written.push(one.place.clone());
         }
     }
-    if !places.written.is_empty() {
-        places.in_location = None;
+    if places.written.is_empty() {
+        places.in_location = same.first().map(|one| one.place.clone());
     }
     places.missing = match block {
         "" => files.first().map(|main| (0, start_of(&main.text), format!("{name} {VALUE};\n"))),
