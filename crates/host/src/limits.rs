@@ -43,6 +43,8 @@ pub const KEPT_MORE: usize = 8;
 pub const ACCEPT_PAUSE_MS: u64 = 500;
 /// Bytes of log lines buffered per file and thread before they are written early.
 pub const LOG_BUFFER_BYTES: usize = 64 * 1024;
+/// Logs that a thread keeps a buffer for between lines: with more (one per host) only those in use are kept.
+pub const LOGS_KEPT_MAX: usize = 64;
 /// Regular expression match attempts (PCRE): stops runaway backtracking. The request is answered with 500.
 pub const PCRE_MATCH_LIMIT: u32 = 1_000_000;
 /// The same from each place of a subject of more than so many bytes, for patterns that may begin anywhere: PCRE2 counts anew at each place,

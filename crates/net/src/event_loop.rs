@@ -1,7 +1,7 @@
 //! The loop of one thread: epoll, timers, tasks, messages.
 
 use crate::clock;
-use crate::limits::EVENTS_MAX;
+use crate::limits::{DEFERRED_TURNS_MAX, EVENTS_MAX, LOOKS_LEFT_OUT_MAX};
 use crate::mailbox::{Letter, Mailbox, TaskId};
 use crate::source::{Ready, Source};
 use crate::task::Tasks;
@@ -24,8 +24,16 @@ pub trait Driver {
     /// The time asked for with [`Loop::hot_timer`] has come.
     fn timer(&self, key: u64);
 
-    /// The last call before the loop sleeps: flush what was buffered.
-    fn before_sleep(&self);
+    /// The end of a turn: sends what has become ready in it.
+    fn end_turn(&self);
+
+    /// Whether there is work that is cheaper for several turns together: [`Driver::do_deferred`] does it.
+    fn has_deferred(&self) -> bool {
+        false
+    }
+
+    /// Does it. Called before the loop sleeps, and after so many turns without sleep: the number is bounded.
+    fn do_deferred(&self) {}
 }
 
 thread_local! {
@@ -62,6 +70,36 @@ impl Lag {
     }
 }
 
+/// When the kernel is asked for more events before deferred work is done. An idle loop has none, so that the call would be in vain:
+/// after each such look, twice as many are left out.
+#[derive(Default)]
+struct Deferring {
+    /// Turns since the work was done.
+    turns: Cell<u32>,
+    /// Looks to leave out.
+    left_out: Cell<u32>,
+    /// How many are left out after the next one in vain.
+    next_left_out: Cell<u32>,
+}
+
+impl Deferring {
+    fn may_look(&self) -> bool {
+        let left_out = self.left_out.get();
+        self.left_out.set(left_out.saturating_sub(1));
+        left_out == 0 && self.turns.get() < DEFERRED_TURNS_MAX
+    }
+
+    fn found(&self, any: bool) {
+        if any {
+            self.turns.set(self.turns.get() + 1);
+            self.next_left_out.set(0);
+        } else {
+            self.left_out.set(self.next_left_out.get());
+            self.next_left_out.set((self.next_left_out.get() * 2 + 1).min(LOOKS_LEFT_OUT_MAX));
+        }
+    }
+}
+
 /// One thread's event loop.
 pub struct Loop {
     epoll: OwnedFd,
@@ -73,6 +111,7 @@ pub struct Loop {
     mailbox: Arc<Mailbox>,
     stopping: Cell<bool>,
     lag: Lag,
+    deferring: Deferring,
     /// See [`Loop::wake_within`].
     wake_us: Cell<Option<u64>>,
     /// The kernel waits to the microsecond.
@@ -100,6 +139,7 @@ impl Loop {
             mailbox,
             stopping: Cell::new(false),
             lag: Lag::default(),
+            deferring: Deferring::default(),
             wake_us: Cell::new(None),
             is_precise: Cell::new(true),
         });
@@ -197,8 +237,8 @@ impl Loop {
     pub fn run(&self, driver: &dyn Driver) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.stopping.get() {
-            driver.before_sleep();
-            self.wait(&mut events)?;
+            driver.end_turn();
+            self.next_events(driver, &mut events)?;
             let now = clock::refresh();
             self.dispatch(&events);
             let hot = self.hot.take();
@@ -209,8 +249,25 @@ impl Loop {
             self.timers.fire(now.mono_ms, |key| driver.timer(key));
             self.tasks.run();
         }
-        driver.before_sleep();
+        driver.end_turn();
+        driver.do_deferred();
         Ok(())
+    }
+
+    /// Waits for events. Deferred work is done before the thread sleeps.
+    fn next_events(&self, driver: &dyn Driver, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        if driver.has_deferred() {
+            if self.deferring.may_look() {
+                self.wait(events, true)?;
+                self.deferring.found(!events.is_empty());
+                if !events.is_empty() {
+                    return Ok(());
+                }
+            }
+            self.deferring.turns.set(0);
+            driver.do_deferred();
+        }
+        self.wait(events, false)
     }
 
     /// Measures how long events wait before they are handled, or stops doing so.
@@ -229,17 +286,18 @@ impl Loop {
         self.lag.turn.get()
     }
 
-    fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+    /// Takes the events that there are; where there are none it waits for them, unless it shall only look.
+    fn wait(&self, events: &mut Vec<epoll::Event>, only_looks: bool) -> io::Result<()> {
         let asleep_us = if self.lag.on.get() { clock::precise_us() } else { 0 };
-        self.sleep(events)?;
-        if self.lag.on.get() {
+        self.sleep(events, only_looks)?;
+        if self.lag.on.get() && !(only_looks && events.is_empty()) {
             self.lag.awake(asleep_us, clock::precise_us(), events.len() == EVENTS_MAX);
         }
         Ok(())
     }
 
-    fn sleep(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let timeout = if self.tasks.has_runnable() || !self.hot.borrow().is_empty() {
+    fn sleep(&self, events: &mut Vec<epoll::Event>, only_looks: bool) -> io::Result<()> {
+        let timeout = if only_looks || self.tasks.has_runnable() || !self.hot.borrow().is_empty() {
             Some(0)
         } else {
             self.timers.next_ms().map(|at| at.saturating_sub(clock::refresh().mono_ms))
@@ -341,4 +399,61 @@ fn bits(flags: epoll::EventFlags) -> u8 {
         bits |= Ready::BROKEN.0;
     }
     bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Deferred work, and when it was done.
+    #[derive(Default)]
+    struct Deferred {
+        is_there: Rc<Cell<bool>>,
+        done: Rc<Cell<u32>>,
+    }
+
+    impl Driver for Deferred {
+        fn ready(&self, _: &[u64]) {}
+        fn timer(&self, _: u64) {}
+        fn end_turn(&self) {}
+
+        fn has_deferred(&self) -> bool {
+            self.is_there.get()
+        }
+
+        fn do_deferred(&self) {
+            self.is_there.set(false);
+            self.done.set(self.done.get() + 1);
+        }
+    }
+
+    #[test]
+    fn deferred_work_is_done_before_the_loop_sleeps() {
+        let home = Loop::install().unwrap();
+        let driver = Deferred::default();
+        let (is_there, done, ender) = (driver.is_there.clone(), driver.done.clone(), home.clone());
+        crate::spawn(async move {
+            for round in 1..=3 {
+                is_there.set(true);
+                crate::sleep(Duration::from_millis(1)).await;
+                assert_eq!((is_there.get(), done.get()), (false, round));
+            }
+            // What the last turn leaves is done, too.
+            is_there.set(true);
+            ender.stop();
+        });
+        home.run(&driver).unwrap();
+        assert_eq!((driver.is_there.get(), driver.done.get()), (false, 4));
+    }
+
+    /// Under load it is done after so many turns, and a loop that is mostly idle looks seldom.
+    #[test]
+    fn looks_for_more_are_bounded() {
+        let busy = Deferring::default();
+        let found = (0..100).take_while(|_| busy.may_look()).map(|_| busy.found(true)).count();
+        assert_eq!(found, DEFERRED_TURNS_MAX as usize);
+        let idle = Deferring::default();
+        let looks = (0..1600).filter(|_| idle.may_look()).map(|_| idle.found(false)).count();
+        assert!((100..=110).contains(&looks), "{looks}");
+    }
 }

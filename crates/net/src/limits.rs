@@ -19,6 +19,10 @@ pub const PLACES_MAX: usize = 512;
 
 /// Events taken per wake-up: bounds the work before timers and other threads are heard again.
 pub const EVENTS_MAX: usize = 512;
+/// Turns without sleep after which deferred work is done: bounds how late lines of a log are.
+pub const DEFERRED_TURNS_MAX: u32 = 8;
+/// Looks for more events that are left out after one in vain: a call in sixteen turns for a loop that is idle between events.
+pub const LOOKS_LEFT_OUT_MAX: u32 = 15;
 
 // pipe.rs
 

@@ -17,7 +17,7 @@ struct Nothing;
 impl Driver for Nothing {
     fn ready(&self, _: &[u64]) {}
     fn timer(&self, _: u64) {}
-    fn before_sleep(&self) {}
+    fn end_turn(&self) {}
 }
 
 /// Runs a future on a loop of this thread.

@@ -535,13 +535,19 @@ impl Driver for ThreadDriver {
         }
     }
 
-    fn before_sleep(&self) {
+    fn end_turn(&self) {
         turn::events(&self.0);
-        // First: flushing may end requests, whose log lines are written next.
         flush_touched(&self.0);
         turn::transmit(&self.0);
-        self.0.logs.flush_due();
         self.0.look_at_memory();
+    }
+
+    fn has_deferred(&self) -> bool {
+        self.0.logs.is_due()
+    }
+
+    fn do_deferred(&self) {
+        self.0.logs.flush_due();
     }
 }
 

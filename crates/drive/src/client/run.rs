@@ -19,7 +19,7 @@ struct Idle;
 impl Driver for Idle {
     fn ready(&self, _: &[u64]) {}
     fn timer(&self, _: u64) {}
-    fn before_sleep(&self) {}
+    fn end_turn(&self) {}
 }
 
 /// Runs a future, and the tasks that it spawns, on a loop of this thread until it is done.

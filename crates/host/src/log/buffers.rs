@@ -3,7 +3,7 @@
 use super::file::LogFile;
 use super::named::NamedLogs;
 use super::target::LogTarget;
-use crate::limits::{LOG_BUFFER_BYTES, LOG_PACKS_WAITING_MAX};
+use crate::limits::{LOG_BUFFER_BYTES, LOG_PACKS_WAITING_MAX, LOGS_KEPT_MAX};
 use brisk_net::blocking::Serial;
 use brisk_net::{clock, sleep_until};
 use std::cell::RefCell;
@@ -135,12 +135,19 @@ impl LogBuffers {
         }
     }
 
+    /// Whether [`LogBuffers::flush_due`] has something to do that no timer brings about: lines that are not buffered, logs to close.
+    pub fn is_due(&self) -> bool {
+        let buffers = self.buffers.borrow();
+        let is_due =
+            |buffer: &Buffer| (buffer.due_ms == 0 && !buffer.lines.is_empty()) || buffer.log.is_retired();
+        buffers.len() > LOGS_KEPT_MAX || buffers.iter().any(is_due)
+    }
+
     /// Writes what need not wait.
     pub fn flush_due(&self) {
         let mut buffers = self.buffers.borrow_mut();
         let now = if buffers.iter().any(|buffer| buffer.due_ms != 0) { clock::mono_ms() } else { 0 };
-        // With thousands of logs (one per host) only those in use are kept.
-        let (are_many, mut has_retired) = (buffers.len() > 64, false);
+        let (are_many, mut has_retired) = (buffers.len() > LOGS_KEPT_MAX, false);
         for buffer in buffers.iter_mut() {
             let is_retired = buffer.log.is_retired();
             has_retired |= is_retired;
