@@ -59,6 +59,10 @@ pub(super) struct TcpInfo {
     pub received_ms: u32,
     /// Bytes that wait to be sent.
     pub unsent: u32,
+    /// Segments with data that came.
+    pub segments_in: u32,
+    /// Segments with data that left.
+    pub segments_out: u32,
 }
 
 /// What is under way on a connection, as its server's end sees it.
@@ -82,8 +86,10 @@ impl TcpSocket {
         if self.received == 0 && (info.unsent > 0 || info.unacked > 0) {
             return Under::Answer;
         }
-        // These clocks are coarse: what came in the same moment as the last answer left is told by not being read yet.
-        let is_request = self.received > 0 || info.received_ms < info.sent_ms;
+        // These clocks are coarse: what came in the same moment as the last answer left is told by not being read yet, and a connection's
+        // first request, which comes as the connection does, by no data having left.
+        let is_first = info.segments_in > 0 && info.segments_out == 0;
+        let is_request = self.received > 0 || is_first || info.received_ms < info.sent_ms;
         if is_request { Under::Request } else { Under::Nothing }
     }
 
@@ -140,6 +146,8 @@ fn tcp(message: &[u8]) -> Option<TcpSocket> {
             sent_ms: u32_at(info, 44)?,
             received_ms: u32_at(info, 52)?,
             unsent: u32_at(info, 144).unwrap_or(0),
+            segments_in: u32_at(info, 152).unwrap_or(0),
+            segments_out: u32_at(info, 156).unwrap_or(0),
         })
     });
     Some(TcpSocket {
@@ -295,6 +303,22 @@ mod tests {
         let all = diag.tcp().unwrap();
         let listens = all.iter().find(|socket| socket.state == LISTEN && socket.port == port).unwrap();
         assert!(listens.received == 0 && listens.sent > 0, "{listens:?}");
+    }
+
+    /// It comes in the moment in which the connection does: with connections that are not kept, all requests do.
+    #[test]
+    fn a_connection_s_first_request_is_under_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut diag = Diag::open().unwrap();
+        for _ in 0..20 {
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            client.write_all(b"GET").unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            server.read_exact(&mut [0; 3]).unwrap();
+            let all = diag.tcp().unwrap();
+            let own = all.iter().find(|socket| socket.inode == inode_of(&server)).unwrap();
+            assert_eq!(own.under_way(), Under::Request, "{own:?}");
+        }
     }
 
     #[test]
