@@ -3,7 +3,7 @@
 /// So many values of a knob are tried at most, the present one not counted.
 pub(crate) const LEVELS_MAX: usize = 13;
 
-/// So many knobs are tried at most.
+/// So many knobs are tried at most, those that later looks have added included.
 pub(crate) const DIMENSIONS_MAX: usize = 8;
 
 /// Pairs of the original with itself, for the noise.

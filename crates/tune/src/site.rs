@@ -1,6 +1,8 @@
 //! What is known of a site: its configurations as written, and the machine. Who reads the files is not this crate's matter.
 
 use crate::ini::Ini;
+use crate::limits::LINE_BYTES_MAX;
+use brisk_apache::syntax::{self, Node};
 use brisk_conf::{Directive, SourceMap, Span};
 use std::fmt;
 
@@ -99,6 +101,29 @@ fn place_of(span: Span, sources: &SourceMap) -> Place {
     Place { file: sources.file(span.file).name.clone(), line }
 }
 
+/// What an Apache's file sets for the whole server: directives outside of all sections but `IfModule` and `IfDefine`. Empty for a file that
+/// cannot be understood.
+pub fn apache_settings(name: &str, text: &[u8]) -> Vec<Setting> {
+    fn collect(nodes: &[Node], file: &str, found: &mut Vec<Setting>) {
+        for node in nodes {
+            match &node.children {
+                Some(children) if node.is("IfModule") || node.is("IfDefine") => {
+                    collect(children, file, found)
+                }
+                None => found.push(Setting {
+                    name: node.name.clone(),
+                    args: String::from_utf8_lossy(&node.args).split_whitespace().map(str::to_owned).collect(),
+                    place: Place { file: file.to_owned(), line: node.line as usize },
+                }),
+                Some(_) => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(&syntax::read(text, LINE_BYTES_MAX).unwrap_or_default(), name, &mut found);
+    found
+}
+
 /// The machine that the site runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
@@ -125,6 +150,8 @@ impl Machine {
 pub struct Site {
     /// The web server's configuration, if it is in nginx's language.
     pub server: Option<Block>,
+    /// What Apache's files set for the whole server, if that is the web server, in their order.
+    pub apache: Vec<Setting>,
     /// Brisk reads that configuration: some advice is for nginx alone.
     pub is_brisk: bool,
     /// php.ini with its conf.d, in the order in which PHP reads them.

@@ -155,7 +155,7 @@ fn prove(
     let mut measurer = Measurer {
         stack: &mut live,
         files,
-        dials,
+        dials: dials.clone(),
         traffic: &traffic,
         goal: &wishes.goal,
         tiers: watched,

@@ -72,7 +72,7 @@ pub trait Runs {
 pub struct Measurer<'a> {
     pub stack: &'a mut dyn Runs,
     pub files: &'a Files,
-    pub dials: &'a Dials,
+    pub dials: Dials,
     pub traffic: &'a Traffic,
     pub goal: &'a Goal,
     /// What the goal needs to see.
@@ -125,7 +125,7 @@ impl Measurer<'_> {
 
     fn say(&self, ask: &Ask, told: &Told) {
         if !self.is_quiet {
-            difference(self.dials, ask, told, self.pairs);
+            difference(&self.dials, ask, told, self.pairs);
         }
     }
 }

@@ -98,7 +98,7 @@ pub struct Dial {
 }
 
 /// What can be tried of a site, and what cannot.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Dials {
     pub all: Vec<Dial>,
     /// Settings that could help, and may lose data, hide what happened or show old pages, or count for the whole machine: with the present value.
@@ -147,12 +147,22 @@ impl Dials {
         };
         let mut dials = Dials { pool: pool_of(read, choice.pool)?, ..Dials::default() };
         for knob in wanted {
-            dials.add(knob, read, files, choice);
+            dials.add(knob, read, files, choice, TUNE_DIALS_MAX);
         }
         Ok(dials)
     }
 
-    fn add(&mut self, knob: &'static Knob, read: &Read, files: &Files, choice: &Choice<'_>) {
+    /// Adds those that another limit asks for and that nothing was said of yet. The search tries [`TUNE_DIALS_MAX`] of all.
+    pub fn add_for(&mut self, cause: &str, read: &Read, files: &Files, choice: &Choice<'_>) {
+        for knob in knob::eligible(cause, &[], read.site.is_brisk) {
+            let is_tried = self.all.iter().any(|dial| dial.knob.name == knob.name);
+            if !is_tried && !self.proposals.iter().any(|(proposed, _)| proposed.name == knob.name) {
+                self.add(knob, read, files, choice, 2 * TUNE_DIALS_MAX);
+            }
+        }
+    }
+
+    fn add(&mut self, knob: &'static Knob, read: &Read, files: &Files, choice: &Choice<'_>, most: usize) {
         if knob.language == Language::Sysctl && choice.steps == Steps::Wide {
             // It counts for all that runs on the machine, which a copy is not.
             let now = read.site.machine.sysctl(knob.name);
@@ -204,8 +214,8 @@ impl Dials {
         if let Err(refused) = edit::set(texts, &wanted, other) {
             return self.notes.push(format!("{}: {refused}", knob.name));
         }
-        if self.all.len() == TUNE_DIALS_MAX {
-            return self.notes.push(format!("{}: {TUNE_DIALS_MAX} others come first", knob.name));
+        if self.all.len() >= most {
+            return self.notes.push(format!("{}: {most} others come first", knob.name));
         }
         self.all.push(Dial { knob, language, group, levels });
     }

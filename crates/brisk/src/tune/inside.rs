@@ -24,7 +24,7 @@ use brisk_load::watch::TierSummary;
 use brisk_tune::diagnosis::{Diagnosis, diagnose};
 use brisk_tune::knob::WITHOUT_KNOBS;
 use brisk_tune::patch;
-use brisk_tune::search::{self, Confirmation, Found, Outcome, Point, Step, Stop};
+use brisk_tune::search::{self, Ask, Bench, Confirmation, Found, Next, Outcome, Point, Step, Stop, Told};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +34,11 @@ use std::time::{Duration, Instant};
 const USERS: usize = 10;
 /// The counted part of a slice, of the budget: about 150 slices fit into it with their starts.
 const SLICE_SHARE: f64 = 0.004;
+/// So many responses are enough for a slice, and so long a time: more pairs say more then. Pairs of a page of 1,600/s scattered by 5.4 % with
+/// slices of 1 s, by 4.3 % with 2 s and by 3.7 % with 4 s.
+const SLICE_RESPONSES: f64 = 1000.0;
+/// See [`SLICE_RESPONSES`].
+const SLICE_TIME_ENOUGH: Duration = Duration::from_secs(1);
 /// Points of the curves, as parts of the number of users.
 const CURVE: &[f64] = &[0.25, 0.5, 1.0, 2.0];
 /// Bytes of one.
@@ -94,7 +99,8 @@ pub fn work(wishes: &Wishes, outer: u32, address: Option<IpAddr>) -> Result<Valu
         let why = without_knobs(cause).unwrap_or("no setting of this site is known to mend it");
         result["stopped"] = json!(format!("nothing to try: {why}"));
     } else {
-        site.search(&mut stack, &dials, &mut result)?;
+        let rate = before.run.goodput();
+        site.search(&mut stack, dials, &choice, rate, &mut result)?;
     }
     result["seconds"] = json!(begun.elapsed().as_secs_f64());
     Ok(result)
@@ -149,13 +155,20 @@ impl Look<'_> {
 }
 
 impl Site<'_> {
-    /// Searches, and looks again with what was found.
-    fn search(&self, stack: &mut Stack, dials: &Dials, result: &mut Value) -> Result<(), String> {
+    /// Searches, and looks again with what was found. `rate`: answers per second of the site as it is.
+    fn search(
+        &self,
+        stack: &mut Stack,
+        dials: Dials,
+        choice: &Choice<'_>,
+        rate: f64,
+        result: &mut Value,
+    ) -> Result<(), String> {
         let Wishes { goal, quiet, .. } = self.wishes;
-        let times = self.times(stack)?;
+        let times = self.times(stack, rate)?;
         let watched = measure::tiers(self.traffic.place(), self.read).into_iter().map(|(tier, _)| tier);
-        let mut measurer = Measurer {
-            stack,
+        let measurer = Measurer {
+            stack: &mut *stack,
             files: self.files,
             dials,
             traffic: self.traffic,
@@ -167,12 +180,17 @@ impl Site<'_> {
             pairs: 0,
         };
         let slices = measurer.times.slices();
-        let seed = Rng::from_clock().next_u64();
-        let found = search::search(&dials.dimensions(), &mut measurer, slices, seed);
+        let (seed, dimensions) = (Rng::from_clock().next_u64(), measurer.dials.dimensions());
+        let mut guided = Guided { measurer, site: self, choice, limits: Vec::new() };
+        let found = search::search(&dimensions, &mut guided, slices, seed);
+        let Guided { measurer: Measurer { dials, .. }, limits, .. } = guided;
+        let dials = &dials;
         let told = told_of(&found, dials, self.files)?;
         for name in ["steps", "final", "slices", "stopped", "patches"] {
             result[name] = told[name].clone();
         }
+        result["limits"] = Value::Array(limits);
+        result["notes"] = json!(dials.notes);
         if !interrupted() && !matches!(found.stopped, Some(Stop::Failed(_))) {
             result["after"] = self.look_again(stack, dials, &found.best)?;
             if self.wishes.html.is_some() && found.best != dials.original() {
@@ -182,9 +200,10 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// How long a slice takes: programs end and start as slowly here as they will.
-    fn times(&self, stack: &mut Stack) -> Result<Times, String> {
-        let slice = slice(self.wishes.budget);
+    /// How long a slice takes: programs end and start as slowly here as they will. `rate`: answers per second.
+    fn times(&self, stack: &mut Stack, rate: f64) -> Result<Times, String> {
+        let enough = Duration::from_secs_f64(SLICE_RESPONSES / rate.max(1.0)).max(SLICE_TIME_ENOUGH);
+        let slice = slice(self.wishes.budget).min(enough);
         let load = slice + (slice / 4).max(TUNE_WARMUP_TIME_MIN);
         let mut timed = |restart: Restart| -> Result<Duration, String> {
             let started = Instant::now();
@@ -244,6 +263,52 @@ impl Site<'_> {
         let mut value = look.figures();
         value["limit"] = doctor::limit(&look.limit);
         Ok(value)
+    }
+}
+
+/// Pairs, and looks at what limits with what was found so far.
+struct Guided<'a> {
+    measurer: Measurer<'a>,
+    site: &'a Site<'a>,
+    choice: &'a Choice<'a>,
+    /// What was seen, with the settings then.
+    limits: Vec<Value>,
+}
+
+impl Bench for Guided<'_> {
+    fn pair(&mut self, ask: &Ask) -> Result<Told, Stop> {
+        self.measurer.pair(ask)
+    }
+
+    fn next(&mut self, best: &Point) -> Result<Next, Stop> {
+        if interrupted() {
+            return Err(Stop::Interrupted);
+        }
+        // Settings that are named are tried in their order, whatever limits.
+        if !self.choice.only.is_empty() {
+            return Ok(Next::default());
+        }
+        let looked = self.measurer.bring(best, Restart::Changed).map_err(|Refused(why)| why);
+        let limit = match looked.and_then(|()| self.site.look()) {
+            Ok(look) => look.limit,
+            // The search goes on in its order; what does not run at all ends the next pair.
+            Err(why) => {
+                output::note(why);
+                return Ok(Next::default());
+            }
+        };
+        output::note(&limit.sentence);
+        let dials = &mut self.measurer.dials;
+        let mut seen = doctor::limit(&limit);
+        seen["with"] = settings(dials, best);
+        self.limits.push(seen);
+        let known = dials.all.len();
+        if !SENSELESS.contains(&limit.cause) {
+            dials.add_for(limit.cause, self.site.read, self.site.files, self.choice);
+        }
+        let is_for = |index: &usize| dials.all[*index].knob.causes.contains(&limit.cause);
+        let first = (0..dials.all.len()).filter(is_for).collect();
+        Ok(Next { added: dials.dimensions().split_off(known), first })
     }
 }
 
@@ -313,12 +378,16 @@ fn as_json(step: &Step, dials: &Dials) -> Value {
     })
 }
 
+/// What differs from the original.
+fn settings(dials: &Dials, point: &Point) -> Value {
+    let all = dials.original().into_iter().zip(point).enumerate();
+    let changed = all.filter(|(_, (from, to))| from != *to);
+    let setting = |(index, (from, to)): (usize, (usize, &usize))| json!({ "knob": dials.all[index].knob.name, "from": dials.text(index, from), "to": dials.text(index, *to) });
+    changed.map(setting).collect()
+}
+
 fn final_of(found: &Found, dials: &Dials) -> Value {
-    let settings = dials.original().into_iter().zip(&found.best).enumerate();
-    let settings = settings.filter(|(_, (from, to))| from != *to).map(|(index, (from, to))| {
-        json!({ "knob": dials.all[index].knob.name, "from": dials.text(index, from), "to": dials.text(index, *to) })
-    });
-    let settings: Vec<Value> = settings.collect();
+    let settings = settings(dials, &found.best);
     let Some(confirmation) = &found.confirmation else {
         let says_nothing = matches!(found.stopped, Some(Stop::Interrupted | Stop::Failed(_)));
         return if says_nothing {

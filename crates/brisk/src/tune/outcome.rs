@@ -18,6 +18,10 @@ pub fn text(result: &Value) -> String {
     for line in result["limit"]["evidence"].as_array().into_iter().flatten() {
         out += &wrap(&format!("- {}", said(line)), 2);
     }
+    for limit in result["limits"].as_array().into_iter().flatten() {
+        let with = differences(&limit["with"]).join(", ");
+        out += &wrap(&format!("With {with}: {}", said(&limit["sentence"])), 0);
+    }
     let steps = result["steps"].as_array().map_or(&[][..], Vec::as_slice);
     if !steps.is_empty() {
         out.push('\n');
@@ -111,7 +115,12 @@ fn step_text(step: &Value) -> String {
 
 /// What was found: `pm.max_children 2 -> 8`.
 pub fn settings(result: &Value) -> Vec<String> {
-    let all = result["final"]["settings"].as_array().into_iter().flatten();
+    differences(&result["final"]["settings"])
+}
+
+/// The same of settings anywhere in a result.
+pub fn differences(settings: &Value) -> Vec<String> {
+    let all = settings.as_array().into_iter().flatten();
     all.map(|setting| {
         let text = |name: &str| setting[name].as_str().unwrap_or_default();
         format!("{} {} -> {}", text("knob"), text("from"), text("to"))
@@ -158,6 +167,7 @@ mod tests {
                 { "knob": "access_log", "from": "a", "verdict": "proposal", "risk": "security" },
                 { "knob": "net.core.somaxconn", "from": "128", "verdict": "proposal", "risk": "safe" },
             ],
+            "limits": [{ "sentence": "The CPUs are full.", "with": [{ "knob": "pm.max_children", "from": "2", "to": "8" }] }],
             "notes": [], "patches": [{ "file": "/a", "patch": "--- /a\n+++ /a\n" }],
             "final": { "outcome": "kept", "ratio": 0.5, "low": 0.4, "high": 0.6, "pairs": [[1.0, 2.0]],
                 "settings": [{ "knob": "pm.max_children", "from": "2", "to": "8" }] },
@@ -166,6 +176,7 @@ mod tests {
         let said = text(&result).split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "Before: 50.0 answers per second. The pool is too small.",
+            "With pm.max_children 2 -> 8: The CPUs are full.",
             "pm.max_children 2 -> 8: kept: cost -50.0 % (-55.0 % to -45.0 %).",
             "a gain of more than 1.1 % would have been seen",
             "access_log a: a proposal; its risk is security",

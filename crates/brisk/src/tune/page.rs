@@ -1,6 +1,6 @@
 //! The tuner's result as a page of one file.
 
-use super::outcome::{change, settings};
+use super::outcome::{change, differences, settings};
 use brisk_load::chart::{Line, Series};
 use brisk_load::report::{Body, Section, Tile, page};
 use serde_json::Value;
@@ -8,6 +8,9 @@ use serde_json::Value;
 /// The whole page. `command`: what repeats it.
 pub fn html(result: &Value, command: &str) -> String {
     let mut sections = vec![tiles(result), limit("What limited before", &result["limit"])];
+    for seen in items(&result["limits"]) {
+        sections.push(limit(&format!("What limited with {}", differences(&seen["with"]).join(", ")), seen));
+    }
     sections.extend(steps("What was changed", result, |verdict| verdict == "kept"));
     sections.extend(steps("What was tried without gain, or not tried", result, |verdict| verdict != "kept"));
     sections.extend(curves(result));
@@ -198,6 +201,7 @@ mod tests {
                 { "knob": "pm.max_children", "from": "2", "to": "8", "verdict": "kept", "ratio": 0.5, "low": 0.4, "high": 0.6 },
                 { "knob": "gzip", "from": "on", "to": "off", "verdict": "no gain", "ratio": 1.0, "low": 0.9, "high": 1.1, "detectable": 0.05 },
             ],
+            "limits": [{ "sentence": "The CPUs are full.", "evidence": [], "with": [{ "knob": "pm.max_children", "from": "2", "to": "8" }] }],
             "curves": [{ "users": 5, "before": { "rate": 50.0, "p95_ms": 9.0 }, "after": { "rate": 99.0, "p95_ms": 5.0 } }],
             "final": { "outcome": "kept", "ratio": 0.5, "low": 0.4, "high": 0.6, "pairs": [[2.0, 1.0], [2.1, 1.0]], "settings": [] },
             "after": { "shown": "99.0 answers per second", "limit": { "sentence": "All CPUs are busy.", "evidence": [] }, "broken": [] },

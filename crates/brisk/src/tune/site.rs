@@ -10,6 +10,7 @@ use crate::httpd;
 use brisk_conf::SourceMap;
 use brisk_load::url::Place;
 use brisk_modules::htaccess::own_files;
+use brisk_tune::site::apache_settings;
 use std::path::Path;
 
 /// Reads them; those that nothing of the site uses are left out of what can be changed.
@@ -157,6 +158,12 @@ fn apache(file: &str, read: &mut Read) -> Result<(), String> {
             .map_or_else(|| format!("\"{file}\" cannot be read"), |diag| diag.render(&sources)));
     }
     read.apache = begins..read.files.len();
+    for name in &read.files[read.apache.clone()] {
+        // What cannot be read is told where its settings are.
+        read.site
+            .apache
+            .extend(std::fs::read(name).map(|text| apache_settings(name, &text)).unwrap_or_default());
+    }
     Ok(())
 }
 

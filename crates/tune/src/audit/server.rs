@@ -194,7 +194,14 @@ fn no_lifetimes(site: &Site) -> Vec<Seen> {
 }
 
 fn keepalive_off(site: &Site) -> Vec<Seen> {
-    where_set(site, "keepalive_timeout", |setting| matches!(setting.value(), "0" | "0s"))
+    let of_apache = |name: &str, off: &str| {
+        let last = site.apache.iter().rev().find(|setting| setting.name.eq_ignore_ascii_case(name));
+        let is_off = |setting: &&Setting| setting.value().eq_ignore_ascii_case(off);
+        last.filter(is_off).map(|setting| Seen::at(&setting.place, setting.text()))
+    };
+    let mut seen = where_set(site, "keepalive_timeout", |setting| matches!(setting.value(), "0" | "0s"));
+    seen.extend(of_apache("KeepAlive", "off").or_else(|| of_apache("KeepAliveTimeout", "0")));
+    seen
 }
 
 fn keepalive_few(site: &Site) -> Vec<Seen> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ini::{Comments, Ini};
-use crate::site::{Block, Machine};
+use crate::site::{Block, Machine, apache_settings};
 use brisk_conf::{NoFiles, SourceMap};
 use std::collections::BTreeSet;
 
@@ -44,6 +44,7 @@ fn good() -> Site {
                 server { listen 80; server_name b.test; return 301 https://a.test$request_uri; }
             }"#,
         ),
+        apache: Vec::new(),
         is_brisk: false,
         php: ini("opcache.enable=1\nopcache.memory_consumption=256\nopcache.interned_strings_buffer=32\n\
              opcache.max_accelerated_files=20000\noutput_buffering=4096\nzend.assertions=-1\nmax_execution_time=30"),
@@ -70,6 +71,21 @@ fn nothing_is_found_where_nothing_is_wrong() {
     assert_eq!(slugs(&good()), BTreeSet::new());
     // Nor where nothing is known.
     assert_eq!(slugs(&Site::default()), BTreeSet::new());
+}
+
+#[test]
+fn apache_s_files_are_looked_at() {
+    let of = |text: &str| {
+        let apache = apache_settings("/a", text.as_bytes());
+        slugs(&Site { apache, ..Site::default() }).contains("keepalive-off")
+    };
+    assert!(
+        of("KeepAlive On\n<IfModule mpm_event_module>\nkeepalive off\n</IfModule>\n")
+            && of("KeepAliveTimeout 0\n")
+    );
+    assert!(
+        !of("KeepAlive Off\nKeepAlive On\n") && !of("<VirtualHost *:80>\nKeepAlive Off\n</VirtualHost>\n")
+    );
 }
 
 /// What stands in a `server` of its own, and what is to be found.

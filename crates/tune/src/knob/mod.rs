@@ -40,14 +40,18 @@ pub fn find(name: &str) -> Option<&'static Knob> {
     rows().find(|knob| knob.name == name)
 }
 
-/// Rows worth trying, those that the limit asks for first, then those of the audit; each group in the rows' order.
+/// Rows worth trying: those that the limit asks for, in the rows' order, then those of the audit, in the order of its findings, of which those that
+/// matter most come first.
 pub fn eligible(cause: &str, findings: &[&str], is_brisk: bool) -> Vec<&'static Knob> {
     let fits = |knob: &&Knob| {
         let is_foreign = is_brisk && knob.tier == Tier::Server && !knob.is_for_brisk;
         !is_foreign && knob.is_eligible(cause, findings)
     };
     let mut found: Vec<&Knob> = rows().filter(fits).collect();
-    found.sort_by_key(|knob| !knob.causes.contains(&cause));
+    found.sort_by_key(|knob| {
+        let of_finding = || findings.iter().position(|finding| knob.findings.contains(finding));
+        if knob.causes.contains(&cause) { None } else { of_finding() }
+    });
     found
 }
 

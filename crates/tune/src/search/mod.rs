@@ -3,9 +3,10 @@
 //! 1. The present configuration against itself, for the noise of a pair.
 //! 2. Knob by knob, from the best so far: numbers by hill climbing and a parabola, choices one by one. What looks better must
 //!    show it in fresh pairs. Each test may err in its part of the budget only, `0.05 · 6/π²k²` for the k-th, so that trying many
-//!    knobs does not make a gain out of nothing.
+//!    knobs does not make a gain out of nothing. A knob that is kept moves the limit: the bench says which knobs go next.
 //! 3. Interactions: points of a Latin hypercube around the best, on short slices, and a tournament of the best four.
-//! 4. Confirmation against the original after a restart of all tiers, in pairs that nothing was chosen by.
+//! 4. What the pairs left open, once more with many pairs, as long as there is time.
+//! 5. Confirmation against the original after a restart of all tiers, in pairs that nothing was chosen by.
 //!
 //! Figures are logarithms of cost ratios, B over A: less is better.
 
@@ -20,7 +21,9 @@ pub use confirm::{Confirmation, Outcome, compare};
 use crate::limits::{CONFIRM_PAIRS, DIMENSIONS_MAX, NOISE_PAIRS};
 use brisk_statistics::rng::Rng;
 use brisk_statistics::sample::{mean, median};
+use fresh::LONG;
 use noise::Noise;
+use std::collections::VecDeque;
 use std::fmt;
 
 /// So many slices are kept back for a confirmation.
@@ -93,6 +96,24 @@ pub trait Bench {
     /// # Errors
     /// There will be no more.
     fn pair(&mut self, ask: &Ask) -> Result<Told, Stop>;
+
+    /// What is worth trying from here on. Asked after each knob that was kept: the limit may be another one then.
+    ///
+    /// # Errors
+    /// There will be no more measurements.
+    fn next(&mut self, best: &Point) -> Result<Next, Stop> {
+        let _ = best;
+        Ok(Next::default())
+    }
+}
+
+/// What a new look at the limit changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Next {
+    /// Knobs that were not among the dimensions: they are appended, and points become longer.
+    pub added: Vec<Dimension>,
+    /// Indices of dimensions that go first, in this order; those that were tried are left out.
+    pub first: Vec<usize>,
 }
 
 /// What came of a knob.
@@ -167,12 +188,10 @@ pub struct Found {
 /// Searches. `slices_max`: so many slices there is time for; what the confirmation needs is kept back. `seed`: the same one asks the
 /// same questions again.
 pub fn search(dimensions: &[Dimension], bench: &mut dyn Bench, slices_max: f64, seed: u64) -> Found {
-    let dimensions = &dimensions[..dimensions.len().min(DIMENSIONS_MAX)];
-    let original: Point = dimensions.iter().map(|dimension| dimension.original).collect();
     let mut search = Search {
-        dimensions,
+        dimensions: dimensions.to_vec(),
         bench,
-        best: original.clone(),
+        best: dimensions.iter().map(|dimension| dimension.original).collect(),
         noise: Noise::default(),
         equals: Vec::new(),
         tests: 0,
@@ -181,8 +200,9 @@ pub fn search(dimensions: &[Dimension], bench: &mut dyn Bench, slices_max: f64, 
         rng: Rng::new(seed),
         steps: Vec::new(),
     };
-    let mut stopped = search.explore(&original).err();
+    let mut stopped = search.explore().err();
     search.pass_over();
+    let original = search.original();
     let mut confirmation = None;
     // What was found when the time was over is confirmed nevertheless: slices were kept back for it.
     let may_confirm = matches!(stopped, None | Some(Stop::Budget));
@@ -215,7 +235,7 @@ pub fn search(dimensions: &[Dimension], bench: &mut dyn Bench, slices_max: f64, 
 
 /// A search under way.
 struct Search<'a> {
-    dimensions: &'a [Dimension],
+    dimensions: Vec<Dimension>,
     bench: &'a mut dyn Bench,
     /// The best configuration so far.
     best: Point,
@@ -231,22 +251,67 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn explore(&mut self, original: &[usize]) -> Result<(), Stop> {
+    fn original(&self) -> Point {
+        self.dimensions.iter().map(|dimension| dimension.original).collect()
+    }
+
+    fn explore(&mut self) -> Result<(), Stop> {
+        let original = self.original();
         for _ in 0..NOISE_PAIRS {
-            if let Some(log) = self.measure(original.to_vec(), original.to_vec(), false)? {
+            if let Some(log) = self.measure(original.clone(), original.clone(), false)? {
                 self.noise.of_equals(log);
                 self.equals.push(log);
             }
         }
-        for index in 0..self.dimensions.len() {
+        let mut ahead: VecDeque<usize> = (0..self.dimensions.len()).collect();
+        while self.steps.len() < DIMENSIONS_MAX
+            && let Some(index) = ahead.pop_front()
+        {
             let step =
                 if self.dimensions[index].is_ordered { self.climb(index) } else { self.choose(index) }?;
-            if step.verdict == Verdict::Kept {
+            let is_kept = step.verdict == Verdict::Kept;
+            if is_kept {
                 self.best[index] = step.to;
             }
             self.steps.push(step);
+            if is_kept {
+                self.look_again(&mut ahead)?;
+            }
         }
-        self.interact()
+        self.interact()?;
+        self.insist()
+    }
+
+    /// Asks what limits with what was found, and puts the knobs for that first.
+    fn look_again(&mut self, ahead: &mut VecDeque<usize>) -> Result<(), Stop> {
+        let Next { added, first } = self.bench.next(&self.best)?;
+        let known = self.dimensions.len();
+        self.best.extend(added.iter().map(|dimension| dimension.original));
+        self.dimensions.extend(added);
+        ahead.extend(known..self.dimensions.len());
+        for index in first.into_iter().rev() {
+            if let Some(at) = ahead.iter().position(|one| *one == index) {
+                ahead.remove(at);
+                ahead.push_front(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tests again what the pairs have left open, the largest gain first, with as many pairs as small gains need.
+    fn insist(&mut self) -> Result<(), Stop> {
+        let is_open = |step: &Step| step.verdict == Verdict::Undecided && step.pairs > 0;
+        let mut open: Vec<usize> = (0..self.steps.len()).filter(|at| is_open(&self.steps[*at])).collect();
+        open.sort_by(|a, b| self.steps[*a].ratio.total_cmp(&self.steps[*b].ratio));
+        for at in open {
+            let (index, level) = (self.steps[at].dimension, self.steps[at].to);
+            let step = self.tested_in(index, level, &LONG)?;
+            if step.verdict == Verdict::Kept {
+                self.best[index] = level;
+            }
+            self.steps[at] = step;
+        }
+        Ok(())
     }
 
     /// Knobs that there was no time for: nothing is known of them.

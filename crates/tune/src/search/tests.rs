@@ -258,6 +258,61 @@ fn no_gain_says_what_would_have_been_seen() {
     assert!(found.confirmation.is_none());
 }
 
+/// A site whose limit moves: the second knob gains only when the first is changed, and is unknown until then.
+struct Moving {
+    asked: Vec<Point>,
+    tried: Vec<usize>,
+}
+
+impl Bench for Moving {
+    fn pair(&mut self, ask: &Ask) -> Result<Told, Stop> {
+        if let Some(index) = (0..ask.b.len()).find(|index| ask.a[*index] != ask.b[*index]) {
+            self.tried.push(index);
+        }
+        let wobble = if self.tried.len() % 2 == 0 { 1.005 } else { 0.995 };
+        let of = |point: &Point| match point[..] {
+            [0, ..] => 1.0,
+            [_, _, 0] | [_, _] => 0.8,
+            _ => 0.4,
+        };
+        Ok(pair(of(&ask.b) / of(&ask.a) * wobble, true))
+    }
+
+    fn next(&mut self, best: &Point) -> Result<Next, Stop> {
+        self.asked.push(best.clone());
+        let is_first = best.len() == 2;
+        Ok(Next { added: if is_first { switch().to_vec() } else { Vec::new() }, first: vec![2, 0] })
+    }
+}
+
+#[test]
+fn what_limits_after_a_change_is_tried_next() {
+    let mut bench = Moving { asked: Vec::new(), tried: Vec::new() };
+    let dimensions = [switch(), switch()].concat();
+    let found = search(&dimensions, &mut bench, 1000.0, 1);
+    assert_eq!(bench.asked, [vec![1, 0], vec![1, 0, 1]]);
+    bench.tried.dedup();
+    assert_eq!(bench.tried[..3], [0, 2, 1], "the new one goes before what was known");
+    assert_eq!(found.best, [1, 0, 1]);
+    let steps: Vec<_> = found.steps.iter().map(|step| (step.dimension, step.verdict)).collect();
+    assert_eq!(steps, [(0, Verdict::Kept), (2, Verdict::Kept), (1, Verdict::NoGain)]);
+}
+
+/// A gain that the first sixteen pairs leave open is found where there is time.
+#[test]
+fn a_small_gain_is_found_with_many_pairs() {
+    let of = |slices: f64| {
+        let found = |seed| {
+            let mut workload = Workload::new(vec![(Effect::Choices(&[0.0, 0.05]), 0)], 0.03, seed);
+            usize::from(search(&workload.dimensions(), &mut workload, slices, seed).best == [1])
+        };
+        (0..50).map(|run| found(3500 + run)).sum::<usize>()
+    };
+    let (long, short) = (of(1000.0), of(80.0));
+    println!("{long} of 50 with time, {short} without");
+    assert!(long >= 40 && long > short, "{long} of 50 with time, {short} without");
+}
+
 /// Replies that are given, in their order.
 struct Script<F: FnMut(&Ask) -> Result<Told, Stop>>(F);
 
