@@ -108,7 +108,7 @@ pub fn apache_settings(name: &str, text: &[u8]) -> Vec<Setting> {
         for node in nodes {
             match &node.children {
                 Some(children) if node.is("IfModule") || node.is("IfDefine") => {
-                    collect(children, file, found)
+                    collect(children, file, found);
                 }
                 None => found.push(Setting {
                     name: node.name.clone(),

@@ -269,7 +269,7 @@ impl Bench for Moving {
         if let Some(index) = (0..ask.b.len()).find(|index| ask.a[*index] != ask.b[*index]) {
             self.tried.push(index);
         }
-        let wobble = if self.tried.len() % 2 == 0 { 1.005 } else { 0.995 };
+        let wobble = if self.tried.len().is_multiple_of(2) { 1.005 } else { 0.995 };
         let of = |point: &Point| match point[..] {
             [0, ..] => 1.0,
             [_, _, 0] | [_, _] => 0.8,
