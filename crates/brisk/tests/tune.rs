@@ -76,6 +76,22 @@ fn a_pool_that_is_too_small_grows_and_nothing_leaves_the_copy() {
     assert!(outside.accept().is_err(), "the copy reached a server of the machine");
 }
 
+/// Without `--knobs`: what limits behind the first change is said, and tried.
+#[test]
+fn the_limit_is_looked_at_again_after_a_change() {
+    let site = Site::new("pm = static\npm.max_children = 2", WAITING);
+    let output = site.tune(&["--users", "12", "--budget", "40s", "--json"]);
+    let found = json(&output);
+    let seen = &found["limits"][0];
+    assert_eq!(found["limit"]["cause"], "pool-too-small", "{found:#}");
+    assert_eq!(
+        (&seen["with"][0]["knob"], &seen["with"][0]["from"]),
+        (&"pm.max_children".into(), &"2".into()),
+        "{found:#}"
+    );
+    assert!(seen["cause"].is_string() && seen["sentence"].is_string(), "{found:#}");
+}
+
 /// Files that are not named are those that the running programs have read, in the copy as well.
 #[test]
 fn a_running_site_is_found_by_its_url() {
