@@ -101,27 +101,30 @@ fn place_of(span: Span, sources: &SourceMap) -> Place {
     Place { file: sources.file(span.file).name.clone(), line }
 }
 
-/// What an Apache's file sets for the whole server: directives outside of all sections but `IfModule` and `IfDefine`. Empty for a file that
-/// cannot be understood.
-pub fn apache_settings(name: &str, text: &[u8]) -> Vec<Setting> {
-    fn collect(nodes: &[Node], file: &str, found: &mut Vec<Setting>) {
-        for node in nodes {
-            match &node.children {
-                Some(children) if node.is("IfModule") || node.is("IfDefine") => {
-                    collect(children, file, found);
-                }
-                None => found.push(Setting {
-                    name: node.name.clone(),
-                    args: String::from_utf8_lossy(&node.args).split_whitespace().map(str::to_owned).collect(),
-                    place: Place { file: file.to_owned(), line: node.line as usize },
-                }),
-                Some(_) => {}
+/// Directives of Apache's for the whole server: those outside of all sections but `IfModule` and `IfDefine`.
+pub(crate) fn of_whole_server(nodes: &[Node]) -> Vec<&Node> {
+    let mut found = Vec::new();
+    for node in nodes {
+        match &node.children {
+            Some(children) if node.is("IfModule") || node.is("IfDefine") => {
+                found.extend(of_whole_server(children));
             }
+            Some(_) => {}
+            None => found.push(node),
         }
     }
-    let mut found = Vec::new();
-    collect(&syntax::read(text, LINE_BYTES_MAX).unwrap_or_default(), name, &mut found);
     found
+}
+
+/// What an Apache's file sets for the whole server. Empty for a file that cannot be understood.
+pub fn apache_settings(name: &str, text: &[u8]) -> Vec<Setting> {
+    let nodes = syntax::read(text, LINE_BYTES_MAX).unwrap_or_default();
+    let setting = |node: &Node| Setting {
+        name: node.name.clone(),
+        args: String::from_utf8_lossy(&node.args).split_whitespace().map(str::to_owned).collect(),
+        place: Place { file: name.to_owned(), line: node.line as usize },
+    };
+    of_whole_server(&nodes).into_iter().map(setting).collect()
 }
 
 /// The machine that the site runs on.

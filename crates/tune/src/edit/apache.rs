@@ -2,7 +2,8 @@
 
 use super::{File, Place, Places, Refused, VALUE};
 use crate::limits::LINE_BYTES_MAX;
-use brisk_apache::syntax::{self, Node};
+use crate::site::of_whole_server;
+use brisk_apache::syntax;
 use std::ops::Range;
 
 /// All lines that set it; where there is none, the end of the first file.
@@ -11,9 +12,7 @@ pub(super) fn places(files: &[File], name: &str) -> Result<Places, Refused> {
     for (index, file) in files.iter().enumerate() {
         let nodes = syntax::read(&file.text, LINE_BYTES_MAX)
             .map_err(|mistake| Refused::new(format!("{}: {mistake}", file.name)))?;
-        let mut lines = Vec::new();
-        settings(&nodes, name, &mut lines);
-        for line in lines {
+        for line in of_whole_server(&nodes).into_iter().filter(|node| node.is(name)).map(|node| node.line) {
             let range = value(&file.text, line as usize, name).ok_or_else(|| {
                 Refused::new(format!(
                     "{}:{line}: {name} goes over several lines: write it into one",
@@ -30,16 +29,6 @@ pub(super) fn places(files: &[File], name: &str) -> Result<Places, Refused> {
         (0, file.text.len(), format!("{newline}{name} {VALUE}\n"))
     });
     Ok(places)
-}
-
-fn settings(nodes: &[Node], name: &str, lines: &mut Vec<u32>) {
-    for node in nodes {
-        match &node.children {
-            Some(children) if node.is("IfModule") || node.is("IfDefine") => settings(children, name, lines),
-            None if node.is(name) => lines.push(node.line),
-            _ => {}
-        }
-    }
 }
 
 /// The place of the value on a line, from 1; `None` if the line does not begin with the name.
