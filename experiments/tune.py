@@ -5,7 +5,7 @@
 Each application starts badly set up: too few PHP processes or far too many, no OPcache, no keep-alive, 8 MiB for the database's data. `brisk tune` searches on
 a copy. Then the sweep looks at 81 settings of the programs themselves: three values each of processes, OPcache, keep-alive and the database's buffer pool. What the sweep of the same
 application and server from another start has measured is not measured again. Then the start, the settings of the articles, those that were found and the sweep's two best are
-measured in turn. Needs root. What an earlier run has in FOLDER/tune.json stays unless --again says so. --quick takes three minutes for the first case only, without a sweep, and proves little.
+measured in turn. Needs root. What an earlier run has in FOLDER/tune.json stays unless --again says so; its sweep stays in any case. --quick takes three minutes for the first case only, without a sweep, and proves little.
 """
 
 import argparse
@@ -157,11 +157,11 @@ def swept_before(lines, app, server):
 
 
 def earlier(options):
-    """The lines of an earlier run that are not to be measured again."""
+    """The lines of an earlier run, and those of them that are not to be measured again."""
     file = options.out / "tune.json"
     lines = json.loads(file.read_text()) if file.exists() else []
     wanted = cases(options) if options.again or options.quick else []
-    return [line for line in lines if name_of(line) not in wanted]
+    return lines, [line for line in lines if name_of(line) not in wanted]
 
 
 def main():
@@ -171,7 +171,7 @@ def main():
     options.brisk = str(Path(options.brisk).resolve())
     options.minutes = 3 if options.quick else options.minutes
     options.out.mkdir(parents=True, exist_ok=True)
-    lines = earlier(options)
+    before, lines = earlier(options)
     there = [name_of(line) for line in lines]
     try:
         with stage.Stage(options.brisk, minutes=60 * 24) as here:
@@ -179,7 +179,7 @@ def main():
                 with examples.application(name) as app:
                     # The database is the case's, with an option file of its own.
                     app.script("down")
-                    lines.append(carry_out(here, app, server, children, swept_before(lines, name, server), options))
+                    lines.append(carry_out(here, app, server, children, swept_before(before + lines, name, server), options))
                 # What is there so far counts, whatever ends it.
                 lines.sort(key=lambda line: (list(APPS).index(line["app"]), *name_of(line)[1:]))
                 (options.out / "tune.json").write_text(json.dumps(lines, indent=1) + "\n")

@@ -15,6 +15,9 @@ pub(crate) const CONFIRM_PAIRS: usize = 20;
 /// Where the time ends it, so many of them are judged.
 pub(crate) const CONFIRM_PAIRS_MIN: usize = 10;
 
+/// Gains of less than this share of the cost are not looked for.
+pub(crate) const FINE: f64 = 0.03;
+
 /// Points of the Latin hypercube.
 pub(crate) const INTERACTION_POINTS: usize = 12;
 

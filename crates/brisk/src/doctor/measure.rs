@@ -18,6 +18,9 @@ use brisk_tune::diagnosis::figures::{Peer, Surroundings, WaitFigures};
 use brisk_tune::diagnosis::{Measured, PoolFigures, QueryFigures, Role, TierFigures};
 use std::time::{Duration, Instant};
 
+/// What runs the pools of Brisk's own: a program of its own, else PHP-FPM or php-cgi.
+const POOL_PROGRAMS: &[&str] = &["brisk-php", "php-fpm", "php-cgi"];
+
 /// What is done before the counted part.
 pub const WARMUP: Duration = Duration::from_secs(1);
 /// Between two looks at whether the user wants the end.
@@ -60,9 +63,13 @@ impl Load {
 /// The tiers that are there, with what each is for.
 pub fn tiers(place: &Place, read: &Read) -> Vec<(Tier, Role)> {
     let mut all = Vec::new();
+    // A pool can be found by its file and below the server: its processes count once.
+    let mut seen: Vec<(Role, u32)> = Vec::new();
     let mut add = |name: &str, who: Who, role: Role| {
-        let is_new = !all.iter().any(|(tier, _): &(Tier, Role)| tier.who.as_ref() == Some(&who));
-        if is_new && !who.processes().is_empty() {
+        let processes = who.processes();
+        let is_new = !processes.iter().any(|pid| seen.contains(&(role, *pid)));
+        seen.extend(processes.iter().map(|pid| (role, *pid)));
+        if is_new && !processes.is_empty() {
             all.push((Tier { name: name.to_string(), who: Some(who), source: None }, role));
         }
     };
@@ -70,7 +77,7 @@ pub fn tiers(place: &Place, read: &Read) -> Vec<(Tier, Role)> {
         Place::Name(_, port) => {
             let port = own_port(*port, read);
             // The pools that Brisk runs itself are a tier of their own.
-            let php = Who::Below(port, "brisk-php".to_string());
+            let php = Who::Below(port, POOL_PROGRAMS);
             let has_php = !php.processes().is_empty();
             let who = if has_php { Who::Listening(port) } else { Who::Port(port) };
             if proc::has_library(&proc::listening_on(port), "libphp") {
@@ -83,8 +90,11 @@ pub fn tiers(place: &Place, read: &Read) -> Vec<(Tier, Role)> {
             add("php", php, Role::Php);
         }
         Place::Unix(path) => {
-            add("server", Who::Socket(path.clone()), Role::Server);
-            add("php", Who::Command("brisk-php".to_string()), Role::Php);
+            let php = Who::BelowAt(path.clone(), POOL_PROGRAMS);
+            let has_php = !php.processes().is_empty();
+            let who = if has_php { Who::ListeningAt(path.clone()) } else { Who::Socket(path.clone()) };
+            add("server", who, Role::Server);
+            add("php", php, Role::Php);
         }
     }
     for pool in read.site.pools.sections() {
@@ -204,47 +214,42 @@ impl Looks {
 /// Has the load go on, and gives what was seen. The error says why it could not be done.
 pub fn measure(load: &Load, read: &Read) -> Result<Measured, String> {
     let url = load.url()?;
-    if let Asks::Page(..) = load.asks {
-        wake(&url);
+    let start = || Looks::start(&url.origin.place, read, load.login.as_deref());
+    let Some(traffic) = traffic(load, &url) else { return attached(load.time, start()?) };
+    let woken = traffic.wake(WARMUP);
+    if let Kind::Scenario { .. } = traffic.kind {
+        // What comes of a page's one request is seen in the run.
+        woken?;
     }
-    let looks = Looks::start(&url.origin.place, read, load.login.as_deref())?;
-    if let Asks::Others(_) = load.asks {
-        return attached(load.time, looks);
-    }
-    let has_pauses = !matches!(load.asks, Asks::Page(_, None));
-    let (run, found) = looks.beside(has_pauses, |tiers| run(load, &url, tiers))?;
+    let (run, found) = start()?.beside(traffic.has_pauses(), |tiers| run(&traffic, load.time, tiers))?;
     if run.outcome.stats.responses() == 0 {
         return Err(format!("nothing was answered at {url}"));
     }
     Ok(found)
 }
 
-/// Asks once: pools that start their processes when they are wanted have some from here on. What comes of it is seen in the run.
-fn wake(url: &Url) {
-    let traffic = Traffic { kind: Kind::Page { users: 1, rate: None }, url: url.clone(), address: None };
-    drop(traffic.is_answered());
+/// What asks; `None`: others do.
+fn traffic(load: &Load, url: &Url) -> Option<Traffic> {
+    let kind = match &load.asks {
+        Asks::Page(_, rate) => Kind::Page { users: load.users.unwrap_or(USERS), rate: *rate },
+        Asks::Scenario(file) => Kind::Scenario { file: file.clone(), users: load.users },
+        Asks::Others(_) => return None,
+    };
+    Some(Traffic { kind, url: url.clone(), address: None })
 }
 
-fn run(load: &Load, url: &Url, tiers: &[Tier]) -> Result<RunReport, String> {
-    match &load.asks {
-        Asks::Page(_, rate) => {
-            let urls = std::slice::from_ref(url);
-            let sites = sites(urls, &RequestOptions::default()).map_err(|error| error.to_string())?;
-            let plan = Plan {
-                tls: tls(urls, Version::H1, false)?,
-                warmup: WARMUP,
-                phases: true,
-                rate: *rate,
-                ..Plan::new(sites, load.users.unwrap_or(USERS), Stop::After(load.time))
-            };
-            beside::run(&plan, tiers).map_err(|error| error.to_string())
-        }
-        Asks::Scenario(file) => {
-            let kind = Kind::Scenario { file: file.clone(), users: load.users };
-            Traffic { kind, url: url.clone(), address: None }.run(WARMUP, load.time, tiers)
-        }
-        Asks::Others(_) => Err("others' traffic is not ours to make".to_owned()),
-    }
+fn run(traffic: &Traffic, time: Duration, tiers: &[Tier]) -> Result<RunReport, String> {
+    let Kind::Page { users, rate } = traffic.kind else { return traffic.run_awake(WARMUP, time, tiers) };
+    let urls = std::slice::from_ref(&traffic.url);
+    let sites = sites(urls, &RequestOptions::default()).map_err(|error| error.to_string())?;
+    let plan = Plan {
+        tls: tls(urls, Version::H1, false)?,
+        warmup: WARMUP,
+        phases: true,
+        rate,
+        ..Plan::new(sites, users, Stop::After(time))
+    };
+    beside::run(&plan, tiers).map_err(|error| error.to_string())
 }
 
 /// Looks at others' traffic for so long.

@@ -97,14 +97,24 @@ pub struct Dial {
     pub levels: Levels,
 }
 
+/// What becomes of a setting.
+enum Fate {
+    Tried(Dial),
+    /// With its present value.
+    Proposed(String),
+    LeftOut(String),
+    /// It belongs to other sites.
+    Unmentioned,
+}
+
 /// What can be tried of a site, and what cannot.
 #[derive(Clone, Debug, Default)]
 pub struct Dials {
     pub all: Vec<Dial>,
     /// Settings that could help, and may lose data, hide what happened or show old pages, or count for the whole machine: with the present value.
     pub proposals: Vec<(&'static Knob, String)>,
-    /// Why others are left out.
-    pub notes: Vec<String>,
+    /// Why others are left out, by name.
+    left_out: Vec<(&'static str, String)>,
     /// The pool whose settings are meant.
     pub pool: String,
 }
@@ -163,32 +173,44 @@ impl Dials {
     }
 
     fn add(&mut self, knob: &'static Knob, read: &Read, files: &Files, choice: &Choice<'_>, most: usize) {
+        // An earlier look may have left it out.
+        self.left_out.retain(|(name, _)| *name != knob.name);
+        match self.fate(knob, read, files, choice) {
+            Fate::Tried(_) if self.all.len() >= most => {
+                self.left_out.push((knob.name, format!("{most} others come first")));
+            }
+            Fate::Tried(dial) => self.all.push(dial),
+            Fate::Proposed(now) => self.proposals.push((knob, now)),
+            Fate::LeftOut(why) => self.left_out.push((knob.name, why)),
+            Fate::Unmentioned => {}
+        }
+    }
+
+    fn fate(&self, knob: &'static Knob, read: &Read, files: &Files, choice: &Choice<'_>) -> Fate {
         if knob.language == Language::Sysctl && choice.steps == Steps::Wide {
             // It counts for all that runs on the machine, which a copy is not.
             let now = read.site.machine.sysctl(knob.name);
-            self.proposals.push((knob, now.map_or_else(|| knob.default.to_owned(), |now| now.to_string())));
-            return;
+            return Fate::Proposed(now.map_or_else(|| knob.default.to_owned(), |now| now.to_string()));
         }
         let Some((group, language)) = place_of(knob, read) else {
             // Rows of other servers' languages are no news, unless one is asked for.
-            if !choice.only.is_empty() {
-                self.notes.push(format!("{}: no file of its kind belongs to the copy", knob.name));
-            }
-            return;
+            return if choice.only.is_empty() {
+                Fate::Unmentioned
+            } else {
+                Fate::LeftOut("no file of its kind belongs to the copy".to_owned())
+            };
         };
         if choice.steps == Steps::Small
             && (group != Group::Server || knob.needs != Needs::Reload || !knob.is_for_brisk)
         {
-            return self.notes.push(format!("{}: it cannot be changed while the site runs", knob.name));
+            return Fate::LeftOut("it cannot be changed while the site runs".to_owned());
         }
         let wanted = Wanted { language, name: knob.name, pool: &self.pool };
         let texts = files.group(group);
         if let Ok(Some(value)) = edit::read_in_location(texts, &wanted)
             && value != knob.default
         {
-            return self
-                .notes
-                .push(format!("{}: it stands in locations alone, which are left as they are", knob.name));
+            return Fate::LeftOut("it stands in locations alone, which are left as they are".to_owned());
         }
         let now = edit::read(texts, &wanted).map_err(|refused| refused.to_string());
         let levels = now.and_then(|now| {
@@ -201,23 +223,24 @@ impl Dials {
         });
         let levels = match levels {
             Ok(levels) => levels,
-            Err(why) => return self.notes.push(format!("{}: {why}", knob.name)),
+            Err(why) => return Fate::LeftOut(why),
         };
         let original = &levels.texts[levels.original];
         if knob.risk != Risk::Safe && !choice.allowed.contains(&knob.risk) {
-            self.proposals.push((knob, original.clone()));
-            return;
+            return Fate::Proposed(original.clone());
         }
         // Every value must have a place; which one it is does not matter for that.
         let other = levels.texts.iter().find(|text| !text.is_empty() && *text != original);
-        let Some(other) = other else { return };
-        if let Err(refused) = edit::set(texts, &wanted, other) {
-            return self.notes.push(format!("{}: {refused}", knob.name));
+        let Some(other) = other else { return Fate::Unmentioned };
+        match edit::set(texts, &wanted, other) {
+            Ok(_) => Fate::Tried(Dial { knob, language, group, levels }),
+            Err(refused) => Fate::LeftOut(refused.to_string()),
         }
-        if self.all.len() >= most {
-            return self.notes.push(format!("{}: {most} others come first", knob.name));
-        }
-        self.all.push(Dial { knob, language, group, levels });
+    }
+
+    /// Why others are left out, a line each.
+    pub fn notes(&self) -> Vec<String> {
+        self.left_out.iter().map(|(name, why)| format!("{name}: {why}")).collect()
     }
 
     /// As the search sees them.

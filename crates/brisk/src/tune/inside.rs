@@ -14,7 +14,8 @@ use crate::doctor;
 use crate::doctor::files::Read;
 use crate::doctor::measure::{self, Looks};
 use crate::limits::{
-    TUNE_LOOK_TIME_MAX, TUNE_LOOK_TIME_MIN, TUNE_SLICE_TIME_MAX, TUNE_SLICE_TIME_MIN, TUNE_WARMUP_TIME_MIN,
+    TUNE_DIALS_MAX, TUNE_LOOK_TIME_MAX, TUNE_LOOK_TIME_MIN, TUNE_SLICE_TIME_MAX, TUNE_SLICE_TIME_MIN,
+    TUNE_WARMUP_TIME_MIN,
 };
 use brisk_load::output;
 use brisk_load::report::RunReport;
@@ -93,7 +94,7 @@ pub fn work(wishes: &Wishes, outer: u32, address: Option<IpAddr>) -> Result<Valu
         steps: Steps::Wide,
     };
     let dials = Dials::choose(&read, &files, &choice)?;
-    result["notes"] = json!(dials.notes);
+    result["notes"] = json!(dials.notes());
     result["steps"] = dials.proposed().collect();
     if dials.all.is_empty() {
         let why = without_knobs(cause).unwrap_or("no setting of this site is known to mend it");
@@ -190,7 +191,7 @@ impl Site<'_> {
             result[name] = told[name].clone();
         }
         result["limits"] = Value::Array(limits);
-        result["notes"] = json!(dials.notes);
+        result["notes"] = json!(dials.notes());
         if !interrupted() && !matches!(found.stopped, Some(Stop::Failed(_))) {
             result["after"] = self.look_again(stack, dials, &found.best)?;
             if self.wishes.html.is_some() && found.best != dials.original() {
@@ -243,11 +244,12 @@ impl Site<'_> {
     fn look(&self) -> Result<Look<'_>, String> {
         let time = (self.wishes.budget / 60).clamp(TUNE_LOOK_TIME_MIN, TUNE_LOOK_TIME_MAX);
         let warmup = Traffic::usual_warmup().min(time);
+        self.traffic.wake(warmup)?;
         let looks = |login| Looks::start(self.traffic.place(), self.read, login);
         // Without that account the database's processes are looked at.
         let looks = looks(self.wishes.mysql_login.as_deref()).or_else(|_| looks(None))?;
         let has_pauses = self.traffic.has_pauses();
-        let (run, found) = looks.beside(has_pauses, |tiers| self.traffic.run(warmup, time, tiers))?;
+        let (run, found) = looks.beside(has_pauses, |tiers| self.traffic.run_awake(warmup, time, tiers))?;
         if run.outcome.stats.responses() == 0 {
             return Err("the copy of the site answers nothing".to_owned());
         }
@@ -351,7 +353,15 @@ fn told(stop: &Stop) -> String {
 
 /// What a search has found, as it is printed.
 pub fn told_of(found: &Found, dials: &Dials, files: &Files) -> Result<Value, String> {
-    let steps: Value = found.steps.iter().map(|step| as_json(step, dials)).chain(dials.proposed()).collect();
+    let step = |step: &Step| {
+        let mut told = as_json(step, dials);
+        // The search ends by itself when it has tried as many as it may.
+        if step.pairs == 0 && step.from == step.to && found.stopped.is_none() {
+            told["why"] = json!(format!("{TUNE_DIALS_MAX} others came first"));
+        }
+        told
+    };
+    let steps: Value = found.steps.iter().map(step).chain(dials.proposed()).collect();
     Ok(json!({
         "steps": steps, "final": final_of(found, dials), "slices": found.slices,
         "stopped": found.stopped.as_ref().map(told), "patches": patches(dials, files, &found.best)?,

@@ -108,7 +108,10 @@ fn step_text(step: &Value) -> String {
             });
             format!("{knob} {from} -> {to}: no gain: {}{seen}.", change(step))
         }
-        "undecided" if from == to => format!("{knob} {from}: there was no time to try it."),
+        "undecided" if from == to => match step["why"].as_str() {
+            Some(why) => format!("{knob} {from}: not tried: {why} (--knobs {knob} tries it)."),
+            None => format!("{knob} {from}: there was no time to try it."),
+        },
         verdict => format!("{knob} {from} -> {to}: {verdict}: cost {}.", change(step)),
     }
 }
@@ -165,6 +168,8 @@ mod tests {
                 { "knob": "pm.max_children", "from": "2", "to": "8", "verdict": "kept", "ratio": 0.5, "low": 0.45, "high": 0.55 },
                 { "knob": "pm", "from": "static", "to": "dynamic", "verdict": "no gain", "ratio": 1.0, "low": 0.99, "high": 1.01, "detectable": 0.011 },
                 { "knob": "access_log", "from": "a", "verdict": "proposal", "risk": "security" },
+                { "knob": "sendfile", "from": "off", "to": "off", "verdict": "undecided", "why": "8 others came first" },
+                { "knob": "gzip", "from": "off", "to": "off", "verdict": "undecided" },
                 { "knob": "net.core.somaxconn", "from": "128", "verdict": "proposal", "risk": "safe" },
             ],
             "limits": [{ "sentence": "The CPUs are full.", "with": [{ "knob": "pm.max_children", "from": "2", "to": "8" }] }],
@@ -180,6 +185,8 @@ mod tests {
             "pm.max_children 2 -> 8: kept: cost -50.0 % (-55.0 % to -45.0 %).",
             "a gain of more than 1.1 % would have been seen",
             "access_log a: a proposal; its risk is security",
+            "sendfile off: not tried: 8 others came first (--knobs sendfile tries it).",
+            "gzip off: there was no time to try it.",
             "net.core.somaxconn 128: a proposal; it counts for the whole machine",
             "Confirmed in 1 pairs after restarts: pm.max_children 2 -> 8.",
             "After: 99.0 answers per second. All CPUs are busy.",

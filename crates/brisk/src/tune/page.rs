@@ -86,7 +86,8 @@ fn steps(title: &str, result: &Value, is_meant: impl Fn(&str) -> bool) -> Option
         let values = [&step["knob"], &step["from"], &step["to"], &step["verdict"]].map(text);
         let detectable = step["detectable"].as_f64().filter(|_| step["verdict"] == "no gain");
         let seen = detectable.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
-        values.into_iter().chain([change(step), seen]).collect::<Vec<_>>()
+        let cost = step["why"].as_str().map_or_else(|| change(step), |why| format!("not tried: {why}"));
+        values.into_iter().chain([cost, seen]).collect::<Vec<_>>()
     };
     let head = ["Setting", "From", "To", "Verdict", "Cost (interval)", "Gain that would have been seen"];
     let head = head.map(str::to_owned).to_vec();

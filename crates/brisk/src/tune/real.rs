@@ -288,7 +288,7 @@ pub fn tune(wishes: &Wishes, address: &Address) -> Result<Value, String> {
     if dials.all.is_empty() {
         return Err(format!(
             "--live: there is nothing to try: name settings with --knobs; {}",
-            dials.notes.join("; ")
+            dials.notes().join("; ")
         ));
     }
     let mut store = apply::open(&wishes.state)?;
@@ -357,6 +357,6 @@ fn search_with(real: &mut Real<'_>, dials: &Dials) -> Result<Value, String> {
     let mut result = inside::told_of(&found, dials, real.files)?;
     result["goal"] = json!(real.goal.text());
     result["unit"] = json!(real.goal.unit());
-    result["notes"] = json!(dials.notes);
+    result["notes"] = json!(dials.notes());
     Ok(result)
 }

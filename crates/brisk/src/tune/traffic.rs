@@ -47,9 +47,12 @@ impl Traffic {
         }
     }
 
-    /// Whether users may pause: those of a page without a rate ask again at once.
+    /// Whether a user may have no request under way: those of a page without a rate ask again at once, and so do those of a scenario without pauses.
     pub fn has_pauses(&self) -> bool {
-        !matches!(self.kind, Kind::Page { rate: None, .. })
+        match &self.kind {
+            Kind::Page { rate, .. } => rate.is_some(),
+            Kind::Scenario { file, .. } => scenario_of(file).map_or(true, |scenario| scenario.has_pauses()),
+        }
     }
 
     /// The same of so many users, without a rate.
@@ -88,20 +91,32 @@ impl Traffic {
         Ok(stats.responses() == 1 && stats.by_status.keys().all(|status| *status < 500))
     }
 
-    /// The load for so long, after a part that does not count, with the tiers watched meanwhile.
+    /// What goes ahead of a look at the tiers: a pool that starts its processes when they are wanted has some from here on. A page is asked for once,
+    /// the users of a scenario are there for so long.
+    pub fn wake(&self, time: Duration) -> Result<(), String> {
+        match &self.kind {
+            Kind::Page { .. } => self.is_answered().map(drop),
+            Kind::Scenario { file, users } => self.scenario(file, *users, time, &[]).map(drop),
+        }
+    }
+
+    /// The load for so long, after a part that does not count.
     pub fn run(&self, warmup: Duration, time: Duration, tiers: &[Tier]) -> Result<RunReport, String> {
+        if matches!(self.kind, Kind::Scenario { .. }) && !warmup.is_zero() {
+            self.wake(warmup)?;
+        }
+        self.run_awake(warmup, time, tiers)
+    }
+
+    /// The load for so long, with the tiers watched meanwhile, behind [`Self::wake`]: the users of a page have a part that does not count yet.
+    pub fn run_awake(&self, warmup: Duration, time: Duration, tiers: &[Tier]) -> Result<RunReport, String> {
         match &self.kind {
             Kind::Page { users, rate } => {
                 let plan = self.plan(*users, Stop::After(time))?;
                 let plan = Plan { warmup, rate: *rate, ..plan };
                 beside::run(&plan, tiers).map_err(|error| error.to_string())
             }
-            Kind::Scenario { file, users } => {
-                if !warmup.is_zero() {
-                    self.scenario(file, *users, warmup, &[])?;
-                }
-                self.scenario(file, *users, time, tiers)
-            }
+            Kind::Scenario { file, users } => self.scenario(file, *users, time, tiers),
         }
     }
 

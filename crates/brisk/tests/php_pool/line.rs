@@ -2,6 +2,8 @@
 
 use crate::site::Site;
 use brisk_testkit::wait;
+use serde_json::Value;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -246,4 +248,25 @@ fn hosts_of_one_pool_take_turns() {
     assert_eq!(other.response().text(), "done");
     assert_eq!(second.response().text(), "done");
     assert_eq!(order().len(), 3, "{}", order());
+}
+
+/// The pool has no process before its first request, which is the scenario's: the doctor looks at processes that are there by then, whatever program
+/// they are of.
+#[test]
+fn the_line_is_what_the_doctor_names_where_a_scenario_starts_the_pool() {
+    for program in ["", "libphp", "php-fpm", "php-cgi"] {
+        let builder = crate::site::builder().env("BRISK_PHP", program).allow_alerts("PHP pool \"www\"");
+        let site = Site::of(builder.http(&crate::site::conf("php_cgi on; pm static; max_children 2;", "")));
+        site.script("wait.php", "<?php usleep(20000); echo 'ok';");
+        let scenario = format!(
+            "target = \"http://127.0.0.1:{}\"\nusers = 12\nduration = \"2s\"\n[[user]]\nname = \"a\"\n[[user.step]]\nrequest = \"GET /wait.php\"\n",
+            site.server.port()
+        );
+        let scenario = site.server.write("wait.toml", &scenario);
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_brisk"));
+        let out = doctor.arg("doctor").arg(&scenario).args(["--duration", "2s", "--json"]).output().unwrap();
+        assert!(out.status.success(), "{program}: {}", String::from_utf8_lossy(&out.stderr));
+        let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(found["limit"]["cause"], "pool-too-small", "{program}: {found:#}");
+    }
 }

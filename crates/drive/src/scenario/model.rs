@@ -141,6 +141,19 @@ impl Scenario {
         rows
     }
 
+    /// Whether a user who is there may have no request under way: some think, or are done after so many rounds.
+    pub fn has_pauses(&self) -> bool {
+        let pauses = |user: &User| {
+            user.think.is_some()
+                || user.iterations.is_some()
+                || user.all_steps().any(|step| step.think.is_some())
+        };
+        self.arrivals.is_some()
+            || self.replay.is_some()
+            || self.iterations.is_some()
+            || self.users.iter().any(pauses)
+    }
+
     /// The most users at a time.
     pub fn users_max(&self) -> usize {
         self.arrivals.as_ref().map_or(0, |arrivals| arrivals.users_max) + self.present_max()

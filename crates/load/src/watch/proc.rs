@@ -127,12 +127,15 @@ pub fn with_title(start: &str) -> Vec<u32> {
 
 /// Processes of this command name.
 pub fn with_command(name: &str) -> Vec<u32> {
-    let is_it = |pid: &u32| {
-        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        // The kernel keeps 15 bytes of it.
-        comm.trim_end() == name.get(..15).unwrap_or(name)
-    };
+    // The kernel keeps 15 bytes of it.
+    let is_it = |pid: &u32| command_of(*pid) == name.get(..15).unwrap_or(name);
     processes().filter(is_it).collect()
+}
+
+/// The command name of a process, 15 bytes at most; empty where there is none.
+pub fn command_of(pid: u32) -> String {
+    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    comm.trim_end().to_owned()
 }
 
 /// Processes that listen on a TCP port. Others' are only seen by root.

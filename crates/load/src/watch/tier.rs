@@ -28,8 +28,12 @@ pub enum Who {
     WorkersAt(PathBuf),
     /// Whoever listens on this TCP port, without what is below it.
     Listening(u16),
-    /// Workers of this command name below whoever listens on this TCP port.
-    Below(u16, String),
+    /// The same of this unix socket.
+    ListeningAt(PathBuf),
+    /// Workers below whoever listens on this TCP port: their command's name begins with one of these, and so does their parent's.
+    Below(u16, &'static [&'static str]),
+    /// The same of this unix socket.
+    BelowAt(PathBuf, &'static [&'static str]),
 }
 
 /// One tier.
@@ -105,15 +109,18 @@ impl Who {
             Self::Socket(path) => with_those_below(proc::listening_at(path)),
             Self::Workers(port) => proc::workers(&proc::listening_on(*port)),
             Self::Listening(port) => proc::listening_on(*port),
-            Self::Below(port, name) => {
-                let below = with_those_below(proc::listening_on(*port));
-                let mut named = proc::with_command(name);
-                named.retain(|pid| below.contains(pid));
-                proc::workers(&named)
-            }
+            Self::ListeningAt(path) => proc::listening_at(path),
+            Self::Below(port, names) => workers_below(proc::listening_on(*port), names),
+            Self::BelowAt(path, names) => workers_below(proc::listening_at(path), names),
             Self::WorkersAt(path) => proc::workers(&proc::listening_at(path)),
         }
     }
+}
+
+fn workers_below(pids: Vec<u32>, names: &[&str]) -> Vec<u32> {
+    let mut named = with_those_below(pids);
+    named.retain(|pid| names.iter().any(|name| proc::command_of(*pid).starts_with(name)));
+    proc::workers(&named)
 }
 
 fn with_those_below(pids: Vec<u32>) -> Vec<u32> {

@@ -71,6 +71,11 @@ impl WaitFigures {
         self.running + self.file + self.memory + self.lock + self.sleep + self.client + self.other + peers
     }
 
+    /// The share of the time in which its tasks are taken, 0 to 1.
+    pub fn taken_share(&self) -> f64 {
+        self.full_share.max(self.busy() / self.tasks.max(1.0)).min(1.0)
+    }
+
     /// The one that most wait for, of those that are no database.
     pub fn most_waited_for(&self) -> Option<&Peer> {
         let others = self.peers.iter().filter(|peer| peer.role != Some(Role::Database));

@@ -75,7 +75,7 @@ fn places(m: &Measured, workers: &Workers<'_>) -> Option<Places> {
     let quiet = if m.around.is_closed_loop { seen.quiet } else { 0.0 };
     let requests = seen.requests.map(|requests| requests + quiet);
     let busy = workers.sum(WaitFigures::busy);
-    let queue = workers.queue(requests);
+    let queue = workers.queue(requests, seen.busiest);
     let inside = busy + queue;
     let all = if m.around.is_attached {
         requests.unwrap_or(0.0).max(inside) + seen.answers
@@ -352,7 +352,7 @@ impl Seen<'_> {
         let queue = self.places.at(Place::Queue);
         let (total, full) = tier
             .pool
-            .map_or((waits.tasks, waits.full_share), |pool| (f64::from(pool.total), pool.full_share));
+            .map_or((waits.tasks, waits.taken_share()), |pool| (f64::from(pool.total), pool.full_share));
         let waited = if m.wall_us > 0.0 {
             let waited = self.places.share(queue) * m.wall_us / 1e3;
             format!("requests wait {waited:.0} ms of {:.0} ms for one", m.wall_us / 1e3)

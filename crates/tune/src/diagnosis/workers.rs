@@ -6,6 +6,10 @@ use super::{Measured, Role, TierFigures};
 /// Who wants a CPU for this share of the time has nothing left to give.
 pub(super) const HUNGRY: f64 = 0.85;
 
+/// A worker of quick pages has nothing to do while the server hands it the next request: a pool that is taken for this share of the time has no
+/// room, if requests wait.
+const TAKEN: f64 = 0.7;
+
 /// What a worker is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
@@ -49,15 +53,18 @@ impl<'a> Workers<'a> {
         ]
     }
 
-    /// Requests that wait for one of them.
-    pub fn queue(&self, requests: Option<f64>) -> f64 {
+    /// Requests that wait for one of them, of those that the server has. A server whose busiest thread wants a CPU all the time may be what
+    /// they wait for.
+    pub fn queue(&self, requests: Option<f64>, server_busiest: f64) -> f64 {
         let pools: Vec<f64> = self.tiers.iter().filter_map(|(tier, _)| Some(tier.pool?.queued)).collect();
         if !pools.is_empty() {
             return pools.iter().sum();
         }
-        // A pool whose queue nobody can look into: what the server has and no worker works on, if none is free.
-        let is_full =
-            !self.tiers.is_empty() && self.tiers.iter().all(|(_, waits)| waits.full_share >= HUNGRY);
+        // A pool whose queue cannot be looked into: what the server has and no worker works on, if none is free.
+        let is_taken = |waits: &WaitFigures| {
+            waits.full_share >= HUNGRY || server_busiest < HUNGRY && waits.taken_share() >= TAKEN
+        };
+        let is_full = !self.tiers.is_empty() && self.tiers.iter().all(|(_, waits)| is_taken(waits));
         let busy = self.sum(WaitFigures::busy);
         requests.filter(|_| is_full).map_or(0.0, |requests| (requests - busy).max(0.0))
     }

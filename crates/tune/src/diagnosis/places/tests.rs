@@ -235,6 +235,24 @@ fn requests_that_are_read_at_once_wait_for_a_process() {
     assert_eq!((found.tier, found.cause), ("php", "pool-too-small"), "{found:?}");
 }
 
+/// Two processes that answer quick pages have nothing to do between two of them, while the server hands them the next one.
+#[test]
+fn a_pool_of_quick_pages_is_small_though_its_processes_pause() {
+    let running = WaitFigures { running: 0.3, ..at("db", Some(Role::Database), 1.3) };
+    let pool = |php: WaitFigures, busiest: f64| {
+        let mut m = site(8.4, WaitFigures { busiest, running: busiest, ..none() }, php);
+        m.tiers[1].pool = None;
+        if let Some(waits) = &mut m.tiers[1].waits {
+            (waits.tasks, waits.full_share) = (2.0, 0.6);
+        }
+        diagnose(&m).cause
+    };
+    assert_eq!(pool(running.clone(), 0.1), "pool-too-small");
+    // A server that wants a CPU all the time, or processes that are idle for most of it.
+    assert_eq!(pool(running, 0.95), "server-one-thread");
+    assert_ne!(pool(WaitFigures { running: 0.7, ..none() }, 0.1), "pool-too-small");
+}
+
 /// Others take the generator's CPU: it waits for one more than it has one.
 #[test]
 fn a_generator_that_is_kept_waiting_is_full() {
