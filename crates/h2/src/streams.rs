@@ -9,6 +9,8 @@ pub(crate) enum Half {
     /// No head yet (a client's stream before the response).
     Head,
     Open,
+    /// What is received is a tunnel's: nothing but DATA (RFC 9113 §8.5).
+    Tunnel,
     Closed,
 }
 

@@ -283,7 +283,7 @@ impl<T> Connection<T> {
     }
 
     /// The stream is a tunnel now: nothing but DATA may come (RFC 9114 §4.4, RFC 9220 §3).
-    pub fn become_tunnel(&mut self, stream: u64) {
+    pub fn open_tunnel(&mut self, stream: u64) {
         if let Some(Stream { receive: receive @ Receive::Body(_), .. }) = self.streams.get_mut(&stream) {
             *receive = Receive::Tunnel;
         }

@@ -206,26 +206,6 @@ impl ChunkedDecoder {
         if matches!(self.state, State::Data | State::SizeLf) { self.left } else { 0 }
     }
 
-    /// The fewest bytes that can follow: for reading neither too little nor into the next request.
-    pub fn bytes_expected(&self) -> u64 {
-        const LAST: u64 = 5; // "0" CRLF CRLF
-        match self.state {
-            State::Start => LAST,
-            State::Size | State::SizeSpace | State::Extension(_) if self.left == 0 => 4,
-            State::SizeLf if self.left == 0 => 3,
-            State::Size | State::SizeSpace | State::Extension(_) => self.left.saturating_add(4 + LAST),
-            State::SizeLf => self.left.saturating_add(3 + LAST),
-            State::Data => self.left.saturating_add(2 + LAST),
-            State::DataCr => 2 + LAST,
-            State::DataLf => 1 + LAST,
-            State::TrailerStart => 2,
-            State::Trailer => 4,
-            State::TrailerLf => 3,
-            State::EndLf => 1,
-            State::Done => 0,
-        }
-    }
-
     /// The trailer fields and the bytes their spans point into. They are untrusted like any header, and must not be
     /// merged into it (RFC 9110 §6.5.1).
     pub fn trailers(&self) -> (&[Header], &[u8]) {

@@ -85,17 +85,6 @@ impl Histogram {
         self.min = self.min.min(other.min);
     }
 
-    /// Counts one value `count` times.
-    pub fn record_many(&mut self, value: u64, count: u64) {
-        if count > 0 {
-            self.counts[bucket_of(value)] += count;
-            self.total += count;
-            self.sum += u128::from(value) * u128::from(count);
-            self.max = self.max.max(value);
-            self.min = self.min.min(value);
-        }
-    }
-
     /// Forgets all values.
     pub fn clear(&mut self) {
         if self.total > 0 {

@@ -52,7 +52,8 @@ pub fn half_of_the_cpus() -> usize {
 
 /// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
-    cpu_ns(rustix::time::ClockId::ThreadCPUTime)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// How long the calling thread was ready and waited for a CPU, in nanoseconds, and how often it was given one; 0 where the
@@ -61,16 +62,6 @@ pub fn thread_waited() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let mut fields = text.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0));
     (fields.next().unwrap_or(0), fields.next().unwrap_or(0))
-}
-
-/// CPU time of all threads in nanoseconds, those that have ended included.
-pub fn process_cpu_ns() -> u64 {
-    cpu_ns(rustix::time::ClockId::ProcessCPUTime)
-}
-
-fn cpu_ns(clock: rustix::time::ClockId) -> u64 {
-    let time = rustix::time::clock_gettime(clock);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);

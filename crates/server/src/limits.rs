@@ -81,8 +81,6 @@ pub const IDLE_TABLES_BYTES_MAX: usize = 16 * 1024;
 pub const WAITING_SLACK_BYTES_MAX: usize = 2 * 1024;
 /// An estimate of what a request that waits on a stream takes besides its head: its own fields, its task, its response.
 pub const WAITING_REQUEST_BYTES: usize = 8 * 1024;
-/// An estimate of what a TLS session takes besides its buffers.
-pub const TLS_SESSION_BYTES: usize = 8 * 1024;
 /// A body made of several is made at once, as far as that needs no waiting, up to this size.
 pub const GATHERED_BYTES_MAX: u64 = 64 * 1024;
 /// Depth of subrequests.

@@ -97,11 +97,6 @@ impl BackendHead {
         }
     }
 
-    /// Sets code and reason phrase as they were sent (`404 Nothing here`).
-    pub fn set_status_text(&mut self, text: &[u8]) {
-        self.status_text = self.keep(text);
-    }
-
     /// Adds a field. The name must not be empty.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         let id = HeaderId::from_name(name);
@@ -205,11 +200,9 @@ mod tests {
     #[test]
     fn fields_keep_their_order_and_spelling() {
         let mut head = BackendHead::new(200);
-        head.set_status_text(b"200 Fine");
         head.push(b"X-a", b"1");
         head.push(b"content-type", b"text/plain");
         head.push(b"x-A", b"");
-        assert_eq!(head.status_text(), b"200 Fine");
         assert_eq!(head.get(HeaderId::ContentType), Some(&b"text/plain"[..]));
         assert_eq!(head.get(HeaderId::ETag), None);
         assert_eq!(head.named(b"X-A").collect::<Vec<_>>(), [&b"1"[..], b""]);

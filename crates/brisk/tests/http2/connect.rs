@@ -173,6 +173,10 @@ fn a_back_end_has_to_answer_the_key() {
     let stream = client.begin(&chosen, false);
     client.until(|client| client.answers[&stream].status != 0);
     assert_eq!(client.answers[&stream].status, 200);
+    // RFC 9113 §8.5: a tunnel has no trailers.
+    client.trailers(stream, &[("a", "b")]);
+    client.until(|client| client.answers[&stream].reset.is_some());
+    assert_eq!(client.answers[&stream].reset, Some(ErrorCode::PROTOCOL_ERROR));
     let mut keys = keys.lock().unwrap().clone();
     assert_eq!(keys.len(), 9);
     assert!(keys.iter().all(|key| key.len() == 24 && key != "dGhlIHNhbXBsZSBub25jZQ=="), "{keys:?}");

@@ -107,6 +107,10 @@ impl<T: Default> Connection<T> {
         match self.streams.get(id).map(|stream| stream.receive) {
             Some(Half::Open) => self.trailers(id, end_stream, bytes, sink, out),
             Some(Half::Head) => self.response(id, end_stream, bytes, sink, out),
+            Some(Half::Tunnel) => {
+                self.decode(bytes, &mut Discard(sink))?;
+                self.break_stream(id, ErrorCode::PROTOCOL_ERROR, out)
+            }
             Some(Half::Closed) if self.reset_by_us.has(id) => {
                 self.decode(bytes, &mut Discard(sink))?;
                 self.count(Nuisance::Stray).map(|()| None)

@@ -200,6 +200,13 @@ impl<T> Connection<T> {
         }
     }
 
+    /// The stream is a tunnel now: nothing but DATA may come (RFC 9113 §8.5).
+    pub fn open_tunnel(&mut self, stream: u32) {
+        if let Some(found) = self.streams.get_mut(stream).filter(|s| s.receive == Half::Open) {
+            found.receive = Half::Tunnel;
+        }
+    }
+
     /// How much of a stream's body may come in without having been consumed, from now on.
     pub fn set_window(&mut self, stream: u32, size: u32, out: &mut Vec<u8>) {
         if let Some(found) = self.streams.get_mut(stream).filter(|s| s.receive != Half::Closed) {

@@ -257,6 +257,18 @@ fn stream_errors() {
     );
 }
 
+/// RFC 9113 §8.5: in a tunnel there is nothing but DATA.
+#[test]
+fn tunnels() {
+    let mut side = Side::server();
+    side.hear(&post(1)).unwrap();
+    side.conn.open_tunnel(1);
+    assert_eq!(side.hear(&frame_of(kind::DATA, 0, 1, b"x")), Ok(vec!["Data 1 1 false".into()]));
+    side.hear(&frame_of(kind::HEADERS, 5, 1, &[0, 1, b'a', 0])).unwrap();
+    assert!(side.said().contains(&"RST 1 PROTOCOL_ERROR".to_owned()));
+    assert_eq!(side.hear(&get(3)).unwrap(), ["Head 3 true"]);
+}
+
 /// RFC 9113 §8.1.1: there is still somebody to be answered.
 #[test]
 fn bodies_of_another_length_than_announced() {

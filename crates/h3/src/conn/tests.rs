@@ -455,7 +455,7 @@ fn heads_that_are_too_large() {
 fn tunnels() {
     let mut server = Side::server();
     server.hear(0, &head_of(&[(":method", "CONNECT"), (":authority", "a:1")]), false).unwrap();
-    server.conn.become_tunnel(0);
+    server.conn.open_tunnel(0);
     assert_eq!(server.hear(0, &frame_of(kind::DATA, b"x"), false), ok(&["Data 0 1 false false"]));
     assert_eq!(server.hear(0, &head_of(&[("a", "b")]), true), Err(ErrorCode::FRAME_UNEXPECTED));
 }

@@ -45,13 +45,6 @@ impl Axis {
         Self { scale, low, high, from, to }
     }
 
-    /// Up to `high`, if that is more than the values need.
-    #[must_use]
-    pub fn up_to(mut self, high: f64) -> Self {
-        self.high = self.high.max(high);
-        self
-    }
-
     /// Where a value lies.
     pub fn at(&self, value: f64) -> f64 {
         let part = match self.scale {

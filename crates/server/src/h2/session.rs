@@ -413,6 +413,10 @@ impl Streams for Session {
         self.out.borrow().len() < H2_OUT_BYTES_LOW
     }
 
+    fn open_tunnel(&self, stream: StreamId) {
+        self.engine.borrow_mut().open_tunnel(stream as u32);
+    }
+
     fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool {
         // An error means that the stream is gone: there is nobody to be told.
         let sent = self.engine.borrow_mut().send_head(stream as u32, block, end, &mut self.out.borrow_mut());

@@ -299,6 +299,10 @@ impl Streams for Session {
         self.tail_bytes() < H3_WHOLE_BYTES_MAX
     }
 
+    fn open_tunnel(&self, stream: StreamId) {
+        self.engine.borrow_mut().open_tunnel(stream);
+    }
+
     fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool {
         let sent = {
             let mut states = self.states.borrow_mut();

@@ -96,6 +96,9 @@ pub trait Streams {
     /// Whether there is room for what may be left out.
     fn has_room(&self) -> bool;
 
+    /// The stream becomes a tunnel with the head that is sent next: nothing but DATA may come on it (RFC 9113 §8.5, RFC 9114 §4.4).
+    fn open_tunnel(&self, stream: StreamId);
+
     /// Sends a head or trailers; false if the stream is gone.
     /// One block at a time and in order: the coding's state is the connection's.
     fn send_head(&self, stream: StreamId, block: &[u8], end: bool) -> bool;

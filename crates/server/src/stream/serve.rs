@@ -139,7 +139,12 @@ async fn discard(exchange: &Rc<Exchange>, r: &mut Request) {
 async fn respond(exchange: &Rc<Exchange>, r: &mut Request, encode: EncodeHead) {
     delay_refusal(r).await;
     r.reply.interim = None;
-    r.flight.waits_for(if r.resp.tunnel { Waits::Tunnel } else { Waits::Sending });
+    if r.resp.tunnel {
+        r.flight.waits_for(Waits::Tunnel);
+        exchange.session().open_tunnel(exchange.id);
+    } else {
+        r.flight.waits_for(Waits::Sending);
+    }
     exchange.session().set_chunk(exchange.id, r.core().http2.chunk_size);
     let mut sender = Sender::new(exchange, r);
     let mut block = Vec::with_capacity(256);
