@@ -141,7 +141,8 @@ impl Scenario {
         rows
     }
 
-    /// Whether a user who is there may have no request under way: some think, or are done after so many rounds.
+    /// Whether there are moments without a request of a user: a think time follows a step, or a number of rounds ends the user. Arrivals and a log have no
+    /// fixed number of users.
     pub fn has_pauses(&self) -> bool {
         let pauses = |user: &User| {
             user.think.is_some()

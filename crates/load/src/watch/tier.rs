@@ -30,7 +30,7 @@ pub enum Who {
     Listening(u16),
     /// The same of this unix socket.
     ListeningAt(PathBuf),
-    /// Workers below whoever listens on this TCP port: their command's name begins with one of these, and so does their parent's.
+    /// Descendants of the processes that listen on this TCP port whose command name begins with one of these, as their parent's does.
     Below(u16, &'static [&'static str]),
     /// The same of this unix socket.
     BelowAt(PathBuf, &'static [&'static str]),
