@@ -169,6 +169,14 @@ fn children_beyond_memory(site: &Site) -> Vec<Seen> {
     vec![first.map_or_else(|| Seen::nowhere(what.clone()), |entry| Seen::at(&entry.place, what.clone()))]
 }
 
+fn children_beyond_cpus(site: &Site) -> Vec<Seen> {
+    /// So many are of use only where pages wait for 31 of 32 parts of their time.
+    const PER_CPU: u64 = 32;
+    let cpus = site.machine.cpus.max(1);
+    let is_many = |value: &str| value.parse::<u64>().is_ok_and(|count| count > cpus.saturating_mul(PER_CPU));
+    pool_if(site, "pm.max_children", is_many)
+}
+
 fn restarted_often(site: &Site) -> Vec<Seen> {
     pool_if(site, "pm.max_requests", |value| value.parse().is_ok_and(|count: u64| (1..200).contains(&count)))
 }
@@ -239,6 +247,8 @@ pub(super) const CHECKS: &[Check] = &[
         Some("×9.8 requests/s from 2 to 20 processes, where pages wait; less where they compute (docs/cookbook/pool-size.md)"), "pm.max_children by measurement: brisk bench --watch php=pool:NAME names the pool when it is the limit", few_children),
     row("pool-beyond-memory", Weight::Danger, "When all children work, the machine swaps, and every request takes seconds.",
         None, "pm.max_children so that all pools together fit into the memory", children_beyond_memory),
+    row("pool-beyond-cpus", Weight::Small, "Processes that all want a CPU, or the same rows of the database, hinder each other, and each has a connection of the database.",
+        None, "pm.max_children by measurement: brisk tune tries smaller pools", children_beyond_cpus),
     row("pool-restarted-often", Weight::Small, "A process is started anew after so few requests that starting costs more than it heals.",
         None, "pm.max_requests = 1000", restarted_often),
     row("pool-without-time-limit", Weight::Large, "Requests that hang, on a database or a network, keep their processes until the pool is full.",

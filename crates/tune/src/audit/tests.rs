@@ -149,6 +149,7 @@ const PHP: &[(&str, &str)] = &[
 const POOLS: &[(&str, &str)] = &[
     ("pm.max_children=5", "pool-as-delivered"),
     ("pm.max_children=2000", "pool-beyond-memory"),
+    ("pm.max_children=200", "pool-beyond-cpus"),
     ("pm.max_requests=50", "pool-restarted-often"),
     ("pm=static", "pool-without-time-limit"),
     ("listen=127.0.0.1:9000", "pool-over-tcp"),

@@ -92,6 +92,9 @@ fn the_limit_comes_before_the_audit() {
     assert_eq!(&found[..2], ["pm.max_children", "pm"]);
     assert_eq!(&found[found.len() - 2..], ["opcache.enable", "sendfile"]);
     assert!(names("application-waits", &[], false).is_empty());
+    // A pool that is too large shows in what its processes want: CPUs, or connections.
+    assert_eq!(names("php-cpu", &[], false)[0], "pm.max_children");
+    assert_eq!(names("database-connections", &[], false)[0], "pm.max_children");
     assert!(names("server-cpu", &[], false).contains(&"multi_accept"));
     assert!(!names("server-cpu", &[], true).contains(&"multi_accept"));
 }

@@ -12,8 +12,8 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "5",
         domain: number(Fixed(2), PerCpu(64), Logarithmic, Count),
-        causes: &["pool-too-small", "pool-too-large", "php-one-process"],
-        findings: &["pool-as-delivered"],
+        causes: &["pool-too-small", "pool-too-large", "php-one-process", "php-cpu", "database-connections"],
+        findings: &["pool-as-delivered", "pool-beyond-cpus"],
         source: "PHP manual, install.fpm.configuration",
         ..pool("pm.max_children")
     },
@@ -69,19 +69,9 @@ pub(super) const ROWS: &[Knob] = &[
         ..php("opcache.enable")
     },
     Knob {
-        default: "128",
-        domain: number(Fixed(32), Fixed(1024), Logarithmic, Megabytes),
-        needs: Needs::Restart,
-        causes: &["php-cpu"],
-        findings: &["opcache-memory"],
-        source: "PHP manual, opcache.configuration",
-        ..php("opcache.memory_consumption")
-    },
-    Knob {
         default: "8",
         domain: number(Fixed(4), Fixed(128), Logarithmic, Megabytes),
         needs: Needs::Restart,
-        causes: &["php-cpu"],
         findings: &["opcache-strings"],
         source: "PHP manual, opcache.configuration",
         ..php("opcache.interned_strings_buffer")
@@ -97,7 +87,6 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "2",
         domain: number(Fixed(0), Fixed(60), Linear, Seconds),
-        causes: &["php-cpu"],
         findings: &["opcache-looks-always"],
         source: "PHP manual, opcache.configuration",
         ..php("opcache.revalidate_freq")
@@ -127,6 +116,15 @@ pub(super) const ROWS: &[Knob] = &[
         ..php("opcache.jit")
     },
     Knob {
+        default: "128",
+        domain: number(Fixed(32), Fixed(1024), Logarithmic, Megabytes),
+        needs: Needs::Restart,
+        causes: &["php-cpu"],
+        findings: &["opcache-memory"],
+        source: "PHP manual, opcache.configuration",
+        ..php("opcache.memory_consumption")
+    },
+    Knob {
         default: "1",
         domain: Choice(&["0", "1"]),
         needs: Needs::Restart,
@@ -138,14 +136,12 @@ pub(super) const ROWS: &[Knob] = &[
         default: "0",
         domain: Choice(&["0", "1"]),
         needs: Needs::Restart,
-        causes: &["php-cpu"],
         source: "PHP manual, opcache.configuration",
         ..php("opcache.huge_code_pages")
     },
     Knob {
         default: "4096k",
         domain: number(Fixed(65_536), Fixed(16_777_216), Logarithmic, Bytes),
-        causes: &["php-cpu"],
         findings: &["realpath-cache"],
         source: "PHP manual, ini.core",
         ..php("realpath_cache_size")
@@ -153,7 +149,6 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "120",
         domain: number(Fixed(30), Fixed(3600), Logarithmic, Seconds),
-        causes: &["php-cpu"],
         source: "PHP manual, ini.core",
         ..php("realpath_cache_ttl")
     },
