@@ -31,21 +31,21 @@ struct Args {
     /// Brisk's binary [default: it is built, target/release/brisk]
     #[arg(long, value_name = "PATH")]
     brisk: Option<String>,
-    /// nginx's binary
-    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/nginx", value_parser = absolute)]
-    nginx: PathBuf,
-    /// h2o's binary
-    #[arg(long, value_name = "PATH", default_value = "/usr/bin/h2o", value_parser = absolute)]
-    h2o: PathBuf,
-    /// HAProxy's binary
-    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/haproxy", value_parser = absolute)]
-    haproxy: PathBuf,
-    /// Varnish's binary
-    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/varnishd", value_parser = absolute)]
-    varnish: PathBuf,
-    /// Apache's binary
-    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/apache2", value_parser = absolute)]
-    apache: PathBuf,
+    /// nginx's binary [default: /usr/sbin/nginx]; needs --out, since docs are of the packages' programs
+    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
+    nginx: Option<PathBuf>,
+    /// h2o's binary [default: /usr/bin/h2o]; needs --out, since docs are of the packages' programs
+    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
+    h2o: Option<PathBuf>,
+    /// HAProxy's binary [default: /usr/sbin/haproxy]; needs --out, since docs are of the packages' programs
+    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
+    haproxy: Option<PathBuf>,
+    /// Varnish's binary [default: /usr/sbin/varnishd]; needs --out, since docs are of the packages' programs
+    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
+    varnish: Option<PathBuf>,
+    /// Apache's binary [default: /usr/sbin/apache2]; needs --out, since docs are of the packages' programs
+    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
+    apache: Option<PathBuf>,
     /// Rounds of each part [default: 9]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
@@ -168,11 +168,11 @@ impl Args {
                 Some(path) => absolute(path).map_err(io::Error::other)?,
                 None => build_brisk()?,
             },
-            nginx: self.nginx,
-            h2o: self.h2o,
-            haproxy: self.haproxy,
-            varnish: self.varnish,
-            apache: self.apache,
+            nginx: self.nginx.unwrap_or_else(|| "/usr/sbin/nginx".into()),
+            h2o: self.h2o.unwrap_or_else(|| "/usr/bin/h2o".into()),
+            haproxy: self.haproxy.unwrap_or_else(|| "/usr/sbin/haproxy".into()),
+            varnish: self.varnish.unwrap_or_else(|| "/usr/sbin/varnishd".into()),
+            apache: self.apache.unwrap_or_else(|| "/usr/sbin/apache2".into()),
             rounds: rounds.max(1),
             measure: Duration::from_secs_f64(secs.clamp(0.1, 600.0)),
             warmup: Duration::from_millis(300),
@@ -187,6 +187,15 @@ impl Args {
         let mut given = String::new();
         if let Some(brisk) = &self.brisk {
             given.extend([" --brisk ", brisk]);
+        }
+        let peers = [&self.nginx, &self.h2o, &self.haproxy, &self.varnish, &self.apache];
+        for (name, path) in ["nginx", "h2o", "haproxy", "varnish", "apache"].into_iter().zip(peers) {
+            if let Some(path) = path {
+                given.extend([" --", name, " ", &path.to_string_lossy()]);
+            }
+        }
+        if let Some(out) = &self.out {
+            given.extend([" --out ", &out.to_string_lossy()]);
         }
         if let Some(rounds) = self.rounds {
             given.extend([" --rounds ", &rounds.to_string()]);
@@ -304,6 +313,24 @@ mod tests {
             assert!(path.is_absolute(), "{}", path.display());
         }
         // The command that repeats the part is the one that was given.
-        assert_eq!((given.as_str(), parts[0].name), (" --brisk a/brisk", "load"));
+        let expected = format!(
+            " --brisk a/brisk --nginx {0}/b --h2o {0}/./c --haproxy {1}/d --varnish {0}/e/f --out {0}/g",
+            here.display(),
+            here.join("..").display()
+        );
+        assert_eq!((given.replace("/./", "/"), parts[0].name), (expected.replace("/./", "/"), "load"));
+    }
+
+    /// An older build of Brisk in a peer's place must not become a row of docs/benchmarks.md.
+    #[test]
+    fn what_other_programs_do_is_written_elsewhere() {
+        for peer in ["--nginx", "--h2o", "--haproxy", "--varnish", "--apache"] {
+            let parse = |more: &[&str]| {
+                Args::try_parse_from([&["brisk-benches", peer, "a", "load"][..], more].concat())
+            };
+            let error = parse(&[]).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("--out"), "{error}");
+            assert!(parse(&["--out", "b"]).is_ok());
+        }
     }
 }

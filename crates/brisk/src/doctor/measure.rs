@@ -13,7 +13,9 @@ use brisk_load::plan::{Plan, RequestOptions, Stop, Version, sites};
 use brisk_load::report::RunReport;
 use brisk_load::system;
 use brisk_load::url::{Place, Url};
-use brisk_load::watch::{self, Doing, MachineSummary, Tier, TierSummary, Waiting, Waits, Watch, Who, proc};
+use brisk_load::watch::{
+    self, Doing, Door, MachineSummary, Tier, TierSummary, Waiting, Waits, Watch, Which, Who, proc,
+};
 use brisk_tune::diagnosis::figures::{Peer, Surroundings, WaitFigures};
 use brisk_tune::diagnosis::{Measured, PoolFigures, QueryFigures, Role, TierFigures};
 use std::time::{Duration, Instant};
@@ -73,38 +75,34 @@ pub fn tiers(place: &Place, read: &Read) -> Vec<(Tier, Role)> {
             all.push((Tier { name: name.to_string(), who: Some(who), source: None }, role));
         }
     };
-    match place {
-        Place::Name(_, port) => {
-            let port = own_port(*port, read);
-            // The pools that Brisk runs itself are a tier of their own.
-            let php = Who::Below(port, POOL_PROGRAMS);
-            let has_php = !php.processes().is_empty();
-            let who = if has_php { Who::Listening(port) } else { Who::Port(port) };
-            if proc::has_library(&proc::listening_on(port), "libphp") {
-                // PHP is a part of the web server: its processes are the pool.
-                let workers = Who::Workers(port);
-                add("apache", if workers.processes().is_empty() { who } else { workers }, Role::Php);
-            } else {
-                add("server", who, Role::Server);
-            }
-            add("php", php, Role::Php);
-        }
-        Place::Unix(path) => {
-            let php = Who::BelowAt(path.clone(), POOL_PROGRAMS);
-            let has_php = !php.processes().is_empty();
-            let who = if has_php { Who::ListeningAt(path.clone()) } else { Who::Socket(path.clone()) };
-            add("server", who, Role::Server);
-            add("php", php, Role::Php);
-        }
+    let door = match place {
+        Place::Name(_, port) => Door::Port(own_port(*port, read)),
+        Place::Unix(path) => Door::Socket(path.clone()),
+    };
+    let at_door = |which: Which| Who::Listening(door.clone(), which);
+    // The pools that Brisk runs itself are a tier of their own.
+    let php = at_door(Which::Named(POOL_PROGRAMS));
+    let has_php = !php.processes().is_empty();
+    let server = at_door(if has_php { Which::Own } else { Which::All });
+    if proc::has_library(&door.listeners(), "libphp") {
+        // PHP is a part of the web server: its processes are the pool.
+        let workers = at_door(Which::Workers);
+        add("apache", if workers.processes().is_empty() { server } else { workers }, Role::Php);
+    } else {
+        add("server", server, Role::Server);
     }
+    add("php", php, Role::Php);
     for pool in read.site.pools.sections() {
         if !matches!(pool, "" | "global") {
             let listen = read.site.pools.get_in(&[pool], "listen").map(|entry| address_of(&entry.value));
             let who = match listen {
-                Some(path) if path.starts_with('/') => Who::WorkersAt(path.into()),
+                Some(path) if path.starts_with('/') => {
+                    Who::Listening(Door::Socket(path.into()), Which::Workers)
+                }
                 Some(address) => {
                     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-                    port.map_or(Who::Pool(pool.to_string()), Who::Workers)
+                    let workers = |port| Who::Listening(Door::Port(port), Which::Workers);
+                    port.map_or(Who::Pool(pool.to_string()), workers)
                 }
                 None => Who::Pool(pool.to_string()),
             };

@@ -27,7 +27,7 @@ use crate::report::late;
 use crate::rng::Rng;
 use crate::stats::Stats;
 use crate::system;
-use crate::watch::{Look, Others, Who, proc};
+use crate::watch::{Door, Look, Others, Which, Who, proc};
 
 /// Finds out which of two is faster.
 #[derive(Debug, Parser)]
@@ -472,7 +472,9 @@ impl Target {
     fn listener(&self) -> Option<Who> {
         let Place::Name(_, port) = self.url.origin.place else { return None };
         match self.url.endpoint() {
-            Ok(Endpoint::Tcp(address)) if address.ip().is_loopback() => Some(Who::Port(port)),
+            Ok(Endpoint::Tcp(address)) if address.ip().is_loopback() => {
+                Some(Who::Listening(Door::Port(port), Which::All))
+            }
             _ => None,
         }
     }

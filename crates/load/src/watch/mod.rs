@@ -20,7 +20,7 @@ pub use others::{Look, Others};
 pub use pools::{DatabaseSummary, PoolSummary};
 pub use sockets::{Connections, Listener, listeners_of};
 pub use summary::{MachineStretch, MachineSummary, TierStretch, TierSummary};
-pub use tier::{Tier, Who, parse};
+pub use tier::{Door, Tier, Which, Who, parse};
 pub use verdict::{Generator, Verdict, limit};
 pub use waits::{Doing, Waiting, Waits};
 
@@ -98,7 +98,7 @@ impl Watch {
         let samples = Arc::new(Mutex::new(Vec::new()));
         let pools = looked
             .iter()
-            .map(|tier| matches!(tier.who, Some(Who::Pool(_) | Who::Workers(_) | Who::WorkersAt(_))))
+            .map(|tier| matches!(tier.who, Some(Who::Pool(_) | Who::Listening(_, Which::Workers))))
             .collect();
         let work = {
             let (stop, samples) = (Arc::clone(&stop), Arc::clone(&samples));

@@ -18,22 +18,30 @@ pub enum Who {
     Command(String),
     /// Processes of a control group.
     Group(PathBuf),
-    /// Whoever listens on this TCP port, and all below it.
+    /// Those that listen at this place, or some of them.
+    Listening(Door, Which),
+}
+
+/// Where a server listens on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Door {
+    /// A TCP port.
     Port(u16),
-    /// Whoever listens at this unix socket, and all below it.
+    /// A unix socket.
     Socket(PathBuf),
-    /// Of those who listen on this TCP port the ones with a parent among them: each serves one request at a time.
-    Workers(u16),
-    /// The same at this unix socket.
-    WorkersAt(PathBuf),
-    /// Whoever listens on this TCP port, without what is below it.
-    Listening(u16),
-    /// The same of this unix socket.
-    ListeningAt(PathBuf),
-    /// Descendants of the processes that listen on this TCP port whose command name begins with one of these, as their parent's does.
-    Below(u16, &'static [&'static str]),
-    /// The same of this unix socket.
-    BelowAt(PathBuf, &'static [&'static str]),
+}
+
+/// Which processes of those that listen at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// They and all below them.
+    All,
+    /// They without those below them.
+    Own,
+    /// Those with a parent among them: each serves one request at a time.
+    Workers,
+    /// Below them, those whose command name begins with one of these, as their parent's does.
+    Named(&'static [&'static str]),
 }
 
 /// One tier.
@@ -68,7 +76,7 @@ fn tier(part: &str) -> Result<Tier, String> {
     let (who, source) = match what.split_once(':') {
         Some(("pool", pool)) => (Some(Who::Pool(pool.to_owned())), None),
         Some(("cgroup", path)) => (Some(Who::Group(proc::group_folder(path))), None),
-        Some(("port", port)) => (Some(Who::Port(port.parse().map_err(|_| bad())?)), None),
+        Some(("port", port)) => (Some(all_at(Door::Port(port.parse().map_err(|_| bad())?))), None),
         Some(("command", command)) => (Some(Who::Command(command.to_owned())), None),
         Some(("fpm", page)) => (None, Some(Source::Fpm(url(page)?))),
         Some(("apache", page)) => (local(&url(page)?.origin.place), Some(Source::Apache(url(page)?))),
@@ -76,7 +84,7 @@ fn tier(part: &str) -> Result<Tier, String> {
         Some(("mysql", place)) => {
             let database = Database::parse(place).ok_or_else(bad)?;
             let who = match &database.place {
-                DatabasePlace::Unix(path) => Some(Who::Socket(path.clone())),
+                DatabasePlace::Unix(path) => Some(all_at(Door::Socket(path.clone()))),
                 DatabasePlace::Tcp(host, port) => local(&Place::Name(host.clone(), *port)),
             };
             (who, Some(Source::Database(database)))
@@ -89,12 +97,16 @@ fn tier(part: &str) -> Result<Tier, String> {
 /// Who listens there, if it is this machine.
 fn local(place: &Place) -> Option<Who> {
     match place {
-        Place::Unix(path) => Some(Who::Socket(path.clone())),
+        Place::Unix(path) => Some(all_at(Door::Socket(path.clone()))),
         Place::Name(host, port) => {
             let is_own = host.parse::<std::net::IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback());
-            is_own.then_some(Who::Port(*port))
+            is_own.then_some(all_at(Door::Port(*port)))
         }
     }
+}
+
+fn all_at(door: Door) -> Who {
+    Who::Listening(door, Which::All)
 }
 
 impl Who {
@@ -105,22 +117,34 @@ impl Who {
             Self::Pool(pool) => proc::with_title(&format!("php-fpm: pool {pool}")),
             Self::Command(name) => proc::with_command(name),
             Self::Group(path) => proc::in_group(path),
-            Self::Port(port) => with_those_below(proc::listening_on(*port)),
-            Self::Socket(path) => with_those_below(proc::listening_at(path)),
-            Self::Workers(port) => proc::workers(&proc::listening_on(*port)),
-            Self::Listening(port) => proc::listening_on(*port),
-            Self::ListeningAt(path) => proc::listening_at(path),
-            Self::Below(port, names) => workers_below(proc::listening_on(*port), names),
-            Self::BelowAt(path, names) => workers_below(proc::listening_at(path), names),
-            Self::WorkersAt(path) => proc::workers(&proc::listening_at(path)),
+            Self::Listening(door, which) => which.of(door.listeners()),
         }
     }
 }
 
-fn workers_below(pids: Vec<u32>, names: &[&str]) -> Vec<u32> {
-    let mut named = with_those_below(pids);
-    named.retain(|pid| names.iter().any(|name| proc::command_of(*pid).starts_with(name)));
-    proc::workers(&named)
+impl Door {
+    /// Processes that listen there, now. Others' are only seen by root.
+    pub fn listeners(&self) -> Vec<u32> {
+        match self {
+            Self::Port(port) => proc::listening_on(*port),
+            Self::Socket(path) => proc::listening_at(path),
+        }
+    }
+}
+
+impl Which {
+    fn of(self, listeners: Vec<u32>) -> Vec<u32> {
+        match self {
+            Self::All => with_those_below(listeners),
+            Self::Own => listeners,
+            Self::Workers => proc::workers(&listeners),
+            Self::Named(names) => {
+                let mut named = with_those_below(listeners);
+                named.retain(|pid| names.iter().any(|name| proc::command_of(*pid).starts_with(name)));
+                proc::workers(&named)
+            }
+        }
+    }
 }
 
 fn with_those_below(pids: Vec<u32>) -> Vec<u32> {
@@ -144,7 +168,7 @@ mod tests {
             Who::Pool("www".to_owned()),
             Who::Command("mariadbd".to_owned()),
             Who::Group("/sys/fs/cgroup/a.slice".into()),
-            Who::Port(443),
+            all_at(Door::Port(443)),
         ];
         assert_eq!(read("server=4711,php=pool:www,db=mariadbd,g=cgroup:/a.slice,e=port:443"), Ok(want));
         for bad in ["", "x", "=1", "x=", "x=port:y"] {
@@ -161,12 +185,12 @@ mod tests {
         assert_eq!(read(&format!("php=fpm:{page}")), Ok((None, Some(Source::Fpm(url(page))))));
         assert_eq!(
             read(&format!("web=apache:{page}")),
-            Ok((Some(Who::Port(8080)), Some(Source::Apache(url(page)))))
+            Ok((Some(all_at(Door::Port(8080))), Some(Source::Apache(url(page)))))
         );
         let far = "http://far.example/api/9";
         assert_eq!(read(&format!("edge=brisk:{far}")), Ok((None, Some(Source::Brisk(url(far))))));
         let (who, source) = read("db=mysql:/run/m.sock").unwrap();
-        assert_eq!(who, Some(Who::Socket("/run/m.sock".into())));
+        assert_eq!(who, Some(all_at(Door::Socket("/run/m.sock".into()))));
         assert!(matches!(source, Some(Source::Database(_))));
         for bad in ["x=fpm:status", "x=mysql:", "x=apache:ftp://x/"] {
             assert!(parse(bad).is_err(), "{bad}");

@@ -12,7 +12,7 @@ pub use levels::{Levels, Unreadable};
 pub use row::{Bound, Domain, Knob, Needs, Risk, Scale, Unit};
 pub use rows::rows;
 
-use crate::audit::Tier;
+use crate::audit::{Tier, checks};
 
 /// Causes that no knob mends, with the reason.
 pub const WITHOUT_KNOBS: &[(&str, &str)] = &[
@@ -40,18 +40,26 @@ pub fn find(name: &str) -> Option<&'static Knob> {
     rows().find(|knob| knob.name == name)
 }
 
-/// Rows worth trying: those that the limit asks for, in the rows' order, then those of the audit, in the order of its findings, of which those that
-/// matter most come first.
+/// Rows worth trying: those that the limit asks for, in the rows' order, then those of the audit's findings, of which those that matter most come
+/// first. Among findings of one weight the database and PHP go before the server: a page costs them more.
 pub fn eligible(cause: &str, findings: &[&str], is_brisk: bool) -> Vec<&'static Knob> {
     let fits = |knob: &&Knob| {
         let is_foreign = is_brisk && knob.tier == Tier::Server && !knob.is_for_brisk;
         !is_foreign && knob.is_eligible(cause, findings)
     };
+    let rank = |knob: &Knob| {
+        let is_found = |slug: &str| findings.contains(&slug) && knob.findings.contains(&slug);
+        let weight = checks().filter(|check| is_found(check.slug)).map(|check| check.weight).min();
+        let tier = match knob.tier {
+            Tier::Database => 0,
+            Tier::Php => 1,
+            Tier::Server => 2,
+            Tier::Machine => 3,
+        };
+        weight.map(|weight| (weight, tier))
+    };
     let mut found: Vec<&Knob> = rows().filter(fits).collect();
-    found.sort_by_key(|knob| {
-        let of_finding = || findings.iter().position(|finding| knob.findings.contains(finding));
-        if knob.causes.contains(&cause) { None } else { of_finding() }
-    });
+    found.sort_by_key(|knob| if knob.causes.contains(&cause) { None } else { rank(knob) });
     found
 }
 

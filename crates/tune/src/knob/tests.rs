@@ -92,6 +92,17 @@ fn the_limit_comes_before_the_audit() {
     assert_eq!(&found[..2], ["pm.max_children", "pm"]);
     assert_eq!(&found[found.len() - 2..], ["opcache.enable", "sendfile"]);
     assert!(names("application-waits", &[], false).is_empty());
+    let found =
+        names("php-cpu", &["keepalive-off", "sendfile-off", "database-pool-small", "opcache-memory"], false);
+    let at = |name: &str| found.iter().position(|one| *one == name).unwrap();
+    let order = [
+        "opcache.jit",
+        "innodb_buffer_pool_size",
+        "opcache.memory_consumption",
+        "keepalive_timeout",
+        "sendfile",
+    ];
+    assert!(order.is_sorted_by_key(|name| at(name)), "{found:?}");
     // A pool that is too large shows in what its processes want: CPUs, or connections.
     assert_eq!(names("php-cpu", &[], false)[0], "pm.max_children");
     assert_eq!(names("database-connections", &[], false)[0], "pm.max_children");

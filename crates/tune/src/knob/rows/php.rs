@@ -119,7 +119,6 @@ pub(super) const ROWS: &[Knob] = &[
         default: "128",
         domain: number(Fixed(32), Fixed(1024), Logarithmic, Megabytes),
         needs: Needs::Restart,
-        causes: &["php-cpu"],
         findings: &["opcache-memory"],
         source: "PHP manual, opcache.configuration",
         ..php("opcache.memory_consumption")

@@ -103,8 +103,8 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "off",
         domain: Choice(&["off", "on"]),
+        // What it saves is on visitors' lines: a copy without such a line would only see what it costs.
         causes: &["page-weight"],
-        findings: &["compression-off"],
         source: "nginx documentation",
         ..nginx("gzip", "http")
     },
