@@ -91,6 +91,8 @@ def step(one):
     if one["verdict"] == "proposal":
         return f"{one['knob']}: proposal"
     words = f"{one['knob']} {one['from']} → {one['to']}: {one['verdict']}"
+    if one.get("together"):
+        words += f" together with {', '.join(one['together'])}"
     if one["ratio"] is None or one["low"] is None or one["high"] is None:
         return words
     low, high = (one["low"] - 1) * 100, (one["high"] - 1) * 100

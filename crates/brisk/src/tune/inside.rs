@@ -384,6 +384,7 @@ fn as_json(step: &Step, dials: &Dials) -> Value {
         "high": known(step.high),
         "detectable": known(step.detectable),
         "pairs": step.pairs,
+        "together": step.with.iter().map(|index| dials.all[*index].knob.name).collect::<Vec<_>>(),
         "source": dials.all[step.dimension].knob.source,
     })
 }

@@ -112,8 +112,16 @@ fn step_text(step: &Value) -> String {
             Some(why) => format!("{knob} {from}: not tried: {why} (--knobs {knob} tries it)."),
             None => format!("{knob} {from}: there was no time to try it."),
         },
-        verdict => format!("{knob} {from} -> {to}: {verdict}: cost {}.", change(step)),
+        _ => format!("{knob} {from} -> {to}: {}: cost {}.", verdict(step), change(step)),
     }
+}
+
+/// `kept`, `kept together with gzip`.
+pub fn verdict(step: &Value) -> String {
+    let with: Vec<&str> =
+        step["together"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let verdict = step["verdict"].as_str().unwrap_or_default();
+    if with.is_empty() { verdict.to_owned() } else { format!("{verdict} together with {}", with.join(", ")) }
 }
 
 /// What was found: `pm.max_children 2 -> 8`.
@@ -166,6 +174,7 @@ mod tests {
             "before": { "shown": "50.0 answers per second" },
             "steps": [
                 { "knob": "pm.max_children", "from": "2", "to": "8", "verdict": "kept", "ratio": 0.5, "low": 0.45, "high": 0.55 },
+                { "knob": "sendfile_max_chunk", "from": "0", "to": "2m", "verdict": "kept", "together": ["gzip"], "ratio": 0.9, "low": 0.8, "high": 0.95 },
                 { "knob": "pm", "from": "static", "to": "dynamic", "verdict": "no gain", "ratio": 1.0, "low": 0.99, "high": 1.01, "detectable": 0.011 },
                 { "knob": "access_log", "from": "a", "verdict": "proposal", "risk": "security" },
                 { "knob": "sendfile", "from": "off", "to": "off", "verdict": "undecided", "why": "8 others came first" },
@@ -183,6 +192,7 @@ mod tests {
             "Before: 50.0 answers per second. The pool is too small.",
             "With pm.max_children 2 -> 8: The CPUs are full.",
             "pm.max_children 2 -> 8: kept: cost -50.0 % (-55.0 % to -45.0 %).",
+            "sendfile_max_chunk 0 -> 2m: kept together with gzip: cost -10.0 % (-20.0 % to -5.0 %).",
             "a gain of more than 1.1 % would have been seen",
             "access_log a: a proposal; its risk is security",
             "sendfile off: not tried: 8 others came first (--knobs sendfile tries it).",

@@ -1,6 +1,6 @@
 //! The tuner's result as a page of one file.
 
-use super::outcome::{change, differences, settings};
+use super::outcome::{change, differences, settings, verdict};
 use brisk_load::chart::{Line, Series};
 use brisk_load::report::{Body, Section, Tile, page};
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn steps(title: &str, result: &Value, is_meant: impl Fn(&str) -> bool) -> Option
         return None;
     }
     let row = |step: &&Value| {
-        let values = [&step["knob"], &step["from"], &step["to"], &step["verdict"]].map(text);
+        let values = [text(&step["knob"]), text(&step["from"]), text(&step["to"]), verdict(step)];
         let detectable = step["detectable"].as_f64().filter(|_| step["verdict"] == "no gain");
         let seen = detectable.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
         let cost = step["why"].as_str().map_or_else(|| change(step), |why| format!("not tried: {why}"));

@@ -31,7 +31,11 @@ impl Search<'_> {
         self.test_in(candidate, &LOOKS)
     }
 
-    fn test_in(&mut self, candidate: &[usize], looks: &[(usize, f64); LOOKS.len()]) -> Result<Tested, Stop> {
+    pub(super) fn test_in(
+        &mut self,
+        candidate: &[usize],
+        looks: &[(usize, f64); LOOKS.len()],
+    ) -> Result<Tested, Stop> {
         self.tests += 1;
         let error = self.error();
         let mut logs = Vec::new();
@@ -96,6 +100,7 @@ impl Search<'_> {
             high: (log + reach).exp(),
             detectable: 1.0 - (-(reach + missed)).exp(),
             pairs,
+            with: Vec::new(),
         }
     }
 }

@@ -5,7 +5,8 @@
 //!    show it in fresh pairs. Each test may err in its part of the budget only, `0.05 · 6/π²k²` for the k-th, so that trying many
 //!    knobs does not make a gain out of nothing. A knob that is kept moves the limit: the bench says which knobs go next.
 //! 3. Interactions: points of a Latin hypercube around the best, on short slices, and a tournament of the best four.
-//! 4. As long as there is time: numbers that others were kept after, once more, and what the pairs left open, with many pairs.
+//! 4. As long as there is time: numbers that others were kept after, once more, and what the pairs left open, first all together and then one
+//!    by one, with many pairs.
 //! 5. Confirmation against the original after a restart of all tiers, in pairs that nothing was chosen by.
 //!
 //! Figures are logarithms of cost ratios, B over A: less is better.
@@ -13,15 +14,15 @@
 mod climb;
 mod confirm;
 mod fresh;
+mod insist;
 mod interact;
 mod noise;
 
 pub use confirm::{Confirmation, Outcome, compare};
 
-use crate::limits::{CONFIRM_PAIRS, DIMENSIONS_MAX, FINE, NOISE_PAIRS};
+use crate::limits::{CONFIRM_PAIRS, DIMENSIONS_MAX, NOISE_PAIRS};
 use brisk_statistics::rng::Rng;
 use brisk_statistics::sample::{mean, median};
-use fresh::LONG;
 use noise::Noise;
 use std::collections::VecDeque;
 use std::fmt;
@@ -168,17 +169,8 @@ pub struct Step {
     pub detectable: f64,
     /// Pairs that it took.
     pub pairs: usize,
-}
-
-impl Step {
-    /// Whether it looks better and more pairs could show it.
-    fn is_open(&self) -> bool {
-        match self.verdict {
-            Verdict::Undecided => self.pairs > 0,
-            Verdict::NoGain => self.ratio < 1.0 && self.detectable > FINE,
-            Verdict::Kept | Verdict::Dropped => false,
-        }
-    }
+    /// Other dimensions that were changed in the same pairs: the figures are of all together.
+    pub with: Vec<usize>,
 }
 
 /// What came of a search.
@@ -307,50 +299,6 @@ impl Search<'_> {
             }
         }
         Ok(())
-    }
-
-    /// As long as there is time: numbers once more, whose place may have moved with what was kept after them, and then what the pairs left open, the
-    /// largest gain first, with as many pairs as small gains need.
-    fn insist(&mut self) -> Result<(), Stop> {
-        let mut open = self.climb_again()?;
-        open.extend(self.steps.iter().cloned());
-        open.retain(|step| self.best[step.dimension] == step.from && step.is_open());
-        open.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
-        for Step { dimension, from, to, .. } in open {
-            let step = self.tested_in(dimension, to, &LONG)?;
-            let is_kept = step.verdict == Verdict::Kept;
-            if is_kept {
-                self.best[dimension] = to;
-            }
-            let known =
-                self.steps.iter_mut().find(|known| (known.dimension, known.from) == (dimension, from));
-            match known {
-                Some(known) => *known = step,
-                None if is_kept => self.steps.push(step),
-                None => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Climbs from where numbers are that others were kept after. What is better is kept, as a step of its own; gives the others.
-    fn climb_again(&mut self) -> Result<Vec<Step>, Stop> {
-        let kept = self.steps.iter().filter(|step| step.verdict == Verdict::Kept).map(|step| step.dimension);
-        let mut kept: Vec<usize> = kept.collect();
-        // Nothing was kept after the last one.
-        kept.pop();
-        kept.retain(|index| self.dimensions[*index].is_ordered);
-        let mut open = Vec::new();
-        for index in kept {
-            let step = self.climb(index)?;
-            if step.verdict == Verdict::Kept {
-                self.best[index] = step.to;
-                self.steps.push(step);
-            } else {
-                open.push(step);
-            }
-        }
-        Ok(open)
     }
 
     /// Knobs that there was no time for: nothing is known of them.
