@@ -1,8 +1,11 @@
 //! What is left to do while there is time: numbers once more, and gains too small for a few pairs.
 
 use super::fresh::{LONG, Tested};
-use super::{Search, Step, Stop, Verdict};
+use super::{Search, Step, Stop, Verdict, middle};
 use crate::limits::FINE;
+
+/// Pairs with and without one of those that were kept together.
+const ALONE: usize = 8;
 
 impl Search<'_> {
     /// As long as there is time: numbers once more, whose place may have moved with what was kept after them, then what the pairs left open, all of it
@@ -38,12 +41,48 @@ impl Search<'_> {
             candidate[step.dimension] = step.to;
         }
         let Tested { verdict, log, reach, pairs } = self.test_in(&candidate, &LONG)?;
-        if verdict == Verdict::Kept {
-            for Step { dimension, to, .. } in &hopeful {
-                let others = hopeful.iter().map(|step| step.dimension);
-                let with = others.filter(|other| other != dimension).collect();
-                let step = self.step(*dimension, *to, verdict, (log, reach), pairs);
-                self.take(Step { with, ..step });
+        if verdict != Verdict::Kept {
+            return Ok(());
+        }
+        for Step { dimension, to, .. } in &hopeful {
+            let others = hopeful.iter().map(|step| step.dimension);
+            let with = others.filter(|other| other != dimension).collect();
+            let step = self.step(*dimension, *to, verdict, (log, reach), pairs);
+            self.take(Step { with, ..step });
+        }
+        // The strongest stays; the weakest goes first.
+        hopeful.sort_by(|a, b| self.errors_below(a).total_cmp(&self.errors_below(b)));
+        hopeful.pop();
+        for step in hopeful {
+            self.without(step)?;
+        }
+        Ok(())
+    }
+
+    /// How many of its own standard errors a step is better.
+    fn errors_below(&self, step: &Step) -> f64 {
+        -step.ratio.ln() * (step.pairs as f64).sqrt() / self.noise.deviation()
+    }
+
+    /// Takes back what was kept with others, unless all pairs that tell of it alone say that it is better: a setting that does nothing is not to be
+    /// changed. `step`: what was known before.
+    fn without(&mut self, step: &Step) -> Result<(), Stop> {
+        let mut logs = Vec::new();
+        for _ in 0..ALONE {
+            let Some(log) = self.measure(self.with(step.dimension, step.from), self.best.clone(), false)?
+            else {
+                return Ok(());
+            };
+            logs.push(log);
+        }
+        let own = step.pairs as f64;
+        let all = own + logs.len() as f64;
+        let log = (step.ratio.ln() * own + middle(&logs, self.noise.deviation()) * logs.len() as f64) / all;
+        if log > -self.noise.deviation() / all.sqrt() {
+            self.best[step.dimension] = step.from;
+            let is_same = |known: &&mut Step| (known.dimension, known.from) == (step.dimension, step.from);
+            if let Some(known) = self.steps.iter_mut().find(is_same) {
+                *known = step.clone();
             }
         }
         Ok(())
