@@ -156,6 +156,15 @@ impl Goal {
         self.figure.error_of(latency)
     }
 
+    /// So many answers are enough for a slice. `are_whole`: its users begin together, and what each has asked for is waited for, so that no part of a
+    /// request is cut off: rates and CPU vary with the machine more than with chance then.
+    pub fn answers_enough(&self, are_whole: bool) -> f64 {
+        match self.figure {
+            Figure::Rate | Figure::Cpu | Figure::Memory if are_whole => 100.0,
+            _ => 1000.0,
+        }
+    }
+
     /// An error if the server's own figures do not have what is wanted.
     pub fn must_be_seen_from_outside(&self) -> Result<(), String> {
         let is_seen = match self.figure {

@@ -35,10 +35,8 @@ use std::time::{Duration, Instant};
 const USERS: usize = 10;
 /// The counted part of a slice, of the budget: about 150 slices fit into it with their starts.
 const SLICE_SHARE: f64 = 0.004;
-/// So many responses are enough for a slice, and so long a time: more pairs say more then. Pairs of a page of 1,600/s scattered by 5.4 % with
-/// slices of 1 s, by 4.3 % with 2 s and by 3.7 % with 4 s.
-const SLICE_RESPONSES: f64 = 1000.0;
-/// See [`SLICE_RESPONSES`].
+/// So long a time is enough for a slice with enough answers: more pairs say more then. Pairs of a page of 1,600/s scattered by 5.4 % with slices of
+/// 1 s, by 4.3 % with 2 s and by 3.7 % with 4 s.
 const SLICE_TIME_ENOUGH: Duration = Duration::from_secs(1);
 /// Points of the curves, as parts of the number of users.
 const CURVE: &[f64] = &[0.25, 0.5, 1.0, 2.0];
@@ -203,8 +201,9 @@ impl Site<'_> {
 
     /// How long a slice takes: programs end and start as slowly here as they will. `rate`: answers per second.
     fn times(&self, stack: &mut Stack, rate: f64) -> Result<Times, String> {
-        let enough = Duration::from_secs_f64(SLICE_RESPONSES / rate.max(1.0)).max(SLICE_TIME_ENOUGH);
-        let slice = slice(self.wishes.budget).min(enough);
+        let are_whole = matches!(self.traffic.kind, Kind::Scenario { .. });
+        let enough = Duration::from_secs_f64(self.wishes.goal.answers_enough(are_whole) / rate.max(1.0));
+        let slice = slice(self.wishes.budget).min(enough.max(SLICE_TIME_ENOUGH));
         let load = slice + (slice / 4).max(TUNE_WARMUP_TIME_MIN);
         let mut timed = |restart: Restart| -> Result<Duration, String> {
             let started = Instant::now();
