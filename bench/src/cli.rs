@@ -31,21 +31,21 @@ struct Args {
     /// Brisk's binary [default: it is built, target/release/brisk]
     #[arg(long, value_name = "PATH")]
     brisk: Option<String>,
-    /// nginx's binary [default: /usr/sbin/nginx]; needs --out, since docs are of the packages' programs
-    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
-    nginx: Option<PathBuf>,
-    /// h2o's binary [default: /usr/bin/h2o]; needs --out, since docs are of the packages' programs
-    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
-    h2o: Option<PathBuf>,
-    /// HAProxy's binary [default: /usr/sbin/haproxy]; needs --out, since docs are of the packages' programs
-    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
-    haproxy: Option<PathBuf>,
-    /// Varnish's binary [default: /usr/sbin/varnishd]; needs --out, since docs are of the packages' programs
-    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
-    varnish: Option<PathBuf>,
-    /// Apache's binary [default: /usr/sbin/apache2]; needs --out, since docs are of the packages' programs
-    #[arg(long, value_name = "PATH", value_parser = absolute, requires = "out")]
-    apache: Option<PathBuf>,
+    /// nginx's binary; --out must be given with another
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/nginx", value_parser = absolute, requires = "out")]
+    nginx: PathBuf,
+    /// h2o's binary; --out must be given with another
+    #[arg(long, value_name = "PATH", default_value = "/usr/bin/h2o", value_parser = absolute, requires = "out")]
+    h2o: PathBuf,
+    /// HAProxy's binary; --out must be given with another
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/haproxy", value_parser = absolute, requires = "out")]
+    haproxy: PathBuf,
+    /// Varnish's binary; --out must be given with another
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/varnishd", value_parser = absolute, requires = "out")]
+    varnish: PathBuf,
+    /// Apache's binary; --out must be given with another
+    #[arg(long, value_name = "PATH", default_value = "/usr/sbin/apache2", value_parser = absolute, requires = "out")]
+    apache: PathBuf,
     /// Rounds of each part [default: 9]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
@@ -55,7 +55,7 @@ struct Args {
     /// 3 rounds of 1 second, to try things out (too few for honest intervals)
     #[arg(long, conflicts_with_all = ["rounds", "secs"])]
     quick: bool,
-    /// Where benchmarks.md and benchmarks.json are [default: docs]
+    /// Where benchmarks.md and benchmarks.json are [default: docs, which are of the packages' programs]
     #[arg(long, value_name = "DIR", value_parser = absolute)]
     out: Option<PathBuf>,
 }
@@ -168,11 +168,11 @@ impl Args {
                 Some(path) => absolute(path).map_err(io::Error::other)?,
                 None => build_brisk()?,
             },
-            nginx: self.nginx.unwrap_or_else(|| "/usr/sbin/nginx".into()),
-            h2o: self.h2o.unwrap_or_else(|| "/usr/bin/h2o".into()),
-            haproxy: self.haproxy.unwrap_or_else(|| "/usr/sbin/haproxy".into()),
-            varnish: self.varnish.unwrap_or_else(|| "/usr/sbin/varnishd".into()),
-            apache: self.apache.unwrap_or_else(|| "/usr/sbin/apache2".into()),
+            nginx: self.nginx,
+            h2o: self.h2o,
+            haproxy: self.haproxy,
+            varnish: self.varnish,
+            apache: self.apache,
             rounds: rounds.max(1),
             measure: Duration::from_secs_f64(secs.clamp(0.1, 600.0)),
             warmup: Duration::from_millis(300),
@@ -188,9 +188,13 @@ impl Args {
         if let Some(brisk) = &self.brisk {
             given.extend([" --brisk ", brisk]);
         }
-        let peers = [&self.nginx, &self.h2o, &self.haproxy, &self.varnish, &self.apache];
-        for (name, path) in ["nginx", "h2o", "haproxy", "varnish", "apache"].into_iter().zip(peers) {
-            if let Some(path) = path {
+        let peers = |args: &Args| {
+            [&args.nginx, &args.h2o, &args.haproxy, &args.varnish, &args.apache].map(PathBuf::clone)
+        };
+        let usual = peers(&Args::parse_from([BENCHES.name]));
+        let names = ["nginx", "h2o", "haproxy", "varnish", "apache"];
+        for ((name, path), usual) in names.into_iter().zip(peers(self)).zip(usual) {
+            if path != usual {
                 given.extend([" --", name, " ", &path.to_string_lossy()]);
             }
         }

@@ -125,17 +125,17 @@ struct Directory {
     wd: i32,
     /// Where links on the way lead to another path than the one that is asked for.
     real: Option<Box<Path>>,
-    /// Its watch tells who writes to files in it.
-    hears_writers: bool,
+    /// What its watch reports.
+    events: Events,
 }
 
-/// What a folder is watched for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hear {
-    /// Names that come, go or change what they stand for. Files are watched themselves: a log in the folder costs nothing.
+/// What the watch of a folder reports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Events {
+    /// Names that come, go or change what they stand for. Files have watches of their own: a log in the folder costs nothing.
     Names,
-    /// Besides, who writes to files in it.
-    Writers,
+    /// The same, and writes to files in it.
+    Writes,
 }
 
 #[derive(Default)]
@@ -206,11 +206,11 @@ impl Watcher {
     /// Call this first and look at the file afterwards. Events that are still queued can only lower the new flags
     /// too early, never too late.
     pub fn watch(&self, path: &Path) -> Result<Watch, Unwatchable> {
-        self.watch_in(path, Hear::Names)
+        self.watch_in(path, Events::Names)
     }
 
-    /// The same; the file's folder is watched for `hear`.
-    fn watch_in(&self, path: &Path, hear: Hear) -> Result<Watch, Unwatchable> {
+    /// The same; the watch of the file's folder reports `events`.
+    fn watch_in(&self, path: &Path, events: Events) -> Result<Watch, Unwatchable> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Unwatchable(None));
         };
@@ -220,16 +220,14 @@ impl Watcher {
             self.sweep(&mut state, WATCHES_SWEPT_MAX);
         }
         let directory = match state.directories.get(parent) {
-            Some(known) if known.flag.is_up() && (known.hears_writers || hear == Hear::Names) => {
-                known.clone()
-            }
+            Some(known) if known.flag.is_up() && known.events >= events => known.clone(),
             _ => {
                 let flag = Flag::raised();
-                let (wd, real) = self.walk(&mut state, Path::new("/"), parent, &flag, Some(hear))?;
+                let (wd, real) = self.walk(&mut state, Path::new("/"), parent, &flag, Some(events))?;
                 // The kernel tells by the directory's own watch when it is gone.
                 state.note(wd, OsStr::new(""), &flag);
                 let real = (real != parent).then(|| real.into());
-                let directory = Directory { flag, wd, real, hears_writers: hear == Hear::Writers };
+                let directory = Directory { flag, wd, real, events };
                 state.directories.insert(parent.into(), directory.clone());
                 directory
             }
@@ -261,7 +259,7 @@ impl Watcher {
                 state.followed.insert(name.to_owned());
             }
         }
-        self.watch_in(path, Hear::Writers)
+        self.watch_in(path, Events::Writes)
     }
 
     /// What is known of who writes to a file that [`Watcher::watch_writers`] was asked for. What was written before the last
@@ -269,22 +267,22 @@ impl Watcher {
     pub fn writing(&self, path: &Path) -> Writing {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Writing::Unknown };
         let state = self.lock();
-        let is_heard = |known: &&Directory| known.flag.is_up() && known.hears_writers;
-        let Some(directory) = state.directories.get(parent).filter(is_heard) else {
+        let has_writes = |known: &&Directory| known.flag.is_up() && known.events == Events::Writes;
+        let Some(directory) = state.directories.get(parent).filter(has_writes) else {
             return Writing::Unknown;
         };
         state.writing.get(&(directory.wd, name.to_owned())).copied().unwrap_or(Writing::Unknown)
     }
 
     /// Registers `flag` under every component of `path`, starting in `from`; returns the last directory's watch and
-    /// its real path. With `hear` the path names a directory, which is watched itself for that.
+    /// its real path. With `events` the path names a directory, whose own watch reports them.
     fn walk(
         &self,
         state: &mut State,
         from: &Path,
         path: &Path,
         flag: &Arc<Flag>,
-        hear: Option<Hear>,
+        events: Option<Events>,
     ) -> Result<(i32, PathBuf), Unwatchable> {
         let mut at = from.to_owned();
         let mut todo: VecDeque<OsString> = steps(path, &mut at);
@@ -294,7 +292,7 @@ impl Watcher {
                 at.pop();
                 continue;
             }
-            let wd = self.add(&at, Hear::Names)?;
+            let wd = self.add(&at, Events::Names)?;
             state.note(wd, &name, flag);
             let next = at.join(&name);
             match std::fs::read_link(&next) {
@@ -310,15 +308,15 @@ impl Watcher {
                 Err(_) => at = next,
             }
         }
-        match self.add(&at, hear.unwrap_or(Hear::Names)) {
+        match self.add(&at, events.unwrap_or(Events::Names)) {
             Ok(wd) => Ok((wd, at)),
             // The last component is a file (a link's target), or does not exist yet.
-            Err(_) if hear.is_none() => Ok((-1, at)),
+            Err(_) if events.is_none() => Ok((-1, at)),
             Err(error) => Err(error),
         }
     }
 
-    fn add(&self, directory: &Path, hear: Hear) -> Result<i32, Unwatchable> {
+    fn add(&self, directory: &Path, events: Events) -> Result<i32, Unwatchable> {
         let mut mask = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
@@ -326,7 +324,7 @@ impl Watcher {
             | WatchFlags::ATTRIB
             | WatchFlags::MASK_ADD
             | WatchFlags::ONLYDIR;
-        if hear == Hear::Writers {
+        if events == Events::Writes {
             mask |= WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
         }
         self.add_mask(directory, mask)

@@ -95,19 +95,15 @@ pub fn tiers(place: &Place, read: &Read) -> Vec<(Tier, Role)> {
     for pool in read.site.pools.sections() {
         if !matches!(pool, "" | "global") {
             let listen = read.site.pools.get_in(&[pool], "listen").map(|entry| address_of(&entry.value));
-            let who = match listen {
-                Some(path) if path.starts_with('/') => {
-                    Who::Listening(Door::Socket(path.into()), Which::Workers)
-                }
-                Some(address) => {
-                    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-                    let workers = |port| Who::Listening(Door::Port(port), Which::Workers);
-                    port.map_or(Who::Pool(pool.to_string()), workers)
-                }
-                None => Who::Pool(pool.to_string()),
-            };
+            let door = listen.and_then(|address| match address.rsplit_once(':') {
+                _ if address.starts_with('/') => Some(Door::Socket(address.into())),
+                Some((_, port)) => port.parse().ok().map(Door::Port),
+                None => None,
+            });
             // What cannot be told by its address has a name.
-            let who = if who.processes().is_empty() { Who::Pool(pool.to_string()) } else { who };
+            let workers = door.map(|door| Who::Listening(door, Which::Workers));
+            let workers = workers.filter(|workers| !workers.processes().is_empty());
+            let who = workers.unwrap_or_else(|| Who::Pool(pool.to_string()));
             add(pool, who, Role::Php);
         }
     }

@@ -220,7 +220,7 @@ fn a_folder_behind_a_link_is_given_back() {
     std::os::unix::fs::symlink("../target", &link).unwrap();
     let watch = watcher.watch(&link).unwrap();
     let mut state = watcher.lock();
-    let target = watcher.add(&folder.0.join("target"), Hear::Names).unwrap();
+    let target = watcher.add(&folder.0.join("target"), Events::Names).unwrap();
     assert!(state.names.contains_key(&target));
     drop(watch);
     watcher.sweep(&mut state, usize::MAX);

@@ -80,10 +80,7 @@ impl Search<'_> {
         let log = (step.ratio.ln() * own + middle(&logs, self.noise.deviation()) * logs.len() as f64) / all;
         if log > -self.noise.deviation() / all.sqrt() {
             self.best[step.dimension] = step.from;
-            let is_same = |known: &&mut Step| (known.dimension, known.from) == (step.dimension, step.from);
-            if let Some(known) = self.steps.iter_mut().find(is_same) {
-                *known = step.clone();
-            }
+            self.take(step.clone());
         }
         Ok(())
     }
@@ -113,8 +110,7 @@ impl Search<'_> {
         for index in kept {
             let step = self.climb(index)?;
             if step.verdict == Verdict::Kept {
-                self.best[index] = step.to;
-                self.steps.push(step);
+                self.take(step);
             } else {
                 open.push(step);
             }
