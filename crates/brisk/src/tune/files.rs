@@ -212,6 +212,12 @@ impl Dials {
         {
             return Fate::LeftOut("it stands in locations alone, which are left as they are".to_owned());
         }
+        if choice.only.is_empty()
+            && let Some((other, value)) = knob.idle_with
+            && self.value_now(other, read, files).as_deref() == Some(value)
+        {
+            return Fate::LeftOut(format!("it does nothing while {other} is {value}"));
+        }
         let now = edit::read(texts, &wanted).map_err(|refused| refused.to_string());
         let levels = now.and_then(|now| {
             let (now, machine) = (now.as_deref(), &read.site.machine);
@@ -236,6 +242,15 @@ impl Dials {
             Ok(_) => Fate::Tried(Dial { knob, language, group, levels }),
             Err(refused) => Fate::LeftOut(refused.to_string()),
         }
+    }
+
+    /// What a setting is at present: as its file says, or as it is where no file does.
+    fn value_now(&self, name: &str, read: &Read, files: &Files) -> Option<String> {
+        let knob = knob::find(name)?;
+        let (group, language) = place_of(knob, read)?;
+        let wanted = Wanted { language, name, pool: &self.pool };
+        let written = edit::read(files.group(group), &wanted).ok()?;
+        Some(written.unwrap_or_else(|| knob.default.to_owned()))
     }
 
     /// Why others are left out, a line each.

@@ -115,6 +115,8 @@ pub struct Knob {
     pub causes: &'static [&'static str],
     /// Findings of the audit that do.
     pub findings: &'static [&'static str],
+    /// Another setting, and the value of it with which this one does nothing.
+    pub idle_with: Option<(&'static str, &'static str)>,
     /// Who advises it.
     pub source: &'static str,
 }

@@ -80,6 +80,9 @@ fn every_cause_has_knobs_or_a_reason() {
         for finding in knob.findings {
             assert!(slugs.contains(finding), "{}: {finding}", knob.name);
         }
+        if let Some((other, _)) = knob.idle_with {
+            assert!(find(other).is_some(), "{}: {other}", knob.name);
+        }
     }
 }
 

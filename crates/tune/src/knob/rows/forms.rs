@@ -22,6 +22,7 @@ const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) 
         is_for_brisk: true,
         causes: &[],
         findings: &[],
+        idle_with: None,
         source: "",
     }
 }

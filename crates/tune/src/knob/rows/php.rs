@@ -112,6 +112,7 @@ pub(super) const ROWS: &[Knob] = &[
         domain: Choice(&["disable", "tracing", "function"]),
         needs: Needs::Restart,
         causes: &["php-cpu", "php-one-process"],
+        idle_with: Some(("opcache.jit_buffer_size", "0")),
         source: "PHP manual, opcache.configuration",
         ..php("opcache.jit")
     },
