@@ -145,6 +145,30 @@ fn a_pool_that_is_too_small_is_named_with_its_evidence() {
     assert!(found["audit"].is_array());
 }
 
+/// Behind a proxy, whether it makes a connection for each request or keeps them: the slow back end is named.
+#[test]
+fn a_slow_back_end_is_named() {
+    let (php, dir) = (PhpFpm::unix(3), TempDir::new());
+    let back = waiting(&php, &dir);
+    for keeps in ["", "keepalive 16;"] {
+        let front = Builder::new(env!("CARGO_BIN_EXE_brisk"))
+            .http(&format!(
+                "upstream app {{ server 127.0.0.1:{}; {keeps} }} server {{ listen 127.0.0.1:{{{{PORT}}}}; location / {{ proxy_pass http://app; \
+                 proxy_http_version 1.1; proxy_set_header Connection \"{}\"; }} }}",
+                back.port(),
+                if keeps.is_empty() { "close" } else { "" }
+            ))
+            .start();
+        let url = format!("http://127.0.0.1:{}/wait.php", front.port());
+        let out = doctor(&[&url, "--users", "12", "--duration", "3s", "--json"]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let said = (&found["limit"]["cause"], found["limit"]["sentence"].as_str().unwrap());
+        assert_eq!(said.0, "service-slow", "{keeps}: {found:#}");
+        assert!(said.1.contains(&format!("127.0.0.1:{}", back.port())), "{keeps}: {}", said.1);
+    }
+}
+
 /// A few requests a second leave the network idle, and everything else.
 #[test]
 fn a_site_that_is_asked_now_and_then_is_not_limited_by_the_network() {

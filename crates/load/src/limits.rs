@@ -163,5 +163,7 @@ pub const INDEX_SECTIONS_MIN: usize = 9;
 
 /// Tasks of a tier whose waits are looked at.
 pub const WAITING_TASKS_MAX: usize = 512;
+/// Addresses that a tier's processes were seen to be connected to.
+pub const PEERS_MAX: usize = 64;
 /// Files of one `poll` that are looked at: those of PHP and its libraries have one or two.
 pub const POLLED_FILES_MAX: usize = 16;

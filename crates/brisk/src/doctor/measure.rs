@@ -363,6 +363,7 @@ fn wait_figures(waiting: &Waiting, names: &[(String, Role)], responses: u64) -> 
     // An event loop waits for many at once: its connections say for whom.
     let is_loop = peers.is_empty();
     peers.extend(waiting.asks.iter().filter(|_| is_loop).map(|(name, count)| of_address(name, *count)));
+    let perhaps = waiting.may_ask.iter().map(|(name, count)| of_address(name, *count)).collect();
     let locked = locks.iter().map(|(_, count)| count).sum();
     let most = locks.into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
     WaitFigures {
@@ -376,6 +377,7 @@ fn wait_figures(waiting: &Waiting, names: &[(String, Role)], responses: u64) -> 
         client: waiting.at(&Doing::Client),
         other: waiting.at(&Doing::Other),
         peers,
+        perhaps,
         busiest: waiting.busiest,
         full_share: waiting.full_share,
         requests: waiting.has_connections.then_some(waiting.requests),

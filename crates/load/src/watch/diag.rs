@@ -1,6 +1,7 @@
 //! What the kernel knows of single sockets (`NETLINK_SOCK_DIAG`): who is at the other end, when data last came and left, how long a queue
 //! may be. Messages are data; [`Diag`] is the one place that asks.
 
+use std::cmp::Ordering;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -75,6 +76,16 @@ pub(super) enum Under {
     Nothing,
 }
 
+/// Whether a connection that was made from here waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// It has asked, and nothing has come since.
+    Surely,
+    /// It asked in the moment in which the last answer came, or was answered in the moment in which it asked.
+    Perhaps,
+    Nothing,
+}
+
 impl TcpSocket {
     pub fn is_open(&self) -> bool {
         OPEN.contains(&self.state)
@@ -93,9 +104,17 @@ impl TcpSocket {
         if is_request { Under::Request } else { Under::Nothing }
     }
 
-    /// Of a connection that was made from here: it has asked, and nothing has come since.
-    pub fn waits_for_peer(&self) -> bool {
-        self.info.is_some_and(|info| info.sent_ms < info.received_ms)
+    /// Of a connection that was made from here.
+    pub fn asks(&self) -> Asks {
+        let Some(info) = self.info else { return Asks::Nothing };
+        // The request comes as the connection does, in the same moment of these coarse clocks.
+        let is_first = info.segments_out > 0 && info.segments_in == 0;
+        match info.sent_ms.cmp(&info.received_ms) {
+            _ if is_first => Asks::Surely,
+            Ordering::Less => Asks::Surely,
+            Ordering::Equal if info.segments_out > 0 => Asks::Perhaps,
+            _ => Asks::Nothing,
+        }
     }
 }
 
@@ -294,7 +313,7 @@ mod tests {
         std::thread::park_timeout(Duration::from_millis(20));
         client.write_all(b"GET").unwrap();
         wait_until(&|socket| socket.is_open() && socket.under_way() == Under::Request, ours);
-        wait_until(&|socket| socket.waits_for_peer() && socket.peer_port == port, theirs);
+        wait_until(&|socket| socket.asks() == Asks::Surely && socket.peer_port == port, theirs);
         server.read_exact(&mut [0; 3]).unwrap();
         std::thread::park_timeout(Duration::from_millis(20));
         server.write_all(b"200").unwrap();
@@ -316,8 +335,9 @@ mod tests {
             let (mut server, _) = listener.accept().unwrap();
             server.read_exact(&mut [0; 3]).unwrap();
             let all = diag.tcp().unwrap();
-            let own = all.iter().find(|socket| socket.inode == inode_of(&server)).unwrap();
-            assert_eq!(own.under_way(), Under::Request, "{own:?}");
+            let of = |inode: u32| all.iter().find(|socket| socket.inode == inode).unwrap();
+            let (own, other) = (of(inode_of(&server)), of(inode_of(&client)));
+            assert_eq!((own.under_way(), other.asks()), (Under::Request, Asks::Surely), "{own:?} {other:?}");
         }
     }
 

@@ -11,11 +11,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::calls::{Call, call};
-use super::diag::{Diag, LISTEN, TcpSocket, Under, UnixSocket};
+use super::diag::{Asks, Diag, LISTEN, TcpSocket, Under, UnixSocket};
 use super::proc::{read_bytes_of, shares_code};
 use super::sockets::{Listener, listeners_of};
 use super::tier::Who;
-use crate::limits::{POLLED_FILES_MAX, WAITING_TASKS_MAX};
+use crate::limits::{PEERS_MAX, POLLED_FILES_MAX, WAITING_TASKS_MAX};
 use crate::system::thread_cpu_ns;
 
 /// How often processes are looked at.
@@ -69,8 +69,9 @@ struct Seen {
     unread: u32,
     /// A listener's queue has no more room.
     is_full: bool,
-    /// Connections of its own that wait for an answer, by address.
+    /// Connections of its own that wait for an answer, by address; and those of which it cannot be told.
     asks: BTreeMap<String, u32>,
+    may_ask: BTreeMap<String, u32>,
 }
 
 /// One look at all tiers.
@@ -106,6 +107,8 @@ pub struct Waiting {
     pub queue_full_share: f64,
     /// Connections to others that waited for an answer, by address.
     pub asks: Vec<(String, f64)>,
+    /// Connections to others on which the last request left in the moment in which the last answer came: they wait, or were answered at once.
+    pub may_ask: Vec<(String, f64)>,
     /// Bytes that its processes read.
     pub read_bytes: u64,
     /// Whether its processes share memory for compiled code, as PHP's do with OPcache; `None`: nobody looked.
@@ -201,11 +204,12 @@ fn waiting(looks: &[&Seen]) -> Waiting {
         |what: &dyn Fn(&Seen) -> u32| looks.iter().map(|seen| f64::from(what(seen))).sum::<f64>() / count;
     let share = |is: &dyn Fn(&Seen) -> bool| looks.iter().filter(|seen| is(seen)).count() as f64 / count;
     let mut doing: BTreeMap<&Doing, u32> = BTreeMap::new();
-    let mut asks: BTreeMap<&String, u32> = BTreeMap::new();
+    let (mut asks, mut may_ask) = (BTreeMap::<&String, u32>::new(), BTreeMap::<&String, u32>::new());
     let mut running: BTreeMap<u32, u32> = BTreeMap::new();
     for seen in looks {
         seen.doing.iter().for_each(|(what, more)| *doing.entry(what).or_default() += more);
         seen.asks.iter().for_each(|(whom, more)| *asks.entry(whom).or_default() += more);
+        seen.may_ask.iter().for_each(|(whom, more)| *may_ask.entry(whom).or_default() += more);
         seen.running.iter().for_each(|task| *running.entry(*task).or_default() += 1);
     }
     let means = |sum: u32| f64::from(sum) / count;
@@ -222,6 +226,7 @@ fn waiting(looks: &[&Seen]) -> Waiting {
         quiet: mean(&|seen| seen.quiet.saturating_sub(seen.unread)),
         queue_full_share: share(&|seen| seen.is_full),
         asks: asks.into_iter().map(|(whom, sum)| (whom.clone(), means(sum))).collect(),
+        may_ask: may_ask.into_iter().map(|(whom, sum)| (whom.clone(), means(sum))).collect(),
         read_bytes: last.read_bytes.saturating_sub(first.read_bytes),
         shares_code: None,
     }
@@ -235,8 +240,10 @@ struct Watched {
     /// Bytes that each process had read at the last look, and all that came since.
     read: BTreeMap<u32, u64>,
     read_bytes: u64,
-    /// Sockets of its processes.
+    /// Sockets of its processes, as they were when these were last listed.
     own: BTreeSet<u32>,
+    /// Whom it was seen to be connected to, at most [`PEERS_MAX`].
+    peers: BTreeSet<(String, u16)>,
 }
 
 impl Watched {
@@ -248,6 +255,24 @@ impl Watched {
 
     fn has_path(&self, name: &str) -> bool {
         self.listeners.iter().any(|listener| matches!(listener, Listener::Unix { path, .. } if path == name))
+    }
+
+    /// Remembers whom its processes are connected to.
+    fn meet(&mut self, tcp: &[TcpSocket]) {
+        for socket in tcp.iter().filter(|socket| self.own.contains(&socket.inode)) {
+            let is_asked = socket.is_open() && !self.listens_at(socket.port);
+            if is_asked && self.peers.len() < PEERS_MAX {
+                self.peers.insert((socket.peer.clone(), socket.peer_port));
+            }
+        }
+    }
+
+    /// Whether a connection is of its processes. One that is newer than the list of their sockets, as a proxy's is that makes one for each request,
+    /// is known by its peer.
+    fn has(&self, socket: &TcpSocket, all: &[Watched]) -> bool {
+        let is_anothers = || all.iter().any(|other| other.own.contains(&socket.inode));
+        let is_met = || self.peers.contains(&(socket.peer.clone(), socket.peer_port));
+        self.own.contains(&socket.inode) || is_met() && !is_anothers()
     }
 
     fn renew(&mut self) {
@@ -296,6 +321,7 @@ impl Eyes {
                 read: BTreeMap::new(),
                 read_bytes: 0,
                 own: BTreeSet::new(),
+                peers: BTreeSet::new(),
             };
             tier.renew();
             tier
@@ -318,6 +344,7 @@ impl Eyes {
         let tcp = self.diag.tcp().unwrap_or_default();
         self.has_unix = false;
         let at = Instant::now();
+        self.tiers.iter_mut().for_each(|tier| tier.meet(&tcp));
         let mut tiers: Vec<Seen> =
             self.tiers.iter().map(|tier| connections(tier, &self.tiers, &tcp)).collect();
         self.know(tcp);
@@ -444,10 +471,15 @@ fn connections(tier: &Watched, all: &[Watched], tcp: &[TcpSocket]) -> Seen {
             }
         } else if is_own(&socket.peer) && tier.listens_at(socket.peer_port) {
             seen.unread += u32::from(socket.received > 0);
-        } else if socket.is_open() && socket.waits_for_peer() && tier.own.contains(&socket.inode) {
+        } else if socket.is_open() && tier.has(socket, all) {
             let is_tier = is_own(&socket.peer) && all.iter().any(|other| other.listens_at(socket.peer_port));
+            let asks = match socket.asks() {
+                Asks::Surely => &mut seen.asks,
+                Asks::Perhaps => &mut seen.may_ask,
+                Asks::Nothing => continue,
+            };
             if !is_tier {
-                *seen.asks.entry(address(&socket.peer, socket.peer_port)).or_default() += 1;
+                *asks.entry(address(&socket.peer, socket.peer_port)).or_default() += 1;
             }
         }
     }
@@ -541,6 +573,27 @@ mod tests {
         assert_eq!(eyes.on(0, pid, &[accepted], true), Doing::Client);
         drop(server);
         assert_eq!(io::Read::read(&mut client, &mut [0]).unwrap(), 0);
+    }
+
+    /// A proxy makes a connection for each request: most are newer than the list of its sockets.
+    #[test]
+    fn a_connection_that_is_newer_than_the_list_is_known_by_its_peer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let ask = || {
+            let mut client = TcpStream::connect(address).unwrap();
+            io::Write::write_all(&mut client, b"?").unwrap();
+            let mut server = listener.accept().unwrap().0;
+            io::Read::read_exact(&mut server, &mut [0]).unwrap();
+            (client, server)
+        };
+        let _known = ask();
+        let mut eyes = Eyes::open(&[Who::Tree(std::process::id())]).unwrap();
+        eyes.tiers[0].listeners.clear();
+        let mut asks = || eyes.look().tiers[0].asks.get(&address.to_string()).copied();
+        assert_eq!(asks(), Some(1));
+        let _newer = (ask(), ask());
+        assert_eq!(asks(), Some(3));
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct WaitFigures {
     pub other: f64,
     /// Waiting for others, by who that is.
     pub peers: Vec<Peer>,
+    /// Others whose answer came in the moment in which they were asked, or who were asked again in the moment in which it came: what is
+    /// known of them says something only where nothing else does.
+    pub perhaps: Vec<Peer>,
     /// The share of looks at which the busiest task was on a CPU, or ready for one.
     pub busiest: f64,
     /// The share of looks at which no task was idle.
@@ -74,6 +77,17 @@ impl WaitFigures {
     /// The share of the time in which its tasks are taken, 0 to 1.
     pub fn taken_share(&self) -> f64 {
         self.full_share.max(self.busy() / self.tasks.max(1.0)).min(1.0)
+    }
+
+    /// The one that most may wait for, with those that surely do.
+    pub fn may_wait_for(&self) -> Option<Peer> {
+        let with_sure = |peer: &Peer| {
+            let sure: f64 =
+                self.peers.iter().filter(|sure| sure.name == peer.name).map(|sure| sure.count).sum();
+            Peer { count: peer.count + sure, ..peer.clone() }
+        };
+        let others = self.perhaps.iter().filter(|peer| peer.role != Some(Role::Database)).map(with_sure);
+        others.max_by(|left, right| left.count.total_cmp(&right.count))
     }
 
     /// The one that most wait for, of those that are no database.

@@ -1,7 +1,7 @@
 //! Where requests are at a time: in a queue, on a CPU, at the database, on the way. The place where most of them are is what limits, and the
 //! evidence of that place says why. What was not seen there is not named.
 
-use super::figures::{SlowQuery, WaitFigures};
+use super::figures::{Peer, SlowQuery, WaitFigures};
 use super::workers::{At, HUNGRY, Workers};
 use super::{
     BLOCKED, Budget, Diagnosis, FULL, MOST, Measured, Role, TierFigures, found, gain, percent, used,
@@ -580,21 +580,29 @@ impl Seen<'_> {
         found("application", "application-waits", sentence, Vec::new(), None)
     }
 
+    fn server_waits(&self, peer: &Peer) -> Option<Diagnosis> {
+        let sentence =
+            format!("The web server waits for {}: {:.1} requests are there.", peer.name, peer.count);
+        found("application", "service-slow", sentence, Vec::new(), self.gain())
+    }
+
     /// The server has most requests, and no worker of PHP does.
     fn server(&self) -> Option<Diagnosis> {
         let m = self.m;
         let tier = m.tiers.iter().find(|tier| tier.role == Role::Server)?;
         let waits = tier.waits.as_ref()?;
-        let peer = waits.most_waited_for().filter(|peer| peer.count >= self.count * BLOCKED);
-        if let Some(peer) = peer {
-            let sentence =
-                format!("The web server waits for {}: {:.1} requests are there.", peer.name, peer.count);
-            return found("application", "service-slow", sentence, Vec::new(), self.gain());
+        let is_most = |peer: &&Peer| peer.count >= self.count * BLOCKED;
+        if let Some(peer) = waits.most_waited_for().filter(is_most) {
+            return self.server_waits(peer);
         }
         if waits.file > waits.running && waits.file >= BLOCKED {
             return self.slow_disk("the web server");
         }
         if waits.busiest < HUNGRY {
+            // It computes nothing and has many connections to one address: of these the kernel's clocks do not say more.
+            if let Some(peer) = waits.may_wait_for().filter(|peer| is_most(&peer)) {
+                return self.server_waits(&peer);
+            }
             let sentence = format!(
                 "It cannot be told: the web server has {}, and is at nothing that can be seen.",
                 self.of_all(self.count)

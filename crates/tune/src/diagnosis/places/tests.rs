@@ -192,6 +192,20 @@ fn the_place_where_requests_are_is_the_limit() {
     }
 }
 
+/// A proxy that keeps its connections asks again in the moment in which an answer comes: nothing else shows, and it computes nothing.
+#[test]
+fn a_proxy_that_is_at_nothing_waits_for_the_one_it_is_connected_to() {
+    let site = |busiest: f64| {
+        let perhaps = vec![Peer { name: "127.0.0.1:3000".into(), role: None, count: 9.0 }];
+        site(9.8, WaitFigures { perhaps, busiest, ..none() }, none())
+    };
+    let found = diagnose(&site(0.1));
+    assert_eq!(found.cause, "service-slow", "{found:#?}");
+    assert!(found.sentence.contains("127.0.0.1:3000"), "{}", found.sentence);
+    // Connections of a proxy that computes may be idle.
+    assert_eq!(diagnose(&site(0.99)).cause, "server-one-thread");
+}
+
 /// Others have the machine, and nothing of the site wants it.
 #[test]
 fn a_busy_machine_is_no_limit_to_what_waits() {
