@@ -92,6 +92,44 @@ fn the_limit_is_looked_at_again_after_a_change() {
     assert!(seen["cause"].is_string() && seen["sentence"].is_string(), "{found:#}");
 }
 
+/// Pages are kept for a second where old ones are allowed, and none of a visitor with a cookie.
+#[test]
+fn pages_are_kept_where_old_ones_are_allowed() {
+    let site = Site::new("pm = static\npm.max_children = 3", "<?php usleep(20000); echo hrtime(true);");
+    let found = json(&site.tune(&["--users", "12", "--budget", "8s", "--json"]));
+    let steps = found["steps"].as_array().unwrap();
+    let verdict = |knob: &str| steps.iter().find(|step| step["knob"] == knob).map(|step| &step["verdict"]);
+    assert_eq!(verdict("fastcgi_cache"), Some(&"proposal".into()), "{found:#}");
+    // Without a cache there is nothing that a time is for; without a proxy nothing that it could keep.
+    assert_eq!((verdict("fastcgi_cache_valid"), verdict("proxy_cache")), (None, None), "{found:#}");
+    let allowed = ["--allow", "correctness", "--knobs", "fastcgi_cache", "--budget", "80s", "--json"];
+    let output = site.tune(&[&["--users", "12"], &allowed[..]].concat());
+    let found = json(&output);
+    assert_eq!(found["final"]["outcome"], "kept", "{found:#} {}", text(&output.stderr));
+    assert!(found["final"]["high"].as_f64().unwrap() < 0.5, "{found:#}");
+    let patch = site.dir.write("patch", found["patches"][0]["patch"].as_str().unwrap());
+    let file = std::fs::File::open(patch).unwrap();
+    let patched = Command::new("patch").args(["-s", "-d", "/", "-p1"]).stdin(file).status().unwrap();
+    assert!(patched.success());
+    // Its folder is a test's own.
+    let conf = std::fs::read_to_string(site.at("site.conf")).unwrap();
+    site.dir.write("site.conf", conf.replace("/var/cache/brisk_pages", &site.at("pages")));
+    let _running = site.start();
+    let page = |cookie: Option<&str>| {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "--max-time", "10", &site.url()]);
+        curl.args(cookie.iter().flat_map(|cookie| ["-b", cookie]));
+        text(&curl.output().unwrap().stdout)
+    };
+    wait::holds("a page that is kept", || {
+        let first = page(None);
+        !first.is_empty() && first == page(None)
+    });
+    let personal = page(Some("session=a"));
+    assert_ne!(personal, page(Some("session=a")));
+    assert_ne!(personal, page(None));
+}
+
 /// Files that are not named are those that the running programs have read, in the copy as well.
 #[test]
 fn a_running_site_is_found_by_its_url() {

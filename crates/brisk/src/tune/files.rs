@@ -3,7 +3,7 @@
 use crate::doctor::files::Read;
 use crate::limits::TUNE_DIALS_MAX;
 use brisk_tune::audit;
-use brisk_tune::edit::{self, File, Language, Wanted};
+use brisk_tune::edit::{self, File, Language, Refused, Wanted};
 use brisk_tune::journal::checksum;
 use brisk_tune::knob::{self, Knob, Levels, Needs, Risk};
 use brisk_tune::search::{Dimension, Point};
@@ -97,6 +97,20 @@ pub struct Dial {
     pub levels: Levels,
 }
 
+impl Dial {
+    /// The files with this value, and with what it needs beside it.
+    fn changed(&self, texts: &[File], value: &str, pool: &str) -> Result<Vec<File>, Refused> {
+        let wanted = |name| Wanted { language: self.language, name, pool };
+        let mut texts = edit::apply(texts, &edit::set(texts, &wanted(self.knob.name), value)?)?;
+        let needed = if value == self.knob.default { &[] } else { self.knob.companions };
+        for companion in needed {
+            let edits = edit::add(&texts, &wanted(companion.name), companion.value, companion.repeats)?;
+            texts = edit::apply(&texts, &edits)?;
+        }
+        Ok(texts)
+    }
+}
+
 /// What becomes of a setting.
 enum Fate {
     Tried(Dial),
@@ -120,6 +134,7 @@ pub struct Dials {
 }
 
 /// What may be tried.
+#[derive(Clone, Copy)]
 pub struct Choice<'a> {
     /// The limit's slug.
     pub cause: &'a str,
@@ -164,6 +179,7 @@ impl Dials {
 
     /// Adds those that another limit asks for and that nothing was said of yet. The search tries [`TUNE_DIALS_MAX`] of all.
     pub fn add_for(&mut self, cause: &str, read: &Read, files: &Files, choice: &Choice<'_>) {
+        let choice = &Choice { cause, ..*choice };
         for knob in knob::eligible(cause, &[], read.site.is_brisk) {
             let is_tried = self.all.iter().any(|dial| dial.knob.name == knob.name);
             if !is_tried && !self.proposals.iter().any(|(proposed, _)| proposed.name == knob.name) {
@@ -212,11 +228,8 @@ impl Dials {
         {
             return Fate::LeftOut("it stands in locations alone, which are left as they are".to_owned());
         }
-        if choice.only.is_empty()
-            && let Some((other, value)) = knob.idle_with
-            && self.value_now(other, read, files).as_deref() == Some(value)
-        {
-            return Fate::LeftOut(format!("it does nothing while {other} is {value}"));
+        if let Some(why) = self.without_effect(knob, read, files, choice) {
+            return why;
         }
         let now = edit::read(texts, &wanted).map_err(|refused| refused.to_string());
         let levels = now.and_then(|now| {
@@ -232,8 +245,13 @@ impl Dials {
             Err(why) => return Fate::LeftOut(why),
         };
         let original = &levels.texts[levels.original];
+        if !knob.companions.is_empty() && original != knob.default {
+            return Fate::LeftOut("it is on already".to_owned());
+        }
         if knob.risk != Risk::Safe && !choice.allowed.contains(&knob.risk) {
-            return Fate::Proposed(original.clone());
+            // Where the application alone can mend it, there is no other advice.
+            let is_advice = !knob.causes.contains(&choice.cause) || knob::why_none(choice.cause).is_none();
+            return if is_advice { Fate::Proposed(original.clone()) } else { Fate::Unmentioned };
         }
         // Every value must have a place; which one it is does not matter for that.
         let other = levels.texts.iter().find(|text| !text.is_empty() && *text != original);
@@ -244,12 +262,29 @@ impl Dials {
         }
     }
 
+    /// Of a setting that changes nothing here.
+    fn without_effect(&self, knob: &Knob, read: &Read, files: &Files, choice: &Choice<'_>) -> Option<Fate> {
+        let stands =
+            |name: &&str| read.site.server.as_ref().is_some_and(|site| !found(site, name).is_empty());
+        if !knob.needs_any.is_empty() && !knob.needs_any.iter().any(stands) {
+            // Rows for other ways are no news, unless one is asked for.
+            let why = || format!("the configuration has no {}", knob.needs_any.join(" and no "));
+            let is_asked = !choice.only.is_empty();
+            return Some(if is_asked { Fate::LeftOut(why()) } else { Fate::Unmentioned });
+        }
+        let (other, value) = knob.idle_with.filter(|_| choice.only.is_empty())?;
+        let is_idle = self.value_now(other, read, files).as_deref() == Some(value);
+        is_idle.then(|| Fate::LeftOut(format!("it does nothing while {other} is {value}")))
+    }
+
     /// What a setting is at present: as its file says, or as it is where no file does.
     fn value_now(&self, name: &str, read: &Read, files: &Files) -> Option<String> {
         let knob = knob::find(name)?;
         let (group, language) = place_of(knob, read)?;
         let wanted = Wanted { language, name, pool: &self.pool };
-        let written = edit::read(files.group(group), &wanted).ok()?;
+        let texts = files.group(group);
+        let written = edit::read(texts, &wanted).ok()?;
+        let written = written.or_else(|| edit::read_in_location(texts, &wanted).ok().flatten());
         Some(written.unwrap_or_else(|| knob.default.to_owned()))
     }
 
@@ -265,6 +300,7 @@ impl Dials {
             places: dial.levels.places.clone(),
             original: dial.levels.original,
             is_ordered: dial.levels.is_ordered,
+            usual: dial.levels.usual,
         };
         self.all.iter().map(dimension).collect()
     }
@@ -286,12 +322,9 @@ impl Dials {
             if *level == dial.levels.original {
                 continue;
             }
-            let wanted = Wanted { language: dial.language, name: dial.knob.name, pool: &self.pool };
-            let texts = files.group(dial.group);
-            let edits = edit::set(texts, &wanted, &dial.levels.texts[*level])
-                .map_err(|refused| refused.to_string())?;
-            *files.group_mut(dial.group) =
-                edit::apply(texts, &edits).map_err(|refused| refused.to_string())?;
+            let text = &dial.levels.texts[*level];
+            let texts = files.group_mut(dial.group);
+            *texts = dial.changed(texts, text, &self.pool).map_err(|refused| refused.to_string())?;
         }
         Ok(files)
     }

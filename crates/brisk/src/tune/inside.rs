@@ -23,7 +23,7 @@ use brisk_load::rng::Rng;
 use brisk_load::system::{self, interrupted};
 use brisk_load::watch::TierSummary;
 use brisk_tune::diagnosis::{Diagnosis, diagnose};
-use brisk_tune::knob::WITHOUT_KNOBS;
+use brisk_tune::knob;
 use brisk_tune::patch;
 use brisk_tune::search::{self, Ask, Bench, Confirmation, Found, Next, Outcome, Point, Step, Stop, Told};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ pub fn work(wishes: &Wishes, outer: u32, address: Option<IpAddr>) -> Result<Valu
     let cause = before.limit.cause;
     // A pool of Brisk's that is too small turns requests away: whoever names the setting knows what the errors are.
     if SENSELESS.contains(&cause) && wishes.knobs.is_empty() {
-        result["stopped"] = json!(without_knobs(cause).unwrap_or("nothing can be measured"));
+        result["stopped"] = json!(knob::why_none(cause).unwrap_or("nothing can be measured"));
         return Ok(result);
     }
     let choice = Choice {
@@ -95,7 +95,7 @@ pub fn work(wishes: &Wishes, outer: u32, address: Option<IpAddr>) -> Result<Valu
     result["notes"] = json!(dials.notes());
     result["steps"] = dials.proposed().collect();
     if dials.all.is_empty() {
-        let why = without_knobs(cause).unwrap_or("no setting of this site is known to mend it");
+        let why = knob::why_none(cause).unwrap_or("no setting of this site is known to mend it");
         result["stopped"] = json!(format!("nothing to try: {why}"));
     } else {
         let rate = before.run.goodput();
@@ -336,10 +336,6 @@ fn addresses(read: &Read, others: impl Iterator<Item = IpAddr>) -> BTreeSet<IpAd
         host.trim_start_matches('[').trim_end_matches(']').parse().ok()
     };
     listens.filter_map(address).chain(others).collect()
-}
-
-fn without_knobs(cause: &str) -> Option<&'static str> {
-    WITHOUT_KNOBS.iter().find(|(name, _)| *name == cause).map(|(_, why)| *why)
 }
 
 fn told(stop: &Stop) -> String {

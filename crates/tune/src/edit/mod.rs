@@ -159,6 +159,25 @@ pub fn set(files: &[File], wanted: &Wanted<'_>, value: &str) -> Result<Vec<Edit>
     Ok(edits)
 }
 
+/// What a directive needs beside it in its block: written where the block has none of this name, or, of those that `repeats`, none with the same
+/// first parameter. Other blocks have their own say.
+///
+/// # Errors
+/// A file that cannot be understood, or no file with such a block; a language other than nginx's.
+pub fn add(files: &[File], wanted: &Wanted<'_>, value: &str, repeats: bool) -> Result<Vec<Edit>, Refused> {
+    let Language::Nginx { block } = wanted.language else {
+        return Err(Refused::new(format!("{} has no blocks", wanted.language.name())));
+    };
+    let first = repeats.then(|| value.split(' ').next().unwrap_or(value));
+    if nginx::stands(files, wanted.name, block, first)? {
+        return Ok(Vec::new());
+    }
+    let missing = places(files, wanted)?.missing;
+    let (file, at, line) =
+        missing.ok_or_else(|| Refused::new(format!("there is no block \"{block}\" in these files")))?;
+    Ok(vec![Edit { file, at, old: Vec::new(), new: line.replace(VALUE, value).into_bytes() }])
+}
+
 /// The files after the edits.
 ///
 /// # Errors

@@ -209,6 +209,20 @@ pub(super) fn directive(files: &[File], name: &str, block: &str) -> Result<Place
     Ok(places)
 }
 
+/// Whether a directive stands directly in a block of this name; with this first parameter, if one is asked for.
+pub(super) fn stands(files: &[File], name: &str, block: &str, first: Option<&str>) -> Result<bool, Refused> {
+    let text = Text::read(files)?;
+    let all = text.all();
+    let is_it = |found: &Found<'_>| {
+        let is_here = found.above().last().copied().unwrap_or_default() == block;
+        let has_first = first.is_none_or(|first| {
+            found.directive.args.first().is_some_and(|arg| arg.bytes() == first.as_bytes())
+        });
+        found.directive.name() == name && is_here && has_first
+    };
+    Ok(all.iter().any(is_it))
+}
+
 /// A directive's parameters without what quotes them.
 fn words(directive: &Directive) -> Vec<&[u8]> {
     directive.args.iter().map(Token::bytes).collect()

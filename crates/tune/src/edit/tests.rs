@@ -71,6 +71,25 @@ fn nginx_s_language() {
     assert!(read(&[file("x.conf", "http {")], &wanted).unwrap_err().to_string().contains("x.conf"));
 }
 
+/// What a directive needs beside it is written once, and what others have said there stays.
+#[test]
+fn what_is_needed_beside_is_added_once() {
+    let files = [file("a", "http { gzip on; server { k '$uri'; location / { p /b z; } } }")];
+    let added = |files: &[File], name: &str, value: &str, repeats: bool| {
+        let wanted = Wanted { language: HTTP, name, pool: "" };
+        apply(files, &add(files, &wanted, value, repeats).unwrap()).unwrap()
+    };
+    let once = added(&files, "k", "$host$uri", false);
+    assert_eq!(text(&once), "http { k $host$uri; gzip on; server { k '$uri'; location / { p /b z; } } }");
+    assert_eq!(added(&once, "k", "$args", false), once);
+    let two = added(&added(&once, "p", "/a y", true), "p", "/c x", true);
+    assert!(text(&two).starts_with("http { p /c x; p /a y; k $host$uri; gzip on;"), "{}", text(&two));
+    assert_eq!(added(&two, "p", "/a w", true), two);
+    let wanted = Wanted { language: HTTP, name: "k", pool: "" };
+    assert!(add(&[file("a", "events {}")], &wanted, "v", false).is_err());
+    assert!(add(&files, &Wanted { language: Language::Php, ..wanted }, "v", false).is_err());
+}
+
 #[test]
 fn one_address_has_its_options_once() {
     let files = [file("a", "server { listen 80; } server { listen 80; server_name b; }")];

@@ -17,6 +17,8 @@ pub struct Levels {
     pub original: usize,
     /// Whether neighbours are alike: numbers are, choices are not.
     pub is_ordered: bool,
+    /// The one nearest to what is good for many sites.
+    pub usual: Option<usize>,
 }
 
 /// A present value that is not understood, so that it cannot be compared with others.
@@ -101,7 +103,8 @@ impl Knob {
                 let present =
                     present.ok_or_else(|| Unreadable { name: self.name, value: now.to_string() })?;
                 let (low, high) = (low.number(machine), high.number(machine));
-                Ok(self.numbers(low, high.max(low), scale, unit, (present, now)))
+                let usual = self.usual.map(|usual| usual.number(machine));
+                Ok(self.numbers((low, high.max(low)), scale, unit, (present, now), usual))
             }
         }
     }
@@ -140,6 +143,7 @@ impl Knob {
             texts: numbers.iter().map(text).collect(),
             original: numbers.iter().position(|number| *number == present).unwrap_or(0),
             is_ordered: true,
+            usual: None,
         })
     }
 
@@ -158,8 +162,15 @@ impl Knob {
         unit.read(text.strip_prefix(before)?.strip_suffix(behind)?)
     }
 
-    fn numbers(&self, low: u64, high: u64, scale: Scale, unit: Unit, present: (u64, &str)) -> Levels {
-        let (low, high) = (low as f64, high as f64);
+    fn numbers(
+        &self,
+        ends: (u64, u64),
+        scale: Scale,
+        unit: Unit,
+        present: (u64, &str),
+        usual: Option<u64>,
+    ) -> Levels {
+        let (low, high) = (ends.0 as f64, ends.1 as f64);
         let steps = (LEVELS_MAX - 1) as f64;
         let mut numbers: Vec<u64> = (0..LEVELS_MAX)
             .map(|step| {
@@ -168,7 +179,7 @@ impl Knob {
                     Scale::Linear => low + (high - low) * part,
                     Scale::Logarithmic => low.max(1.0) * (high.max(1.0) / low.max(1.0)).powf(part),
                 };
-                unit.rounded(number).clamp(low as u64, high as u64)
+                unit.rounded(number).clamp(ends.0, ends.1)
             })
             .collect();
         numbers.push(present.0);
@@ -180,6 +191,10 @@ impl Knob {
         };
         let (first, last) = (on_scale(numbers[0]), on_scale(numbers[numbers.len() - 1]));
         let places = numbers.iter().map(|number| (on_scale(*number) - first) / (last - first).max(1e-9));
+        let nearest = |wanted: u64| {
+            let off = |index: &usize| (on_scale(numbers[*index]) - on_scale(wanted)).abs();
+            (0..numbers.len()).min_by(|a, b| off(a).total_cmp(&off(b)))
+        };
         let text = |number: &u64| {
             if *number == present.0 {
                 return present.1.to_string();
@@ -191,6 +206,7 @@ impl Knob {
             texts: numbers.iter().map(text).collect(),
             original: numbers.iter().position(|number| *number == present.0).unwrap_or(0),
             is_ordered: true,
+            usual: usual.and_then(nearest),
         }
     }
 }
@@ -207,5 +223,5 @@ fn choices(texts: &[&str], now: &str) -> Levels {
     });
     // What is written now stays spelled as it is.
     texts[original] = now.to_string();
-    Levels { places: vec![0.0; texts.len()], texts, original, is_ordered: false }
+    Levels { places: vec![0.0; texts.len()], texts, original, is_ordered: false, usual: None }
 }

@@ -9,12 +9,12 @@ mod row;
 mod rows;
 
 pub use levels::{Levels, Unreadable};
-pub use row::{Bound, Domain, Knob, Needs, Risk, Scale, Unit};
+pub use row::{Bound, Companion, Domain, Knob, Needs, Risk, Scale, Unit};
 pub use rows::rows;
 
 use crate::audit::{Tier, checks};
 
-/// Causes that no knob mends, with the reason.
+/// Causes that no knob mends, with the reason: what is tried nevertheless where a risk is allowed is no advice.
 pub const WITHOUT_KNOBS: &[(&str, &str)] = &[
     ("generator-full", "the load generator is full, and nothing is known of the site"),
     ("errors", "the site answers with errors, whose speed means nothing"),
@@ -34,6 +34,11 @@ pub const WITHOUT_KNOBS: &[(&str, &str)] = &[
     ("machine-busy-with-others", "other programs have the CPUs"),
     ("nothing-full", "nothing limits: more users may say more"),
 ];
+
+/// Why no knob mends this cause, if none does.
+pub fn why_none(cause: &str) -> Option<&'static str> {
+    WITHOUT_KNOBS.iter().find(|(name, _)| *name == cause).map(|(_, why)| *why)
+}
 
 /// The row of this name.
 pub fn find(name: &str) -> Option<&'static Knob> {

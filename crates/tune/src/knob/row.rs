@@ -88,6 +88,17 @@ pub enum Domain {
     Choice(&'static [&'static str]),
 }
 
+/// A directive that another one needs beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Companion {
+    /// Its name.
+    pub name: &'static str,
+    /// Its parameters.
+    pub value: &'static str,
+    /// Whether it may stand several times in a block, once for each first parameter.
+    pub repeats: bool,
+}
+
 /// A setting that the tuner may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knob {
@@ -101,6 +112,8 @@ pub struct Knob {
     pub default: &'static str,
     /// Which values there are.
     pub domain: Domain,
+    /// A number that is good for many sites: the search looks there before it goes step by step.
+    pub usual: Option<Bound>,
     /// The value with `{}` for the number, where more than a number is written.
     pub form: &'static str,
     /// Words that mean a number: `auto`.
@@ -115,6 +128,10 @@ pub struct Knob {
     pub causes: &'static [&'static str],
     /// Findings of the audit that do.
     pub findings: &'static [&'static str],
+    /// What is written with another value than the default, into the same block, where it does not stand there.
+    pub companions: &'static [Companion],
+    /// Directives of which one must stand somewhere; empty: it helps without any.
+    pub needs_any: &'static [&'static str],
     /// Another setting, and the value of it with which this one does nothing.
     pub idle_with: Option<(&'static str, &'static str)>,
     /// Who advises it.

@@ -1,6 +1,6 @@
 //! One knob: numbers by hill climbing and a parabola through what was measured, choices by a look at each.
 
-use super::{Search, Step, Stop, Verdict};
+use super::{Dimension, Search, Step, Stop, Verdict};
 use brisk_statistics::sample::mean;
 use std::collections::BTreeMap;
 
@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 const STRIDE: f64 = 0.25;
 /// Points this near to the best one are what the parabola goes through.
 const NEAR: f64 = 0.55;
+/// Pairs of the level that is good for many.
+const LEAP_PAIRS: usize = 2;
 /// Pairs that a number gets at least before nothing is said to be better.
 const PAIRS: usize = 4;
 
@@ -38,9 +40,12 @@ impl Search<'_> {
     /// A knob whose levels are numbers.
     pub(super) fn climb(&mut self, index: usize) -> Result<Step, Stop> {
         let mut profile = Profile::default();
-        let up = self.walk(index, 1.0, &mut profile)?;
-        if up > -self.noise.deviation() {
-            self.walk(index, -1.0, &mut profile)?;
+        if !self.leap(index, &mut profile)? {
+            let own = (self.best[index], 0.0);
+            let up = self.walk(index, own, 1.0, &mut profile)?;
+            if up > -self.noise.deviation() {
+                self.walk(index, own, -1.0, &mut profile)?;
+            }
         }
         self.make_sure(index, &mut profile)?;
         let Some((level, value)) = profile.best() else {
@@ -57,6 +62,31 @@ impl Search<'_> {
         let Some((level, _)) = profile.best() else { return Ok(self.none(index, top, &profile)) };
         let candidate = self.top(index, level, &profile);
         self.tested(index, candidate)
+    }
+
+    /// Looks at what is good for many, which steps from far off would not reach past the noise, and climbs on from there if it is better; gives
+    /// whether it is.
+    fn leap(&mut self, index: usize, profile: &mut Profile) -> Result<bool, Stop> {
+        let own = self.best[index];
+        let Dimension { places, usual, .. } = &self.dimensions[index];
+        let Some(usual) = usual.filter(|usual| (places[*usual] - places[own]).abs() > STRIDE) else {
+            return Ok(false);
+        };
+        let away = (places[usual] - places[own]).signum();
+        let mut value = 0.0;
+        for _ in 0..LEAP_PAIRS {
+            let Some(mean) = self.probe(index, usual, profile)? else { return Ok(false) };
+            value = mean;
+        }
+        // Half a deviation of one pair: more than half of what does nothing goes the usual way.
+        if value > -self.noise.deviation() / 2.0 {
+            return Ok(false);
+        }
+        let beyond = self.walk(index, (usual, value), away, profile)?;
+        if beyond >= value {
+            self.walk(index, (usual, value), -away, profile)?;
+        }
+        Ok(true)
     }
 
     /// A number at the end of its range has one direction, and one unlucky pair there would be all that is known of it: a few more, at
@@ -104,11 +134,16 @@ impl Search<'_> {
         self.step(index, level, Verdict::NoGain, (mean(logs), reach), profile.pairs())
     }
 
-    /// Goes in one direction while it gets better; gives the best value that was met, 0 at most.
-    fn walk(&mut self, index: usize, direction: f64, profile: &mut Profile) -> Result<f64, Stop> {
+    /// Goes from a level with its value in one direction while it gets better; gives the best value that was met.
+    fn walk(
+        &mut self,
+        index: usize,
+        (mut at, mut best): (usize, f64),
+        direction: f64,
+        profile: &mut Profile,
+    ) -> Result<f64, Stop> {
         let own = self.best[index];
-        let (mut at, mut best) = (own, 0.0);
-        while let Some(next) = self.next_level(index, at, direction) {
+        while let Some(next) = self.next_level(index, at, direction).filter(|next| *next != own) {
             let Some(mut value) = self.probe(index, next, profile)? else { break };
             if (value - best).abs() < 1.5 * self.noise.deviation() {
                 value = self.probe(index, next, profile)?.unwrap_or(value);

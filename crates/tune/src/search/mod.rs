@@ -44,6 +44,8 @@ pub struct Dimension {
     pub original: usize,
     /// Whether neighbours are alike.
     pub is_ordered: bool,
+    /// A level that is good for many: it is looked at first.
+    pub usual: Option<usize>,
 }
 
 /// A pair that is to be measured, both sides one right after the other in random order.

@@ -8,6 +8,8 @@ enum Effect {
     None,
     /// Best at a place, worse on either side; (place, gain from the worst, width).
     Hill(f64, f64, f64),
+    /// Best at a place, and far from it alike everywhere; (place, gain, width).
+    Peak(f64, f64, f64),
     /// More is better, by less and less; the gain.
     Rising(f64),
     /// What each choice gains.
@@ -53,6 +55,7 @@ impl Workload {
                 places: (0..count).map(|level| level as f64 / (count - 1) as f64).collect(),
                 original: *original,
                 is_ordered: !matches!(effect, Effect::Choices(_)),
+                usual: None,
             }
         };
         self.knobs.iter().enumerate().map(of).collect()
@@ -66,6 +69,7 @@ impl Workload {
             Effect::Hill(best, gain, width) => {
                 -gain * (1.0 - ((place(*level) - best) / width).powi(2)).max(0.0)
             }
+            Effect::Peak(best, gain, width) => -gain * (-((place(*level) - best) / width).powi(2)).exp(),
             Effect::Rising(gain) => -gain * (1.0 - (-4.0 * place(*level)).exp()),
             Effect::Choices(gains) => -gains[*level],
         };
@@ -371,6 +375,7 @@ fn a_number_moves_on_after_what_was_kept_later() {
         places: (0..13).map(|level| f64::from(level) / 12.0).collect(),
         original: 0,
         is_ordered: true,
+        usual: None,
     };
     let of = |slices: f64| {
         let best = |seed: u64| {
@@ -385,6 +390,30 @@ fn a_number_moves_on_after_what_was_kept_later() {
     assert!(long >= 40 && long > short, "{long} of 50 with time, {short} without");
 }
 
+/// A pool that is far too large, on pages so slow that steps of the climb hide in the noise: it is looked at where pools usually are.
+#[test]
+fn a_number_far_from_what_is_usual_leaps_there() {
+    let of = |usual: Option<usize>| {
+        let gained = |seed: u64| {
+            let mut pool = Workload::new(vec![(Effect::Peak(0.4, 0.25, 0.25), 11)], 0.08, seed);
+            let dimensions: Vec<Dimension> =
+                pool.dimensions().into_iter().map(|dimension| Dimension { usual, ..dimension }).collect();
+            let best = search(&dimensions, &mut pool, 160.0, seed).best;
+            pool.truth(&best) < 0.85 * pool.best()
+        };
+        (0..100).filter(|run| gained(5200 + run)).count()
+    };
+    let (leaping, walking) = (of(Some(5)), of(None));
+    println!("{leaping} of 100 with what is usual, {walking} without");
+    assert!(
+        leaping >= 65 && leaping >= walking + 10,
+        "{leaping} of 100 with what is usual, {walking} without"
+    );
+    // What is usual elsewhere, and not here, costs some pairs and nothing else.
+    let misled = of(Some(0));
+    assert!(misled + 20 >= walking, "{misled} of 100 misled, {walking} without");
+}
+
 /// Replies that are given, in their order.
 struct Script<F: FnMut(&Ask) -> Result<Told, Stop>>(F);
 
@@ -395,7 +424,7 @@ impl<F: FnMut(&Ask) -> Result<Told, Stop>> Bench for Script<F> {
 }
 
 fn switch() -> [Dimension; 1] {
-    [Dimension { name: "x".into(), places: vec![0.0, 0.0], original: 0, is_ordered: false }]
+    [Dimension { name: "x".into(), places: vec![0.0, 0.0], original: 0, is_ordered: false, usual: None }]
 }
 
 fn pair(cost: f64, holds: bool) -> Told {

@@ -2,7 +2,12 @@
 
 use crate::audit::Tier;
 use crate::edit::Language;
-use crate::knob::row::{Bound, Domain, Knob, Needs, Risk, Scale, Unit};
+use crate::knob::row::{Bound, Companion, Domain, Knob, Needs, Risk, Scale, Unit};
+
+/// What asks back ends by FastCGI.
+pub(super) const FASTCGI: &[&str] = &["fastcgi_pass", "php_pass"];
+/// What asks them by HTTP.
+pub(super) const PROXY: &[&str] = &["proxy_pass"];
 
 pub(super) const fn number(low: Bound, high: Bound, scale: Scale, unit: Unit) -> Domain {
     Domain::Number { low, high, scale, unit }
@@ -15,6 +20,7 @@ const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) 
         language,
         default: "",
         domain: Domain::Choice(&[]),
+        usual: None,
         form: "",
         words: &[],
         needs,
@@ -22,6 +28,8 @@ const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) 
         is_for_brisk: true,
         causes: &[],
         findings: &[],
+        companions: &[],
+        needs_any: &[],
         idle_with: None,
         source: "",
     }
@@ -30,6 +38,11 @@ const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) 
 /// A directive of nginx's language, written into this block where it stands nowhere.
 pub(super) const fn nginx(name: &'static str, block: &'static str) -> Knob {
     knob(name, Tier::Server, Language::Nginx { block }, Needs::Reload)
+}
+
+/// A companion that stands once in a block.
+pub(super) const fn beside(name: &'static str, value: &'static str) -> Companion {
+    Companion { name, value, repeats: false }
 }
 
 pub(super) const fn listen(name: &'static str, prefix: &'static str) -> Knob {

@@ -2,6 +2,7 @@
 
 mod database;
 mod forms;
+mod pages;
 mod php;
 mod server;
 
@@ -9,5 +10,5 @@ use super::row::Knob;
 
 /// All knobs, those first that change most where they matter.
 pub fn rows() -> impl Iterator<Item = &'static Knob> {
-    [php::ROWS, server::ROWS, database::ROWS].into_iter().flatten()
+    [php::ROWS, pages::ROWS, server::ROWS, database::ROWS].into_iter().flatten()
 }

@@ -12,6 +12,7 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "5",
         domain: number(Fixed(2), PerCpu(64), Logarithmic, Count),
+        usual: Some(PerCpu(8)),
         causes: &["pool-too-small", "pool-too-large", "php-one-process", "php-cpu", "database-connections"],
         findings: &["pool-as-delivered", "pool-beyond-cpus"],
         source: "PHP manual, install.fpm.configuration",

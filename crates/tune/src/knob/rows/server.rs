@@ -1,6 +1,6 @@
 //! nginx, Brisk and Apache.
 
-use super::forms::{apache, listen, nginx, number};
+use super::forms::{FASTCGI, PROXY, apache, listen, nginx, number};
 use crate::knob::row::Bound::{Fixed, PerCpu};
 use crate::knob::row::Domain::Choice;
 use crate::knob::row::Scale::{Linear, Logarithmic};
@@ -176,12 +176,14 @@ pub(super) const ROWS: &[Knob] = &[
         domain: number(Fixed(4096), Fixed(65_536), Logarithmic, Bytes),
         form: "8 {}",
         causes: &["disk-busy"],
+        needs_any: FASTCGI,
         source: "nginx documentation",
         ..nginx("fastcgi_buffers", "http")
     },
     Knob {
         default: "4k",
         domain: number(Fixed(4096), Fixed(65_536), Logarithmic, Bytes),
+        needs_any: FASTCGI,
         source: "nginx documentation",
         ..nginx("fastcgi_buffer_size", "http")
     },
@@ -190,28 +192,23 @@ pub(super) const ROWS: &[Knob] = &[
         domain: Choice(&["off", "on"]),
         causes: &["server-cpu"],
         findings: &["back-end-connections", "fastcgi-connections"],
+        needs_any: FASTCGI,
         source: "nginx documentation",
         ..nginx("fastcgi_keep_conn", "http")
-    },
-    Knob {
-        default: "",
-        domain: Choice(&["", "200 1s", "200 10s"]),
-        risk: Risk::Correctness,
-        causes: &["php-cpu", "pool-too-small", "php-one-process", "database-cpu"],
-        source: "articles 001 and 004",
-        ..nginx("fastcgi_cache_valid", "http")
     },
     Knob {
         default: "8 4k",
         domain: number(Fixed(4096), Fixed(65_536), Logarithmic, Bytes),
         form: "8 {}",
         causes: &["disk-busy"],
+        needs_any: PROXY,
         source: "nginx documentation",
         ..nginx("proxy_buffers", "http")
     },
     Knob {
         default: "4k",
         domain: number(Fixed(4096), Fixed(65_536), Logarithmic, Bytes),
+        needs_any: PROXY,
         source: "nginx documentation",
         ..nginx("proxy_buffer_size", "http")
     },
@@ -221,15 +218,9 @@ pub(super) const ROWS: &[Knob] = &[
         findings: &["buffering-off"],
         // It is off where parts of an answer must arrive at once.
         risk: Risk::Correctness,
+        needs_any: PROXY,
         source: "nginx documentation",
         ..nginx("proxy_buffering", "http")
-    },
-    Knob {
-        default: "",
-        domain: Choice(&["", "200 1s", "200 10s"]),
-        risk: Risk::Correctness,
-        source: "article 002",
-        ..nginx("proxy_cache_valid", "http")
     },
     Knob {
         default: "none",

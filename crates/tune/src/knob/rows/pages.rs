@@ -1,0 +1,89 @@
+//! Caches of pages. A page is kept for a second, and never one that was asked for with a cookie or a password: of many who ask at once, one asks the
+//! back end.
+
+use super::forms::{FASTCGI, PROXY, beside, nginx};
+use crate::knob::row::Domain::Choice;
+use crate::knob::row::{Companion, Knob, Risk};
+
+/// Limits at which pages that are kept help. Of those that the application alone can mend it is no advice, but tried where old pages are allowed.
+const CAUSES: &[&str] = &[
+    "php-cpu",
+    "php-one-process",
+    "pool-too-small",
+    "database-cpu",
+    "database-connections",
+    "database-one-thread",
+    "application-cpu",
+    "application-waits",
+    "service-slow",
+];
+
+/// A zone of each kind: nginx has no zone for both.
+const FASTCGI_ZONE: &str = "/var/cache/brisk_pages levels=1:2 keys_zone=brisk_pages:10m max_size=256m inactive=10m use_temp_path=off";
+const PROXY_ZONE: &str = "/var/cache/brisk_proxied levels=1:2 keys_zone=brisk_proxied:10m max_size=256m inactive=10m use_temp_path=off";
+const KEY: &str = "$scheme$request_method$host$request_uri";
+/// Requests that an answer for others may not be right for, and whose answer may not be right for others.
+const PERSONAL: &str = "$http_cookie $http_authorization";
+const TIME: &str = "200 1s";
+
+const fn path(name: &'static str, value: &'static str) -> Companion {
+    Companion { name, value, repeats: true }
+}
+
+const CACHE: Knob = Knob { default: "off", risk: Risk::Correctness, causes: CAUSES, ..nginx("", "http") };
+
+const VALID: Knob = Knob {
+    default: "",
+    domain: Choice(&["", "200 1s", "200 10s"]),
+    risk: Risk::Correctness,
+    causes: CAUSES,
+    ..nginx("", "http")
+};
+
+/// Its rows.
+pub(super) const ROWS: &[Knob] = &[
+    Knob {
+        name: "fastcgi_cache",
+        domain: Choice(&["off", "brisk_pages"]),
+        companions: &[
+            path("fastcgi_cache_path", FASTCGI_ZONE),
+            beside("fastcgi_cache_key", KEY),
+            beside("fastcgi_cache_valid", TIME),
+            beside("fastcgi_cache_bypass", PERSONAL),
+            beside("fastcgi_no_cache", PERSONAL),
+            beside("fastcgi_cache_lock", "on"),
+            beside("fastcgi_cache_use_stale", "updating"),
+        ],
+        needs_any: FASTCGI,
+        source: "articles 001 and 004",
+        ..CACHE
+    },
+    Knob {
+        name: "fastcgi_cache_valid",
+        idle_with: Some(("fastcgi_cache", "off")),
+        source: "articles 001 and 004",
+        ..VALID
+    },
+    Knob {
+        name: "proxy_cache",
+        domain: Choice(&["off", "brisk_proxied"]),
+        companions: &[
+            path("proxy_cache_path", PROXY_ZONE),
+            beside("proxy_cache_key", KEY),
+            beside("proxy_cache_valid", TIME),
+            beside("proxy_cache_bypass", PERSONAL),
+            beside("proxy_no_cache", PERSONAL),
+            beside("proxy_cache_lock", "on"),
+            beside("proxy_cache_use_stale", "updating"),
+        ],
+        needs_any: PROXY,
+        source: "article 002",
+        ..CACHE
+    },
+    Knob {
+        name: "proxy_cache_valid",
+        idle_with: Some(("proxy_cache", "off")),
+        source: "article 002",
+        ..VALID
+    },
+];
