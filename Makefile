@@ -62,9 +62,9 @@ tune-demo: ## a badly set up bank on nginx and PHP-FPM, tuned on a copy within f
 
 experiments: $(addprefix experiment-,000 001 002 003 004) ## all of the articles' experiments (an hour at most, on a quiet machine)
 
-experiment-tune: build ## the articles' applications from bad starts: article, hand and `brisk tune` side by side; as root, hours (QUICK=1: six minutes)
+experiment-tune: build ## the articles' applications from bad starts: article, hand and `brisk tune` side by side; as root, hours (QUICK=1: six minutes; ARTICLES=1: the articles' own changes, an hour)
 	scripts/setup.sh experiments
-	python3 experiments/tune.py --brisk $(BRISK) $(if $(QUICK),--quick)
+	python3 experiments/tune.py --brisk $(BRISK) $(if $(QUICK),--quick) $(if $(ARTICLES),--articles)
 
 experiment-%: build ## one of the articles' experiments, 000 to 004: real software, driven and judged (QUICK=1: a short look)
 	scripts/setup.sh experiments

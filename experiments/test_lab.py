@@ -420,6 +420,18 @@ class Tune(unittest.TestCase):
         self.assertIn("access_log: proposal; gzip off → off: undecided. Best of the sweep: 12 processes.", text)
         self.assertEqual(len({row.count("|") for row in text.splitlines() if row.startswith("|")}), 1)
 
+    def test_an_article_stands_beside_hand_and_tuner(self):
+        steps = [{"knob": "pm", "from": "dynamic", "to": "static", "verdict": "kept", "ratio": 0.8, "low": 0.7, "high": 0.9}]
+        line = {
+            "article": "001",
+            "limit": {"cause": "pool-too-small"},
+            "rates": {"start": 20.0, "hand": 400.0, "tuner": 390.0},
+            "found": {"minutes": 8.0, "steps": steps},
+        }
+        text = tune.articles_table([line])
+        self.assertIn("| 20.0/s | 400.0/s | 390.0/s | `pm` dynamic → static | 8.0 |", text)
+        self.assertIn("- 001: the limit is `pool-too-small`. pm dynamic → static: kept (-30 to -10 % cost).", text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """What the articles did by hand, what `brisk tune` finds, and the best of a sweep, side by side: tune.py [--apps bank,gallery,wordpress]
 [--servers nginx,apache,brisk] [--children 2,200] [--minutes M] [--again] [--quick] [--brisk PROGRAM] [--out FOLDER]
+tune.py --articles [000,001,002,003,004] …
 
 Each application starts badly set up: too few PHP processes or far too many, no OPcache, no keep-alive, 8 MiB for the database's data. `brisk tune` searches on
 a copy. Then the sweep looks at 81 settings of the programs themselves: three values each of processes, OPcache, keep-alive and the database's buffer pool. What the sweep of the same
 application and server from another start has measured is not measured again. Then the start, the settings of the articles, those that were found and the sweep's two best are
 measured in turn. Needs root. What an earlier run has in FOLDER/tune.json stays unless --again says so; its sweep stays in any case. --quick takes three minutes for the first case only, without a sweep, and proves little.
+
+--articles begins where each article begins, on nginx, and measures the start, what the article ends with, and what `brisk tune --allow correctness` finds:
+FOLDER/tune-articles.json and .md.
 """
 
 import argparse
@@ -19,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
-from lab import examples, load, stage  # noqa: E402
+from lab import articles, examples, load, stage  # noqa: E402
 from lab.case import APPS, USERS, Case  # noqa: E402
 from lab.load import Setting  # noqa: E402
 
@@ -33,6 +37,12 @@ HEADING = """# What `brisk tune` finds
 
 Applications that were set up badly: the articles' settings, what `brisk tune` finds on a copy, and the best of 81 settings (three values each of processes, OPcache, keep-alive and the
 database's buffer pool), measured in turn on the programs themselves. `make experiment-tune` makes this page; tune.json has all rates.
+
+"""
+ARTICLES_HEADING = """# What the articles did by hand, and what `brisk tune` finds
+
+Each article's site as it begins, on nginx; what the article ends with; and what `brisk tune --allow correctness` finds on a copy, measured in turn, five times.
+`python3 experiments/tune.py --articles` makes this page; tune-articles.json has all figures.
 
 """
 # How long each point of the sweep is measured, and how many of the best go on.
@@ -87,6 +97,53 @@ def carry_out(here, app, server, children, known, options):
     }
 
 
+def article(here, one, options):
+    """One article's line: where it begins, what it does by hand, what the tuner finds."""
+    with articles.case(here, one) as case:
+        load.say(f"{case.name}: searching for {options.minutes:g} minutes")
+        found = case.tune(options.brisk, options.minutes)
+        load.say(f"{case.name}: {'; '.join(step(one) for one in found['steps']) or found.get('stopped')}")
+        settings = [Setting(version, version, case.up(version)) for version in ["start", "hand", "tuner"]]
+        measured = load.rounds(here, settings, [], ["-c", USERS, "-d", "5s"], 0, count=5)
+        return {
+            "article": one.number,
+            "limit": found["limit"],
+            "rates": {setting.key: measured.typical(setting.key) for setting in settings},
+            "found": {key: found[key] for key in ("steps", "minutes", "stopped") if key in found},
+        }
+
+
+def articles_table(lines):
+    """Article, hand and tuner side by side; below it the steps of each."""
+    by_number = {one.number: one for one in articles.ARTICLES}
+    text = ["| article | by hand | gained there | start | by hand, here | tuner | the tuner changed | minutes |"]
+    text.append("|---|---|---|--:|--:|--:|---|--:|")
+    for line in lines:
+        one, rates, found = by_number[line["article"]], line["rates"], line["found"]
+        changed = [f"`{it['knob']}` {it['from']} → {it['to']}" for it in found["steps"] if it["verdict"] == "kept"]
+        text.append(
+            f"| {one.number} | {one.by_hand} | {one.gain} | {rates['start']:.1f}/s | {rates['hand']:.1f}/s | {rates['tuner']:.1f}/s "
+            f"| {', '.join(changed) or 'nothing'} | {found['minutes']:.1f} |"
+        )
+    text.append("")
+    for line in lines:
+        tried = "; ".join(step(one) for one in line["found"]["steps"]) or line["found"].get("stopped") or "nothing was tried"
+        text.append(f"- {line['article']}: the limit is `{line['limit']['cause']}`. {tried}.")
+    return "\n".join(text) + "\n"
+
+
+def run_articles(here, options):
+    """Measures the articles that are asked for, beside what FOLDER/tune-articles.json has of others."""
+    file = options.out / "tune-articles.json"
+    lines = json.loads(file.read_text()) if file.exists() else []
+    for one in [one for one in articles.ARTICLES if one.number in options.articles]:
+        lines = [line for line in lines if line["article"] != one.number] + [article(here, one, options)]
+        lines.sort(key=lambda line: line["article"])
+        file.write_text(json.dumps(lines, indent=1) + "\n")
+        (options.out / "tune-articles.md").write_text(ARTICLES_HEADING + articles_table(lines))
+    print(articles_table(lines))
+
+
 def step(one):
     if one["verdict"] == "proposal":
         return f"{one['knob']}: proposal"
@@ -136,6 +193,8 @@ def arguments():
     parser.add_argument("--children", type=words(int, None), default=[2, 200])
     parser.add_argument("--minutes", type=float, default=20, help="what each search may take [20]")
     parser.add_argument("--again", action="store_true", help="measure again what FOLDER/tune.json has")
+    numbers = [one.number for one in articles.ARTICLES]
+    parser.add_argument("--articles", type=words(str, numbers), nargs="?", const=numbers, help="the articles' own settings")
     parser.add_argument("--quick", action="store_true", help="three minutes for the first case only")
     parser.add_argument("--brisk", default=os.environ.get("BRISK") or HERE.parent / "target/release/brisk")
     parser.add_argument("--out", type=Path, help="the folder of tune.json and tune.md [docs/experiments; with --quick: target/experiments]")
@@ -177,6 +236,9 @@ def main():
     there = [name_of(line) for line in lines]
     try:
         with stage.Stage(options.brisk, minutes=60 * 24) as here:
+            if options.articles:
+                run_articles(here, options)
+                return
             for name, server, children in [case for case in cases(options) if case not in there]:
                 with examples.application(name) as app:
                     # The database is the case's, with an option file of its own.

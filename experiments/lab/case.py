@@ -31,9 +31,9 @@ BUFFER_POOL = ["8M", "64M", "256M"]
 class Case:
     """`versions` holds the texts of its files by name: the start's, those by hand, and those that were found."""
 
-    def __init__(self, here, app, server, children):
+    def __init__(self, here, app, server, children, name=None):
         self.stage, self.app, self.server, self.children = here, app, server, children
-        self.name = f"{app.name}-{server}-{children}"
+        self.name = name or f"{app.name}-{server}-{children}"
         self.data = here.make(self.name)
         self.port = here.port()
         self.socket = self.data / "php.sock"
@@ -56,7 +56,7 @@ class Case:
         """The texts of all files with these values."""
         return {
             self.conf(): self.config(children, keepalive),
-            self.data / "pool.conf": self.pool(children),
+            self.data / "pool.conf": self.pool(php.STATIC.format(children)),
             self.data / "php.ini": self.inis[opcache],
             self.mysql(): self.options(buffer_pool),
         }
@@ -71,7 +71,7 @@ class Case:
             names.append(name)
         return names
 
-    def config(self, children, keepalive):
+    def config(self, children, keepalive, cache=""):
         values = {"PORT": self.port, "DATA": self.data, "SITE": self.site, "SOCKET": self.socket}
         name = f"{self.name}/server.conf"
         if self.server == "apache":
@@ -86,22 +86,23 @@ class Case:
         values |= {
             "COMMON": servers.common(self.stage, self.data),
             "PARAMS": servers.params(self.stage),
-            "POOL": pool if is_own else "",
+            "POOL": (pool if is_own else "") + cache,
             "PASS": "php_pass app" if is_own else f"fastcgi_pass unix:{self.socket}",
             "KEEPALIVE": keepalive,
         }
         return self.stage.fill(TEMPLATES / "nginx.conf", name, **values).read_text()
 
-    def pool(self, children):
+    def pool(self, pm):
+        """The pool's file; `pm`: how it has processes."""
         head = f"[app]\nuser = nobody\ngroup = nogroup\nlisten = {self.socket}\nlisten.mode = 0666\nlisten.backlog = 511\n"
-        return head + php.STATIC.format(children) + "\n"
+        return f"{head}{pm}\n"
 
-    def ini(self, kind):
-        """The text of a php.ini with OPcache so."""
+    def ini(self, kind, more=""):
+        """The text of a php.ini with OPcache so, and these lines."""
         if kind != "off":
-            return (php.ini(self.stage, self.name, jit=kind == "on with JIT") / "php.ini").read_text()
+            return (php.ini(self.stage, self.name, jit=kind == "on with JIT", more=more) / "php.ini").read_text()
         extension = stage.installed("/usr/lib/php/20*/opcache.so", "PHP's OPcache")
-        more = f"zend_extension={extension}\nopcache.enable = 0\n"
+        more += f"zend_extension={extension}\nopcache.enable = 0\n"
         return (php.ini(self.stage, self.name, opcache=False, more=more) / "php.ini").read_text()
 
     def options(self, buffer_pool):
@@ -159,26 +160,38 @@ class Case:
             # The cookie is good for any of its servers.
             with self.stage.scope():
                 self.up("hand")(self.stage)
-        headers = f'headers = {{ Cookie = "{self.cookie}" }}\n' if self.cookie else ""
+        return self.visitors(f'headers = {{ Cookie = "{self.cookie}" }}\n' if self.cookie else "")
+
+    def visitors(self, headers):
+        """Their scenario, with this line about headers."""
         text = f'target = "{self.base()}"\nusers = {USERS}\n\n[[user]]\nname = "visitor"\n\n[[user.step]]\nname = "page"\n'
         text += f'request = "GET {self.path}"\n{headers}check = {{ status = 200, contains = "{self.contains}" }}\n'
         return self.stage.write(f"{self.name}/visitors.toml", text)
 
-    def tune(self, brisk, minutes):
-        """What the tuner finds from the start, as its JSON; its patches become the version "tuner"."""
-        scenario = self.scenario()
-        self.write("start")
-        words = [brisk, "tune", "--scenario", scenario, "-q", "--json", "--budget", f"{minutes * 60:.0f}s", "--goal", GOAL]
-        words += ["--mysql", self.mysql(), "--php-ini", self.data / "php.ini"]
+    def files(self):
+        """The options that name its files."""
+        words = ["--mysql", self.mysql(), "--php-ini", self.data / "php.ini"]
         if self.server == "apache":
             words += ["--apache", self.conf()]
         else:
             words += ["--site", self.conf(), "--program", "brisk" if self.server == "brisk" else "nginx"]
         if self.server != "brisk":
             words += ["--fpm", self.data / "pool.conf"]
+        return words
+
+    def before_tuning(self):
+        """Starts what the tuner looks at, besides its own copy."""
+        self.database()
+
+    def tune(self, brisk, minutes):
+        """What the tuner finds from the start, as its JSON; its patches become the version "tuner"."""
+        scenario = self.scenario()
+        self.write("start")
+        words = [brisk, "tune", "--scenario", scenario, "-q", "--json", "--budget", f"{minutes * 60:.0f}s", "--goal", GOAL]
         began = time.monotonic()
         with self.stage.scope():
-            self.database()
+            self.before_tuning()
+            words += self.files()
             done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 2, 3):
             raise stage.Refused(f"{' '.join(map(str, words))} failed:\n{done.stderr}")
@@ -190,5 +203,7 @@ class Case:
             path.write_text(tuned[path])
             words = ["patch", "-s", "-o", "-", str(path)]
             tuned[path] = subprocess.run(words, input=patch["patch"], capture_output=True, text=True, check=True).stdout
+        # The stage's programs are no root's, and may not write to /var/cache.
+        tuned[self.conf()] = tuned[self.conf()].replace("/var/cache/", f"{self.data}/")
         self.versions["tuner"] = tuned
         return found
