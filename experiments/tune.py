@@ -93,7 +93,7 @@ def carry_out(here, app, server, children, known, options):
         "best": best,
         "share": (rates["tuner"] - rates["start"]) / max(rates[best] - rates["start"], 1e-9),
         # Without its raw pairs, which are many.
-        "found": {key: found[key] for key in ("steps", "minutes", "stopped") if key in found},
+        "found": {key: found[key] for key in ("steps", "minutes", "slices", "stopped") if key in found},
     }
 
 
@@ -109,7 +109,7 @@ def article(here, one, options):
             "article": one.number,
             "limit": found["limit"],
             "rates": {setting.key: measured.typical(setting.key) for setting in settings},
-            "found": {key: found[key] for key in ("steps", "minutes", "stopped") if key in found},
+            "found": {key: found[key] for key in ("steps", "minutes", "slices", "stopped") if key in found},
         }
 
 

@@ -32,6 +32,19 @@ pub struct Times {
 }
 
 impl Times {
+    /// What a slice of this length takes without the start of the programs.
+    pub fn load(slice: Duration) -> Duration {
+        slice + warmup(slice)
+    }
+
+    /// Shorter slices, where shorter ones do: a site that has become faster answers more in the same time.
+    pub fn shorten(&mut self, slice: Duration) {
+        let saved = Self::load(self.slice).saturating_sub(Self::load(slice));
+        self.slice = self.slice.min(slice);
+        self.cycle = self.cycle.saturating_sub(saved);
+        self.whole = self.whole.saturating_sub(saved);
+    }
+
     /// So many slices there is time for, those of a confirmation included.
     pub fn slices(&self) -> f64 {
         let left = self.budget.as_secs_f64() - self.begun.elapsed().as_secs_f64() - self.reserve();
@@ -49,6 +62,11 @@ impl Times {
         let limit = if ask.restarts { budget * (1.0 + BEYOND) + reserve * BEYOND } else { budget - reserve };
         self.begun.elapsed().as_secs_f64() > limit
     }
+}
+
+/// How long a load runs before it counts.
+fn warmup(slice: Duration) -> Duration {
+    (slice / 4).max(TUNE_WARMUP_TIME_MIN)
 }
 
 /// What is restarted for a measurement.
@@ -101,8 +119,7 @@ impl Measurer<'_> {
     /// The same, and a load on them.
     fn run(&mut self, point: &Point, time: Duration, restart: Restart) -> Result<RunReport, Refused> {
         self.bring(point, restart)?;
-        let warmup = (time / 4).max(TUNE_WARMUP_TIME_MIN);
-        let run = self.traffic.run(warmup, time, &self.tiers).map_err(Refused)?;
+        let run = self.traffic.run(warmup(time), time, &self.tiers).map_err(Refused)?;
         self.stack.check()?;
         Ok(run)
     }
@@ -196,5 +213,12 @@ mod tests {
             let found = of(whole).slices();
             assert!((found - slices).abs() < 5.0, "{whole}: {found}");
         }
+        // Half of the cycle is the load: 1.25 s less of 3 s each.
+        let mut faster = of(3);
+        faster.shorten(Duration::from_secs(1));
+        assert_eq!((faster.slice.as_secs(), faster.cycle.as_millis()), (1, 1750));
+        assert!(faster.slices() > of(3).slices() * 1.6, "{}", faster.slices());
+        faster.shorten(Duration::from_secs(9));
+        assert_eq!((faster.slice.as_secs(), faster.cycle.as_millis()), (1, 1750));
     }
 }

@@ -245,6 +245,9 @@ impl Dials {
             Err(why) => return Fate::LeftOut(why),
         };
         let original = &levels.texts[levels.original];
+        if choice.only.is_empty() && knob.is_settled(levels.original) {
+            return Fate::Unmentioned;
+        }
         if !knob.companions.is_empty() && original != knob.default {
             return Fate::LeftOut("it is on already".to_owned());
         }

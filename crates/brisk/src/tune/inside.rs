@@ -15,7 +15,6 @@ use crate::doctor::files::Read;
 use crate::doctor::measure::{self, Looks};
 use crate::limits::{
     TUNE_DIALS_MAX, TUNE_LOOK_TIME_MAX, TUNE_LOOK_TIME_MIN, TUNE_SLICE_TIME_MAX, TUNE_SLICE_TIME_MIN,
-    TUNE_WARMUP_TIME_MIN,
 };
 use brisk_load::output;
 use brisk_load::report::RunReport;
@@ -201,10 +200,8 @@ impl Site<'_> {
 
     /// How long a slice takes: programs end and start as slowly here as they will. `rate`: answers per second.
     fn times(&self, stack: &mut Stack, rate: f64) -> Result<Times, String> {
-        let are_whole = matches!(self.traffic.kind, Kind::Scenario { .. });
-        let enough = Duration::from_secs_f64(self.wishes.goal.answers_enough(are_whole) / rate.max(1.0));
-        let slice = slice(self.wishes.budget).min(enough.max(SLICE_TIME_ENOUGH));
-        let load = slice + (slice / 4).max(TUNE_WARMUP_TIME_MIN);
+        let slice = self.slice(rate);
+        let load = Times::load(slice);
         let mut timed = |restart: Restart| -> Result<Duration, String> {
             let started = Instant::now();
             stack.restart(self.files, self.traffic, restart).map_err(|Refused(why)| why)?;
@@ -214,6 +211,13 @@ impl Site<'_> {
         // A database of the copy's own goes on running in most slices.
         let cycle = if self.wishes.mysql.is_some() { timed(Restart::Changed)? } else { whole };
         Ok(Times { begun: self.begun, budget: self.wishes.budget, slice, cycle, whole })
+    }
+
+    /// How long the counted part of a slice is at this rate.
+    fn slice(&self, rate: f64) -> Duration {
+        let are_whole = matches!(self.traffic.kind, Kind::Scenario { .. });
+        let enough = Duration::from_secs_f64(self.wishes.goal.answers_enough(are_whole) / rate.max(1.0));
+        slice(self.wishes.budget).min(enough.max(SLICE_TIME_ENOUGH))
     }
 
     /// Both over numbers of users around the one that was searched at.
@@ -290,8 +294,8 @@ impl Bench for Guided<'_> {
             return Ok(Next::default());
         }
         let looked = self.measurer.bring(best, Restart::Changed).map_err(|Refused(why)| why);
-        let limit = match looked.and_then(|()| self.site.look()) {
-            Ok(look) => look.limit,
+        let (limit, rate) = match looked.and_then(|()| self.site.look()) {
+            Ok(look) => (look.limit, look.run.goodput()),
             // The search goes on in its order; what does not run at all ends the next pair.
             Err(why) => {
                 output::note(why);
@@ -299,6 +303,8 @@ impl Bench for Guided<'_> {
             }
         };
         output::note(&limit.sentence);
+        self.measurer.times.shorten(self.site.slice(rate));
+        let slices = Some(self.measurer.times.slices());
         let dials = &mut self.measurer.dials;
         let mut seen = doctor::limit(&limit);
         seen["with"] = settings(dials, best);
@@ -309,7 +315,7 @@ impl Bench for Guided<'_> {
         }
         let is_for = |index: &usize| dials.all[*index].knob.causes.contains(&limit.cause);
         let first = (0..dials.all.len()).filter(is_for).collect();
-        Ok(Next { added: dials.dimensions().split_off(known), first })
+        Ok(Next { added: dials.dimensions().split_off(known), first, slices })
     }
 }
 

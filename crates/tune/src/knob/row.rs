@@ -114,6 +114,8 @@ pub struct Knob {
     pub domain: Domain,
     /// A number that is good for many sites: the search looks there before it goes step by step.
     pub usual: Option<Bound>,
+    /// A choice than which no other one is faster: where it holds, there is nothing to try.
+    pub settled: Option<&'static str>,
     /// The value with `{}` for the number, where more than a number is written.
     pub form: &'static str,
     /// Words that mean a number: `auto`.
@@ -142,6 +144,14 @@ impl Knob {
     /// What finds its place in files. `pool`: the pool whose setting is meant, if it is a pool's.
     pub fn wanted<'a>(&'a self, pool: &'a str) -> Wanted<'a> {
         Wanted { language: self.language, name: self.name, pool }
+    }
+
+    /// Whether this level is the choice than which no other one is faster.
+    pub fn is_settled(&self, level: usize) -> bool {
+        match self.domain {
+            Domain::Choice(texts) => self.settled.is_some() && texts.get(level).copied() == self.settled,
+            Domain::Number { .. } => false,
+        }
     }
 
     /// Whether the limit that was found, or one of the audit's findings, is a reason to try it.

@@ -115,6 +115,22 @@ fn the_limit_comes_before_the_audit() {
     assert!(!names("server-cpu", &[], true).contains(&"multi_accept"));
 }
 
+/// OPcache that is on is not tried off.
+#[test]
+fn a_choice_may_be_settled() {
+    let is_settled = |name: &str, now: &str| {
+        let knob = find(name).unwrap();
+        knob.is_settled(knob.levels(Some(now), &machine()).unwrap().original)
+    };
+    assert!(is_settled("opcache.enable", "On") && is_settled("opcache.validate_timestamps", "0"));
+    assert!(!is_settled("opcache.enable", "0") && !is_settled("opcache.jit", "disable"));
+    assert!(!is_settled("pm.max_children", "16"));
+    for knob in rows() {
+        let is_choice = |best: &str| matches!(knob.domain, Domain::Choice(texts) if texts.contains(&best));
+        assert!(knob.settled.is_none_or(is_choice), "{}", knob.name);
+    }
+}
+
 #[test]
 fn levels_are_spread_as_the_scale_says() {
     let of = |name: &str, now: Option<&str>| find(name).unwrap().levels(now, &machine());

@@ -115,6 +115,8 @@ pub trait Bench {
 pub struct Next {
     /// Knobs that were not among the dimensions: they are appended, and points become longer.
     pub added: Vec<Dimension>,
+    /// So many slices there is time for from here on, those of a confirmation included, if that has changed.
+    pub slices: Option<f64>,
     /// Indices of dimensions that go first, in this order; those that were tried are left out.
     pub first: Vec<usize>,
 }
@@ -289,7 +291,10 @@ impl Search<'_> {
 
     /// Asks what limits with what was found, and puts the knobs for that first.
     fn look_again(&mut self, ahead: &mut VecDeque<usize>) -> Result<(), Stop> {
-        let Next { added, first } = self.bench.next(&self.best)?;
+        let Next { added, slices, first } = self.bench.next(&self.best)?;
+        if let Some(slices) = slices {
+            self.slices_max = self.slices + slices;
+        }
         let known = self.dimensions.len();
         self.best.extend(added.iter().map(|dimension| dimension.original));
         self.dimensions.extend(added);

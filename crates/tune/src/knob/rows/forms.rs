@@ -21,6 +21,7 @@ const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) 
         default: "",
         domain: Domain::Choice(&[]),
         usual: None,
+        settled: None,
         form: "",
         words: &[],
         needs,

@@ -63,6 +63,7 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "1",
         domain: Choice(&["0", "1"]),
+        settled: Some("1"),
         needs: Needs::Restart,
         causes: &["opcache-off", "php-cpu", "php-one-process"],
         findings: &["opcache-off"],
@@ -95,6 +96,7 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "1",
         domain: Choice(&["0", "1"]),
+        settled: Some("0"),
         risk: Risk::Correctness,
         causes: &["php-cpu"],
         source: "PHP manual, opcache.configuration",
