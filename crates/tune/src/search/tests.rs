@@ -286,7 +286,11 @@ impl Bench for Moving {
     fn next(&mut self, best: &Point) -> Result<Next, Stop> {
         self.asked.push(best.clone());
         let is_first = best.len() == 2;
-        Ok(Next { added: if is_first { switch().to_vec() } else { Vec::new() }, slices: Some(1000.0), first: vec![2, 0] })
+        Ok(Next {
+            added: if is_first { switch().to_vec() } else { Vec::new() },
+            slices: Some(1000.0),
+            first: vec![2, 0],
+        })
     }
 }
 

@@ -200,7 +200,7 @@ pub(super) const ROWS: &[Knob] = &[
         default: "8 4k",
         domain: number(Fixed(4096), Fixed(65_536), Logarithmic, Bytes),
         form: "8 {}",
-        causes: &["disk-busy"],
+        causes: &["disk-busy", "server-cpu"],
         needs_any: PROXY,
         source: "nginx documentation",
         ..nginx("proxy_buffers", "http")
