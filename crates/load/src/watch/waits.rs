@@ -242,7 +242,7 @@ struct Watched {
     read_bytes: u64,
     /// Sockets of its processes, as they were when these were last listed.
     own: BTreeSet<u32>,
-    /// Whom it was seen to be connected to, at most [`PEERS_MAX`].
+    /// Addresses and ports that its processes were seen to be connected to, at most [`PEERS_MAX`].
     peers: BTreeSet<(String, u16)>,
 }
 
@@ -257,7 +257,7 @@ impl Watched {
         self.listeners.iter().any(|listener| matches!(listener, Listener::Unix { path, .. } if path == name))
     }
 
-    /// Remembers whom its processes are connected to.
+    /// Adds the addresses and ports that its processes are connected to.
     fn meet(&mut self, tcp: &[TcpSocket]) {
         for socket in tcp.iter().filter(|socket| self.own.contains(&socket.inode)) {
             let is_asked = socket.is_open() && !self.listens_at(socket.port);

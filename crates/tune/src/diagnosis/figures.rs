@@ -25,8 +25,8 @@ pub struct WaitFigures {
     pub other: f64,
     /// Waiting for others, by who that is.
     pub peers: Vec<Peer>,
-    /// Others whose answer came in the moment in which they were asked, or who were asked again in the moment in which it came: what is
-    /// known of them says something only where nothing else does.
+    /// Addresses with connections of which it cannot be told whether they wait for an answer: the last request and the last answer fell into the same
+    /// tick of the kernel's clock. They count only where nothing else explains where the requests are.
     pub perhaps: Vec<Peer>,
     /// The share of looks at which the busiest task was on a CPU, or ready for one.
     pub busiest: f64,

@@ -1,11 +1,11 @@
-//! Caches of pages. A page is kept for a second, and never one that was asked for with a cookie or a password: of many who ask at once, one asks the
-//! back end.
+//! Caches of pages. A page is kept for a second. An answer to a request with a cookie or a password is not kept. Of many requests for the same page at
+//! once, one goes to the back end.
 
 use super::forms::{FASTCGI, PROXY, beside, nginx};
 use crate::knob::row::Domain::Choice;
 use crate::knob::row::{Companion, Knob, Risk};
 
-/// Limits at which pages that are kept help. Of those that the application alone can mend it is no advice, but tried where old pages are allowed.
+/// Limits that a cache of pages moves. Where the application itself is the limit, a cache is not proposed, but it is tried with `--allow correctness`.
 const CAUSES: &[&str] = &[
     "php-cpu",
     "php-one-process",
@@ -22,7 +22,7 @@ const CAUSES: &[&str] = &[
 const FASTCGI_ZONE: &str = "/var/cache/brisk_pages levels=1:2 keys_zone=brisk_pages:10m max_size=256m inactive=10m use_temp_path=off";
 const PROXY_ZONE: &str = "/var/cache/brisk_proxied levels=1:2 keys_zone=brisk_proxied:10m max_size=256m inactive=10m use_temp_path=off";
 const KEY: &str = "$scheme$request_method$host$request_uri";
-/// Requests that an answer for others may not be right for, and whose answer may not be right for others.
+/// If one of these is set, the cache does not answer the request and does not keep its answer: it may be for one visitor only.
 const PERSONAL: &str = "$http_cookie $http_authorization";
 const TIME: &str = "200 1s";
 
