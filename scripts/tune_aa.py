@@ -17,7 +17,7 @@ from pathlib import Path
 
 PARAMS = Path(__file__).resolve().parent.parent / "packaging/fastcgi.conf"
 # No TLS, no body, no file, no back end by HTTP, nothing compressed.
-INERT = ["proxy_buffer_size", "client_body_buffer_size", "ssl_buffer_size", "gzip_min_length", "sendfile_max_chunk"]
+INERT = ["http2_max_concurrent_streams", "client_body_buffer_size", "ssl_buffer_size", "gzip_min_length", "sendfile_max_chunk"]
 # It runs for some milliseconds, as pages do.
 PAGE = "<?php for ($i = 0, $x = ''; $i < 4000; $i++) $x = md5($x . $i); echo 'ok';"
 SHARE_MAX = 0.05

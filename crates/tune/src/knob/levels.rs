@@ -134,8 +134,7 @@ impl Knob {
                 numbers.push(at as u64);
             }
         }
-        numbers.sort_unstable();
-        numbers.dedup();
+        self.keep_allowed(&mut numbers, present);
         let text =
             |number: &u64| if *number == present { now.to_string() } else { self.written(unit, *number) };
         Ok(Levels {
@@ -145,6 +144,13 @@ impl Knob {
             is_ordered: true,
             usual: None,
         })
+    }
+
+    /// In their order, each once, and none that is too small.
+    fn keep_allowed(&self, numbers: &mut Vec<u64>, present: u64) {
+        numbers.retain(|number| !self.never_less || *number >= present);
+        numbers.sort_unstable();
+        numbers.dedup();
     }
 
     /// A number as its file has it.
@@ -183,8 +189,7 @@ impl Knob {
             })
             .collect();
         numbers.push(present.0);
-        numbers.sort_unstable();
-        numbers.dedup();
+        self.keep_allowed(&mut numbers, present.0);
         let on_scale = |number: u64| match scale {
             Scale::Linear => number as f64,
             Scale::Logarithmic => (number.max(1) as f64).ln(),

@@ -21,7 +21,7 @@ pub enum Risk {
     Durability,
     /// Others may see what they must not, or what happened is no longer written down.
     Security,
-    /// Visitors may get old or others' pages.
+    /// Visitors may get old or others' pages, or be refused what they got.
     Correctness,
 }
 
@@ -116,6 +116,8 @@ pub struct Knob {
     pub usual: Option<Bound>,
     /// A choice than which no other one is faster: where it holds, there is nothing to try.
     pub settled: Option<&'static str>,
+    /// Less than the present number is not tried: work that finds this limit reached is refused or fails, and a load that does not reach it says nothing of it.
+    pub never_less: bool,
     /// The value with `{}` for the number, where more than a number is written.
     pub form: &'static str,
     /// Words that mean a number: `auto`.
@@ -134,6 +136,8 @@ pub struct Knob {
     pub companions: &'static [Companion],
     /// Directives of which one must stand somewhere; empty: it helps without any.
     pub needs_any: &'static [&'static str],
+    /// Directives that make it unsafe: where one of them stands, in whichever block and with whichever value, it is left out.
+    pub not_with: &'static [&'static str],
     /// Another setting, and the value of it with which this one does nothing.
     pub idle_with: Option<(&'static str, &'static str)>,
     /// Who advises it.

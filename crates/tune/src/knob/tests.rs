@@ -115,6 +115,26 @@ fn the_limit_comes_before_the_audit() {
     assert!(!names("server-cpu", &[], true).contains(&"multi_accept"));
 }
 
+/// A limit that refuses work is not made smaller.
+#[test]
+fn limits_that_refuse_work_only_grow() {
+    let knob = find("worker_connections").unwrap();
+    for levels in [knob.levels(Some("768"), &machine()), knob.ladder(Some("768"), &machine())] {
+        let levels = levels.unwrap();
+        assert_eq!((levels.original, &*levels.texts[0], levels.places[0]), (0, "768", 0.0));
+        assert!(levels.texts.len() > 1);
+    }
+    let most = knob.levels(Some("65536"), &machine()).unwrap();
+    assert_eq!(most.texts, ["65536"]);
+    for name in ["max_connections", "listen.backlog", "listen backlog", "ListenBacklog", "proxy_buffer_size"]
+    {
+        assert!(find(name).unwrap().never_less, "{name}");
+    }
+    // Fewer processes can be what a site needs.
+    let pool = find("pm.max_children").unwrap().levels(Some("100"), &machine()).unwrap();
+    assert!(pool.original > 0);
+}
+
 /// OPcache that is on is not tried off.
 #[test]
 fn a_choice_may_be_settled() {

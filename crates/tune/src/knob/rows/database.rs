@@ -60,6 +60,7 @@ pub(super) const ROWS: &[Knob] = &[
         domain: number(Fixed(50), Fixed(2000), Logarithmic, Count),
         causes: &["database-connections"],
         findings: &["database-connections-few"],
+        never_less: true,
         source: "MariaDB documentation",
         ..database("max_connections")
     },
@@ -91,6 +92,7 @@ pub(super) const ROWS: &[Knob] = &[
         domain: number(Fixed(4_194_304), Fixed(268_435_456), Logarithmic, Bytes),
         causes: &["disk-busy"],
         findings: &["database-temporary-tables"],
+        never_less: true,
         source: "MariaDB documentation",
         ..database("max_heap_table_size")
     },
@@ -120,6 +122,8 @@ pub(super) const ROWS: &[Knob] = &[
         default: "0",
         domain: Choice(&["0", "1"]),
         findings: &["database-names-resolved"],
+        // Accounts that are named by host are refused.
+        risk: Risk::Correctness,
         source: "MariaDB documentation",
         ..database("skip-name-resolve")
     },

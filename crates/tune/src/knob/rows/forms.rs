@@ -22,6 +22,7 @@ const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) 
         domain: Domain::Choice(&[]),
         usual: None,
         settled: None,
+        never_less: false,
         form: "",
         words: &[],
         needs,
@@ -31,6 +32,7 @@ const fn knob(name: &'static str, tier: Tier, language: Language, needs: Needs) 
         findings: &[],
         companions: &[],
         needs_any: &[],
+        not_with: &[],
         idle_with: None,
         source: "",
     }

@@ -57,6 +57,7 @@ pub(super) const ROWS: &[Knob] = &[
         needs: Needs::Restart,
         causes: &["backlog-small"],
         findings: &["pool-backlog"],
+        never_less: true,
         source: "PHP manual, install.fpm.configuration",
         ..pool("listen.backlog")
     },
@@ -90,6 +91,8 @@ pub(super) const ROWS: &[Knob] = &[
         default: "2",
         domain: number(Fixed(0), Fixed(60), Linear, Seconds),
         findings: &["opcache-looks-always"],
+        // Changed scripts are seen so much later.
+        risk: Risk::Correctness,
         source: "PHP manual, opcache.configuration",
         ..php("opcache.revalidate_freq")
     },
@@ -152,6 +155,8 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "120",
         domain: number(Fixed(30), Fixed(3600), Logarithmic, Seconds),
+        // A link that points elsewhere after a deployment is seen so much later.
+        risk: Risk::Correctness,
         source: "PHP manual, ini.core",
         ..php("realpath_cache_ttl")
     },
@@ -159,6 +164,8 @@ pub(super) const ROWS: &[Knob] = &[
         default: "4096",
         domain: number(Fixed(0), Fixed(65_536), Linear, Count),
         findings: &["output-unbuffered"],
+        // Pages that send fields after their first output need it, and those that send parts at once need none.
+        risk: Risk::Correctness,
         source: "PHP manual, outcontrol.configuration",
         ..php("output_buffering")
     },
@@ -173,12 +180,15 @@ pub(super) const ROWS: &[Knob] = &[
         default: "32M",
         domain: number(Fixed(16_777_216), Fixed(536_870_912), Logarithmic, Bytes),
         needs: Needs::Restart,
+        never_less: true,
         source: "PHP manual, apcu.configuration",
         ..php("apc.shm_size")
     },
     Knob {
         default: "0",
         domain: Choice(&["0", "1"]),
+        // Where nothing else deletes old sessions, they hold for ever.
+        risk: Risk::Security,
         source: "PHP manual, session.configuration",
         ..php("session.gc_probability")
     },

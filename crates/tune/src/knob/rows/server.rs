@@ -23,6 +23,7 @@ pub(super) const ROWS: &[Knob] = &[
         default: "512",
         domain: number(Fixed(512), Fixed(65_536), Logarithmic, Count),
         findings: &["connections-few"],
+        never_less: true,
         source: "nginx documentation",
         ..nginx("worker_connections", "events")
     },
@@ -46,6 +47,7 @@ pub(super) const ROWS: &[Knob] = &[
         default: "1024",
         domain: number(Fixed(1024), Fixed(1_048_576), Logarithmic, Count),
         findings: &["descriptors-few"],
+        never_less: true,
         source: "nginx documentation",
         ..nginx("worker_rlimit_nofile", "")
     },
@@ -128,6 +130,8 @@ pub(super) const ROWS: &[Knob] = &[
         default: "off",
         domain: Choice(&["off", "on"]),
         causes: &["server-cpu"],
+        // A file that was compressed before the last change is still sent.
+        risk: Risk::Correctness,
         source: "nginx documentation; needs files made beforehand",
         ..nginx("gzip_static", "http")
     },
@@ -137,6 +141,8 @@ pub(super) const ROWS: &[Knob] = &[
         is_for_brisk: false,
         causes: &["server-cpu", "disk-busy"],
         findings: &["files-opened-anew"],
+        // A file that was changed is seen up to `open_file_cache_valid` later.
+        risk: Risk::Correctness,
         source: "nginx documentation",
         ..nginx("open_file_cache", "http")
     },
@@ -144,6 +150,7 @@ pub(super) const ROWS: &[Knob] = &[
         default: "60",
         domain: number(Fixed(10), Fixed(600), Logarithmic, Seconds),
         is_for_brisk: false,
+        risk: Risk::Correctness,
         source: "nginx documentation",
         ..nginx("open_file_cache_valid", "http")
     },
@@ -184,6 +191,7 @@ pub(super) const ROWS: &[Knob] = &[
         default: "4k",
         domain: number(Fixed(4096), Fixed(65_536), Logarithmic, Bytes),
         needs_any: FASTCGI,
+        never_less: true,
         source: "nginx documentation",
         ..nginx("fastcgi_buffer_size", "http")
     },
@@ -209,6 +217,7 @@ pub(super) const ROWS: &[Knob] = &[
         default: "4k",
         domain: number(Fixed(4096), Fixed(65_536), Logarithmic, Bytes),
         needs_any: PROXY,
+        never_less: true,
         source: "nginx documentation",
         ..nginx("proxy_buffer_size", "http")
     },
@@ -233,6 +242,8 @@ pub(super) const ROWS: &[Knob] = &[
     Knob {
         default: "5m",
         domain: number(Fixed(60), Fixed(86_400), Logarithmic, Seconds),
+        // A session's key opens what was said for so long.
+        risk: Risk::Security,
         source: "nginx documentation",
         ..nginx("ssl_session_timeout", "http")
     },
@@ -263,6 +274,7 @@ pub(super) const ROWS: &[Knob] = &[
         domain: number(Fixed(128), Fixed(65_536), Logarithmic, Count),
         causes: &["backlog-small"],
         findings: &["backlog-small"],
+        never_less: true,
         source: "nginx documentation",
         ..listen("listen backlog", " backlog=")
     },
@@ -328,6 +340,7 @@ pub(super) const ROWS: &[Knob] = &[
         domain: number(Fixed(128), Fixed(8192), Logarithmic, Count),
         needs: Needs::Restart,
         causes: &["backlog-small"],
+        never_less: true,
         source: "Apache documentation",
         ..apache("ListenBacklog")
     },
