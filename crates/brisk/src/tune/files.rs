@@ -228,7 +228,7 @@ impl Dials {
         {
             return Fate::LeftOut("it stands in locations alone, which are left as they are".to_owned());
         }
-        if let Some(why) = self.without_effect(knob, read, files, choice) {
+        if let Some(why) = self.unfit(knob, read, files, choice) {
             return why;
         }
         let now = edit::read(texts, &wanted).map_err(|refused| refused.to_string());
@@ -265,8 +265,8 @@ impl Dials {
         }
     }
 
-    /// Of a setting that changes nothing here.
-    fn without_effect(&self, knob: &Knob, read: &Read, files: &Files, choice: &Choice<'_>) -> Option<Fate> {
+    /// Of a setting that changes nothing here, or that is unsafe beside what stands here.
+    fn unfit(&self, knob: &Knob, read: &Read, files: &Files, choice: &Choice<'_>) -> Option<Fate> {
         let stands =
             |name: &&str| read.site.server.as_ref().is_some_and(|site| !found(site, name).is_empty());
         if !knob.needs_any.is_empty() && !knob.needs_any.iter().any(stands) {
@@ -274,6 +274,11 @@ impl Dials {
             let why = || format!("the configuration has no {}", knob.needs_any.join(" and no "));
             let is_asked = !choice.only.is_empty();
             return Some(if is_asked { Fate::LeftOut(why()) } else { Fate::Unmentioned });
+        }
+        if let Some(name) = knob.not_with.iter().find(|name| stands(name)) {
+            let why =
+                format!("the configuration has {name}, with which it may give visitors pages of others");
+            return Some(Fate::LeftOut(why));
         }
         let (other, value) = knob.idle_with.filter(|_| choice.only.is_empty())?;
         let is_idle = self.value_now(other, read, files).as_deref() == Some(value);
@@ -424,5 +429,69 @@ fn pool_of(read: &Read, named: Option<&str>) -> Result<String, String> {
             "there are several pools ({}): --pool says whose settings are tried",
             many.join(", ")
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::files;
+    use brisk_testkit::TempDir;
+
+    /// Why `fastcgi_cache` and `proxy_cache` are left out of a site; they are tried where they are not.
+    fn left_out(conf: &str, allowed: &[Risk]) -> Vec<String> {
+        let dir = TempDir::new();
+        let path = |name: &str, text: &str| dir.write(name, text).display().to_string();
+        let wanted = files::Wanted {
+            server: Some(path("site.conf", conf)),
+            php_ini: vec![path("php.ini", "")],
+            fpm: vec![path("pool.conf", "[www]\n")],
+            mysql: vec![path("my.cnf", "[mysqld]\n")],
+        };
+        let read = files::read(&wanted).unwrap();
+        let choice = Choice { cause: "database-cpu", allowed, only: &[], pool: None, steps: Steps::Wide };
+        let dials = Dials::choose(&read, &Files::of(&read).unwrap(), &choice).unwrap();
+        let is_cache = |name: &&str| matches!(*name, "fastcgi_cache" | "proxy_cache");
+        let tried = dials.all.iter().map(|dial| dial.knob.name).filter(is_cache).count();
+        let proposed = dials.proposals.iter().map(|(knob, _)| knob.name).filter(is_cache).count();
+        assert_eq!(if allowed.is_empty() { tried } else { proposed }, 0);
+        let notes: Vec<String> =
+            dials.notes().into_iter().filter(|note| is_cache(&note.split(':').next().unwrap())).collect();
+        assert_eq!(tried + proposed + notes.len(), 2, "{notes:?}");
+        notes
+    }
+
+    /// A cache is neither tried nor proposed where a line of the site's would have it keep what is personal.
+    #[test]
+    fn caches_of_pages_are_left_out_where_the_site_would_override_what_makes_them_safe() {
+        let site = |line: &str| {
+            format!(
+                "events {{ }} http {{ server {{ listen 80; location /a {{ proxy_pass http://127.0.0.1:1; }} \
+                 location ~ \\.php$ {{ fastcgi_pass unix:/s; {line} }} }} }}"
+            )
+        };
+        for allowed in [&[][..], &[Risk::Correctness][..]] {
+            assert_eq!(left_out(&site("fastcgi_cache_lock on;"), allowed), [""; 0]);
+            for line in [
+                "fastcgi_ignore_headers Set-Cookie;",
+                "fastcgi_no_cache $arg_a;",
+                "fastcgi_cache_bypass $arg_a;",
+                "fastcgi_cache_key $uri;",
+                "fastcgi_cache_valid any 1h;",
+                "fastcgi_cache_methods POST;",
+            ] {
+                let name = line.split(' ').next().unwrap();
+                let notes = left_out(&site(line), allowed);
+                assert_eq!(notes.len(), 1, "{notes:?}");
+                assert!(notes[0].starts_with(&format!("fastcgi_cache: the configuration has {name}, ")));
+                let notes = left_out(&site(&line.replace("fastcgi", "proxy")), allowed);
+                assert!(notes.len() == 1 && notes[0].starts_with("proxy_cache: "), "{notes:?}");
+            }
+            for line in ["auth_request /a;", "auth_request off;"] {
+                assert_eq!(left_out(&site(line), allowed).len(), 2, "{line}");
+            }
+            let clients = site("").replace("listen 80;", "listen 80; ssl_verify_client optional;");
+            assert_eq!(left_out(&clients, allowed).len(), 2);
+        }
     }
 }

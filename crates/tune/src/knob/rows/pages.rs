@@ -21,7 +21,8 @@ const CAUSES: &[&str] = &[
 /// A zone of each kind: nginx has no zone for both.
 const FASTCGI_ZONE: &str = "/var/cache/brisk_pages levels=1:2 keys_zone=brisk_pages:10m max_size=256m inactive=10m use_temp_path=off";
 const PROXY_ZONE: &str = "/var/cache/brisk_proxied levels=1:2 keys_zone=brisk_proxied:10m max_size=256m inactive=10m use_temp_path=off";
-const KEY: &str = "$scheme$request_method$host$request_uri";
+/// Servers of one name at other addresses or ports are other sites: one of them may be for the inside only.
+const KEY: &str = "$scheme$request_method$host:$server_addr:$server_port$request_uri";
 /// If one of these is set, the cache does not answer the request and does not keep its answer: it may be for one visitor only.
 const PERSONAL: &str = "$http_cookie $http_authorization";
 const TIME: &str = "200 1s";
@@ -29,6 +30,28 @@ const TIME: &str = "200 1s";
 const fn path(name: &'static str, value: &'static str) -> Companion {
     Companion { name, value, repeats: true }
 }
+
+/// What would weaken the lines of [`CACHE`]'s rows, or makes pages personal by something other than a cookie or a password.
+const FASTCGI_OTHERS: &[&str] = &[
+    "fastcgi_ignore_headers",
+    "fastcgi_no_cache",
+    "fastcgi_cache_bypass",
+    "fastcgi_cache_key",
+    "fastcgi_cache_valid",
+    "fastcgi_cache_methods",
+    "auth_request",
+    "ssl_verify_client",
+];
+const PROXY_OTHERS: &[&str] = &[
+    "proxy_ignore_headers",
+    "proxy_no_cache",
+    "proxy_cache_bypass",
+    "proxy_cache_key",
+    "proxy_cache_valid",
+    "proxy_cache_methods",
+    "auth_request",
+    "ssl_verify_client",
+];
 
 const CACHE: Knob = Knob { default: "off", risk: Risk::Correctness, causes: CAUSES, ..nginx("", "http") };
 
@@ -55,6 +78,7 @@ pub(super) const ROWS: &[Knob] = &[
             beside("fastcgi_cache_use_stale", "updating"),
         ],
         needs_any: FASTCGI,
+        not_with: FASTCGI_OTHERS,
         source: "articles 001 and 004",
         ..CACHE
     },
@@ -77,6 +101,7 @@ pub(super) const ROWS: &[Knob] = &[
             beside("proxy_cache_use_stale", "updating"),
         ],
         needs_any: PROXY,
+        not_with: PROXY_OTHERS,
         source: "article 002",
         ..CACHE
     },
