@@ -68,6 +68,24 @@ fn a_site_is_read_as_a_whole() {
     assert!(said.lines().all(|line| line.len() <= 200), "{said}");
 }
 
+/// PHP-FPM's pools of the machine are not those of a server that runs its own, whose php.ini it names.
+#[test]
+fn a_server_with_pools_of_its_own_is_not_judged_by_others() {
+    let dir = site();
+    let conf = format!(
+        "events {{ }} http {{ php_pool app {{ php_ini {}; }} server {{ location / {{ php_pass app; }} }} }}",
+        at(&dir, "php.ini")
+    );
+    dir.write("brisk.conf", conf.as_str());
+    let out = doctor(&["--site", &at(&dir, "brisk.conf"), "--mysql", &at(&dir, "my.cnf"), "--json"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let files: Vec<&str> = found["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let folder = dir.path().display().to_string();
+    assert!(files.iter().all(|file| file.starts_with(&folder)), "{files:?}");
+    assert!(files.contains(&&*at(&dir, "php.ini")), "{files:?}");
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let dir = site();

@@ -3,6 +3,7 @@
 use crate::bundle::{DiskLoader, folder};
 use crate::config::system_prefix;
 use crate::limits::INCLUDES_MAX;
+use crate::tune::files::{found, has_own_pools};
 use crate::tune::running;
 use brisk_conf::SourceMap;
 use brisk_tune::ini::{Comments, Ini};
@@ -120,7 +121,14 @@ fn newest_php() -> Option<PathBuf> {
 fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
     let newest = newest_php();
     let named = |paths: &[String]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let (own_ini, has_fpm) = match &read.site.server {
+        Some(server) if has_own_pools(read) => {
+            (ini_of_pools(server), !found(server, "fastcgi_pass").is_empty())
+        }
+        _ => (None, true),
+    };
     let inis = match (&*wanted.php_ini, &newest) {
+        ([], _) if own_ini.is_some() => own_ini.into_iter().collect(),
         ([], Some(folder)) => {
             let mut all = vec![folder.join("php.ini")];
             all.extend(listed(&folder.join("conf.d"), "ini"));
@@ -129,6 +137,8 @@ fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
         (paths, _) => named(paths),
     };
     let pools = match (&*wanted.fpm, &newest) {
+        // The machine's FPM is another site's.
+        ([], _) if !has_fpm => Vec::new(),
         ([], Some(folder)) => listed(&folder.join("pool.d"), "conf"),
         (paths, _) => named(paths),
     };
@@ -140,10 +150,16 @@ fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
     if inis.is_empty() {
         read.missing.push("php.ini (--php-ini)");
     }
-    if pools.is_empty() {
+    if pools.is_empty() && has_fpm {
         read.missing.push("PHP-FPM's pools (--fpm)");
     }
     Ok(())
+}
+
+/// The php.ini of the first pool that names one.
+fn ini_of_pools(server: &Block) -> Option<PathBuf> {
+    let named = found(server, "php_ini").first()?.first()?;
+    Some(PathBuf::from(named)).filter(|path| path.exists())
 }
 
 fn all(paths: &[PathBuf], comments: Comments, files: &mut Vec<String>) -> Result<Ini, String> {
