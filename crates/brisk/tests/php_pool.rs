@@ -6,6 +6,8 @@ mod auto;
 mod bad;
 #[path = "php_pool/disabled.rs"]
 mod disabled;
+#[path = "php_pool/doctor.rs"]
+mod doctor;
 #[path = "php_pool/faults.rs"]
 mod faults;
 #[path = "php_pool/guarded.rs"]

@@ -5,7 +5,10 @@
 
 pub mod figures;
 mod places;
+mod turned_away;
 mod workers;
+
+pub use turned_away::TurnedAway;
 
 use figures::{SlowQuery, Surroundings, WaitFigures};
 use std::fmt::Write as _;
@@ -101,6 +104,8 @@ pub struct Measured {
     pub wall_us: f64,
     /// The share of responses that were errors.
     pub error_share: f64,
+    /// Of these, what the server answers for want of room.
+    pub turned_away: TurnedAway,
     /// The share of its time that the generator's busiest thread was on a CPU.
     pub generator_share: f64,
     /// CPUs that the generator used.
@@ -259,6 +264,10 @@ pub const CAUSES: &[&str] = &[
 
 /// Says what limits.
 pub fn diagnose(m: &Measured) -> Diagnosis {
+    // Users who are turned away ask again at once, which can fill the generator.
+    if let Some(found) = turned_away::diagnose(m) {
+        return found;
+    }
     let first = generator(m).or_else(|| places::memory(m)).or_else(|| errors(m));
     let found = first.or_else(|| places::diagnose(m)).unwrap_or_else(|| by_means(m));
     debug_assert!(CAUSES.contains(&found.cause), "{} is not listed", found.cause);

@@ -17,7 +17,7 @@ use brisk_load::watch::{
     self, Doing, Door, MachineSummary, Tier, TierSummary, Waiting, Waits, Watch, Which, Who, proc,
 };
 use brisk_tune::diagnosis::figures::{Peer, Surroundings, WaitFigures};
-use brisk_tune::diagnosis::{Measured, PoolFigures, QueryFigures, Role, TierFigures};
+use brisk_tune::diagnosis::{Measured, PoolFigures, QueryFigures, Role, TierFigures, TurnedAway};
 use std::time::{Duration, Instant};
 
 /// What runs the pools of Brisk's own: a program of its own, else PHP-FPM or php-cgi.
@@ -301,6 +301,8 @@ fn figures(run: &RunReport, roles: &[Role]) -> Measured {
     found.rate = run.throughput();
     found.wall_us = stats.latency.mean() / 1e3;
     found.error_share = stats.error_share();
+    let no_room = [502, 503].iter().filter_map(|status| stats.by_status.get(status)).sum::<u64>();
+    found.turned_away = TurnedAway { share: no_room as f64 / responses, mean_us: stats.refused.mean() / 1e3 };
     found.generator_share = run.generator_share();
     found.generator_cores = run.generator().cpus();
     found.around.generator_waited_share = run.generator_waited_share();

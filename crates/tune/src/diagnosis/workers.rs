@@ -8,7 +8,7 @@ pub(super) const HUNGRY: f64 = 0.85;
 
 /// A worker of quick pages has nothing to do while the server hands it the next request: a pool that is taken for this share of the time has no
 /// room, if requests wait.
-const TAKEN: f64 = 0.7;
+pub(super) const TAKEN: f64 = 0.7;
 
 /// What a worker is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Bottlenecks as looks have found them.
 
 use super::super::figures::{Peer, Plan, SlowQuery, Surroundings, WaitFigures};
-use super::super::{Diagnosis, Measured, PoolFigures, QueryFigures, Role, TierFigures, diagnose};
+use super::super::{Diagnosis, Measured, PoolFigures, QueryFigures, Role, TierFigures, TurnedAway, diagnose};
 
 /// Ten users, a web server that has `requests` of them, and what PHP's processes are at.
 fn site(requests: f64, server: WaitFigures, php: WaitFigures) -> Measured {
@@ -308,4 +308,44 @@ fn what_has_little_to_do_is_not_limited_by_the_network() {
         assert_eq!(found.cause, cause, "{measured:#?}\n{found:#?}");
         assert!((found.budget.sum() - measured.wall_us).abs() < 1.0, "{:?}", found.budget);
     }
+}
+
+/// Of twenty users two are at PHP and eight wait; the others are turned away at once and ask again, thousands of times a second: what keeps the pool full is
+/// the limit. Errors that take as long as other answers are PHP's own, and so are those of a pool with free processes.
+#[test]
+fn users_that_a_full_pool_turns_away_are_no_errors_of_the_site() {
+    let turned = |share: f64, mean_us: f64, php: WaitFigures| {
+        let mut m = site(12.0, none(), WaitFigures { full_share: 1.0, ..php });
+        (m.tiers[1].pool, m.tiers[1].cpu_us) = (None, 5.0);
+        m.tiers[1].waits.as_mut().unwrap().tasks = 2.0;
+        let turned_away = TurnedAway { share, mean_us };
+        Measured {
+            users: 20,
+            rate: 20_000.0,
+            wall_us: 1e6,
+            error_share: 0.999,
+            turned_away,
+            generator_share: 0.99,
+            ..m
+        }
+    };
+    let waiting = || WaitFigures { other: 2.0, ..none() };
+    let found = diagnose(&turned(0.999, 300.0, waiting()));
+    assert_eq!((found.tier, found.cause), ("php", "pool-too-small"), "{found:?}");
+    assert!(
+        found
+            .sentence
+            .ends_with("99 % of the requests are turned away at once (502 or 503), since the pool is full.")
+    );
+    assert!(found.budget.queue > 0.7e6 && found.budget.network < 0.1e6, "{:?}", found.budget);
+    // All CPUs are PHP's, which compiles its scripts for each answer: 5 µs per response are 5 ms for each that is served.
+    let compiling = WaitFigures { running: 4.0, read_bytes: 1_000.0, shares_code: Some(false), ..none() };
+    assert_eq!(diagnose(&turned(0.999, 300.0, compiling)).cause, "opcache-off");
+    assert_eq!(diagnose(&turned(0.0, 300.0, waiting())).cause, "generator-full");
+    let calm = |m: Measured| diagnose(&Measured { generator_share: 0.1, ..m }).cause;
+    assert_eq!(calm(turned(0.999, 0.9e6, waiting())), "errors");
+    assert_eq!(calm(turned(0.2, 300.0, waiting())), "errors");
+    let mut free = turned(0.999, 300.0, none());
+    free.tiers[1].waits.as_mut().unwrap().full_share = 0.0;
+    assert_eq!(calm(free), "errors");
 }
