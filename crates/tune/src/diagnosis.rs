@@ -8,6 +8,7 @@ mod places;
 mod turned_away;
 mod workers;
 
+pub use figures::Role;
 pub use turned_away::TurnedAway;
 
 use figures::{SlowQuery, Surroundings, WaitFigures};
@@ -36,29 +37,6 @@ pub struct TierFigures {
     pub waits: Option<WaitFigures>,
     /// The most memory that it had, in bytes.
     pub memory: u64,
-}
-
-/// What a tier is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// The web server.
-    #[default]
-    Server,
-    /// PHP's processes.
-    Php,
-    /// The database.
-    Database,
-}
-
-impl Role {
-    /// Its word in reports, the same as the audit's.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Server => "server",
-            Role::Php => "php",
-            Role::Database => "database",
-        }
-    }
 }
 
 /// Workers that serve one request each.

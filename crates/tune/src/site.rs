@@ -80,6 +80,18 @@ impl Block {
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Setting> {
         self.settings.iter().filter(move |setting| setting.name == name)
     }
+
+    /// The parameters of all directives of this name within it, however deep, blocks included.
+    pub fn found<'a>(&'a self, name: &'a str) -> Vec<&'a [String]> {
+        let mut all: Vec<&[String]> = self.all(name).map(|setting| &setting.args[..]).collect();
+        for inner in &self.blocks {
+            if inner.name == name {
+                all.push(&inner.args);
+            }
+            all.extend(inner.found(name));
+        }
+        all
+    }
 }
 
 fn inside(name: String, args: Vec<String>, place: Place, tree: &[Directive], sources: &SourceMap) -> Block {

@@ -3,7 +3,6 @@
 use crate::bundle::{DiskLoader, folder};
 use crate::config::system_prefix;
 use crate::limits::INCLUDES_MAX;
-use crate::tune::files::{found, has_own_pools};
 use crate::tune::running;
 use brisk_conf::SourceMap;
 use brisk_tune::ini::{Comments, Ini};
@@ -40,6 +39,11 @@ pub struct Read {
 }
 
 impl Read {
+    /// Whether the configuration has pools of its own, which Brisk runs.
+    pub fn has_own_pools(&self) -> bool {
+        self.site.server.as_ref().is_some_and(|block| !block.found("php_pool").is_empty())
+    }
+
     /// The web server's configuration, by the file that no other includes.
     pub fn first(&self) -> Option<&String> {
         let of = |range: &Range<usize>| self.files.get(range.clone())?.first();
@@ -122,8 +126,8 @@ fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
     let newest = newest_php();
     let named = |paths: &[String]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
     let (own_ini, has_fpm) = match &read.site.server {
-        Some(server) if has_own_pools(read) => {
-            (ini_of_pools(server), !found(server, "fastcgi_pass").is_empty())
+        Some(server) if read.has_own_pools() => {
+            (ini_of_pools(server), !server.found("fastcgi_pass").is_empty())
         }
         _ => (None, true),
     };
@@ -158,7 +162,7 @@ fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
 
 /// The php.ini of the first pool that names one.
 fn ini_of_pools(server: &Block) -> Option<PathBuf> {
-    let named = found(server, "php_ini").first()?.first()?;
+    let named = server.found("php_ini").first()?.first()?;
     Some(PathBuf::from(named)).filter(|path| path.exists())
 }
 

@@ -3,7 +3,6 @@
 use super::database::{self, Asked, Asker};
 use super::files::Read;
 use super::traffic_log::Logs;
-use crate::tune::files::found;
 use crate::tune::tier::address_of;
 use crate::tune::traffic::{Kind, Traffic, target_of};
 use brisk_load::arrivals::Rate;
@@ -121,7 +120,7 @@ pub fn tiers(place: &Place, read: &Read) -> Vec<(Tier, Role)> {
 /// The port of the site's own server: what listens at the asked port may be on the way to it.
 fn own_port(asked: u16, read: &Read) -> u16 {
     let Some(site) = &read.site.server else { return asked };
-    let listens = found(site, "listen");
+    let listens = site.found("listen");
     let port = |args: &&[String]| {
         let first = args.first()?;
         first.rsplit_once(':').map_or(&**first, |(_, port)| port).parse::<u16>().ok()

@@ -7,7 +7,6 @@ use brisk_tune::edit::{self, File, Language, Refused, Wanted};
 use brisk_tune::journal::checksum;
 use brisk_tune::knob::{self, Knob, Levels, Needs, Risk};
 use brisk_tune::search::{Dimension, Point};
-use brisk_tune::site::Block;
 use serde_json::{Value, json};
 
 /// Which files a language's settings stand in.
@@ -267,8 +266,7 @@ impl Dials {
 
     /// Of a setting that changes nothing here, or that is unsafe beside what stands here.
     fn unfit(&self, knob: &Knob, read: &Read, files: &Files, choice: &Choice<'_>) -> Option<Fate> {
-        let stands =
-            |name: &&str| read.site.server.as_ref().is_some_and(|site| !found(site, name).is_empty());
+        let stands = |name: &&str| read.site.server.as_ref().is_some_and(|site| !site.found(name).is_empty());
         if !knob.needs_any.is_empty() && !knob.needs_any.iter().any(stands) {
             // Rows for other ways are no news, unless one is asked for.
             let why = || format!("the configuration has no {}", knob.needs_any.join(" and no "));
@@ -375,7 +373,7 @@ fn place_of(knob: &Knob, read: &Read) -> Option<(Group, Language)> {
         Language::Nginx { .. } | Language::NginxParameter { .. } => {
             is_there(&read.server).then_some((Group::Server, knob.language))
         }
-        Language::Pool if has_own_pools(read) && !is_there(&read.pools) => {
+        Language::Pool if read.has_own_pools() && !is_there(&read.pools) => {
             Some((Group::Server, Language::Nginx { block: POOL_BLOCK }))
         }
         Language::Pool => is_there(&read.pools).then_some((Group::Pools, knob.language)),
@@ -389,26 +387,9 @@ fn place_of(knob: &Knob, read: &Read) -> Option<(Group, Language)> {
 /// The block of a pool in Brisk's configuration.
 const POOL_BLOCK: &str = "php_pool";
 
-/// Whether the configuration has pools of its own, which Brisk runs.
-pub fn has_own_pools(read: &Read) -> bool {
-    read.site.server.as_ref().is_some_and(|block| !found(block, POOL_BLOCK).is_empty())
-}
-
 /// A setting of the database's option files, as its server reads them.
 pub fn option_of(read: &Read, name: &str) -> Option<String> {
     Some(read.site.database.get_in(edit::DATABASE_SECTIONS, name)?.value.clone())
-}
-
-/// The parameters of all directives of this name, blocks included.
-pub fn found<'a>(block: &'a Block, name: &'a str) -> Vec<&'a [String]> {
-    let mut all: Vec<&[String]> = block.all(name).map(|setting| &setting.args[..]).collect();
-    for inner in &block.blocks {
-        if inner.name == name {
-            all.push(&inner.args);
-        }
-        all.extend(found(inner, name));
-    }
-    all
 }
 
 fn pool_of(read: &Read, named: Option<&str>) -> Result<String, String> {
@@ -417,8 +398,7 @@ fn pool_of(read: &Read, named: Option<&str>) -> Result<String, String> {
     if pools.is_empty()
         && let Some(server) = &read.site.server
     {
-        pools =
-            found(server, POOL_BLOCK).iter().filter_map(|args| args.first().map(String::as_str)).collect();
+        pools = server.found(POOL_BLOCK).iter().filter_map(|args| args.first().map(String::as_str)).collect();
     }
     match (named, &pools[..]) {
         (Some(name), pools) if pools.contains(&name) => Ok(name.to_owned()),

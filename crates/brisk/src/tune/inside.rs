@@ -3,7 +3,7 @@
 use super::bench::{Measurer, Restart, Runs as _, Times};
 use super::database::Database;
 use super::enclosure::{self, Shared};
-use super::files::{self, Choice, Dials, Files, Steps};
+use super::files::{Choice, Dials, Files, Steps};
 use super::goal::Goal;
 use super::relay;
 use super::site;
@@ -335,7 +335,7 @@ pub fn traffic(wishes: &Wishes, address: Option<IpAddr>) -> Result<Traffic, Stri
 
 /// Where the site listens, where it is asked, and where services of the outside are.
 fn addresses(read: &Read, others: impl Iterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
-    let listens = read.site.server.iter().flat_map(|site| files::found(site, "listen"));
+    let listens = read.site.server.iter().flat_map(|site| site.found("listen"));
     let address = |args: &[String]| {
         let first = args.first()?;
         let host = first.rsplit_once(':').map_or(&**first, |(host, _)| host);

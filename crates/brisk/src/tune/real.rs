@@ -5,7 +5,7 @@
 //! files are under the journal and the watchdog, as with `--apply`.
 
 use super::bench::difference;
-use super::files::{Choice, Dials, Files, Steps, found};
+use super::files::{Choice, Dials, Files, Steps};
 use super::goal::{Goal, Stretch};
 use super::live::Live;
 use super::tier::Tier;
@@ -263,7 +263,7 @@ impl Bench for Real<'_> {
 /// The port at which the server that reads these files listens.
 fn port(read: &Read) -> Result<u16, String> {
     let site = read.site.server.as_ref().ok_or("--live is for Brisk: --site names its configuration")?;
-    let listens = found(site, "listen").into_iter().filter_map(|args| {
+    let listens = site.found("listen").into_iter().filter_map(|args| {
         let first = args.first()?;
         first.rsplit_once(':').map_or(&**first, |(_, port)| port).parse::<u16>().ok()
     });

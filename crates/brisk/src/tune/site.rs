@@ -1,6 +1,5 @@
 //! The files of the site that is tuned, as the command line names them or the machine has them.
 
-use super::files::{found, has_own_pools};
 use super::running::{self, Named};
 use super::tier::address_of;
 use super::wishes::Wishes;
@@ -110,7 +109,7 @@ fn php_of(read: &Read) -> (Vec<String>, Vec<String>) {
     }
     let Some(site) = &read.site.server else { return (Vec::new(), Vec::new()) };
     if asks_fpm(read) {
-        let addresses = found(site, "fastcgi_pass").into_iter().filter_map(|args| args.first());
+        let addresses = site.found("fastcgi_pass").into_iter().filter_map(|args| args.first());
         let addresses = addresses.map(|to| address_of(to.strip_prefix("unix:").unwrap_or(to)));
         let fpm = addresses.map(|address| running::fpm(&address)).find(|files| !files.is_empty());
         let fpm = fpm.unwrap_or_default();
@@ -119,7 +118,7 @@ fn php_of(read: &Read) -> (Vec<String>, Vec<String>) {
         return (fpm, php_ini);
     }
     // A pool of Brisk's own may name its php.ini.
-    let named = found(site, "php_ini").first().and_then(|args| args.first().cloned());
+    let named = site.found("php_ini").first().and_then(|args| args.first().cloned());
     let more = named.iter().flat_map(|file| files::listed(&Path::new(file).with_file_name("conf.d"), "ini"));
     let more: Vec<String> = more.map(|file| file.display().to_string()).collect();
     (Vec::new(), named.into_iter().chain(more).collect())
@@ -173,7 +172,7 @@ pub fn asks_fpm(read: &Read) -> bool {
         std::fs::read(name).is_ok_and(|text| text.windows(b"fcgi://".len()).any(|part| part == b"fcgi://"))
     };
     match &read.site.server {
-        Some(site) => found(site, "php_pool").is_empty() && !found(site, "fastcgi_pass").is_empty(),
+        Some(site) => site.found("php_pool").is_empty() && !site.found("fastcgi_pass").is_empty(),
         None => read.files[read.apache.clone()].iter().any(is_proxy),
     }
 }
@@ -185,10 +184,10 @@ fn leave_out(read: &mut Read) {
     }
     let site = read.site.server.as_ref();
     let is_from = |args: &&[String]| args.iter().any(|arg| arg.starts_with("from="));
-    if !site.is_some_and(|site| found(site, "php_pool").iter().any(is_from)) {
+    if !site.is_some_and(|site| site.found("php_pool").iter().any(is_from)) {
         read.pools = 0..0;
     }
-    if !has_own_pools(read) && module_of(read).is_none() {
+    if !read.has_own_pools() && module_of(read).is_none() {
         read.php = 0..0;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bench::{Restart, Runs};
 use super::database::Database;
-use super::files::{Files, found, has_own_pools};
+use super::files::Files;
 use super::site::asks_fpm;
 use super::tier::address_of;
 use super::traffic::Traffic;
@@ -301,7 +301,7 @@ fn listens(read: &Read) -> Vec<String> {
 fn leads_somewhere(read: &Read) -> Result<(), String> {
     let Some(site) = &read.site.server else { return Ok(()) };
     let pools = listens(read);
-    for args in found(site, "fastcgi_pass") {
+    for args in site.found("fastcgi_pass") {
         let Some(to) = args.first() else { continue };
         let address = to.strip_prefix("unix:").unwrap_or(to);
         let is_address = to.starts_with("unix:")
@@ -332,7 +332,7 @@ fn server(read: &Read, files: &Files, own: &Path, named: Option<&str>) -> Result
     let path = match named {
         Some("brisk") => own.to_owned(),
         Some(name) => PathBuf::from(name),
-        None if read.site.is_brisk || has_own_pools(read) => own.to_owned(),
+        None if read.site.is_brisk || read.has_own_pools() => own.to_owned(),
         None => PathBuf::from("nginx"),
     };
     let main = files.server.first().ok_or("there is no configuration of a web server: --site names it")?;

@@ -1,6 +1,27 @@
 //! What a diagnosis is made of, beside means of CPU and queues: what processes were found waiting for, what connections said, and queries.
 
-use super::Role;
+/// What a tier is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// The web server.
+    #[default]
+    Server,
+    /// PHP's processes.
+    Php,
+    /// The database.
+    Database,
+}
+
+impl Role {
+    /// Its word in reports, the same as the audit's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Server => "server",
+            Role::Php => "php",
+            Role::Database => "database",
+        }
+    }
+}
 
 /// What a tier's processes were at, from many looks; numbers are tasks at a time.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -34,9 +34,10 @@ pub(super) fn diagnose(m: &Measured) -> Option<Diagnosis> {
         return None;
     }
     found.budget = budget(&served);
-    found.sentence += &format!(
-        " {} of the requests are turned away at once (502 or 503), since the pool is full.",
-        percent(away.share.min(0.99))
+    let share = percent(away.share.min(0.99));
+    found.sentence = format!(
+        "{} {share} of the requests are turned away at once (502 or 503), since the pool is full.",
+        found.sentence
     );
     Some(found)
 }
