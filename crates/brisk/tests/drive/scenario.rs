@@ -295,8 +295,9 @@ fn failures_are_counted_by_kind() {
     let step = |name: &str, rest: &str| format!("[[user.step]]\nname = \"{name}\"\n{rest}\n");
     let half = broken_server(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
     let text = format!(
-        "target = \"http://127.0.0.1:{}\"\niterations = 1\nthresholds = [\"errors < 50%\"]\n[[user]]\n{}{}{}{}{}{}",
+        "target = \"http://127.0.0.1:{}\"\niterations = 1\nthresholds = [\"errors < 50%\"]\n[[user]]\n{}{}{}{}{}{}{}",
         server.port(),
+        step("other", "request = \"GET /down\"\ncheck = { contains = \"x\", status = 200 }"),
         step("status", "request = \"GET /down\""),
         step("check", "request = \"GET /a.txt\"\ncheck = { contains = \"zzz\" }"),
         step("save", "request = \"GET /a.txt\"\nsave = { x = \"json:$.x\" }"),
@@ -307,10 +308,19 @@ fn failures_are_counted_by_kind() {
     let file = write(dir.path(), "f.toml", &text);
     let json: Value = serde_json::from_str(&printed(&["bench", "run", "--json", &file], 3)).unwrap();
     let failures = &json["all"]["failures"];
-    for kind in ["status 503", "check: contains", "no value to save as x", "refused", "truncated"] {
+    for kind in [
+        "status 503",
+        "check: status 503",
+        "check: contains",
+        "no value to save as x",
+        "refused",
+        "truncated",
+    ] {
         assert_eq!(failures[kind], 1, "{kind}: {json}");
     }
-    assert_eq!((&json["all"]["requests"], &json["all"]["failed"]), (&6.into(), &5.into()));
+    assert_eq!((&json["all"]["requests"], &json["all"]["failed"]), (&7.into(), &6.into()));
+    // Answers are answers, whether their status was checked or not.
+    assert_eq!((&json["statuses"]["503"], &json["errors"]["check"]), (&2.into(), &2.into()), "{json}");
 }
 
 /// A plan of JMeter: a login whose answer the next request needs, a loop, a group of its own schedule.

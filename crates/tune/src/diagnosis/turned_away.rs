@@ -55,9 +55,10 @@ fn served(m: &Measured) -> Measured {
         tier.waits.iter_mut().for_each(|waits| waits.read_bytes /= share);
     }
     let workers = Workers::of(m);
-    let asked = m.tiers.iter().find_map(|tier| tier.waits.as_ref());
-    let queue =
-        workers.queue(asked.and_then(|waits| waits.requests), asked.map_or(0.0, |waits| waits.busiest));
+    let front = m.tiers.iter().find_map(|tier| tier.waits.as_ref());
+    let quiet = |waits: &WaitFigures| if m.around.is_closed_loop { waits.quiet } else { 0.0 };
+    let asked = front.and_then(|waits| Some(waits.requests? + quiet(waits)));
+    let queue = workers.queue(asked, front.map_or(0.0, |waits| waits.busiest));
     let inside = (workers.sum(WaitFigures::busy) + queue).round() as usize;
     served.users = inside.clamp(1, m.users.max(1));
     served

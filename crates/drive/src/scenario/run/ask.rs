@@ -38,8 +38,12 @@ impl Visitor {
                 continue;
             }
             taken.bytes = exchange.body_bytes;
-            if exchange.status >= 400 && !asks_for_status(step) {
-                return Err(Wrong::refused(exchange.status));
+            if exchange.status >= 400 && !accepts(step, exchange.status) {
+                let refused = Wrong::refused(exchange.status);
+                // A status that was not asked for is named as the check that failed.
+                let text =
+                    if asks_for_status(step) { format!("check: {}", refused.text) } else { refused.text };
+                return Err(Wrong { text, ..refused });
             }
             return self.judge(step, mind, &exchange, began).map_err(Wrong::check);
         }
@@ -159,6 +163,12 @@ fn plain_body(exchange: &Exchange) -> Result<Cow<'_, [u8]>, String> {
 /// A step that says which status is good.
 fn asks_for_status(step: &Step) -> bool {
     step.checks.iter().any(|check| matches!(check, Check::Status(_)))
+}
+
+/// Whether this is one of the statuses that the step says are good.
+fn accepts(step: &Step, status: u16) -> bool {
+    let is_in = |check: &Check| !matches!(check, Check::Status(list) if !list.contains(&status));
+    asks_for_status(step) && step.checks.iter().all(is_in)
 }
 
 /// A step that asks for a redirect's status wants to see it.
