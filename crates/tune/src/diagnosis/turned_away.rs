@@ -36,7 +36,7 @@ pub(super) fn diagnose(m: &Measured) -> Option<Diagnosis> {
     found.budget = budget(&served);
     let share = percent(away.share.min(0.99));
     found.sentence = format!(
-        "{} {share} of the requests are turned away at once (502 or 503), since the pool is full.",
+        "{} {share} of the requests are turned away at once (502 or 503) while the pool is full.",
         found.sentence
     );
     Some(found)

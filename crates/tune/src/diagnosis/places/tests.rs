@@ -335,7 +335,7 @@ fn users_that_a_full_pool_turns_away_are_no_errors_of_the_site() {
     assert!(
         found
             .sentence
-            .ends_with("99 % of the requests are turned away at once (502 or 503), since the pool is full.")
+            .ends_with("99 % of the requests are turned away at once (502 or 503) while the pool is full.")
     );
     assert!(found.budget.queue > 0.7e6 && found.budget.network < 0.1e6, "{:?}", found.budget);
     // All CPUs are PHP's, which compiles its scripts for each answer: 5 µs per response are 5 ms for each that is served.
