@@ -125,14 +125,14 @@ fn newest_php() -> Option<PathBuf> {
 fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
     let newest = newest_php();
     let named = |paths: &[String]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
-    let (own_ini, has_fpm) = match &read.site.server {
+    let (own, has_fpm) = match &read.site.server {
         Some(server) if read.has_own_pools() => {
-            (ini_of_pools(server), !server.found("fastcgi_pass").is_empty())
+            (inis_of_pools(server), !server.found("fastcgi_pass").is_empty())
         }
-        _ => (None, true),
+        _ => (Vec::new(), true),
     };
     let inis = match (&*wanted.php_ini, &newest) {
-        ([], _) if own_ini.is_some() => own_ini.into_iter().collect(),
+        ([], _) if !own.is_empty() => named(&own),
         ([], Some(folder)) => {
             let mut all = vec![folder.join("php.ini")];
             all.extend(listed(&folder.join("conf.d"), "ini"));
@@ -160,10 +160,12 @@ fn php(wanted: &Wanted, read: &mut Read) -> Result<(), String> {
     Ok(())
 }
 
-/// The php.ini of the first pool that names one.
-fn ini_of_pools(server: &Block) -> Option<PathBuf> {
-    let named = server.found("php_ini").first()?.first()?;
-    Some(PathBuf::from(named)).filter(|path| path.exists())
+/// The php.ini of the first of Brisk's own pools that names one, and the files of the conf.d beside it.
+pub fn inis_of_pools(server: &Block) -> Vec<String> {
+    let named = server.found("php_ini").first().and_then(|args| args.first().cloned());
+    let more = named.iter().flat_map(|file| listed(&Path::new(file).with_file_name("conf.d"), "ini"));
+    let more: Vec<String> = more.map(|file| file.display().to_string()).collect();
+    named.into_iter().chain(more).collect()
 }
 
 fn all(paths: &[PathBuf], comments: Comments, files: &mut Vec<String>) -> Result<Ini, String> {

@@ -117,11 +117,7 @@ fn php_of(read: &Read) -> (Vec<String>, Vec<String>) {
         let php_ini = folder.map(running::php_ini).unwrap_or_default();
         return (fpm, php_ini);
     }
-    // A pool of Brisk's own may name its php.ini.
-    let named = site.found("php_ini").first().and_then(|args| args.first().cloned());
-    let more = named.iter().flat_map(|file| files::listed(&Path::new(file).with_file_name("conf.d"), "ini"));
-    let more: Vec<String> = more.map(|file| file.display().to_string()).collect();
-    (Vec::new(), named.into_iter().chain(more).collect())
+    (Vec::new(), files::inis_of_pools(site))
 }
 
 /// The version of the PHP that Apache has as a module.
