@@ -5,8 +5,8 @@ tune.py --articles [000,001,002,003,004] …
 
 Each application starts badly set up: too few PHP processes or far too many, no OPcache, no keep-alive, 8 MiB for the database's data. `brisk tune` searches on
 a copy. Then the sweep looks at 81 settings of the programs themselves: three values each of processes, OPcache, keep-alive and the database's buffer pool. What the sweep of the same
-application and server from another start has measured is not measured again. Then the start, the settings of the articles, those that were found and the sweep's two best are
-measured in turn. Needs root. What an earlier run has in FOLDER/tune.json stays unless --again says so; its sweep stays in any case. --quick takes three minutes for the first case only, without a sweep, and proves little.
+application and server from another start has measured is not measured again. Then the start, the settings of the articles, those that were found and the sweep's two best (two of today's and two of an
+earlier day's, where it was swept on both) are measured in turn. Needs root. What an earlier run has in FOLDER/tune.json stays unless --again says so; its sweep stays in any case. --quick takes three minutes for the first case only, without a sweep, and proves little.
 
 --articles begins where each article begins, on nginx, and measures the start, what the article ends with, and what `brisk tune --allow correctness` finds:
 FOLDER/tune-articles.json and .md.
@@ -48,6 +48,8 @@ Each article's site as it begins, on nginx; what the article ends with; and what
 # How long each point of the sweep is measured, and how many of the best go on.
 SWEEP_SLICE = "2s"
 SWEEP_BEST = 2
+# Where programs that were just started have other settings for their best than those that run on, as the tuner's do.
+WARMUPS = {"gallery": "12s"}
 
 
 def sweep(here, case, known):
@@ -75,13 +77,17 @@ def carry_out(here, app, server, children, known, options):
     load.say(f"{case.name}: {'; '.join(step(one) for one in found['steps']) or found.get('stopped')}")
     began = time.monotonic()
     swept = {} if options.quick else sweep(here, case, known)
-    best = sorted(swept, key=swept.get, reverse=True)[:SWEEP_BEST]
+    # Rates of an earlier day are not of this day's machine: the best of both go on.
+    fresh, old = [name for name in swept if name not in known], [name for name in swept if name in known]
+    best = [name for names in (fresh, old) for name in sorted(names, key=swept.get, reverse=True)[:SWEEP_BEST]]
     load.say(f"{case.name}: {len(swept)} settings in {(time.monotonic() - began) / 60:.1f} minutes; best: {'; '.join(best)}")
     settings = [Setting(version, version, case.up(version)) for version in ["start", "hand", "tuner", *best]]
     seconds, rounds = ("2s", 2) if options.quick else ("5s", 5)
-    measured = load.rounds(here, settings, [], ["-c", USERS, "-d", seconds], 0, count=rounds)
+    words = ["-c", USERS, "-d", seconds, "-w", WARMUPS.get(app.name, "0s")]
+    measured = load.rounds(here, settings, [], words, 0, count=rounds)
     rates = {setting.key: measured.typical(setting.key) for setting in settings}
-    best = max(best or ["hand"], key=rates.get)
+    # The articles' settings are one of the 81.
+    best = max([*best, "hand"], key=rates.get)
     return {
         "app": app.name,
         "server": server,
@@ -168,10 +174,11 @@ def table(lines):
         )
     text.append("")
     for line in lines:
+        best = "the articles' settings" if line["best"] == "hand" else line["best"]
         tried = "; ".join(step(one) for one in line["found"]["steps"]) or line["found"].get("stopped") or "nothing was tried"
         text.append(
             f"- {line['app']} on {line['server']} from {line['children']} processes: the limit is `{line['limit']['cause']}`. {tried}. "
-            f"Best of the sweep: {line['best']}."
+            f"Best of the sweep: {best}."
         )
     return "\n".join(text) + "\n"
 
