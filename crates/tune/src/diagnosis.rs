@@ -242,7 +242,7 @@ pub const CAUSES: &[&str] = &[
 
 /// Says what limits.
 pub fn diagnose(m: &Measured) -> Diagnosis {
-    // Users who are turned away ask again at once, which can fill the generator.
+    // The generator sends the next request as soon as one is refused: refusals alone can fill it.
     if let Some(found) = turned_away::diagnose(m) {
         return found;
     }

@@ -72,11 +72,8 @@ impl Places {
 
 fn places(m: &Measured, workers: &Workers<'_>) -> Option<Places> {
     let (front, seen) = m.tiers.iter().find_map(|tier| Some((tier, tier.waits.as_ref()?)))?;
-    let quiet = if m.around.is_closed_loop { seen.quiet } else { 0.0 };
-    let requests = seen.requests.map(|requests| requests + quiet);
-    let busy = workers.sum(WaitFigures::busy);
-    let queue = workers.queue(requests, seen.busiest);
-    let inside = busy + queue;
+    let (requests, queue) = workers.asked(m, seen);
+    let inside = workers.sum(WaitFigures::busy) + queue;
     let all = if m.around.is_attached {
         requests.unwrap_or(0.0).max(inside) + seen.answers
     } else if m.around.has_pauses {

@@ -56,9 +56,7 @@ fn served(m: &Measured) -> Measured {
     }
     let workers = Workers::of(m);
     let front = m.tiers.iter().find_map(|tier| tier.waits.as_ref());
-    let quiet = |waits: &WaitFigures| if m.around.is_closed_loop { waits.quiet } else { 0.0 };
-    let asked = front.and_then(|waits| Some(waits.requests? + quiet(waits)));
-    let queue = workers.queue(asked, front.map_or(0.0, |waits| waits.busiest));
+    let queue = front.map_or(0.0, |seen| workers.asked(m, seen).1);
     let inside = (workers.sum(WaitFigures::busy) + queue).round() as usize;
     served.users = inside.clamp(1, m.users.max(1));
     served

@@ -53,9 +53,16 @@ impl<'a> Workers<'a> {
         ]
     }
 
+    /// Requests that the server has, where its connections tell, and how many requests wait for one of the workers. `seen`: what the looks at the first tier found.
+    pub fn asked(&self, m: &Measured, seen: &WaitFigures) -> (Option<f64>, f64) {
+        let quiet = if m.around.is_closed_loop { seen.quiet } else { 0.0 };
+        let requests = seen.requests.map(|requests| requests + quiet);
+        (requests, self.queue(requests, seen.busiest))
+    }
+
     /// Requests that wait for one of them, of those that the server has. A server whose busiest thread wants a CPU all the time may be what
     /// they wait for.
-    pub fn queue(&self, requests: Option<f64>, server_busiest: f64) -> f64 {
+    fn queue(&self, requests: Option<f64>, server_busiest: f64) -> f64 {
         let pools: Vec<f64> = self.tiers.iter().filter_map(|(tier, _)| Some(tier.pool?.queued)).collect();
         if !pools.is_empty() {
             return pools.iter().sum();
